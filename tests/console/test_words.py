@@ -20,7 +20,8 @@ from tests.support.people import Person
 OLD = {
     "en": re.compile(
         r"assign|\b(users?(?! name)|managers?|units?(?! of notice)|operations?|events?(?! types?)|overview|board"
-        r"|overlaps?|(un)?install(s|ed)?|erase[sd]?|replays?|in force|coming|pending|succeed(s|ed)?|dead|told|key forms?)\b",
+        r"|overlaps?|(un)?install(s|ed)?|erase[sd]?|replays?|in force|coming|pending|succeed(s|ed)?|dead|told"
+        r"|key forms?)\b",
         re.IGNORECASE,
     ),
     "de": re.compile(

@@ -1,4 +1,4 @@
-"""In charge of why a delivery failed, and why a webhook is disabled: in words, and with a way to mend it."""
+"""Causes of failed deliveries and of disabled webhooks, each with a remedy."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from keyrack.webhooks import delivery_errors
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What happened, and what to do about it."""
+    """A cause and its remedy."""
 
     text: str
     remedy: str
 
 
 LOOK_INTO_ITS_LOG = N_("Check the receiver's log at this time.")
-# What the log of deliveries says -> what happened, and what to do
+# Error of the log of deliveries -> cause and remedy
 TOLD: Mapping[str, tuple[str, str]] = {
     delivery_errors.NOT_REACHED: (
         N_("The address could not be reached."),
@@ -55,7 +55,7 @@ TOLD: Mapping[str, tuple[str, str]] = {
         N_("Ask the operator of this server: the worker's log has the reason."),
     ),
 }
-# The same of an address that says by itself that it is not public: more is not told of what is inside
+# The same for an address that is visibly not public. It reveals no more about the inner network
 INSIDE = (
     N_("The address is not public."),
     N_(
@@ -63,7 +63,7 @@ INSIDE = (
         " allowed, no program answers at this address."
     ),
 )
-# Beginnings of texts that end with what the other side said
+# Beginnings of errors that end with a text from the receiver
 BEGUN: Mapping[str, tuple[str, str]] = {
     delivery_errors.CERTIFICATE.partition("{")[0]: (
         N_("The certificate is not valid: %(said)s"),
@@ -94,7 +94,7 @@ STATUSES: Mapping[int, str] = {
 REDIRECTED = N_("Keyrack does not follow redirects. Enter the address to which this one redirects.")
 ITS_FAULT = N_("The receiver answered with a client error. Check its log at this time.")
 ITS_OWN_FAULT = N_("The receiver had an error. Check its log at this time.")
-# What a webhook says of why it is disabled
+# Reason for disabling a webhook -> cause and remedy
 DISABLED: Mapping[str, tuple[str, str]] = {
     delivery_errors.DISABLED_BY_GONE: (
         N_("The receiver answered 410: it is gone for good."),
@@ -118,7 +118,7 @@ DISABLED: Mapping[str, tuple[str, str]] = {
 
 
 def of_delivery(visit: Visit, delivery: Mapping[str, Any], url: str) -> Cause | None:
-    """Why the last attempt of a delivery (a row of the log) to `url` failed; None if it did not."""
+    """Why the last attempt of a delivery (a row of the log) to `url` failed; None if it did not fail."""
     error, status = delivery["error"], delivery["status"]
     if error is None:
         return None
@@ -138,7 +138,7 @@ def of_delivery(visit: Visit, delivery: Mapping[str, Any], url: str) -> Cause | 
 
 
 def of_disabling(visit: Visit, reason: str) -> Cause:
-    """Why a webhook was disabled, though nobody here did it."""
+    """Why Keyrack disabled a webhook."""
     if reason not in DISABLED:
         return Cause(reason, gettext(visit, "Find the cause, then enable the webhook."))
     text, remedy = DISABLED[reason]
@@ -146,7 +146,7 @@ def of_disabling(visit: Visit, reason: str) -> Cause:
 
 
 def _is_inside(url: str) -> bool:
-    """Whether an address that is written as a number is not public; names are not looked up."""
+    """Whether an address with a numeric host is not public. Names are not resolved."""
     host = urlsplit(url).hostname or ""
     try:
         return not ipaddress.ip_address(host).is_global

@@ -16,12 +16,12 @@ DEFAULT_DIALECT = DEFAULT
 
 
 def dialect_choices() -> list[tuple[str, str, str]]:
-    """Name, label and hint of each dialect. Templates translate the latter two."""
+    """Name, label and hint of each dialect. Templates translate label and hint."""
     return [(name, dialect.label, dialect.hint) for name, dialect in DIALECTS.items()]
 
 
 def dialect_label(name: str) -> str:
-    """The label of a dialect, which templates translate; the name of a later release's dialect."""
+    """The label of a dialect, which templates translate. A dialect of a later release has its name."""
     dialect = DIALECTS.get(name)
     return name if dialect is None else dialect.label
 
@@ -31,8 +31,8 @@ def shown_request(
 ) -> tuple[list[tuple[str, str]], str]:
     """The headers and the body of the last attempt.
 
-    They have the dialect that the webhook has now. Secrets and signatures are not shown, only that they are there. A
-    dialect of a later release is shown as the default one.
+    They have the webhook's current dialect. Placeholders stand for secrets and signatures. A dialect of a later release
+    is shown as the default one.
     """
     dialect: Dialect = DIALECTS.get(webhook["dialect"], DIALECTS[DEFAULT])
     message = WebhookMessage(

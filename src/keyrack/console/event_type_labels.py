@@ -1,4 +1,4 @@
-"""Kinds in people's words: what a webhook may be told, and what a delivery was about."""
+"""Labels of event types, for webhook forms and deliveries."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ EVERYTHING = {
     "serviceKey.*": N_("Everything about service keys"),
     "changes.*": N_("Everything about the history of changes"),
 }
-# What a later release has beside them is shown as the API names it
+# Event types of a later release have no label, so pages show the API's name
 NAMES: Mapping[str, str] = {
     **{kind: words.label for kind, words in KINDS.items()},
     **OUTCOMES,
@@ -58,13 +58,17 @@ ALL = ".*"
 
 @dataclass(frozen=True, slots=True)
 class Kinds:
-    """The kinds that there are, as `GET /webhooks/kinds` lists them."""
+    """The event types of `GET /webhooks/kinds`."""
 
     listed: Sequence[Mapping[str, Any]]
 
     def groups(self, chosen: Iterable[str]) -> list[list[str]]:
-        """For each resource but assignments what can be chosen: everything first, where there is more than one. Other
-        wildcards only where one is chosen already."""
+        """The event types to choose from, by resource except assignments.
+
+        The wildcard for all is first, if there are several.
+
+        Other wildcards are included only if they are chosen already.
+        """
         kinds_by_resource: dict[str, list[str]] = {}
         for row in self.listed:
             kind, resource = row["kind"], row["resource"]
@@ -76,7 +80,7 @@ class Kinds:
         return sorted((_everything_first(resource, group) for resource, group in kinds_by_resource.items()), key=_place)
 
     def sent(self, visit: Visit) -> list[str]:
-        """What was chosen in the form; what a wildcard takes is not named beside it."""
+        """The event types that the form chose. Those that a chosen wildcard includes are left out."""
         chosen = {row["kind"]: row["takes"] for row in self.listed if visit.form_value(row["kind"])}
         taken = {kind for takes in chosen.values() for kind in takes}
         return [kind for kind in chosen if kind not in taken]
@@ -92,5 +96,5 @@ def _place(group: Sequence[str]) -> int:
 
 
 async def kinds(visit: Visit) -> Kinds:
-    """Those that there are."""
+    """The event types of the server."""
     return Kinds((await visit.call("GET", "/webhooks/kinds")).json)

@@ -1,4 +1,4 @@
-"""In charge of how to mend what failed: where a reason of an operation leads to."""
+"""Remedies of failed operations: links to the page that fixes the cause."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from keyrack.console.rendering import base, gettext
 from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
 
-# What operations say of themselves, in the same words
+# The API's texts for failed operations
 NO_BOX = N_("There is no key box installed in the car.")
 OF_SERVICE = (
     N_("The key box in the car has no service assigned."),
@@ -30,19 +30,19 @@ REASONS = (
 
 @dataclass(frozen=True, slots=True)
 class FailureHint:
-    """A link that leads on."""
+    """A link to a page that fixes the cause."""
 
     href: str
     text: str
 
 
 def reason(visit: Visit, failure: str) -> str:
-    """A failure in the words of the visit."""
+    """The reason of a failure, translated."""
     return gettext(visit, failure) if failure in REASONS else failure
 
 
 def failure_hint(visit: Visit, failure: str, car: Choice | None) -> FailureHint | None:
-    """The way to mend a failure, by its text; None where another car, user or time is all that helps."""
+    """The link that fixes a failure, by its text; None if only another car, person or time helps."""
     if car is not None and failure == NO_BOX and visit.may(Permission.INSTALLATIONS_WRITE):
         return FailureHint(
             f"{base(visit)}/cars/{car.value}", gettext(visit, "Put a key box into %(car)s", car=car.label)

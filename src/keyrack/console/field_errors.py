@@ -1,4 +1,4 @@
-"""In charge of what is wrong with one field of a form, in the words of the visit."""
+"""Errors of single form fields, translated."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORDS = {
 
 
 def words(visit: Visit, fault: FieldError, longest: int) -> str:
-    """What is wrong with a field that may have so many characters: what the fault itself says is for programs."""
+    """The error of a field with `longest` characters at most. The error's own text is for programs."""
     if fault.code == "too-long":
         return gettext(visit, TOO_LONG, most=longest)
     return gettext(visit, WORDS.get(fault.code, OTHER))

@@ -1,4 +1,4 @@
-"""In charge of what boxes and units are called: the API's type begins with the operator's brand."""
+"""Names of key boxes and trackers. The API's type begins with the operator's brand."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ def kind(product: Mapping[str, Any]) -> str:
 
 
 def named(visit: Visit, product: Mapping[str, Any]) -> str:
-    """Such as "Box BX010001"."""
+    """The name of a product, for example "Key box BX010001"."""
     return f"{gettext(visit, KINDS[kind(product)])} {product['serialNumber']}"

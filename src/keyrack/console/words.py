@@ -16,7 +16,7 @@ class ConsoleWord:
     description: str
 
 
-# Help lists them in this order
+# In the order of Help
 WORDS = (
     ConsoleWord(
         N_("Booking"), "Assignment", N_("The right of a person to open a car, from a start to an end or without end.")

@@ -1,4 +1,4 @@
-"""In charge of the words of the log of changes: what each kind, each member and whoever acts is called by people."""
+"""Labels of the history of changes: kinds, fields, values and authors."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from keyrack.fleet.declarations import TABLES
 
 
 class Words(NamedTuple):
-    """What a kind of change is called, and the sentence that tells of one. Its places are filled with `who` did it, the
-    `thing` that it was done to, and of some kinds what else it is about."""
+    """A label, and a sentence with the placeholders `who`, `thing`, and others of some kinds."""
 
     label: str
     sentence: str
 
 
 class MemberLabel(NamedTuple):
-    """What a member is called in a table, and within a sentence, as what was changed."""
+    """The label of a field, and its name within a sentence."""
 
     label: str
     changed: str
@@ -29,7 +28,7 @@ REMOVED = N_("%(who)s removed %(thing)s")
 CHANGED = N_("%(who)s changed %(members)s of %(thing)s")
 INTO, OUT_OF = N_("%(who)s put %(thing)s into %(car)s"), N_("%(who)s took %(thing)s out of %(car)s")
 JOINED, LEFT = N_("%(who)s added %(item)s to %(thing)s"), N_("%(who)s removed %(item)s from %(thing)s")
-OTHER = Words(N_("Other change"), N_("%(who)s changed %(thing)s"))  # of a kind that there are no words for yet
+OTHER = Words(N_("Other change"), N_("%(who)s changed %(thing)s"))  # for a kind without words
 
 KINDS = {
     "customer.created": Words(N_("Customer added"), N_("%(who)s added this customer")),
@@ -133,7 +132,7 @@ KINDS = {
     "permission.refused": Words(N_("Rejected"), N_("%(who)s lacked the permission for %(thing)s")),
 }
 
-# Resource -> the word for one, and its name with the word where that is needed to tell what it is
+# Resource -> its label, and its name in a sentence, with the label if the name alone is unclear
 RESOURCES = {
     "customer": Words(N_("Customer"), "%(name)s"),
     "car": Words(N_("Car"), "%(name)s"),
@@ -146,7 +145,7 @@ RESOURCES = {
     "webhook": Words(N_("Webhook"), N_("webhook %(name)s")),
     "deviceKey": Words(N_("Device key"), N_("device key %(name)s")),
     "sdkKey": Words(N_("SDK key"), N_("SDK key %(name)s")),
-    "device": Words(N_("Phone"), N_("a phone")),  # whose number says nothing to people
+    "device": Words(N_("Phone"), N_("a phone")),  # its number means nothing to people
     "key": Words(N_("Key"), N_("a key")),
     "enrolment": Words(N_("Enrolment"), N_("enrolment %(name)s")),
     "boxReport": Words(N_("Report on the log of a key box"), N_("report %(name)s on the log of a key box")),
@@ -230,7 +229,7 @@ MEMBERS = {
     "username": MemberLabel(N_("User name"), N_("the user name")),
 }
 
-# Member -> the words for its values, where they are few
+# Field -> the words of its values, if they are few
 VALUES = {
     "role": {str(role): name for role, name in ROLES.items()},
     "protection": {
@@ -249,7 +248,7 @@ VALUES = {
     },
 }
 
-# Type of who acts -> the word for one
+# Type of author -> its label
 ACTORS = {
     "manager": N_("Account"),
     "client": N_("Client"),
@@ -258,7 +257,7 @@ ACTORS = {
     "operator": N_("Operator"),
     "system": N_("Keyrack"),
 }
-# Parts of Keyrack that act by themselves
+# Parts of Keyrack that make changes
 PARTS = {
     "worker": N_("The worker"),
     "server": N_("The server"),

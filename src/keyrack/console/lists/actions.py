@@ -1,4 +1,4 @@
-"""In charge of what can be done with many rows of a list: by a batch, or row by row."""
+"""Bulk actions of lists: by a batch, or row by row."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def plan_ends(visit: Visit, ids: Sequence[int]) -> BatchPlan:
     """Plan the end of assignments by their times.
 
     One in force ends now and stays in the history, like *End now* of its page. One that has not begun is deleted. One
-    that has ended is refused, so that no history is deleted together with other rows.
+    that has ended is rejected, so that a bulk action deletes no history.
     """
     now = utc(datetime.now(UTC))
     items: dict[int, Mapping[str, Any]] = {}
@@ -52,7 +52,7 @@ async def plan_ends(visit: Visit, ids: Sequence[int]) -> BatchPlan:
 
 
 async def say_ends(visit: Visit, ids: Sequence[int]) -> list[str]:
-    """The numbers of assignments that end now, are deleted, and have ended already."""
+    """Count the assignments that end now, are deleted, and have ended already."""
     plan = await plan_ends(visit, ids)
     begun = sum(item["op"] == "change" for item in plan.items.values())
     numbers = {
@@ -64,7 +64,7 @@ async def say_ends(visit: Visit, ids: Sequence[int]) -> list[str]:
 
 
 def end_assignments() -> Action:
-    """The end of assignments."""
+    """The action that ends assignments."""
     return Action(
         "end",
         N_("End now"),
@@ -90,7 +90,7 @@ def _counted(visit: Visit, text: str, number: int) -> str:
 
 
 def ends_with(member: str) -> Says:
-    """The number of assignments that end with rows, whose ids they have as this member."""
+    """The number of assignments that end together with rows, whose ids they have as `member`."""
 
     async def says(visit: Visit, ids: Sequence[int]) -> Sequence[str]:
         if not visit.may(Permission.ASSIGNMENTS_READ):
@@ -110,7 +110,7 @@ def ends_with(member: str) -> Says:
 def delete(
     kind: str, singular: str, many: str, warning: str, says: Says | None = None, named: tuple[str, ...] = ()
 ) -> Action:
-    """The end of rows of a kind of batches."""
+    """The action that deletes rows of this kind of batch."""
     permission, text = Permission(f"{kind}:write"), N_("Delete")
     return Action(
         "delete", text, "delete", singular, many, warning, permission, batch=kind, says=says, named=named, danger=True
@@ -118,7 +118,7 @@ def delete(
 
 
 def add_to_group(row: str, member: str, singular: str, many: str) -> Action:
-    """Putting rows into a group, by this row of the endpoints' table with the id as this member."""
+    """The action that adds rows to a group, by this endpoint with the id as `member`."""
 
     async def add(visit: Visit, id: int, group: str) -> Any:
         return await visit.call("PUT", row, group, body={member: id})
@@ -129,7 +129,7 @@ def add_to_group(row: str, member: str, singular: str, many: str) -> Action:
 
 
 def replay() -> Action:
-    """Sending deliveries again, each by the webhook that it belongs to."""
+    """The action that sends deliveries again, each by its webhook."""
 
     async def again(visit: Visit, id: int, _choice: str) -> Any:
         query = {"$filter": f"id eq {id}", "$select": "webhookId"}

@@ -1,4 +1,4 @@
-"""The lists of boxes, and of the services by which they work."""
+"""The lists of key boxes and trackers, and of services."""
 
 from __future__ import annotations
 

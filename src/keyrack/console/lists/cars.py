@@ -1,4 +1,4 @@
-"""The list of cars: rows of the positions, which know when a car was seen last and whether it is in use."""
+"""The list of cars. Its rows are positions, which have the last report and the current use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from keyrack.fleet import declarations
 
 
 def _box(row: Row) -> str:
-    """Whether the car has a box, and how the service of it is."""
+    """Whether the car has a box, and the state of its service."""
     boxes = [product for product in row["products"] if kind(product) == "box"]
     return service_state(boxes[0]["service"]) if boxes else "without"
 
@@ -34,7 +34,7 @@ _TAKEN = "a:(a/end eq null or a/end gt {now}) and a/start lt {ago}"
 
 
 def _id(row: Row) -> int:
-    """Of a car, or of its position."""
+    """The car's id, of a car or of a position."""
     return row["carId"] if "carId" in row else row["id"]
 
 
@@ -160,7 +160,7 @@ _ALL = List(
 )
 
 _OF_POSITIONS = ("use", "seen", "now", "next")
-# For who may not know where they are and who has them: the cars themselves
+# For visits without permission for positions: rows of cars
 _CARS_ALONE = replace(
     _ALL,
     rows="/cars",

@@ -1,4 +1,4 @@
-"""The list of changes: who did what to which thing, and when."""
+"""The history of changes as a list."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from keyrack.http.page_router import Visit
 
 
 async def _tell(visit: Visit, rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """The changes with their sentences."""
+    """Add the sentences to the changes."""
     telling = await describe_changes(visit, rows)
     return [{**row, "told": telling.sentence(row), "who": telling.who(row)} for row in rows]
 
 
 def _author_filter(type: str) -> str:
-    """The condition for changes whose author is of this type."""
+    """The condition for changes with an author of this type."""
     if type == "system":
         return "actor/type eq 'system' and onBehalfOf/type eq null"
     return f"(actor/type eq '{type}' or actor/type eq 'system' and onBehalfOf/type eq '{type}')"

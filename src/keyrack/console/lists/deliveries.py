@@ -1,4 +1,4 @@
-"""The list of deliveries: what webhooks were told, and what they answered."""
+"""The list of deliveries: messages to webhooks, with the answers."""
 
 from __future__ import annotations
 

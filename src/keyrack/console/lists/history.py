@@ -1,4 +1,4 @@
-"""The lists of what happened: events and operations."""
+"""The lists of openings and of requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WHO = ("car", "user")
 
 
 def _was_becomes(row: Row, name: str, link: Callable[[Row | None], CellLink | None]) -> list[CellLink]:
-    """The car or the user of an operation; of a change that gives the assignment another one both."""
+    """The car or the user of an operation; both of them for a change that replaces it."""
     before, after = link(row[name]), link(row[f"new{name.title()}"])
     if row[f"new{name.title()}Id"] is None:
         return [before] if before else []
@@ -27,7 +27,7 @@ def _was_becomes(row: Row, name: str, link: Callable[[Row | None], CellLink | No
 
 
 def _requester(row: Row) -> CellLink | None:
-    """The manager or the client that asked for an operation; None for the operator of the server."""
+    """The account or the client that made the request; None for the operator of the server."""
     caller = row["requestedBy"]
     if caller is None:
         return None

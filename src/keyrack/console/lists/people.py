@@ -1,4 +1,4 @@
-"""The lists of people and their access: users and assignments."""
+"""The lists of people and of bookings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adding users: somebody new, or somebody who has an account elsewhere and is linked by the address."""
+"""Pages that add people: new ones, or existing ones by their address."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pages = ConsolePages()
 SECTION = "users"
 FIELDS = ("first_name", "last_name", "address", "type")
 TYPES = ("Anonymous", "Normal")  # without and with a password
-# Codes of refusals (docs/errors.md)
+# Error codes (docs/errors.md)
 TAKEN, ALREADY, NOBODY, NO_ADDRESS = (
     "email-address-taken", "user-already-in-customer", "named-user-not-found", "invalid-user-parameters",
 )  # fmt: skip
@@ -31,7 +31,7 @@ async def new(visit: Visit) -> Response:
 
 @pages.post("/{customer}/users/new", has_secret=True, permission=Permission.USERS_WRITE)
 async def create(visit: Visit) -> Response:
-    """Add somebody; the password of a user with one is shown here, and never again."""
+    """Add a person. The page shows the generated password once."""
     typed = {name: visit.form_value(name) for name in FIELDS}
     wrong = invalid(_missing(visit, typed))
     if wrong.texts:
@@ -52,7 +52,7 @@ async def create(visit: Visit) -> Response:
 
 
 def _missing(visit: Visit, typed: Mapping[str, str]) -> list[tuple[str, str]]:
-    """What has to be filled in and is not."""
+    """The errors of empty fields."""
     words = {
         "first_name": gettext(visit, "Enter the first name."),
         "last_name": gettext(visit, "Enter the last name."),
@@ -92,7 +92,7 @@ async def link_form(visit: Visit) -> Response:
 
 @pages.post("/{customer}/users/link", permission=Permission.USERS_WRITE)
 async def link(visit: Visit) -> Response:
-    """Let somebody into the customer who has an account elsewhere."""
+    """Add a person with an account at another customer."""
     address = visit.form_value("address")
     wrong = invalid([("address", "" if address else gettext(visit, "Enter the e-mail address."))])
     if wrong.texts:

@@ -1,4 +1,4 @@
-"""In charge of what is filled in of an assignment: reading it, what is wrong with it, and the same as a request."""
+"""The form of an assignment: values, errors, and the request."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from keyrack.core.errors import BadRequest, NotFound
 from keyrack.http.page_router import Visit
 
 DAY = 86_400  # seconds
-SHORTEST, LONGEST = 7, 28  # days of a lifetime: the default, and the bound that it stays below
-FIELDS = {  # members of the request, and the fields that they are filled in by
+SHORTEST, LONGEST = 7, 28  # days of a lifetime: the default, and the exclusive maximum
+FIELDS = {  # field of the request -> field of the form
     "carId": "car", "userId": "user", "start": "start", "end": "end", "lifetime": "lifetime",
     "renewableAfter": "renewable_after",
 }  # fmt: skip
@@ -24,10 +24,10 @@ TEXTS = (*FIELDS.values(), "start_exact", "end_exact")
 
 @dataclass(frozen=True)
 class FormValues:
-    """A form as it was filled in: texts of its fields, times in the person's zone.
+    """The values of a form: texts of its fields, times in the person's zone.
 
-    `start_exact` and `end_exact` are the times in UTC that the fields showed first, "" if they showed none: a field
-    shows minutes, and at the ends of the calendar less than that.
+    `start_exact` and `end_exact` are the times in UTC that the fields showed first, "" if they showed none. A field has
+    a lower precision than a stored time: minutes, and less at the ends of the calendar.
     """
 
     car: str = ""
@@ -43,7 +43,7 @@ class FormValues:
 
 @dataclass
 class ParsedAssignmentForm:
-    """What a form says: the members of the request, and what is wrong with its fields."""
+    """The parsed form: the fields of the request, and the errors of the form."""
 
     filled: FormValues
     members: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -53,13 +53,13 @@ class ParsedAssignmentForm:
 
 
 def filled(fields: Mapping[str, list[str]]) -> FormValues:
-    """The form of a request's fields."""
+    """The form with values of a request."""
     texts = {name: fields.get(name, [""])[-1].strip() for name in TEXTS}
     return FormValues(**texts, no_end="no_end" in fields)
 
 
 def of_assignment(visit: Visit, assignment: Mapping[str, Any]) -> FormValues:
-    """The form of an assignment as it is."""
+    """The form of an existing assignment."""
     time = clock(visit)
     return FormValues(
         str(assignment["carId"]), str(assignment["userId"] or ""), time.field(assignment["start"]),
@@ -69,7 +69,7 @@ def of_assignment(visit: Visit, assignment: Mapping[str, Any]) -> FormValues:
 
 
 async def read(visit: Visit, form: FormValues) -> ParsedAssignmentForm:
-    """The values of the form. Car and user are looked up, so that the page can name them."""
+    """Parse the form. Car and user are read, so that the page can name them."""
     draft = ParsedAssignmentForm(form)
     draft.car = await _chosen(visit, draft, "car", "/cars/{carId}", gettext(visit, "Choose a car."), of_car)
     draft.user = await _chosen(visit, draft, "user", "/users/{userId}", gettext(visit, "Choose a person."), of_user)
@@ -93,11 +93,11 @@ def _order(visit: Visit, draft: ParsedAssignmentForm) -> None:
 
 
 def _lives(visit: Visit, draft: ParsedAssignmentForm) -> None:
-    """Lifetime and when it may be renewed; what is left out has its default."""
+    """Parse `lifetime` and `renewableAfter`. Empty fields have their defaults."""
     form = draft.filled
     lifetime = draft.members["lifetime"] = _seconds(visit, draft, "lifetime", form.lifetime)
     if lifetime is not None and lifetime == SHORTEST * DAY:
-        lifetime = draft.members["lifetime"] = None  # what it is without one
+        lifetime = draft.members["lifetime"] = None  # the default
     if lifetime is not None and not SHORTEST * DAY < lifetime < LONGEST * DAY:
         draft.errors["lifetime"] = gettext(visit, "Enter at least 7 and less than 28 days.")
     renewable = draft.members["renewableAfter"] = _seconds(visit, draft, "renewable_after", form.renewable_after)
@@ -120,7 +120,7 @@ async def _chosen(
 
 
 def _time(visit: Visit, draft: ParsedAssignmentForm, name: str, exact: str, missing: str) -> str | None:
-    """The time of a field in UTC: `exact` as long as the field shows that."""
+    """The time of a field in UTC: `exact` as long as the field shows it."""
     time, text = clock(visit), getattr(draft.filled, name)
     if not text:
         draft.errors[name] = missing
@@ -139,7 +139,7 @@ def _time(visit: Visit, draft: ParsedAssignmentForm, name: str, exact: str, miss
 
 
 def _seconds(visit: Visit, draft: ParsedAssignmentForm, name: str, text: str) -> int | None:
-    """Days as seconds, None for none."""
+    """Days as seconds, None if empty."""
     if not text:
         return None
     try:
@@ -158,7 +158,7 @@ def days(seconds: int | None) -> str:
 
 
 def twice(visit: Visit, form: FormValues) -> list[str]:
-    """What is to be said of times that come twice, as the clocks are put back."""
+    """Notes on times that occur twice, when the clocks are put back."""
     time = clock(visit)
     zone = {"zone": time.name}
     start = gettext(

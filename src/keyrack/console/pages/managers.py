@@ -1,4 +1,4 @@
-"""Managers: who acts for the customer and in which role, and who is invited to."""
+"""Accounts: people with access to the customer, their roles, and invitations."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def _managers(visit: Visit, wrong: FormErrors = RIGHT) -> Response:
 
 
 def _roles(visit: Visit) -> list[tuple[str, str]]:
-    """The roles to choose from, each with what it is."""
+    """The roles to choose from, with their descriptions."""
     return [(str(role), f"{gettext(visit, NAMES[role])}: {gettext(visit, ROLES[role])}") for role in Role]
 
 
@@ -132,7 +132,7 @@ async def withdraw(visit: Visit) -> Response:
 
 
 async def _done(visit: Visit, done: str, method: str, path: str, *ids: object, **more: Any) -> Response:
-    """Do it and go back to the list; what is refused is said there."""
+    """Do an action and return to the list, with an error if it was rejected."""
     own = ids and str(ids[0]) == str(visit.person.manager.id) and method != "PATCH"
     try:
         await visit.call(method, path, *ids, **more)

@@ -1,4 +1,4 @@
-"""Single sign-on: to a provider and back, and the accounts that a person has connected."""
+"""Single sign-on: to a provider and back, and the connected accounts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from keyrack.http.sso_pages import SsoResult
 
 pages = ConsolePages()
 
-# Why nobody is signed in -> in words; no more than they say is told to who has not shown who they are
+# Cause of a failed sign-in -> text. Unauthenticated callers get no further details
 WORDS = {
     "provider": N_("The sign-in failed. Try again. If it fails again, contact the operator of this server."),
     "declined": N_("The sign-in was not finished. Nothing has changed."),
@@ -42,19 +42,19 @@ async def begin(visit: Visit) -> Response:
 
 @pages.post("/invitation/provider", is_public=True)
 async def accept(visit: Visit) -> Response:
-    """Accept an invitation by an account that somebody has elsewhere."""
+    """Accept an invitation with an account of a provider."""
     name, code = visit.form_value("name"), visit.form_value("code")
     return _onward(visit, await sso_pages.begin(visit, name, "", zone(visit.form_value("time_zone")), code=code))
 
 
 @pages.get("/sign-in/callback", is_public=True)
 async def callback(visit: Visit) -> Response:
-    """Where providers send people back to."""
+    """The address to which providers redirect."""
     outcome = await sso_pages.finish(visit)
     if outcome.reason:
         return _failed(visit, outcome)
     next = outcome.next if outcome.customer is None else f"{root(visit)}/{outcome.customer}"
-    if outcome.needs_second_factor:  # from a page of ours: the cookie comes back from nowhere else
+    if outcome.needs_second_factor:  # from a page of this origin: the cookie is not sent from another one
         second = f"{root(visit)}/sign-in/second?next={quote(next, safe='')}"
         return onward(visit, second, gettext(visit, "Your account here also has a second factor."))
     if outcome.is_first_proof:
@@ -82,7 +82,9 @@ async def _accounts(visit: Visit, wrong: str = "") -> Response:
 
 @pages.post("/{customer}/settings/accounts/connect")
 async def connect(visit: Visit) -> Response:
-    """Only soon after signing in: whoever finds a browser open is not to stay in by an account of theirs."""
+    """Connect an account, only soon after signing in: a person at an unlocked browser cannot add an account of their
+    own.
+    """
     if visit.person.session.began + 60 * visit.settings.reauthentication_minutes < time.time():
         return await _accounts(visit, gettext(visit, "You signed in some time ago. Sign out and in again first."))
     next = f"{base(visit)}/settings/accounts"

@@ -1,4 +1,4 @@
-"""One user: what is known, has and did, and how the user leaves the customer: taken out, or erased."""
+"""The page of a person: facts, bookings and openings, removal, and deletion of personal data."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ pages = ConsolePages()
 SECTION = "users"
 CAR = "car($select=id,name,licensePlate)"
 AHEAD, PAST, EVENTS, ASKED = 50, 10, 10, 10  # rows of each kind on the page
-RECENT = timedelta(days=7)  # for as long a failure is shown
-SAID = ("added", "linked", "phone-approved", "phone-removed")  # by the address: what was done on the way here
-NAMED = 5  # assignments that are named before they end
-ANONYMOUS = "anonymous"  # how rows of the preview stay: without the person
+RECENT = timedelta(days=7)  # how long a failure is shown
+SAID = ("added", "linked", "phone-approved", "phone-removed")  # results of the previous action, from the address
+NAMED = 5  # assignments that the confirmation names
+ANONYMOUS = "anonymous"  # value of the preview: rows that stay without the person
 
 
 @pages.get("/{customer}/users/{user}", permission=Permission.USERS_READ)
@@ -61,7 +61,7 @@ async def _assignments(visit: Visit, user: Mapping[str, Any], which: str, order:
 
 
 async def _asked(visit: Visit, user: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What was asked for and is not done: it is pending still, or has failed lately."""
+    """The operations that are pending, or failed lately."""
     if not visit.may(Permission.OPERATIONS_READ):
         return []
     lately = utc(datetime.now(UTC) - RECENT)
@@ -81,7 +81,7 @@ async def _events(visit: Visit, user: Mapping[str, Any]) -> Any:
 
 
 def _standing(visit: Visit, row: Mapping[str, Any], now: str) -> dict[str, Any]:
-    """An assignment, with how it stands now."""
+    """An assignment with its current state."""
     begun, ended = instant(row["start"]) <= instant(now), row["end"] is not None and row["end"] <= now
     states = {
         "over": {"kind": "idle", "word": gettext(visit, "Past")},
@@ -107,7 +107,7 @@ async def remove(visit: Visit) -> Response:
 
 
 async def _remove_form(visit: Visit, wrong: FormErrors = RIGHT) -> Response:
-    """Ask whether it is meant, and say what ends by it."""
+    """The confirmation of a removal, with its effects."""
     user = await _user(visit, **{"$expand": "groups/$count"})
     ending = await _ending(visit, user)
     return await page(
@@ -118,7 +118,7 @@ async def _remove_form(visit: Visit, wrong: FormErrors = RIGHT) -> Response:
 
 @dataclass(frozen=True, slots=True)
 class EndingAssignments:
-    """The assignments of a user who leaves: how many end, the first of these, and how many are over already."""
+    """The assignments of a removed person: the number that end, the first of these, and the number of past ones."""
 
     first: list[dict[str, Any]]
     count: int
@@ -146,7 +146,7 @@ async def erase_form(visit: Visit) -> Response:
 
 @pages.post("/{customer}/users/{user}/erase", permission=Permission.ERASURE_WRITE)
 async def erase(visit: Visit) -> Response:
-    """Erase the person, once the name or the address was typed."""
+    """Delete the personal data, after the name or the address was typed."""
     user = await _user(visit)
     typed = visit.form_value("name")
     is_address = address_form(typed.strip()) == address_form(user["emailAddress"])
@@ -161,7 +161,7 @@ async def erase(visit: Visit) -> Response:
 
 
 def _plain(text: str) -> str:
-    """What was typed, regardless of case and of blanks."""
+    """The typed text without case and blanks."""
     return " ".join(text.split()).casefold()
 
 
@@ -180,7 +180,7 @@ async def _erase_form(visit: Visit, wrong: FormErrors = RIGHT, refusal: Refusal 
 
 
 def _goes(rows: Iterable[Mapping[str, Any]], ending: EndingAssignments) -> list[Mapping[str, Any]]:
-    """The rows of the preview that go. Assignments that end are counted as in the dialog of a removal."""
+    """The deleted rows of the preview. Ending assignments are counted like in the dialog of a removal."""
     assignments = [
         {"kind": "assignments", "how": "ended", "count": ending.count},
         {"kind": "past", "how": "told", "count": ending.past},
@@ -190,7 +190,7 @@ def _goes(rows: Iterable[Mapping[str, Any]], ending: EndingAssignments) -> list[
 
 
 def _stays(visit: Visit, stays: Iterable[Mapping[str, str]]) -> list[str]:
-    """What stays and why: in the words of the pages, where they have some for it."""
+    """The kept rows and the reasons, in the console's own words if there are any."""
     days, hours = visit.settings.orphaned_person_retention_days, visit.settings.idempotency_hours
     known = {
         "shared-or-left-lately": gettext(

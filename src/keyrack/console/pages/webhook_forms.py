@@ -1,4 +1,4 @@
-"""Webhooks: registering one, changing what it is, and the secret that is shown once."""
+"""Forms of webhooks: adding one, changing one field, and the secret that is shown once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from keyrack.http.page_router import ConsolePages, Visit
 pages = ConsolePages()
 
 NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
-WRONG = {  # member -> what is wrong with it
+WRONG = {  # field -> its error
     "url": N_(
         "This is not a valid webhook address. It must begin with https:// or http:// and have a valid host"
         " name. A port must be from 1 to 65535. A user name, # and blanks are not allowed."
@@ -82,7 +82,7 @@ def ascii_url(typed: str) -> str:
     try:
         place = urlsplit(url).netloc
         user, at, host = place.rpartition("@")
-        name, colon, port = host.partition(":")  # an IPv6 address, which has more of them, is ASCII
+        name, colon, port = host.partition(":")  # an IPv6 address, which has several colons, is ASCII
         ascii_place = place if place.isascii() else f"{user}{at}{domain_form(name)}{colon}{port}"
     except ValueError:
         return url
@@ -90,7 +90,7 @@ def ascii_url(typed: str) -> str:
 
 
 def _wrong(visit: Visit, refusal: Refusal) -> dict[str, str]:
-    """Member -> what is wrong with it; "" for what is wrong with none of them."""
+    """Field -> its error; "" for errors of the whole form."""
     members = {(fault.pointer or "").strip("/").split("/")[0] for fault in refusal.errors} & WRONG.keys()
     if not members:
         return {"": why(visit, refusal.reason)}
@@ -99,7 +99,7 @@ def _wrong(visit: Visit, refusal: Refusal) -> dict[str, str]:
 
 @pages.post("/{customer}/webhooks/{webhook}/rotate", has_secret=True, permission=Permission.WEBHOOKS_WRITE)
 async def rotate(visit: Visit) -> Response:
-    """A new signing secret, shown here alone."""
+    """Create a new signing secret, and show it once."""
     made = await visit.call(
         "POST", "/webhooks/{webhookId}/rotate-secret", visit.ids["webhook"], key=visit.form_value("key") or None
     )
@@ -119,7 +119,7 @@ async def edit(visit: Visit) -> Response:
 async def _edit(
     visit: Visit, webhook: Mapping[str, Any], value: Any, tag: str, wrong: str = "", status: int = 200
 ) -> Response:
-    """The form of one member. Raises `NotFound` for what cannot be changed so."""
+    """The form of one field. Raises `NotFound` for a field that has none."""
     if visit.ids["member"] not in WRONG:
         raise NotFound(NOTHING_HERE)
     chosen = value if visit.ids["member"] == "kinds" else ()
