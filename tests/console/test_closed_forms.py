@@ -81,7 +81,7 @@ def test_an_assignment_is_filled_in_again_with_what_was_chosen(carol: Person, de
     expect(page.get_by_label("End", exact=True)).to_have_value(WEDNESDAY)
     page.get_by_role("dialog").get_by_role("button", name="Book").click()
     expect(page.get_by_text("Done")).to_be_visible()
-    page.get_by_role("dialog").get_by_role("link", name="Close").click()
+    page.get_by_role("dialog").get_by_role("link", name="OK", exact=True).click()
     page.get_by_role("button", name="Book", exact=True).first.click()
     expect(page.get_by_label("End", exact=True)).to_have_value("")
     expect(page.get_by_text(BACK)).to_have_count(0)

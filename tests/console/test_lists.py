@@ -22,18 +22,19 @@ from tests.telemetry.endpoints.test_ingest import passed, unit_of
 
 pytestmark = pytest.mark.cluster
 
-LISTS = [
-    "cars",
-    "users",
-    "groups",
-    "boxes",
-    "services",
-    "events",
-    "operations",
-    "assignments/list",
-    "deliveries",
-    "changes",
-]
+# Address -> the label of the search
+LISTS = {
+    "cars": "Search cars",
+    "users": "Search people",
+    "groups": "Search groups",
+    "boxes": "Search key boxes",
+    "services": "Search services",
+    "events": "Search openings",
+    "operations": "Search requests",
+    "assignments/list": "Search bookings",
+    "deliveries": "Search deliveries",
+    "changes": "Search the history",
+}
 HOOK = "http://127.0.0.1:9/hook"
 PARTIAL = {"HX-Request": "true", "HX-Request-Type": "partial"}
 
@@ -75,7 +76,7 @@ def lines(answer: httpx.Response) -> list[str]:
 def test_each_list_has_its_page_and_its_file(fleet: Person, visitor: httpx.Client, name: str) -> None:
     page = visitor.get(f"/{fleet.customer}/{name}")
     assert page.status_code == 200
-    assert f'aria-label="Search {name.removesuffix("/list")}"' in page.text
+    assert f'aria-label="{LISTS[name]}"' in page.text
     assert page.text.count("<h1>") == 1
     file = lines(visitor.get(f"/{fleet.customer}/{name}.csv"))
     assert file[-1].startswith("Complete: ") and len(file) == len(names(page)) + 2
@@ -307,7 +308,7 @@ def test_a_file_has_what_is_shown_in_the_persons_zone(fleet: Person) -> None:
         file = client.get(f"/{fleet.customer}/assignments/list.csv?columns=car,user,start")
     assert file.headers["content-disposition"] == 'attachment; filename="assignments.csv"'
     assert lines(file) == [
-        "Car,User,Start (Europe/Berlin)", "Golf <b>,Kim Doe,2026-01-01 09:00:00", "Complete: 1 rows",
+        "Car,Person,Start (Europe/Berlin)", "Golf <b>,Kim Doe,2026-01-01 09:00:00", "Complete: 1 rows",
     ]  # fmt: skip
 
 
@@ -372,7 +373,7 @@ def test_a_file_is_cut_off_in_words_and_a_page_is_whole(sql: Any, dsn: str, serv
         person.client.close()
     assert file == ["Name", "Car 0", "Car 1", "Incomplete: only the first 2 rows. Narrow the list to get the others."]
     assert too_many.status_code == 400
-    assert "3 rows are too many at once: at most 2 are possible." in too_many.text
+    assert "3 rows are too many. At most 2 are possible at once." in too_many.text
     assert all(f"Car {number}" in answer.text for answer in (page, board) for number in range(3))
 
 
