@@ -113,8 +113,8 @@ def test_people_of_the_console_have_names(town: Town) -> None:
                 f"{name} ended the invitation of {withdrawn}", f"{name} invited {withdrawn} as Auditor",
             ]),
             ("role", manager, [
-                f"{name} changed the role of the manager {invited}: Dispatcher → Viewer",
-                f"{name} (accepted by {invited}) gave the manager {invited} the role Dispatcher (limited to Pool Nord)",
+                f"{name} changed the role of the account {invited}: Dispatcher → Viewer",
+                f"{name} (accepted by {invited}) granted the account {invited} the role Dispatcher (limited to Pool Nord)",
             ]),
             ("manager", manager, [f"{name} (accepted by {invited}) gave {invited} access to this customer"]),
         ):  # fmt: skip
@@ -162,10 +162,10 @@ def test_a_sentence_names_the_car_and_the_user_of_its_time(fleet: Person, visito
         patched(fleet, f"/assignments/{assignment}", member, value)
         eventually(lambda count=count: len(fleet.get(log).json()) == count, f"change {count}")
     told = [
-        "user of the assignment of Second to Kim Moved: Lee Moved → Kim Moved",
-        "car of the assignment of Second to Lee Moved: First → Second",
-        "user of the assignment of First to Lee Moved: Kim Moved → Lee Moved",
-        "end of the assignment of First to Kim Moved: Thu, 1 Jan 2099, 08:00 → Sun, 1 Feb 2099, 08:00",
+        "person of the booking of Second for Kim Moved: Lee Moved → Kim Moved",
+        "car of the booking of Second for Lee Moved: First → Second",
+        "person of the booking of First for Lee Moved: Kim Moved → Lee Moved",
+        "end of the booking of First for Kim Moved: Thu, 1 Jan 2099, 08:00 → Sun, 1 Feb 2099, 08:00",
     ]
     said = sentences(visitor.get(here))
     assert said[:-1] == [f"{fleet.username} changed the {text}" for text in told]
@@ -177,7 +177,7 @@ def test_a_sentence_names_the_car_and_the_user_of_its_time(fleet: Person, visito
     eventually(lambda: len(fleet.get(log).json()) == 6, "the change of both")
     said = sentences(visitor.get(here))
     assert said[0] == (
-        f"{fleet.username} changed the car and the user of the assignment of First to Lee Moved:"
+        f"{fleet.username} changed the car and the person of the booking of First for Lee Moved:"
         " Second → First, Kim Moved → Lee Moved"
     )
     assert fleet.delete(f"/assignments/{assignment}").status_code == 204
@@ -267,7 +267,7 @@ def test_what_was_erased_is_said_to_be(fleet: Person, visitor: httpx.Client) -> 
         fleet.customer, user,
     )  # fmt: skip
     assert sentences(visitor.get(f"/{fleet.customer}/changes?resource=user&thing={user}"))[0] == (
-        f"{fleet.username} removed user {user} (some of it was erased)"
+        f"{fleet.username} removed person {user} (parts of it were deleted)"
     )
     page = visitor.get(f"/{fleet.customer}/changes/{number}", headers=GERMAN).text
     assert "Teile dieser Änderung wurden gelöscht." in page and "Gone" not in page
@@ -479,8 +479,8 @@ def test_a_group_limited_auditor_reads_of_no_hidden_car(fleet: Person, town: Tow
     number = numbered(fleet, "box.installed", box)
     browser = auditor.browser()
     path = f"/{fleet.customer}/changes"
-    (said,) = [sentence for sentence in sentences(browser.get(path)) if "installed" in sentence]
-    assert said.endswith("in an unknown car")
+    (said,) = [sentence for sentence in sentences(browser.get(path)) if " put " in sentence]
+    assert said.endswith("into an unknown car")
     for page in (browser.get(path), browser.get(f"{path}/{number}")):
         assert page.status_code == 200 and "Hidden estate" not in page.text
         assert f"/cars/{car}" not in page.text

@@ -323,7 +323,7 @@ def test_the_log_tells_of_them_in_words(carol: Person, pixel: Phone) -> None:
         def told(kind: str, **headers: str) -> list[str]:
             return sentences(browser.get(f"/{carol.customer}/changes?kind={kind}", headers=headers))
 
-        app = r"The app of a user \([0-9a-f]{8}\) "
+        app = r"The app of a person \([0-9a-f]{8}\) "
         assert re.fullmatch(f"{app}registered a phone", told("device.created")[0])
         assert re.fullmatch(f"{app}got a key to Golf 7", told("key.issued")[0])
         assert [text.endswith(" revoked a key to Golf 7") for text in told("key.revoked")] == [True]
