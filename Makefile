@@ -55,7 +55,7 @@ test: check
 test-cluster: install-dev
 	$(UNIT) -m cluster $(or $(PYTEST_ARGS),$(shell grep -rl --include='test_*.py' pytest.mark.cluster tests))
 
-## migration: write the migration of new members of fleet/declarations.py; NAME=car_color
+## migration: write the migration of new declared members; NAME=car_color
 migration: install-dev
 	@$(BIN)/python tools/new_migration.py "$(NAME)"
 

@@ -1,4 +1,4 @@
-"""Writes the migration of members that `fleet/declarations.py` declares and no table has yet.
+"""Writes the migration of members that are declared and no table has yet.
 
     make migration NAME=car_color
 
@@ -14,12 +14,11 @@ import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from keyrack.api.schema.declaration import Member, ResourceTable, sql_default
+from keyrack.changelog.declared_tables import TABLES
 from keyrack.db.migrations import VERSIONS, module, revisions
 from keyrack.db.migrations.frozen.audit_triggers_v1 import AuditedTable
-from keyrack.fleet.declarations import TABLES
 
 CATALOG = Path(__file__).parent.parent / "tests" / "golden" / "data" / "catalog.txt"
 NAME = re.compile(r"[a-z][a-z0-9_]*").fullmatch
@@ -33,7 +32,7 @@ class NotWritten(Exception):
 class NewMembers:
     """The members of one table that have no column yet."""
 
-    table: ResourceTable[Any]
+    table: ResourceTable
     members: tuple[Member, ...]
 
     @property

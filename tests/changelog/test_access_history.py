@@ -182,7 +182,7 @@ def test_a_car_that_was_deleted_is_still_answered(carol: Person, sql: Sql) -> No
             assert carol.delete("/users/assignments/customers", {"userId": user}).status_code == 204
         else:
             assert carol.delete(path).status_code == 204
-    assert access(carol, f"/cars/{car}")["assigned"] == []
+    eventually(lambda: access(carol, f"/cars/{car}")["assigned"] == [], "the end of the assignment")
     for path in (f"/cars/{car}", f"/users/{user}"):
         (one,) = access(carol, path, at=then)["assigned"]
         assert (one["carId"], one["userId"]) == (car, user)
@@ -511,7 +511,7 @@ def test_a_person_who_is_erased_stays_a_bare_number(carol: Person, dsn: str) -> 
     carol.assignment(car, user)
     then = access(carol, f"/cars/{car}")["at"]
     assert carol.post(f"/users/{user}/erase").status_code == 204
-    assert access(carol, f"/cars/{car}")["assigned"] == []
+    eventually(lambda: access(carol, f"/cars/{car}")["assigned"] == [], "the end of the assignment")
 
     async def finished() -> None:
         async with house(dsn) as home:

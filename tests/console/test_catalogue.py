@@ -15,6 +15,7 @@ from babel.messages.pofile import read_po
 import keyrack
 from keyrack import console
 from keyrack.api.permissions import MEANINGS
+from keyrack.assignments import failure_codes
 from keyrack.console import error_messages, static_files
 from keyrack.console.languages import CATALOGUE, DEFAULT, LANGUAGES
 from keyrack.console.pages import login
@@ -60,7 +61,7 @@ def said() -> dict[str, str]:
         CONSOLE / "templates", [("**.html", "jinja2")], {"**.html": TEMPLATES}, {**keywords, "gettext": None}
     )
     of_python = extract_from_dir(CONSOLE, [("**.py", "python")], keywords={"gettext": (2,), "N_": None, "say": None})
-    of_members = extract_from_dir(CONSOLE.parent / "fleet", [("declarations.py", "python")], keywords={"N_": None})
+    of_members = extract_from_dir(CONSOLE.parent, [("*/declarations.py", "python")], keywords={"N_": None})
     found = {
         text: f"{file}:{line}"
         for file, line, found, _, _ in [*of_templates, *of_python, *of_members]
@@ -70,6 +71,7 @@ def said() -> dict[str, str]:
     return (
         found
         | dict.fromkeys(MEANINGS.values(), "keyrack/api/permissions.py")
+        | dict.fromkeys(failure_codes.TEXTS.values(), "keyrack/assignments/failure_codes.py")
         | dict.fromkeys(of_dialects, "keyrack/webhooks/dialects.py")
     )
 

@@ -114,7 +114,8 @@ def test_people_of_the_console_have_names(town: Town) -> None:
             ]),
             ("role", manager, [
                 f"{name} changed the role of the account {invited}: Dispatcher → Viewer",
-                f"{name} (accepted by {invited}) granted the account {invited} the role Dispatcher (limited to Pool Nord)",
+                f"{name} (accepted by {invited}) granted the account {invited} the role Dispatcher"
+                " (limited to Pool Nord)",
             ]),
             ("manager", manager, [f"{name} (accepted by {invited}) gave {invited} access to this customer"]),
         ):  # fmt: skip

@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import expect
 
 from keyrack.api.permissions import Role
+from keyrack.assignments.failure_codes import NO_BOX, NO_SERVICE, TERMINATED, TEXTS
 from tests.auth.test_clients import Program
 from tests.console.conftest import Desk
 from tests.support.people import Person, Town
@@ -77,6 +78,29 @@ def test_a_failed_hand_over_shows_what_was_tried_and_tries_it_again(carol: Perso
         assert "Put a key box into Boxless" in page
         together = words(browser.get(f"/{carol.customer}/operations/outcomes?ids={path.rpartition('/')[2]}").text)
         assert "Pool → becomes Boxless" in together
+
+
+INSTALL, SERVICE = "Put a key box into Boxless", "Check the service of the key box"
+HINTS = {NO_BOX: INSTALL, NO_SERVICE: SERVICE, TERMINATED: SERVICE}
+
+
+def test_a_failure_of_each_code_leads_to_its_hint(carol: Person) -> None:
+    body = {"carId": carol.car("Boxless"), "userId": carol.user(), "start": "2026-01-01T08:00:00Z"}
+    id = carol.put("/assignments", body).headers["Operation-Id"]
+    eventually(lambda: carol.get(f"/operations/{id}").json()["state"] == "Failed", "the outcome")
+    fail = "update operation set error_code = $2, error_message = $3 where operation_id::text = $1"
+    pages = [f"/{carol.customer}/operations/{id}", f"/{carol.customer}/operations/outcomes?ids={id}"]
+    with carol.browser() as browser:
+        for code, text in TEXTS.items():
+            carol.sql.execute(fail, id, code, "Old words.")
+            for page in pages:
+                shown = words(browser.get(page).text)
+                assert text in shown and "Old words." not in shown
+                assert [hint for hint in (INSTALL, SERVICE) if hint in shown] == [*filter(None, [HINTS.get(code)])]
+        carol.sql.execute(fail, id, "of-later", TEXTS[NO_BOX])
+        for page in pages:
+            shown = words(browser.get(page).text)
+            assert TEXTS[NO_BOX] in shown and INSTALL not in shown, "a text decides nothing"
 
 
 def test_a_change_of_times_alone_moves_nobody(carol: Person) -> None:

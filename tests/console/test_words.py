@@ -8,7 +8,7 @@ from html import unescape
 import pytest
 
 from keyrack.api.permissions import MEANINGS
-from keyrack.console.failure_hints import REASONS
+from keyrack.assignments.failure_codes import TEXTS
 from keyrack.console.forbidden import NAMES
 from keyrack.console.languages import LANGUAGES, translations
 from keyrack.console.words import WORDS
@@ -34,7 +34,7 @@ OLD = {
 
 def own_texts() -> set[str]:
     """The texts of the console, without those that belong to the API: permissions, errors of operations, formats."""
-    of_api = {*MEANINGS.values(), *REASONS, *NAMES.values()}
+    of_api = {*MEANINGS.values(), *TEXTS.values(), *NAMES.values()}
     of_api |= {text for dialect in DIALECTS.values() for text in (dialect.label, dialect.hint)}
     return said().keys() - of_api
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import keyrack
 from keyrack.db.named_parameters import NUMBERS, compile_statement
 
 
@@ -73,6 +77,29 @@ def test_values_are_given_by_name() -> None:
 
 def test_numbers_are_constants_of_their_value() -> None:
     assert tuple(str(number) for number in range(5_100)) == NUMBERS
+
+
+SOURCE = Path(keyrack.__file__).parent
+FROZEN = ("db/migrations/versions/", "db/migrations/frozen/")  # files of a release: they stay as they are
+MOST_NUMBERS = 8  # parameters whose order a reader still sees at the call
+NUMBER = re.compile(r"\$([1-9][0-9]*)")
+
+
+def numbered_literals(path: Path) -> list[str]:
+    """The places of a module whose text has a number that is too high."""
+    texts = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)]
+    return [
+        f"{path.relative_to(SOURCE)}:{text.lineno}"
+        for text in texts
+        if isinstance(text.value, str) and any(int(number) > MOST_NUMBERS for number in NUMBER.findall(text.value))
+    ]
+
+
+def test_statements_with_many_parameters_name_them() -> None:
+    """Rows of `values` that the schema generates have as many numbers as columns: no literal has those."""
+    modules = [path for path in SOURCE.rglob("*.py") if not str(path.relative_to(SOURCE)).startswith(FROZEN)]
+    assert len(modules) > 100
+    assert [place for path in modules for place in numbered_literals(path)] == []
 
 
 NAMES = st.from_regex(r"[a-z_][a-z0-9_]{0,5}", fullmatch=True)

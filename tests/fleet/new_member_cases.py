@@ -71,3 +71,25 @@ def test_a_required_text_of_groups_with_a_default(alice: Person) -> None:
     assert "purpose" not in created["after"], "a default is not recorded"
     assert (first["before"], first["after"]) == ({"purpose": None}, {"purpose": "Depot"})
     assert (second["before"], second["after"]) == ({"purpose": "Depot"}, {"purpose": None})
+
+
+def test_a_text_of_webhooks(alice: Person, dsn: str, tmp_path: Path) -> None:
+    webhook = alice.put("/webhooks", {"url": "https://example.org/", "receiverName": "Dispatch"}).json()["id"]
+    row = f"/webhooks/{webhook}"
+    assert alice.get(row).json()["receiverName"] == "Dispatch"
+    step = {"op": "replace", "path": "/receiverName", "value": "Depot"}
+    assert alice.patch(row, [step]).status_code == 204
+    assert alice.patch(row, [step | {"value": "x" * 251}]).status_code == 400
+    created, updated = changes(alice, "webhook", webhook)
+    assert created["after"]["receiverName"] == "Dispatch"
+    assert (updated["before"], updated["after"]) == ({"receiverName": "Dispatch"}, {"receiverName": "Depot"})
+    exported = Operator(dsn).run("export", "--customer", alice.customer, "--to", tmp_path / "out")
+    assert exported.returncode == 0, exported.stderr
+    imported = Operator(dsn).run("import", "customer", tmp_path / "out", "--name", "Copy of webhooks")
+    assert imported.returncode == 0, imported.stderr
+    assert alice.sql.value("select count(*) from webhook where receiver_name = 'Depot'") == 2
+    assert alice.patch(row, [{"op": "remove", "path": "/receiverName"}]).status_code == 204
+    assert alice.get(row).json()["receiverName"] is None
+    schemas = alice.get("/openapi.json").json()["components"]["schemas"]
+    for name in ("Webhook", "NewWebhook"):
+        assert schemas[name]["properties"]["receiverName"]["description"] == "Who receives its messages."

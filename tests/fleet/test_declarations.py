@@ -1,13 +1,11 @@
-"""What is declared in `fleet/declarations.py` is in the database: columns, triggers and search texts."""
+"""What is declared of a resource is in the database: columns, triggers and search texts."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 
 from keyrack.api.schema.declaration import ResourceTable
-from keyrack.fleet.declarations import TABLES
+from keyrack.changelog.declared_tables import TABLES
 from tests.support.servers import Sql
 
 MAKE = 'Write its migration: make migration NAME=what_is_new (CONTRIBUTING.md, "Add a member").'
@@ -22,14 +20,15 @@ SOURCE = "select prosrc from pg_proc where oid = to_regprocedure($1)"
 
 
 @pytest.fixture(params=TABLES, ids=[table.table for table in TABLES])
-def table(request: pytest.FixtureRequest) -> ResourceTable[Any]:
+def table(request: pytest.FixtureRequest) -> ResourceTable:
     return request.param
 
 
-def test_each_member_has_its_column(table: ResourceTable[Any], sql: Sql) -> None:
+def test_each_member_has_its_column(table: ResourceTable, sql: Sql) -> None:
     columns = {row[0]: (row[1], row[2]) for row in sql.rows(COLUMNS, table.table)}
     for member in table.members:
-        where = f"{table.resource}.{member.name} is declared in src/keyrack/fleet/declarations.py"
+        module = table.model.__module__.replace(".", "/")
+        where = f"{table.resource}.{member.name} is declared in src/{module}.py"
         assert member.column in columns, f"{where}, but {table.table} has no column {member.column}. {MAKE}"
         type, is_nullable = columns[member.column]
         assert type == sql.value("select $1::text::regtype::text", member.sql_type), (
@@ -38,7 +37,7 @@ def test_each_member_has_its_column(table: ResourceTable[Any], sql: Sql) -> None
         assert is_nullable or not member.is_nullable, f"{where} as nullable, but {table.table}.{member.column} is not."
 
 
-def test_each_member_is_recorded(table: ResourceTable[Any], sql: Sql) -> None:
+def test_each_member_is_recorded(table: ResourceTable, sql: Sql) -> None:
     source = sql.value(SOURCE, f"record_{table.table}()")
     for member in table.members:
         assert f"'{member.recorded_name}'" in source, (
@@ -47,7 +46,7 @@ def test_each_member_is_recorded(table: ResourceTable[Any], sql: Sql) -> None:
         )
 
 
-def test_a_search_finds_each_searchable_member(table: ResourceTable[Any], sql: Sql) -> None:
+def test_a_search_finds_each_searchable_member(table: ResourceTable, sql: Sql) -> None:
     source = sql.value(SOURCE, f"search_document({table.table})")
     if source is None:  # the search makes its text from the properties themselves
         return

@@ -35,10 +35,19 @@ MEMBERS = {
     ] = "Team"
 """,
 }
+WEBHOOK_MEMBERS = {
+    "class WebhookRow(Body):": "    receiver_name: Annotated[str, Field(max_length=250)] | None = None",
+    "WEBHOOKS = ResourceTable(": """
+    receiver_name: Annotated[
+        Annotated[str, Field(max_length=250)] | None,
+        MemberInfo(N_("Receiver"), N_("the receiver"), "Who receives its messages.", "Dispatch"),
+    ] = None
+""",
+}
 GERMAN = {
     "Color": "Farbe", "the color": "die Farbe", "End of the warranty": "Ende der Garantie",
     "the end of the warranty": "das Ende der Garantie", "Purpose": "Zweck", "the purpose": "den Zweck",
-    "Trim": "Ausstattung", "the trim": "die Ausstattung",
+    "Trim": "Ausstattung", "the trim": "die Ausstattung", "Receiver": "Empfänger", "the receiver": "den Empfänger",
 }  # fmt: skip
 
 
@@ -52,14 +61,14 @@ class SourceCopy:
             shutil.copytree(ROOT / name, root / name, ignore=ignored, symlinks=True)
         for name in ("pyproject.toml", "Makefile"):
             shutil.copy(ROOT / name, root / name)
-        self.declarations = root / "src" / "keyrack" / "fleet" / "declarations.py"
 
-    def declare(self, members: dict[str, str]) -> None:
-        text = self.declarations.read_text()
+    def declare(self, members: dict[str, str], package: str = "fleet") -> None:
+        declarations = self.root / "src" / "keyrack" / package / "declarations.py"
+        text = declarations.read_text()
         for before, member in members.items():
             place = text.index(f"\n\n{before}")
             text = text[:place].rstrip("\n") + "\n" + member.strip("\n") + "\n" + text[place:]
-        self.declarations.write_text(text)
+        declarations.write_text(text)
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         paths = os.pathsep.join([str(self.root / "src"), str(self.root)])
@@ -82,17 +91,19 @@ def copy(tmp_path: Path) -> Iterator[SourceCopy]:
 
 def test_a_member_takes_its_declaration_a_migration_and_translations(copy: SourceCopy) -> None:
     copy.declare(MEMBERS)
+    copy.declare(WEBHOOK_MEMBERS, "webhooks")
     lacking = copy.pytest("tests/fleet/test_declarations.py", "tests/console/test_catalogue.py")
     for sentence in (
         "Car.color is declared in src/keyrack/fleet/declarations.py, but car has no column color. Write its migration",
         "Product.warrantyEnds is declared in",
+        "Webhook.receiverName is declared in src/keyrack/webhooks/declarations.py",
         "the trigger function record_car() does not record 'color'",
         "'Color'",
     ):
         assert sentence in lacking.stdout.replace("\nE   ", " "), lacking.stdout[-4000:]
     written = copy.migration()
     assert written.returncode == 0, written.stderr
-    assert "Car.color, Group.purpose, Product.warrantyEnds" in written.stdout
+    assert "Car.color, Group.purpose, Product.warrantyEnds, Webhook.receiverName" in written.stdout
     assert copy.migration("again").stdout.startswith("Nothing to do")
     copy.declare(
         {"CARS = ResourceTable(": MEMBERS["CARS = ResourceTable("].replace("color", "trim").replace("Color", "Trim")}

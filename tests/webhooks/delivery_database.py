@@ -16,6 +16,7 @@ from keyrack.db.encryption.bootstrap import open_vault
 from keyrack.db.transaction_database import InTransaction
 from keyrack.server.worker import Worker, connect
 from keyrack.webhooks import subscriptions
+from keyrack.webhooks.declarations import NewWebhook
 from keyrack.webhooks.dialects import DEFAULT, DIALECTS, WebhookMessage
 from keyrack.webhooks.sender import DeliveryRequest
 from tests.support.servers import DEADLINE
@@ -74,7 +75,8 @@ class Office:
         connection = Connection(self.sql)
         vault = await open_vault(InTransaction(connection), LOCAL)
         async with connection.transaction():
-            added = await subscriptions.add(connection, vault, customer, url, None, ["assignment.created"], True, 1_000)
+            webhook = NewWebhook(url=url, kinds=["assignment.created"])
+            added = await subscriptions.add(connection, vault, customer, webhook, 1_000)
         assert added is not None
         return added[0]
 

@@ -164,9 +164,9 @@ async def compare(connection: Statements, request: Request, resource: Resource, 
     if request.if_match is None or not request.compares:
         return
     (id,) = request.ids
-    statement, known = _locked(resource), versions(resource, request.if_match)
+    statement, known_versions = _locked(resource), versions(resource, request.if_match)
     same = await connection.fetchval(
-        statement.sql, *statement.arguments(customer=request.customer, id=id, versions=known)
+        statement.sql, *statement.arguments(customer=request.customer, id=id, versions=known_versions)
     )
     if same is None:
         raise NotFound(missing)

@@ -94,12 +94,12 @@ async def run_once(request: Request, key: str, hours: int, run: Callable[[Reques
     async with request.db.transaction() as connection:
         if not await connection.fetchval(LOCK, _lock_number(scope)):
             raise Conflict(IN_FLIGHT, {"Retry-After": "1"})
-        known = await connection.fetchrow(KNOWN, *scope, hours)
-        if known is not None:
-            head, body = _opened(known["answer"], key)
+        stored = await connection.fetchrow(KNOWN, *scope, hours)
+        if stored is not None:
+            head, body = _opened(stored["answer"], key)
             if "owner" in head and not _may_have(head["owner"], request):  # older releases stored no owner
                 raise Unprocessable(OTHER_CALLER)  # whatever the request is: another caller learns nothing of it
-            if known["request_hash"] != request_hash:
+            if stored["request_hash"] != request_hash:
                 raise Unprocessable(OTHER_REQUEST)
             return _replayed(head, body)
         first = request.within(InTransaction(connection), announced.append)

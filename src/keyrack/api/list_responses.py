@@ -45,12 +45,13 @@ class Listing:
     db: Database
     settings: Settings
 
-    async def whole(self, known: Sequence[int]) -> Row | None:
+    async def whole(self, known_versions: Sequence[int]) -> Row | None:
         """The row of `Select.statement`: its body is null where the list is too long for one piece, or has one of the
         versions that are known."""
         return await self._row(
-            self.select.statement(self.query.sql, has_versions=bool(known)),
-            rows=self.settings.list_chunk_rows, size=max(1, self.settings.list_chunk_bytes // SMALL), versions=known,
+            self.select.statement(self.query.sql, has_versions=bool(known_versions)),
+            rows=self.settings.list_chunk_rows, size=max(1, self.settings.list_chunk_bytes // SMALL),
+            versions=known_versions,
         )  # fmt: skip
 
     async def first_chunk(self) -> Row | None:

@@ -121,8 +121,12 @@ def closed(permissions: Iterable[Permission]) -> frozenset[Permission]:
     [<Permission.CARS_READ: 'cars:read'>, <Permission.CARS_WRITE: 'cars:write'>]
     """
     every = set(permissions)
-    known = {str(permission): permission for permission in Permission}
-    reads = (known.get(permission.removesuffix(WRITE) + ":read") for permission in every if permission.endswith(WRITE))
+    permissions_by_name = {str(permission): permission for permission in Permission}
+    reads = (
+        permissions_by_name.get(permission.removesuffix(WRITE) + ":read")
+        for permission in every
+        if permission.endswith(WRITE)
+    )
     return frozenset(every | {permission for permission in reads if permission is not None})
 
 

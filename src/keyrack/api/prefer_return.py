@@ -70,8 +70,8 @@ async def representation(request: Request, run: Run, endpoint: Endpoint[Any], se
     return replace(shown, status=endpoint.representation_status, body=body, headers=headers)
 
 
-def _applied(headers: Mapping[str, str], what: str) -> dict[str, str]:
-    return with_vary({**headers, "Preference-Applied": f"return={what}"}, "Prefer")
+def _applied(headers: Mapping[str, str], preference: str) -> dict[str, str]:
+    return with_vary({**headers, "Preference-Applied": f"return={preference}"}, "Prefer")
 
 
 def _with_secrets(shown: bytes, write_body: bytes | None) -> bytes:

@@ -72,22 +72,26 @@ def parse_parameters(
     `allows_others` ignores unknown names, for use beside OData's options. Raises `BadRequest` for a parameter that is
     unknown, repeated or not valid, and for a required one that is missing.
     """
-    known = {parameter.name: parameter for parameter in parameters}
+    parameters_by_name = {parameter.name: parameter for parameter in parameters}
     values: dict[str, Any] = {}
     for name, text in _pairs(query):
-        parameter = known.get(name)
+        parameter = parameters_by_name.get(name)
         if parameter is None and allows_others:
             continue
         if parameter is None:
-            valid = f"There are {', '.join(known)}." if known else "This endpoint has no query parameters."
-            _refuse(name, f"{valid}{did_you_mean(name, known)}", "unknown", tuple(known))
+            valid = (
+                f"There are {', '.join(parameters_by_name)}."
+                if parameters_by_name
+                else "This endpoint has no query parameters."
+            )
+            _refuse(name, f"{valid}{did_you_mean(name, parameters_by_name)}", "unknown", tuple(parameters_by_name))
         if name in values:
             _refuse(name, "It is given more than once.", "repeated")
         try:
             values[name] = parameter.parse(text)
         except ValueError as error:
             _refuse(name, str(error), "not-one-of" if parameter.valid else "wrong-form", parameter.valid)
-    for name, parameter in known.items():
+    for name, parameter in parameters_by_name.items():
         if parameter.is_required and name not in values:
             _refuse(name, "It is missing.", "missing")
     return values

@@ -38,6 +38,14 @@ _CASES: LiteralString = " ".join(["when '" + code + "' then '" + text + "'" for 
 TEXT: LiteralString = "coalesce(case {t}.error_code " + _CASES + " end, {t}.error_message)"
 
 
+_CODES: Mapping[str, str] = {text: code for code, text in TEXTS.items()}
+
+
+def code_of(text: str) -> str | None:
+    """The code of a text that `text_of` has given: a dry run answers with the text alone."""
+    return _CODES.get(text)
+
+
 def text_of(code: str | None) -> str | None:
     """The text of a code; None without a code, and for a code that this release does not know."""
     return None if code is None else cast("Mapping[str, str]", TEXTS).get(code)

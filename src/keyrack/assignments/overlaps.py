@@ -106,27 +106,27 @@ class _ChangedPeriods:
 
     def note(self, place: int, request: OperationRequest, assignment: Assignment | None) -> None:
         """It is done."""
-        who = _reference(place, request)
+        reference = _reference(place, request)
         if (before := self.present.pop(request.assignment or 0, None)) is not None:
-            self._cars[before.car].pop(who, None)
+            self._cars[before.car].pop(reference, None)
         if assignment is not None:
-            self._enter(who, assignment)
+            self._enter(reference, assignment)
         if assignment is not None and request.assignment is not None:
             self.present[request.assignment] = assignment
 
-    def _enter(self, who: tuple[str, int], assignment: Assignment) -> None:
+    def _enter(self, reference: tuple[str, int], assignment: Assignment) -> None:
         there = self._cars.setdefault(assignment.car, {})
         if assignment.start < (assignment.end or NEVER):
-            there[who] = assignment
+            there[reference] = assignment
 
     def overlapping(self, place: int, request: OperationRequest, span: CarPeriod) -> Iterator[OverlapEntry]:
         """What changes here, and overlaps; looked for as far as it is asked for."""
         own, start, end = _reference(place, request), span.start, span.end or NEVER
         if start >= end:
             return
-        for who, there in self._cars.get(span.car, {}).items():
-            if there.start < end and start < (there.end or NEVER) and who != own:
-                yield _entry(who, there.user, _span(there))
+        for reference, there in self._cars.get(span.car, {}).items():
+            if there.start < end and start < (there.end or NEVER) and reference != own:
+                yield _entry(reference, there.user, _span(there))
 
 
 def _reference(place: int, request: OperationRequest) -> tuple[str, int]:
@@ -134,8 +134,8 @@ def _reference(place: int, request: OperationRequest) -> tuple[str, int]:
     return ("item", place) if request.assignment is None else ("assignmentId", request.assignment)
 
 
-def _entry(who: tuple[str, int], user: int, span: CarPeriod) -> OverlapEntry:
-    name, number = who
+def _entry(reference: tuple[str, int], user: int, span: CarPeriod) -> OverlapEntry:
+    name, number = reference
     return {name: number, "userId": user, "start": span.start, "end": span.end}
 
 
@@ -202,9 +202,9 @@ class _UnchangedPeriods:
         """Read what overlaps these, unless it has been read. Raises `BadRequest` where that is too much."""
         wider: dict[int, CarPeriod] = {}
         for span in spans:
-            known = wider.get(span.car) or self._times.get(span.car)
-            if known is None or not span.lies_in(known):
-                wider[span.car] = span if known is None else known.with_(span)
+            period = wider.get(span.car) or self._times.get(span.car)
+            if period is None or not span.lies_in(period):
+                wider[span.car] = span if period is None else period.with_(span)
         if not wider:
             return
         rows = await self._connection.fetch(

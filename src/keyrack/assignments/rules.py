@@ -218,8 +218,8 @@ def _delete(operation: Operation, ground: OperationState) -> Decision:
 def _as_asked(operation: Operation) -> dict[str, Any]:
     """The outcome's values where there is no assignment: what the request said, None for what nobody knows."""
     nothing = dict.fromkeys(("start", "end", "lifetime", "renewableAfter"))
-    known = {"assignmentId": operation.assignment, "carId": operation.car, "userId": operation.user}
-    return known | nothing | dict(operation.request)
+    ids = {"assignmentId": operation.assignment, "carId": operation.car, "userId": operation.user}
+    return ids | nothing | dict(operation.request)
 
 
 def fail_permanently(operation: Operation) -> dict[str, Any]:

@@ -191,8 +191,8 @@ class Authenticator:
         """
         proven = self.check()
         row = await self._db.fetchrow(CREDENTIALS, address_form(username))
-        known = None if row is None else row["password_hash"]
-        if not await self.passwords.verify(password, known, ("address", address)) or row is None:
+        password_hash = None if row is None else row["password_hash"]
+        if not await self.passwords.verify(password, password_hash, ("address", address)) or row is None:
             return None
         self.assert_current(proven)
         return AuthenticatedManager(

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from typing import LiteralString
 from uuid import UUID
 
-from pydantic import WithJsonSchema
-
 from keyrack.api.grants import Grant
 from keyrack.api.permissions import PROGRAMS, Permission, closed
 from keyrack.api.principals import ClientCaller, ClientId
@@ -22,7 +20,6 @@ from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements
 
 PREFIX = "keyrack_client_"  # by which a secret that lies around is recognised
-SCOPE = WithJsonSchema({"type": "string", "enum": [str(one) for one in PROGRAMS]})  # of a member that is one
 
 INVALID_CLIENT = ErrorCode(
     "invalid-client",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any, LiteralString, NamedTuple
 from uuid import UUID
 
 from keyrack.auth.client_authentication import new_secret
+from keyrack.auth.declarations import CLIENTS, NewClient
 from keyrack.core.secret_hashes import digest
 from keyrack.db.connection import Statements
 
@@ -16,9 +16,10 @@ SECRETS = 2  # at a time: one in use, and one that takes its place
 # Whoever makes one for a customer waits for who makes another, so nobody gets one too many
 LOCK: LiteralString = "select true from customer where customer_id = $1 for no key update"
 COUNT: LiteralString = "select count(*) from client where managed_by = $1"
-INSERT: LiteralString = """
-insert into client (managed_by, name, expires_at) values ($1, $2, $3) returning client_id, subject
-"""
+INSERT: LiteralString = (
+    "insert into client (managed_by, " + CLIENTS.columns + ") values ($1, " + CLIENTS.parameters(2) + ")"
+    " returning client_id, subject"
+)  # fmt: skip
 GIVE: LiteralString = """
 insert into client_customer (customer_id, client_id, scopes) values ($1, $2, $3)
 on conflict (customer_id, client_id) do update set scopes = excluded.scopes
@@ -33,13 +34,7 @@ select c.managed_by as manages, c.name from client c join client_customer l usin
 where l.customer_id = $1 and l.client_id = $2 for update of c
 """
 ONE: LiteralString = "select managed_by as manages, name from client where client_id = $1 for update"
-UPDATE: LiteralString = """
-update client set
-  name = case when $2 ? 'name' then $2->>'name' else name end,
-  is_disabled = case when $2 ? 'enabled' then not ($2->'enabled')::boolean else is_disabled end,
-  expires_at = case when $3 then $4::timestamptz else expires_at end
-where client_id = $1
-"""
+UPDATE: LiteralString = "update client set " + CLIENTS.assignments("$2") + " where client_id = $1 returning name"
 HELD: LiteralString = "select count(*) from client_secret where client_id = $1"
 ANOTHER: LiteralString = """
 insert into client_secret (client_id, managed_by, hash) select client_id, managed_by, $2 from client
@@ -65,15 +60,13 @@ class Secret(NamedTuple):
     secret: str
 
 
-async def add(
-    connection: Statements, customer: int | None, name: str, expires: datetime | None, most: int
-) -> CreatedClient | None:
+async def add(connection: Statements, customer: int | None, client: NewClient, most: int) -> CreatedClient | None:
     """Make a client that the customer manages, or the operator (None); None where the customer has `most` already."""
     if customer is not None:
         await connection.fetchval(LOCK, customer)
         if await connection.fetchval(COUNT, customer) >= most:
             return None
-    row = await connection.fetchrow(INSERT, customer, name, expires)
+    row = await connection.fetchrow(INSERT, customer, *CLIENTS.values(client))
     assert row is not None  # noqa: S101 - an insert without a condition
     secret = await add_secret(connection, row["client_id"])
     assert secret is not None  # noqa: S101 - it is the first
@@ -85,10 +78,9 @@ async def grant_role(connection: Statements, customer: int, client: int, scopes:
     await connection.execute(GIVE, customer, client, sorted(set(scopes)))
 
 
-async def change(connection: Statements, client: int, changes: Mapping[str, Any]) -> None:
-    """Change what is named of `name`, `enabled` and `expires`."""
-    values = {name: changes[name] for name in ("name", "enabled") if name in changes}
-    await connection.execute(UPDATE, client, values, "expires" in changes, changes.get("expires"))
+async def change(connection: Statements, client: int, changes: Mapping[str, Any]) -> str | None:
+    """Change the client's own members that are named, by their JSON values: its name; None where there is none."""
+    return await connection.fetchval(UPDATE, client, changes)
 
 
 async def add_secret(connection: Statements, client: int) -> Secret | None:

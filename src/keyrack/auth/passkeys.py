@@ -112,16 +112,16 @@ async def creation(statements: Statements, settings: Settings, manager: int) -> 
     name = host(settings)
     if name is None:
         raise Conflict(NO_PASSKEYS.format(url=settings.public_url))
-    who = await statements.fetchrow(WHO, manager)
-    assert who is not None  # noqa: S101 - who calls
+    manager_row = await statements.fetchrow(WHO, manager)
+    assert manager_row is not None  # noqa: S101 - who calls
     has = await statements.fetch(OF_MANAGER, manager)
     if len(has) >= settings.passkeys_per_manager:
         raise Conflict(TOO_MANY)
     options = generate_registration_options(
         rp_id=name,
         rp_name="Keyrack",
-        user_name=who["username"],
-        user_id=who["subject"].bytes,
+        user_name=manager_row["username"],
+        user_id=manager_row["subject"].bytes,
         authenticator_selection=AuthenticatorSelectionCriteria(
             resident_key=ResidentKeyRequirement.REQUIRED, user_verification=UserVerificationRequirement.REQUIRED
         ),

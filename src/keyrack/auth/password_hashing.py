@@ -44,12 +44,12 @@ class Passwords:
         return await self._in_turn(parties, self._verify, password, hash)
 
     async def _in_turn(self, parties: tuple[Hashable, ...], work: Callable[..., V], *args: object) -> V:
-        who = TenantShares(parties, 1)
-        await self._turns.take(who)
+        shares = TenantShares(parties, 1)
+        await self._turns.take(shares)
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, work, *args)
         finally:
-            self._turns.give_back(who)
+            self._turns.give_back(shares)
 
     def _verify(self, password: str, hash: str | None) -> bool:
         try:

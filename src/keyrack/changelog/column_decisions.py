@@ -2,18 +2,20 @@
 
 Each column of the schema has three decisions with their reasons. Export, user export and change log read them, and
 `tests/changelog/test_column_decisions.py` fails for a column without decisions. A decision is changed together with the
-code that carries it out; the same test compares both. Columns of `fleet.declarations` have theirs there.
+code that carries it out; the same test compares both. Declared columns have theirs by their declaration.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, LiteralString, NamedTuple
+from typing import LiteralString, NamedTuple
 
 from keyrack.api.schema.declaration import ResourceTable
+from keyrack.auth.declarations import CLIENTS
 from keyrack.db.connection import Statements
-from keyrack.fleet.declarations import CARS, CONTRACTS, GROUPS, PEOPLE, PRODUCTS, SERVICES
+from keyrack.fleet.declarations import CARS, CONTRACTS, CUSTOMERS, GROUPS, PEOPLE, PRODUCTS, SERVICES
+from keyrack.webhooks.declarations import WEBHOOKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +112,17 @@ USE = ColumnDecision("a use is no change")
 _of = ColumnDecisions
 
 
-def _declared(table: ResourceTable[Any]) -> dict[str, ColumnDecisions]:
-    """The decisions about members of a declaration: exported and recorded, and deleted with the person if personal."""
+def _declared(
+    table: ResourceTable, export: ColumnDecision = WRITTEN, person: ColumnDecision = NOBODY
+) -> dict[str, ColumnDecisions]:
+    """The decisions about members of a declaration.
+
+    They are recorded. Secret ones are in no export, and personal ones are deleted with the person.
+    """
     return {
-        member.column: _of(WRITTEN, ROW_GOES if member.info.is_personal else NOBODY, RECORDED)
+        member.column: _of(
+            SECRET if member.info.is_secret else export, ROW_GOES if member.info.is_personal else person, RECORDED
+        )
         for member in table.members
     }
 
@@ -357,12 +366,10 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "refused_at": _of(LOG_OF_SERVER, NOBODY, CHANGE_LOG),
     },
     "client": {
+        **_declared(CLIENTS, OF_STAFF, OF_MANAGER),
         "client_id": _of(OF_STAFF, OF_MANAGER, RECORDED),
         "subject": _of(OF_STAFF, OF_MANAGER, TOKEN_SUBJECT),
         "managed_by": _of(OF_STAFF, OF_MANAGER, RECORDED),
-        "name": _of(OF_STAFF, OF_MANAGER, RECORDED),
-        "is_disabled": _of(OF_STAFF, OF_MANAGER, RECORDED),
-        "expires_at": _of(OF_STAFF, OF_MANAGER, RECORDED),
         "created_at": _of(OF_STAFF, OF_MANAGER, TIME_OF_CHANGE),
     },
     "client_customer": {
@@ -406,8 +413,8 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "since": _of(LOG_OF_SERVER, NOBODY, CHANGE_LOG),
     },
     "customer": {
+        **_declared(CUSTOMERS, IN_MANIFEST),
         "customer_id": _of(IN_MANIFEST, NOBODY, RECORDED),
-        "name": _of(IN_MANIFEST, NOBODY, RECORDED),
         "created_at": _of(IN_MANIFEST, NOBODY, TIME_OF_CHANGE),
         "history_days": _of(IN_MANIFEST, NOBODY, RECORDED),
         "keeps_positions": _of(IN_MANIFEST, NOBODY, RECORDED),
@@ -922,13 +929,9 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "expires_at": _of(OF_STAFF, NOBODY, SIGN_IN),
     },
     "webhook": {
+        **_declared(WEBHOOKS),
         "customer_id": _of(ROW_OF_CUSTOMER, NOBODY, RECORDED),
         "webhook_id": _of(WRITTEN, NOBODY, RECORDED),
-        "url": _of(WRITTEN, NOBODY, RECORDED),
-        "secret": _of(SECRET, NOBODY, RECORDED),
-        "kinds": _of(WRITTEN, NOBODY, RECORDED),
-        "dialect": _of(WRITTEN, NOBODY, RECORDED),
-        "is_enabled": _of(WRITTEN, NOBODY, RECORDED),
         "disabled_reason": _of(SET_BY_IMPORT, NOBODY, RECORDED),
         "signing_secret": _of(SECRET, NOBODY, RECORDED),
         "old_signing_secret": _of(SECRET, NOBODY, OLD_SECRET),

@@ -127,11 +127,11 @@ class CustomerFeed:
 
     async def _go_on(self) -> None:
         """Tell what has come."""
-        extent, known = await self._proven(load_extent(self._db, self._customer)), self.extent
-        if known is None or not extent.has(known.newest, known.epoch):
-            self._begin(extent, is_new_epoch=known is not None)
+        extent, known_extent = await self._proven(load_extent(self._db, self._customer)), self.extent
+        if known_extent is None or not extent.has(known_extent.newest, known_extent.epoch):
+            self._begin(extent, is_new_epoch=known_extent is not None)
             return
-        progress = Extent(extent.epoch, extent.oldest, known.newest, known.recorded)
+        progress = Extent(extent.epoch, extent.oldest, known_extent.newest, known_extent.recorded)
         while progress.newest < extent.newest and any(subscriber.is_live for subscriber in self._listeners()):
             piece = await self._proven(
                 read(self._db, self._customer, progress.newest, extent.newest, progress.recorded)

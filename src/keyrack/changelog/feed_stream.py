@@ -118,14 +118,14 @@ class FeedService:
 class LongPoll(Subscription):
     """A request that waits until the log goes on."""
 
-    async def wait_for_news(self, log: CustomerFeed, known: Extent, until: float) -> bool:
+    async def wait_for_news(self, log: CustomerFeed, known_extent: Extent, until: float) -> bool:
         """Wait until the log goes further than is known, or is another one; False if it does not until then, by the
         loop's clock, or if nobody is to wait any more."""
         begun, renewed = time.monotonic(), log.renewed
 
         def is_new() -> bool:
-            extent = log.extent or known
-            return log.renewed != renewed or extent.newest > known.newest or extent.epoch != known.epoch
+            extent = log.extent or known_extent
+            return log.renewed != renewed or extent.newest > known_extent.newest or extent.epoch != known_extent.epoch
 
         with suppress(TimeoutError):
             async with asyncio.timeout_at(until):
@@ -212,13 +212,13 @@ class FeedFollower(FeedSubscriber, AsyncIterator[bytes]):
 
     async def _next(self, log: CustomerFeed) -> bytes | None:
         """What comes next, where it is still to be read; None where nothing is."""
-        known = log.extent
-        if known is None:
+        known_extent = log.extent
+        if known_extent is None:
             return None
-        if log.renewed != self._renewed or (self._epoch not in (None, known.epoch)):
-            return self._gone_event(known)
-        self._epoch = known.epoch
-        if self._last_number >= known.newest:
+        if log.renewed != self._renewed or (self._epoch not in (None, known_extent.epoch)):
+            return self._gone_event(known_extent)
+        self._epoch = known_extent.epoch
+        if self._last_number >= known_extent.newest:
             self.is_live = True
         if self.is_live:
             return None
@@ -230,7 +230,7 @@ class FeedFollower(FeedSubscriber, AsyncIterator[bytes]):
             self.end()  # it comes back, and goes on where it was
             return ALIVE
         if piece is None or piece.first != self._last_number + 1:
-            return self._gone_event(known)
+            return self._gone_event(known_extent)
         self._last_number, self._recorded = piece.last, Extent(recorded=piece.recorded)
         return events(self._epoch, piece)
 

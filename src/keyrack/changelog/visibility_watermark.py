@@ -67,8 +67,8 @@ class OpenWriter:
     seconds: float  # since it began, or was prepared
 
     def __str__(self) -> str:
-        who = f"the prepared transaction {self.gid}" if self.gid else f"process {self.pid} ({self.application})"
-        return f"{who} in {self.database}, for {int(self.seconds)} s"
+        writer = f"the prepared transaction {self.gid}" if self.gid else f"process {self.pid} ({self.application})"
+        return f"{writer} in {self.database}, for {int(self.seconds)} s"
 
 
 async def writers(statements: Statements, xids: Sequence[str] | None = None) -> list[OpenWriter]:

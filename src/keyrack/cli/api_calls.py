@@ -47,8 +47,8 @@ def password_in(path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
-        raise CommandFailed(f"The password file {path} cannot be read: {why}.") from None
+        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+        raise CommandFailed(f"The password file {path} cannot be read: {reason}.") from None
 
 
 def _login_of(profile: profiles.Profile) -> Login | None:

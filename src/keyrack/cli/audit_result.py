@@ -41,9 +41,9 @@ def format_result(audit: Verification, compared: VerifiedCheckpoints, context: A
     if compared.others:
         lines.append(f"{compared.others:,} checkpoints were signed by other keys alone, and not compared: see --key.")
     if audit.proven is None:
-        who = "the file" if not compared.kept else "the database"
-        why = compared.unsigned or f"whoever wrote {who} may have made all of it. See --checkpoint"
-        lines.append(f"No checkpoint was compared: {why}.")
+        source = "the file" if not compared.kept else "the database"
+        reason = compared.unsigned or f"whoever wrote {source} may have made all of it. See --checkpoint"
+        lines.append(f"No checkpoint was compared: {reason}.")
     else:
         when = f", signed {datetime.fromtimestamp(max(times), UTC):%Y-%m-%d %H:%M:%S} UTC" if times else ""
         lines.append(f"Up to number {audit.proven:,} they are what the newest checkpoint says{when}.")

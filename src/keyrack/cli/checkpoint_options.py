@@ -38,17 +38,20 @@ class VerifiedCheckpoints:
     others: int = 0  # that were signed by keys that do not count
     unsigned: str | None = None  # why those that are kept there were not compared
 
-    def add(self, where: object, data: bytes, trust: Trust, *, found: Head | None = None) -> None:
-        """One more. Of those that were `found` beside this log, the ones that others alone have signed are counted, and
-        the ones over what was dropped are left out. Raises `CommandFailed`."""
+    def add(self, where: object, data: bytes, trust: Trust, *, head: Head | None = None) -> None:
+        """One more. Raises `CommandFailed`.
+
+        One that was kept beside this log comes with the log's `head`: it is counted if others alone have signed it, and
+        left out if it is over records that were dropped.
+        """
         try:
             note = Note.read(data)
             checkpoint = Checkpoint.read(note.text)
-            if found is not None and found.tree is not None and checkpoint.size < found.tree.size:
+            if head is not None and head.tree is not None and checkpoint.size < head.tree.size:
                 return
             times = [time for time in note.verify(trust(checkpoint.origin)).values() if time is not None]
         except NotKnown as error:
-            if found is not None:
+            if head is not None:
                 self.others += 1
                 return
             raise CommandFailed(f"{where} is no checkpoint to be trusted: {error}.") from None
@@ -113,7 +116,7 @@ class CheckpointComparison:
         trust = trust or trusted(self.keys)
         for made in await list_checkpoints(sql, head.customer, head.epoch):
             where = f"The checkpoint of {made.size} records that is kept with the log"
-            checkpoints.add(where, made.note.encode(), trust, found=head)
+            checkpoints.add(where, made.note.encode(), trust, head=head)
         return checkpoints
 
 
@@ -125,7 +128,7 @@ def _given(files: Iterable[Path], directory: Path | None, head: Head, trust: Tru
             checkpoints.add(file, _read(file), trust)
         published = list(of_log(directory, head.customer, head.epoch)) if directory is not None else []
         for file in published:
-            checkpoints.add(file, _read(file), trust, found=head)
+            checkpoints.add(file, _read(file), trust, head=head)
     except NotPublished as error:
         raise CommandFailed(f"{error}.") from None
     except OSError as error:

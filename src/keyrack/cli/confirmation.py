@@ -29,7 +29,7 @@ class ConfirmationPreview:
 
     @property
     def sentence(self) -> str:
-        goes = [f"{count:,} {what}" for what, count in self.goes.items() if count]
+        goes = [f"{count:,} {noun}" for noun, count in self.goes.items() if count]
         with_it = f" with {', '.join(goes[:-1]) + ' and ' * (len(goes) > 1) + goes[-1]}" if goes else ""
         return f"{self.text}{with_it}. {self.then}".rstrip()
 

@@ -19,18 +19,18 @@ select revoked_at from k
 Name = Annotated[str, typer.Option("--name", callback=words, help="Who uses it.")]
 
 
-def revocable(app: typer.Typer, table: LiteralString, what: str) -> None:
-    """Add the command `revoke` for the keys in `table`, called `what` in words."""
+def revocable(app: typer.Typer, table: LiteralString, noun: str) -> None:
+    """Add the command `revoke` for the keys in `table`, called `noun` in words."""
     revoked: LiteralString = REVOKE.replace("{table}", table)
 
     async def revoke(session: DatabaseSession, id: int) -> CommandResult:
         """Revoke a key."""
         row = await session.sql.fetchrow(revoked, id)
         if row is None:
-            raise CommandFailed(f"There is no {what} {id}.")
+            raise CommandFailed(f"There is no {noun} {id}.")
         if row["revoked_at"] is not None:
-            raise CommandFailed(f"{what} {id} is revoked already, since {row['revoked_at']:%Y-%m-%d %H:%M} UTC.")
-        return CommandResult({"id": id}, f"{what} {id} revoked.")
+            raise CommandFailed(f"{noun} {id} is revoked already, since {row['revoked_at']:%Y-%m-%d %H:%M} UTC.")
+        return CommandResult({"id": id}, f"{noun} {id} revoked.")
 
     revoke.__annotations__["id"] = Annotated[int, which(table)]
     command(app, "revoke")(revoke)

@@ -63,27 +63,27 @@ class InputRow:
 def read_rows(path: Path, format: str | None, columns: Collection[str]) -> Iterator[InputRow]:
     """The rows of a file. Raises `CommandFailed` where it cannot be read, or has a column that is not among
     `columns`."""
-    known = {_plain(name): name for name in columns}
+    column_names = {_plain(name): name for name in columns}
     as_json = format == "json" if format else path.suffix.lower() in JSON_NAMES
     if not as_json and not format and path.suffix.lower() not in (".csv", ".tsv", ".txt"):
         raise CommandFailed(f"{path} is neither .csv nor .json: say which with --format.")
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            yield from _json_rows(file, path, known) if as_json else _csv_rows(file, path, known)
+            yield from _json_rows(file, path, column_names) if as_json else _csv_rows(file, path, column_names)
     except UnicodeDecodeError as error:
         raise CommandFailed(f"{path} is not UTF-8: {error.reason} at byte {error.start}.") from None
     except OSError as error:
         raise CommandFailed(f"{path} cannot be read: {error.strerror}.") from None
 
 
-def _csv_rows(file: TextIO, path: Path, known: dict[str, str]) -> Iterator[InputRow]:
+def _csv_rows(file: TextIO, path: Path, column_names: dict[str, str]) -> Iterator[InputRow]:
     head = file.readline()
     file.seek(0)
     delimiter = max(DELIMITERS, key=head.count)
     reader = csv.reader(file, delimiter=delimiter, strict=True)
     try:
         names = [_plain(name) for name in next(reader, list[str]())]
-        _check_columns(path, names, known)
+        _check_columns(path, names, column_names)
         for cells in reader:
             if any(cells):
                 row = InputRow(reader.line_num, dict(zip(names, cells, strict=False)))
@@ -94,7 +94,7 @@ def _csv_rows(file: TextIO, path: Path, known: dict[str, str]) -> Iterator[Input
         raise CommandFailed(f"{path}, line {reader.line_num}: {error}.") from None
 
 
-def _json_rows(file: TextIO, path: Path, known: dict[str, str]) -> Iterator[InputRow]:
+def _json_rows(file: TextIO, path: Path, column_names: dict[str, str]) -> Iterator[InputRow]:
     text = file.read()
     try:
         if path.suffix.lower() in JSON_NAMES[1:]:
@@ -111,7 +111,7 @@ def _json_rows(file: TextIO, path: Path, known: dict[str, str]) -> Iterator[Inpu
             continue
         row = InputRow(number, {})
         for name, value in cast("dict[str, object]", item).items():
-            if _plain(name) not in known:
+            if _plain(name) not in column_names:
                 row.problems.append(f"has a member that is not known: {name!r}")
             elif isinstance(value, str | int) and not isinstance(value, bool):
                 row.values[_plain(name)] = str(value)
@@ -120,11 +120,13 @@ def _json_rows(file: TextIO, path: Path, known: dict[str, str]) -> Iterator[Inpu
         yield row
 
 
-def _check_columns(path: Path, names: list[str], known: dict[str, str]) -> None:
-    wrong = [name or "(empty)" for name in names if name not in known]
+def _check_columns(path: Path, names: list[str], column_names: dict[str, str]) -> None:
+    wrong = [name or "(empty)" for name in names if name not in column_names]
     if not names or wrong or len(set(names)) < len(names):
-        what = f"has columns that are not known: {', '.join(wrong)}" if wrong else "has no heading, or a column twice"
-        raise CommandFailed(f"{path} {what}. Columns: {', '.join(known.values())}.")
+        problem = (
+            f"has columns that are not known: {', '.join(wrong)}" if wrong else "has no heading, or a column twice"
+        )
+        raise CommandFailed(f"{path} {problem}. Columns: {', '.join(column_names.values())}.")
 
 
 def _plain(name: str) -> str:

@@ -120,8 +120,8 @@ def _which(row: Any) -> str:
 
 async def _meant(sql: Statements, noun: Noun, text: str) -> str:
     """The names that are near, or those of the first rows."""
-    known: LiteralString = KNOWN.replace("{rows}", noun.rows)
-    rows = await sql.fetch(known, MOST)
+    statement: LiteralString = KNOWN.replace("{rows}", noun.rows)
+    rows = await sql.fetch(statement, MOST)
     low = {row["name"].lower(): row for row in rows}
     near = [low[name] for name in difflib.get_close_matches(text.lower(), low, 3, 0.6)]
     suggestions = ", ".join(f"{row['name']!r} ({row['id']})" for row in near or rows[:CANDIDATES])

@@ -73,7 +73,7 @@ def listen(
                 nonlocal left
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 with turn:
-                    show(_told(dict(self.headers.items()), body, secret), as_json)
+                    show(_received_result(dict(self.headers.items()), body, secret), as_json)
                     sys.stdout.flush()
                     self.send_response(status)
                     self.send_header("Content-Length", "0")
@@ -97,7 +97,7 @@ def listen(
     explained(run)
 
 
-def _told(headers: Mapping[str, str], body: bytes, secret: str | None) -> CommandResult:
+def _received_result(headers: Mapping[str, str], body: bytes, secret: str | None) -> CommandResult:
     """What arrived, and whether it is genuine."""
     text = body.decode(errors="replace")
     value: dict[str, Any] = {"headers": headers, "body": text}

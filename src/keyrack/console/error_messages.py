@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 
 from keyrack.api.exchange import Response
 from keyrack.console.forbidden import ASK_PART, lacking
-from keyrack.console.rendering import gettext, plain, redirect, root, why
+from keyrack.console.rendering import gettext, plain, redirect, root, translate_error
 from keyrack.core.error_codes import NO_CUSTOMER, NOTHING_HERE, SIGNED_OUT
 from keyrack.core.errors import NotFound, Refusal, Unauthorized
 from keyrack.core.text import N_
@@ -60,8 +60,8 @@ async def refused(visit: Visit, refusal: Refusal) -> Response:
     elif isinstance(refusal, NotPermitted):
         remedy = ASK_PART
     answer = plain(
-        visit, template, status=refusal.status, title=gettext(visit, title), text=why(visit, refusal.reason),
-        remedy=gettext(visit, remedy), id=visit.id,
+        visit, template, status=refusal.status, title=gettext(visit, title),
+        text=translate_error(visit, refusal.reason), remedy=gettext(visit, remedy), id=visit.id,
     )  # fmt: skip
     return Response(answer.status, answer.body, refusal.headers, answer.media_type)
 

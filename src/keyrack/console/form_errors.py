@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from keyrack.api.exchange import Response
-from keyrack.console.rendering import HTML, redirect, why
+from keyrack.console.rendering import HTML, redirect, translate_error
 from keyrack.core.errors import (
     BadRequest,
     Conflict,
@@ -49,12 +49,12 @@ def refused(visit: Visit, refusal: Refusal, words: Mapping[str, tuple[str, str]]
 
     `words` are texts of the page: error code, or JSON pointer of the wrong value -> field and text.
     """
-    known = words or {}
+    own_words = words or {}
     keys = [refusal.reason.code, *(fault.pointer or "" for fault in refusal.errors)]
-    own = tuple(dict.fromkeys(known[key] for key in keys if key in known))
+    own = tuple(dict.fromkeys(own_words[key] for key in keys if key in own_words))
     # A script does not replace a form with a 404 (base.html): it shows that the page is gone
     swaps = isinstance(refusal, NotFound) and visit.headers("HX-Request")
-    return FormErrors(422 if swaps else refusal.status, own or (("", why(visit, refusal.reason)),))
+    return FormErrors(422 if swaps else refusal.status, own or (("", translate_error(visit, refusal.reason)),))
 
 
 def key(visit: Visit, refusal: Refusal | None = None) -> str:

@@ -62,8 +62,8 @@ LONG_RANGE = ErrorCode(
 class BadTiles(Exception):
     """The file of KEYRACK_MAP_TILES cannot be used. The message is the reason."""
 
-    def __init__(self, path: str, why: str) -> None:
-        super().__init__(f"KEYRACK_MAP_TILES: {path} {why}.")
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"KEYRACK_MAP_TILES: {path} {reason}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +108,8 @@ def _archive(path: str, state: tuple[int, ...]) -> Archive:
         head = file.read(SAMPLE)
         file.seek(max(0, size - SAMPLE))
         tail = file.read(SAMPLE)
-    if why := _unfit(head, size):
-        raise BadTiles(path, why)
+    if reason := _unfit(head, size):
+        raise BadTiles(path, reason)
     return Archive(size, hashlib.sha256(b"%d\n" % size + head + tail).hexdigest()[:32])
 
 

@@ -89,7 +89,7 @@ def gettext(visit: Visit, text: str, **values: object) -> str:
     return sentence(said, values) if values else said
 
 
-def why(visit: Visit, reason: ErrorCode) -> str:
+def translate_error(visit: Visit, reason: ErrorCode) -> str:
     """The text of an error in the language of the visit."""
     return reason.translated(translations(tongue(visit)).gettext)
 
@@ -102,21 +102,21 @@ async def live_id(visit: Visit) -> str:
     return (await visit.call("GET", "/live")).headers["Last-Event-ID"]
 
 
-async def page(visit: Visit, template: str, *, status: int = 200, section: str = "", **known: Any) -> Response:
+async def page(visit: Visit, template: str, *, status: int = 200, section: str = "", **context: Any) -> Response:
     """A page for a signed-in person. `section` is its entry of the navigation."""
-    return _answer(visit, template, None, status, {"section": section, "visit": await _seen(visit), **known})
+    return _answer(visit, template, None, status, {"section": section, "visit": await _seen(visit), **context})
 
 
-async def part(visit: Visit, template: str, block: str, *, status: int = 200, **known: Any) -> Response:
+async def part(visit: Visit, template: str, block: str, *, status: int = 200, **context: Any) -> Response:
     """One block of a template, which replaces a part of a page."""
-    return _answer(visit, template, block, status, {"visit": await _seen(visit), **known})
+    return _answer(visit, template, block, status, {"visit": await _seen(visit), **context})
 
 
-def plain(visit: Visit, template: str, *, status: int = 200, **known: Any) -> Response:
+def plain(visit: Visit, template: str, *, status: int = 200, **context: Any) -> Response:
     """A page without a signed-in person: sign-in pages and errors."""
     person = visit.visitor.session if visit.visitor else None
     more = {"language": tag(visit), "theme": (person and person.theme) or SYSTEM, "root": root(visit)}
-    return _answer(visit, template, None, status, {**more, **known})
+    return _answer(visit, template, None, status, {**more, **context})
 
 
 def redirect(address: str) -> Response:
@@ -137,7 +137,7 @@ async def _seen(visit: Visit) -> TemplateContext:
     return TemplateContext(person, visit.customer, visit.path, root(visit), base(visit), visit.may, visit.is_limited)
 
 
-def _answer(visit: Visit, name: str, block: str | None, status: int, known: Mapping[str, Any]) -> Response:
+def _answer(visit: Visit, name: str, block: str | None, status: int, context: Mapping[str, Any]) -> Response:
     time, speech = clock(visit), tongue(visit)
     template = _environment(speech, root(visit)).get_template(name)
     about: dict[str, Any] = {
@@ -147,7 +147,7 @@ def _answer(visit: Visit, name: str, block: str | None, status: int, known: Mapp
         "duration": time.duration,
         "field_time": time.field,
         "number": partial(format_decimal, locale=time.locale),
-        **known,
+        **context,
     }
     made = template.render(about) if block is None else "".join(template.blocks[block](template.new_context(about)))
     return Response(status, without_stray_tags(made).encode(), media_type=HTML)
@@ -169,7 +169,7 @@ def _environment(language: str, root: str) -> Environment:
     environment.install_gettext_callables(  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - of the extension
         catalogue.gettext, catalogue.ngettext, newstyle=True, pgettext=catalogue.pgettext
     )
-    known = cast("dict[str, Any]", environment.globals)  # pyright: ignore[reportUnknownMemberType] - of any type
-    known.update({name: with_data(known[name]) for name in ("gettext", "ngettext", "pgettext")})
-    known["asset"] = partial(address, root)
+    template_globals = cast("dict[str, Any]", environment.globals)  # pyright: ignore[reportUnknownMemberType] - of any type
+    template_globals.update({name: with_data(template_globals[name]) for name in ("gettext", "ngettext", "pgettext")})
+    template_globals["asset"] = partial(address, root)
     return environment

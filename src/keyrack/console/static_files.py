@@ -108,8 +108,8 @@ async def file(visit: Visit) -> Response:
         raise NotFound(OTHER_VERSION)
     headers = {**FOR_EVER, "ETag": static_file.tag}
     tags = parse_if_none_match(visit.headers("If-None-Match") or "")
-    if known := tags.get(static_file.tag, tags.get("*")):
-        return Response(304, headers={**headers, "ETag": static_file.tag if known == "*" else known})
+    if matched_tag := tags.get(static_file.tag, tags.get("*")):
+        return Response(304, headers={**headers, "ETag": static_file.tag if matched_tag == "*" else matched_tag})
     least = visit.settings.gzip_min_bytes  # 0 disables compression
     if (
         least

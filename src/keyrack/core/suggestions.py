@@ -10,7 +10,7 @@ LONGEST = 60  # characters of a name that are compared: the comparison is slow
 
 def closest(name: str, names: Iterable[str]) -> str | None:
     """The one of the names that was probably meant, regardless of case; None if none is close."""
-    by_lower_name = {known.lower(): known for known in names}
+    by_lower_name = {valid_name.lower(): valid_name for valid_name in names}
     close = get_close_matches(name[:LONGEST].lower(), by_lower_name, 1)
     return by_lower_name[close[0]] if close else None
 

@@ -44,16 +44,16 @@ class Actor:
     def encoded(self) -> str:
         """What the database is told: JSON in base64, in which nothing can be put that would have to be quoted."""
         other = self.on_behalf_of
-        who = {
+        members = {
             **self._name_and_id, "address": self.address, "requestId": self.request,
             "onBehalfOf": other and other._name_and_id,
         }  # fmt: skip
-        return b64encode(to_json({name: value for name, value in who.items() if value is not None})).decode()
+        return b64encode(to_json({name: value for name, value in members.items() if value is not None})).decode()
 
     @property
     def _name_and_id(self) -> dict[str, str]:
-        who = {"type": self.type, "id": None if self.id is None else str(self.id), "name": self.name}
-        return {name: value for name, value in who.items() if value is not None}
+        members = {"type": self.type, "id": None if self.id is None else str(self.id), "name": self.name}
+        return {name: value for name, value in members.items() if value is not None}
 
 
 # The actor of the running task. None if it has no actor: then the database rejects a change.

@@ -155,11 +155,11 @@ class Pool:
                 with suppress(asyncpg.InterfaceError):
                     raw.terminate()
 
-    async def _mended(self, who: TenantShares, raw: asyncpg.Connection) -> None:
+    async def _mended(self, shares: TenantShares, raw: asyncpg.Connection) -> None:
         try:
             await self._released(raw)
         finally:
-            self._shares.give_back(who)
+            self._shares.give_back(shares)
 
     async def _released(self, raw: asyncpg.Connection) -> None:
         """Hand a connection back to asyncpg, which closes it if it is over."""

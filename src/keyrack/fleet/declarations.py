@@ -1,16 +1,42 @@
-"""The members of cars, groups, products, services, contracts and users, each declared once.
+"""The members of customers, cars, groups, products, services, contracts and users, each declared once.
 
 `api.schema.declaration` says what follows from a declaration. CONTRIBUTING.md, "Add a member", says what else to do.
+
+Exports have the members of a customer in their manifest. A new one is also added to `manifest.py`, `export_files.py`
+and `import_files.py` of `ops/transfer`. The retention of a customer is in `fleet/endpoints/retention.py`.
+
+Brands and keys are not declared. They belong to the installation: no customer creates or exports one, or sees its
+changes. A declaration would give the property and its description alone, and labels that nobody reads. The facts are in
+`fleet/schema.py`, `http/openapi/descriptions/fleet.py`, `changelog/column_decisions.py`, `ops/text_normal_form.py` and
+`cli/commands/brand.py`, which writes a key and its form in one statement.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from keyrack.api.schema.declaration import MemberInfo, ResourceTable
 from keyrack.api.schema.request_body import Body, EmailAddress, LongText, Name, Text
 from keyrack.core.text import N_
+
+
+class CustomerRow(Body):
+    """The members of a customer (spec, "Customer"). Operators create customers."""
+
+    name: Annotated[
+        Text,
+        MemberInfo(N_("Name"), N_("the name"), "What the customer is called.", "Example Fleet", is_searchable=True),
+    ]
+
+
+CUSTOMERS = ResourceTable(
+    "Customer",
+    "customer",
+    CustomerRow,
+    key="customer_id",
+    id=("The number of the customer as text; the header `Customer-ID` takes it.", "1"),
+)
 
 
 # The members of a car, which are also the body of a new one (spec, "Car"). A docstring would be a text of OpenAPI
@@ -291,4 +317,4 @@ PEOPLE = ResourceTable(
     id=("The number of the user, the same in all customers.", 9),
     alias="{t}_person",
 )
-TABLES: tuple[ResourceTable[Any], ...] = (CARS, GROUPS, PRODUCTS, SERVICES, CONTRACTS, PEOPLE)
+TABLES: tuple[ResourceTable, ...] = (CUSTOMERS, CARS, GROUPS, PRODUCTS, SERVICES, CONTRACTS, PEOPLE)

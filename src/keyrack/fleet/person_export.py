@@ -100,9 +100,9 @@ select coalesce((select user_id from person where user_id::text = $1), {by_form}
 """.replace("{by_form}", PERSONS.key_by_form("$2"))
 
 
-async def find(statements: Statements, who: str) -> int | None:
+async def find(statements: Statements, id_or_address: str) -> int | None:
     """The id of the person with this id or e-mail address."""
-    return await statements.fetchval(FIND, who, address_form(who))
+    return await statements.fetchval(FIND, id_or_address, address_form(id_or_address))
 
 
 async def export(statements: Statements, user: int) -> dict[str, Any]:

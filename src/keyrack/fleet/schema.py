@@ -23,7 +23,7 @@ from keyrack.api.schema.fields import (
     wall_clock,
 )
 from keyrack.api.schema.group_scope import in_scope_sql, scoped_by, scoped_itself
-from keyrack.fleet.declarations import CARS, CONTRACTS, GROUPS, PEOPLE, PRODUCTS, SERVICES
+from keyrack.fleet.declarations import CARS, CONTRACTS, CUSTOMERS, GROUPS, PEOPLE, PRODUCTS, SERVICES
 
 _OF_CUSTOMER: LiteralString = "{t}.customer_id = :customer"
 
@@ -80,7 +80,7 @@ CUSTOMER = Resource(
     "Customer",
     "customer {t}",
     "{t}.customer_id = any(:customers::integer[])",
-    {"id": string("{t}.customer_id::text"), "name": string("{t}.name", search=True)},
+    {"id": string("{t}.customer_id::text"), **CUSTOMERS.fields},
     permission=Free.CALLER,
 )
 

@@ -103,8 +103,8 @@ class GuardedProtocol(HttpToolsProtocol):
             line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT)
         host, port = self.client or ("", 0)
         self._reader = SlowClientGuard(self.unread, transport, f"{host}:{port}")
-        if (why := self.limiter.enter(self, host)) is not None:
-            self._refuse(Unavailable(why))
+        if (reason := self.limiter.enter(self, host)) is not None:
+            self._refuse(Unavailable(reason))
             return
         self._expect_head()
         if self.linger is not None:  # the last to be let in
@@ -178,18 +178,18 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._is_deferred:
             self.pipeline.appendleft((cycle, app))
             return
-        who = self.overload.enter(cycle.scope, (self.client or ("",))[0])
-        if who is None:
+        owner = self.overload.enter(cycle.scope, (self.client or ("",))[0])
+        if owner is None:
             self._put_off(cycle)
             return
         self._answering = cycle
         self._task = self.loop.create_task(cycle.run_asgi(app))
-        self._task.add_done_callback(lambda task: self._done(task, who))
+        self._task.add_done_callback(lambda task: self._done(task, owner))
         self.tasks.add(self._task)
 
-    def _done(self, task: asyncio.Task[None], who: str) -> None:
+    def _done(self, task: asyncio.Task[None], owner: str) -> None:
         self.tasks.discard(task)
-        self.overload.leave(who)
+        self.overload.leave(owner)
 
     def _put_off(self, cycle: Any) -> None:
         """Refuse the request at the least cost, and keep the connection: the client will come again."""

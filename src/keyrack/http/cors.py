@@ -62,11 +62,11 @@ class Cors:
 
     def preflight(self, methods: Collection[str]) -> Response:
         """What may be sent to a path that knows these methods."""
-        known = {*methods, *(("HEAD",) if "GET" in methods else ())}
+        known_methods = {*methods, *(("HEAD",) if "GET" in methods else ())}
         return Response(
             204,
             headers={
-                "Access-Control-Allow-Methods": ", ".join(sorted(known)),
+                "Access-Control-Allow-Methods": ", ".join(sorted(known_methods)),
                 "Access-Control-Allow-Headers": self._request_headers,
                 "Access-Control-Max-Age": self._max_age,
             },

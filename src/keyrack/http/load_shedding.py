@@ -41,7 +41,7 @@ class Overload:
     def __init__(self, target: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._target = target
-        self._of: dict[str, int] = {}
+        self._requests_by_owner: dict[str, int] = {}
         self._total = 0
         self._next_check = 0.0  # when the process looks again; 0 while it has nothing to do
         self._late = 0.0  # when it looked last
@@ -54,30 +54,30 @@ class Overload:
         path: str = scope["path"]
         if path.endswith(STREAMS):
             return ""  # it waits, and is nobody's load
-        who = _customer(scope["headers"]) or address
-        if self._total >= FEW and (late := self._overload()) and self._puts_off(scope["method"], path, who, late):
+        owner = _customer(scope["headers"]) or address
+        if self._total >= FEW and (late := self._overload()) and self._puts_off(scope["method"], path, owner, late):
             self._log.warning("load shedding active", lag_seconds=round(late, 3))
             return None
         if path.endswith(FOLLOWED) and _follows(scope):
             return ""
-        self._of[who] = self._of.get(who, 0) + 1
+        self._requests_by_owner[owner] = self._requests_by_owner.get(owner, 0) + 1
         self._total += 1
         if not self._next_check:
             self._set()
-        return who
+        return owner
 
-    def leave(self, who: str) -> None:
+    def leave(self, owner: str) -> None:
         """A request is done."""
-        if who:
+        if owner:
             self._total -= 1
-            self._of[who] -= 1
-            if not self._of[who]:
-                del self._of[who]
+            self._requests_by_owner[owner] -= 1
+            if not self._requests_by_owner[owner]:
+                del self._requests_by_owner[owner]
 
-    def _puts_off(self, method: str, path: str, who: str, late: float) -> bool:
+    def _puts_off(self, method: str, path: str, owner: str, late: float) -> bool:
         if path.startswith(ALWAYS):
             return False
-        busiest = self._of.get(who, 0) * len(self._of) >= self._total
+        busiest = self._requests_by_owner.get(owner, 0) * len(self._requests_by_owner) >= self._total
         return late > ALL * self._target or (busiest and (method in READS or late > WRITES * self._target))
 
     def _overload(self) -> float:

@@ -66,12 +66,12 @@ async def finish(visit: Visit) -> SsoResult:
         if result.start.manager is not None:
             await _connect(visit, result, result.start.manager)
         else:
-            who = Actor("client", result.provider.name, None, visit.address, visit.id)
+            actor = Actor("client", result.provider.name, None, visit.address, visit.id)
             if result.start.invitation is None:
-                signed_in = await accounts.find_manager(services.system_db, result.provider, result.account, who)
+                signed_in = await accounts.find_manager(services.system_db, result.provider, result.account, actor)
             else:
                 signed_in, customer = await accounts.invited(
-                    services.system_db, result.provider, result.account, who, result.start.invitation
+                    services.system_db, result.provider, result.account, actor, result.start.invitation
                 )
             services.authenticator.assert_current(proven)
             is_first_proof = signed_in.is_first_proof
@@ -91,11 +91,11 @@ async def _connect(visit: Visit, result: SignInResult, manager: int) -> None:
     """Only for who has begun it, and is still signed in. Raises `NotSignedIn`."""
     services = visit.server.services
     session = await sessions.find(services.system_db, visit.secret, visit.settings) if visit.secret else None
-    who = await services.authentication.manager(session) if session else None
-    if who is None or who.id != manager:
+    signed_in = await services.authentication.manager(session) if session else None
+    if signed_in is None or signed_in.id != manager:
         raise NotSignedIn("other", "whoever has begun to connect the account is not signed in any more")
-    acting.set(Actor("manager", who.name, who.id, visit.address, visit.id))
-    await accounts.connect(services.system_db, result.provider, result.account, manager, who.sign_outs)
+    acting.set(Actor("manager", signed_in.name, signed_in.id, visit.address, visit.id))
+    await accounts.connect(services.system_db, result.provider, result.account, manager, signed_in.sign_outs)
 
 
 async def sign_out(visit: Visit) -> str | None:

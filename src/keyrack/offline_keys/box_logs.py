@@ -1,7 +1,7 @@
 """In charge of the logs of boxes as they come home: whose an entry is, where it has its place, what is wrong with it.
 
 Entries come in any order, once or often, by whichever phone. What they tell goes on in the order of their numbers: up
-to the first that is missing and that the box may still have (docs/keys.md, "The log of a box"). An entry may arrive
+to the first that is missing and that the box may still have (docs/key-log.md, "The log of a box"). An entry may arrive
 after the box gave its number up. Then it fills its place in the gap, once, and is published late. An entry of a
 discarded enrolment brings that one back, before it is taken.
 """
@@ -220,11 +220,11 @@ async def ingest_entries(
     """
     boxes = sorted(came.entries)
     columns = ([product for product, _ in boxes], [epoch for _, epoch in boxes])
-    known = {(row["product_id"], row["epoch"]): row for row in await db.fetch(BOXES, customer, *columns)}
+    epochs_by_box = {(row["product_id"], row["epoch"]): row for row in await db.fetch(BOXES, customer, *columns)}
     refused = dict(came.refused)
     receipts: dict[Box, tuple[int, bytes]] = {}
     for box in boxes:
-        if (row := known.get(box)) is None:
+        if (row := epochs_by_box.get(box)) is None:
             refused |= {place: NO_BOX for place, _ in came.entries[box]}
             continue
         signed, forged = await asyncio.to_thread(_verified, row, came.entries[box])
@@ -288,19 +288,19 @@ async def _bring_back(db: Database, customer: int, box: Box, entries: Sequence[S
     """Bring a discarded enrolment back if its box has signed one of these entries; else why they are refused."""
     async with db.transaction() as connection:
         await enrolment.lock(connection, customer, box[0])
-        known = await connection.fetchrow(LOCK, customer, *box)
-        if known is None or not known["is_present"]:
+        epoch_row = await connection.fetchrow(LOCK, customer, *box)
+        if epoch_row is None or not epoch_row["is_present"]:
             return NO_BOX
-        if not known["is_discarded"]:
+        if not epoch_row["is_discarded"]:
             return None  # it came back meanwhile
-        if not _has_known_root(entries, _roots(known)):
+        if not _has_known_root(entries, _roots(epoch_row)):
             return NO_BOX
         return None if await enrolment.bring_back(connection, customer, *box) else OTHER_PENDING
 
 
-def _roots(known: Row) -> frozenset[bytes]:
+def _roots(epoch_row: Row) -> frozenset[bytes]:
     """The `kid`s of the roots that a box of this epoch may obey."""
-    return frozenset[bytes]() if known["root"] is None else root_kids(known["root"], known["new_roots"])
+    return frozenset[bytes]() if epoch_row["root"] is None else root_kids(epoch_row["root"], epoch_row["new_roots"])
 
 
 def _has_known_root(entries: Iterable[SignedMessage], roots: Container[bytes]) -> bool:
@@ -359,7 +359,7 @@ async def _taken(
     receipt = _receipt(signer, customer, box, walk) if wants_receipt else None
     newest = max(epoch["newest"], stored.newest)
     product, epoch_number = box
-    sequence, generation, held_at = _held(walk.entries, unknown)
+    sequence, generation, held_at = _last_claim(walk.entries, unknown)
     arguments = KEEP.arguments(
         customer=customer,
         product=product,
@@ -435,7 +435,7 @@ class Claim(NamedTuple):
         return cls(entry.claims["root-kid"], *entry.claims["held"])
 
 
-def _held(
+def _last_claim(
     entries: Sequence[SignedMessage], unknown: Container[Claim]
 ) -> tuple[int | None, int | None, datetime | None]:
     """The claim of the last of these entries: sequence, generation and time of a list.

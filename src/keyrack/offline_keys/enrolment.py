@@ -1,8 +1,9 @@
 """Enrolment and provisioning of boxes: nonces, keys, epochs, and the messages that a box takes.
 
 With each new key of a box an epoch begins. It is pending until an entry that the new key has signed has arrived; then
-the epoch before ends, with its keys, lists and log (docs/keys.md, "Provisioning"). A pending epoch that was undone or
-replaced is discarded: it comes back if a box is in use under it (docs/keys.md, "Discarded enrolments").
+the epoch before ends, with its keys, lists and log (docs/key-enrolment.md, "Provisioning"). A pending epoch that was
+undone or replaced is discarded: it comes back if a box is in use under it (docs/key-enrolment.md, "Discarded
+enrolments").
 """
 
 from __future__ import annotations
@@ -274,9 +275,9 @@ async def enrol(
     await connection.execute(END_DISPLACED, customer, product)
     is_pending = any(not row["is_pending"] for row in rows)
     columns = customer, product, load_authority(key), is_pending, _stored_caller(caller)
-    known: int | None = await connection.fetchval(ENROL_AGAIN, *columns)
-    epoch: int = known or await connection.fetchval(INSERT, *columns)
-    if known is None:
+    old_epoch: int | None = await connection.fetchval(ENROL_AGAIN, *columns)
+    epoch: int = old_epoch or await connection.fetchval(INSERT, *columns)
+    if old_epoch is None:
         await status_list_slots.begin(connection, settings, customer, product, epoch, 1)
     if is_pending:
         log.warning("box at work enrolled anew", customer=customer, product=product, epoch=epoch, alert=True)

@@ -294,9 +294,9 @@ class IssuingKeySigners:
         It is checked once, and again when one of the columns has changed. Raises `CannotDecrypt`, `InconsistentKeys`.
         """
         columns = [authority[name] for name in CHECKED]
-        known = self._checked.get(customer)
-        if known is not None and known[0] == columns:
-            return known[1]
+        cached = self._checked.get(customer)
+        if cached is not None and cached[0] == columns:
+            return cached[1]
         sealed = await self.vault.open(authority["sealed_root"], ROOT_KEY, customer, customer)
         root = RootKey.from_text(sealed).public
         keys = [(await self.of(statements, customer, id)).key.public for id in authority["signers"]]
@@ -349,12 +349,12 @@ def root_kids(root: bytes, new_roots: Iterable[bytes]) -> frozenset[bytes]:
 
 
 def issuer(customer: int) -> str:
-    """What an authority is called in all that it signs (docs/keys.md, "Members": iss)."""
+    """The name of an authority in all that it signs (docs/key-protocol.md, "Members": iss)."""
     return f"customer:{customer}"
 
 
 def box_name(product: int, epoch: int) -> str:
-    """What a box is called (docs/keys.md, "Members": aud)."""
+    """The name of a box (docs/key-protocol.md, "Members": aud)."""
     return f"box:{product}:{epoch}"
 
 

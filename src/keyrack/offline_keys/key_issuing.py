@@ -180,10 +180,12 @@ async def _look(statements: Statements, arguments: tuple[int, UUID, bytes, datet
     if rows[0]["key_set"] is None:
         return None
     rights = [row for row in rows[: most - 1] if row["assignment_id"] is not None]
-    known = {place_of(row): row for row in rights}
-    if older := {of_key(row) for row in rights if row["key_id"] is not None} - known.keys():
-        known |= {place_of(row): row for row in await statements.fetch(LISTS, customer, *status_lists.columns(older))}
-    return _View(phone_of(rows[0], customer, device), rows[0], rights, known, at, len(rows) < most)
+    rights_by_place = {place_of(row): row for row in rights}
+    if older := {of_key(row) for row in rights if row["key_id"] is not None} - rights_by_place.keys():
+        rights_by_place |= {
+            place_of(row): row for row in await statements.fetch(LISTS, customer, *status_lists.columns(older))
+        }
+    return _View(phone_of(rows[0], customer, device), rows[0], rights, rights_by_place, at, len(rows) < most)
 
 
 async def _made(

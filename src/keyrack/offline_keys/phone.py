@@ -71,12 +71,12 @@ def kept(entry: bytes) -> bytes:
     return cose.read_entry(entry).raw
 
 
-def fetch(following: int, held: int) -> Fetch | None:
-    """What to ask for next, where the box has entries below `following` and the phone up to `held`: None for nothing.
+def fetch(following: int, newest: int) -> Fetch | None:
+    """What to ask for next, where the box has entries below `following` and the phone up to `newest`: None for nothing.
 
-    `held` is at first the later of what the phone has and what comes before the challenge's `first`.
+    `newest` is at first the later of what the phone has and what comes before the challenge's `first`.
     """
-    return Fetch(held + 1) if held + 1 < following else None
+    return Fetch(newest + 1) if newest + 1 < following else None
 
 
 def _is_wanted(challenge: Challenge, artefact: SignedMessage, has_newer_set: bool = False) -> bool:

@@ -148,8 +148,8 @@ async def take(
     for row in rows:
         boxes.setdefault(box_of(row), []).append(right_of(row))
     columns = ([product for product, _ in boxes], [epoch for _, epoch in boxes])
-    known = await connection.fetch(TAKEN, customer, *columns)
-    taken: dict[StatusListId, set[int]] = {place_of(row): set(row["places"]) for row in known}
+    taken_rows = await connection.fetch(TAKEN, customer, *columns)
+    taken: dict[StatusListId, set[int]] = {place_of(row): set(row["places"]) for row in taken_rows}
     places: dict[Right, tuple[StatusListId, int]] = {}
     refused: dict[Right, str] = {}
     begun: dict[StatusListId, str] = {}

@@ -1,7 +1,7 @@
 """In charge of the status lists of boxes: signed when they are asked for, at once after a revocation, else seldom.
 
-A list is of one box, epoch and generation (docs/keys.md, "Members"). Its time advances though nothing has changed,
-since a box counts on it for as long as a key's limit says.
+A list is of one box, epoch and generation (docs/key-protocol.md, "Members"). Its time advances though nothing has
+changed, since a box counts on it for as long as a key's limit says.
 """
 
 from __future__ import annotations
@@ -88,9 +88,11 @@ async def renew(
 ) -> dict[StatusListId, bytes]:
     """The lists of these rows, which the caller has locked, signed anew as far as they are due. `now` has whole
     seconds."""
-    known = {place_of(row): row for row in rows}
-    due = {place: row for place, row in known.items() if is_due(row, now)}
-    lists_by_id: dict[StatusListId, bytes] = {place: row["list"] for place, row in known.items() if place not in due}
+    rows_by_place = {place_of(row): row for row in rows}
+    due = {place: row for place, row in rows_by_place.items() if is_due(row, now)}
+    lists_by_id: dict[StatusListId, bytes] = {
+        place: row["list"] for place, row in rows_by_place.items() if place not in due
+    }
     if due:
         revoked = {place_of(row): row["places"] for row in await connection.fetch(REVOKED, customer, *columns(due))}
         times = [_next_time(row, now) for row in due.values()]

@@ -11,10 +11,10 @@ from typing import LiteralString
 
 import structlog
 
+from keyrack.changelog.declared_tables import TABLES
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Row, Statements
 from keyrack.db.row_batches import run_in_batches
-from keyrack.fleet import declarations
 
 log = structlog.get_logger("keyrack.texts")
 
@@ -69,7 +69,7 @@ UNIQUE_TEXTS = (
 def _declared() -> Iterator[tuple[LiteralString, tuple[LiteralString, ...]]]:
     """Table -> texts of its declared members, without unique ones."""
     unique = {(text.table, text.column) for text in UNIQUE_TEXTS}
-    for table in declarations.TABLES:
+    for table in TABLES:
         columns: tuple[LiteralString, ...] = tuple(
             [column for column in table.text_columns if (table.table, column) not in unique]
         )
@@ -79,10 +79,8 @@ def _declared() -> Iterator[tuple[LiteralString, tuple[LiteralString, ...]]]:
 
 TEXTS: dict[LiteralString, tuple[LiteralString, ...]] = {
     **dict(_declared()),
-    "customer": ("name",),
     "brand_key": ("box_sap_number",),
     "app_device": ("name",),
-    "client": ("name",),
     "api_key": ("name",),
     "device_key": ("name",),
     "passkey": ("name",),

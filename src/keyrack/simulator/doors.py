@@ -119,10 +119,10 @@ class Doors:
         """A box in memory, in the place of the one of an earlier run; None where another one is enrolled."""
         state = await self._client.get(f"/boxes/{product}/enrolment", missing={})
         epoch = state.get("epoch", 0)
-        known = range(max(0, epoch - TRIED), epoch)
+        epochs = range(max(0, epoch - TRIED), epoch)
         if epoch and all(
             self._key("box", product, known_epoch).public.thumbprint != octets(state["thumbprint"])
-            for known_epoch in known
+            for known_epoch in epochs
         ):
             return None
         return VirtualBox(product, 0.0, Random(), at, self._key("box", product, epoch))  # noqa: S311 - it has no secret

@@ -85,10 +85,10 @@ async def check(
     """Ask the server about everything that was sent, and write down where it disagrees."""
     at_once = asyncio.Semaphore(CHECKS_AT_ONCE)
 
-    def compare(what: str, expected: Any, actual: Any) -> None:
+    def compare(subject: str, expected: Any, actual: Any) -> None:
         summary.checks += 1
         if expected != actual:
-            summary.disagreements.append(f"{what}: sent {expected}, the server says {actual}")
+            summary.disagreements.append(f"{subject}: sent {expected}, the server says {actual}")
 
     async def one(account: CarLedger) -> None:
         async with at_once:

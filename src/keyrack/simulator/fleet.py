@@ -98,8 +98,8 @@ async def _unit(client: Client, options: SimulatorOptions, car: int, serial: str
     longitude = float(location["longitude"] or HOME[1] + random.uniform(-0.05, 0.05))
     odometer = float(location["odometer"] or round(random.uniform(5_000, 90_000), 1))
     virtual = VirtualCar(random, latitude, longitude, odometer, is_electric=random.random() < 0.3)
-    held = {row["userId"] for row in assignments}
-    unit = Unit(account, virtual, failures, assignments, [user for user in users if user not in held])
+    assigned_users = {row["userId"] for row in assignments}
+    unit = Unit(account, virtual, failures, assignments, [user for user in users if user not in assigned_users])
     unit.rest_steps = random.randint(0, 20)
     if "skew" in options.faults and failures.random() < 0.3:
         unit.skew = timedelta(seconds=failures.randint(-600, 240))

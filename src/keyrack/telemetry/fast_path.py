@@ -105,7 +105,7 @@ async def ingest_newer(
     alone = [sample for part in parts for sample in part if named[sample.unit] == 1 and sample.at <= latest]
     if not alone:
         return [list(part) for part in parts]
-    payload = to_json([_told(number, sample) for number, sample in enumerate(alone)]).decode()
+    payload = to_json([_sample_members(number, sample) for number, sample in enumerate(alone)]).decode()
     try:
         numbers: list[int] = await db.fetchval(TAKE, customer, payload, days, KEPT)
     except (asyncpg.CheckViolationError, asyncpg.UniqueViolationError):
@@ -115,7 +115,7 @@ async def ingest_newer(
     return [[sample for sample in part if id(sample) not in taken] for part in parts]
 
 
-def _told(number: int, sample: CheckedSample) -> dict[str, object]:
+def _sample_members(number: int, sample: CheckedSample) -> dict[str, object]:
     latitude, longitude = sample.position or (None, None)
     kind, name = sample.unit
     return {

@@ -142,12 +142,12 @@ class LateReadingResult:
     ) -> None:
         """Put readings into the stretch they belong to, or before all of them: it may become several."""
         readings = {} if stretch is None else dict.fromkeys(times_of(stretch), stretch.value)
-        known = len(readings)
+        reading_count = len(readings)
         for at, value in late:
             if at not in readings:  # of two of the same time the first one stays
                 readings[at] = value
                 self.new.add((car, at))
-        if len(readings) == known:
+        if len(readings) == reading_count:
             return
         stretches = packed(sorted(readings.items()))
         if stretch is not None and stretch is track.open_run:

@@ -156,33 +156,33 @@ class Telemetry:
         for row in rows:
             cars["serialNumber", row["serial_number"]] = cars["uniqueId", row["unique_id"]] = row
         reports = [Report(self._settings.ingest_max_reported_rejections) for _ in parts]
-        known: dict[int, CarState] = {}
+        states_by_car: dict[int, CarState] = {}
         positions, odometers, quarters = Changes(), Changes(), Quarters()
         pending: list[tuple[Report, Moment, bool, bool, RollupSample | None]] = []
         taken = self._judged(parts, cars, reports)
         for sample, row, _ in taken:
-            if row["car_id"] not in known:
-                known[row["car_id"]] = _known(row, positions, odometers, quarters)
+            if row["car_id"] not in states_by_car:
+                states_by_car[row["car_id"]] = _known(row, positions, odometers, quarters)
             if not row["keeps_positions"]:
                 sample.position = None
-        await _look_behind(connection, customer, known, taken)
+        await _look_behind(connection, customer, states_by_car, taken)
         for sample, row, report in taken:
             car = row["car_id"]
             new, late_position, late_odometer, late_values = apply_sample(
-                car, known[car], sample, positions, odometers, quarters
+                car, states_by_car[car], sample, positions, odometers, quarters
             )
             if new:
                 report.accepted += 1
             else:
                 pending.append((report, (car, sample.at), late_position, late_odometer, late_values))
         months = await self._make(connection, quarters.months, positions, odometers)
-        places = {car: state.position for car, state in known.items()}
+        places = {car: state.position for car, state in states_by_car.items()}
         added_positions = await POSITIONS.write(connection, customer, places, positions)
-        distances = {car: state.odometer for car, state in known.items()}
+        distances = {car: state.odometer for car, state in states_by_car.items()}
         added_odometers = await ODOMETERS.write(connection, customer, distances, odometers)
         await quarters.write(connection, customer)
-        if known:
-            await _update(connection, customer, known)
+        if states_by_car:
+            await _update(connection, customer, states_by_car)
         for report, moment, late_position, late_odometer, late_values in pending:
             if (
                 (late_position and moment in added_positions)
@@ -265,24 +265,24 @@ def _track(value: Value | None, at: datetime | None, since: datetime | None, tim
 async def _look_behind(
     connection: Connection,
     customer: int,
-    known: dict[int, CarState],
+    states_by_car: dict[int, CarState],
     taken: Sequence[tuple[CheckedSample, Row, Report]],
 ) -> None:
     cars = {row["car_id"] for sample, row, _ in taken if sample.position is not None}
-    places = {car: known[car].position for car in cars if known[car].position.open_run is None}
+    places = {car: states_by_car[car].position for car in cars if states_by_car[car].position.open_run is None}
     await POSITIONS.look_behind(connection, customer, places)
     cars = {row["car_id"] for sample, row, _ in taken if sample.odometer is not None}
-    distances = {car: known[car].odometer for car in cars if known[car].odometer.open_run is None}
+    distances = {car: states_by_car[car].odometer for car in cars if states_by_car[car].odometer.open_run is None}
     await ODOMETERS.look_behind(connection, customer, distances)
 
 
-async def _update(connection: Connection, customer: int, known: dict[int, CarState]) -> None:
-    states = known.values()
+async def _update(connection: Connection, customer: int, states_by_car: dict[int, CarState]) -> None:
+    states = states_by_car.values()
     places = [state.position.value or (None, None) for state in states]
     distances = [state.odometer.value or (None,) for state in states]
     arguments = UPDATE.arguments(
         customer=customer,
-        car_id=list(known),
+        car_id=list(states_by_car),
         product_id=[state.unit for state in states],
         position_at=[state.position.at for state in states],
         latitude=[place[0] for place in places],

@@ -90,11 +90,11 @@ class Quarters:
             return
         cars, begins = zip(*((car, _begin(number)) for car, number in self.samples), strict=True)
         stored_rows = await connection.fetch(FIND, customer, list(cars), list(begins))
-        known = {(row["car_id"], row["at"]): _newest(row) for row in stored_rows}
+        stored_readings = {(row["car_id"], row["at"]): _newest(row) for row in stored_rows}
         rows: list[tuple[Any, ...]] = []
         for (car, number), readings in self.samples.items():
             begin = _begin(number)
-            newest = known.get((car, begin)) or LatestValues()
+            newest = stored_readings.get((car, begin)) or LatestValues()
             for sample in readings:
                 sample.new = newest.merge(sample.at, sample.values)
             if any(sample.new for sample in readings):

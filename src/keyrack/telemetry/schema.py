@@ -81,7 +81,7 @@ LOCATION_AT = Resource(
 )
 
 
-def _told(name: LiteralString, type: Type, cast: LiteralString) -> Field:
+def _telemetry_field(name: LiteralString, type: Type, cast: LiteralString) -> Field:
     """A telemetry value: kept by its name in the car's newest state."""
     return Field(type, "({t}_state.telemetry->>'" + name + "')" + cast, nullable=True)
 
@@ -92,15 +92,15 @@ def _always(field: Field, otherwise: LiteralString) -> Field:
 
 
 def _text(name: LiteralString) -> Field:
-    return _told(name, Type.STRING, "")
+    return _telemetry_field(name, Type.STRING, "")
 
 
 def _flag(name: LiteralString) -> Field:
-    return _told(name, Type.BOOLEAN, "::boolean")
+    return _telemetry_field(name, Type.BOOLEAN, "::boolean")
 
 
 def _amount(name: LiteralString) -> Field:
-    return _told(name, Type.DOUBLE, "::double precision")
+    return _telemetry_field(name, Type.DOUBLE, "::double precision")
 
 
 _BOOLEANS: tuple[LiteralString, ...] = (
@@ -127,7 +127,7 @@ TELEMETRY = Resource(
         "deviceSerialNumber": string("{t}.serial_number", nullable=True),
         "vin": _text("vin"),
         "odometer": _always(double("{t}_state.odometer"), "0"),
-        "rpm": _always(_told("rpm", Type.INT32, "::integer"), "0"),
+        "rpm": _always(_telemetry_field("rpm", Type.INT32, "::integer"), "0"),
         "dtc": opaque("coalesce({t}_state.telemetry->'dtc', '[]')"),
         "isDriving": _always(_flag("isDriving"), "false"),
         "carDataReadTime": date_time("{t}_state.read_at"),

@@ -146,7 +146,7 @@ class Publisher:
 
     async def _count_pending(self, statements: Statements, keys: Sequence[Key], now: float) -> None:
         if len(self._free_by_webhook) > KNOWN:
-            self._free_by_webhook = {key: known for key, known in self._free_by_webhook.items() if known[1] > now}
+            self._free_by_webhook = {key: free for key, free in self._free_by_webhook.items() if free[1] > now}
         customers, webhooks = [key[0] for key in keys], [key[1] for key in keys]
         for row in await statements.fetch(WAIT, customers, webhooks, self.max_pending):
             key = (row["customer_id"], row["webhook_id"])

@@ -38,9 +38,9 @@ from keyrack.webhooks.delivery_queue import (
     PendingDelivery,
     backoff,
     claim_arguments,
-    columns_of,
     count,
     lanes_of,
+    record_arguments,
 )
 from keyrack.webhooks.dialects import DIALECTS
 from keyrack.webhooks.sender import DeliveryAttempt, DeliveryRequest, Sender
@@ -159,7 +159,7 @@ class DeliveryWorker:
             after=self._last_webhook, max_webhooks=LOOK, throttles=self._throttles, shares=shares, share_of_others=full,
             held_by_customer=held_by_customer, free=free, lease=self._lease, per_lane=PER_LANE,
         )  # fmt: skip
-        rows = await self._db.fetch(CLAIM, *arguments)
+        rows = await self._db.fetch(CLAIM.sql, *arguments)
         lanes = lanes_of(rows, now, self._settings.public_url)
         taken = Counter(lane.key for lane in lanes)
         for lane in lanes:
@@ -287,7 +287,7 @@ class DeliveryWorker:
     async def _record_all(self, lanes: Sequence[DeliveryLane]) -> None:
         """Record what came of these lanes; what cannot be recorded for a reason of its own keeps no other from it."""
         try:
-            await self._db.execute(RECORD, *columns_of(lanes))
+            await self._db.execute(RECORD.sql, *record_arguments(lanes))
             for customer in {lane.key[0] for lane in lanes}:
                 self._notify(customer, DELIVERED)
         except Exception as error:

@@ -15,6 +15,7 @@ from typing import Any, LiteralString
 from keyrack.api.schema.fields import utc
 from keyrack.core.metrics.catalog import ATTEMPT_SECONDS, ATTEMPTS, ATTEMPTS_OF, DELIVERY_SECONDS
 from keyrack.core.settings import Settings
+from keyrack.db.named_parameters import compile_statement
 from keyrack.webhooks.dialects import WebhookMessage
 from keyrack.webhooks.sender import DeliveryAttempt
 
@@ -28,73 +29,86 @@ _CHANCE = random.Random()  # noqa: S311 - no secret; of its own, as whoever seed
 # One statement claims, so that all workers are fair by what the database has at that moment, in one round trip. A
 # choice in Python would be the plainer one, and needs all lanes that are due: of 500 webhooks with 20 places each these
 # are 10,000 rows for a claim that takes 400 lanes at most. They would also have to be locked by a second statement,
-# after other workers have taken some of them, so that places stay free. The steps have names, and each its reason.
-# The commit waits for the disk and the synchronous standby, and only then the lanes are sent: so nothing leaves the
-# house that a crash or another leader could take back, nor what a leader shows that came back with what no standby has.
-# That of `record_attempts` does not wait: what is taken back of it is sent again
-CLAIM: LiteralString = f"""
-with recursive
--- From webhook to webhook that has lanes, once round from behind ($1, $2), but not further than $3 steps
+# after other workers have taken some of them, so that places stay free. Each step is a constant with its reason.
+#
+# The walk goes from webhook to webhook that has lanes, once round from behind the last webhook of the claim before, but
+# at most `max_webhooks` steps
+_WALK: LiteralString = """
 walk as (
-  select 0 as step, 0 as lap, $1::integer as customer_id, $2::integer as webhook_id
+  select 0 as step, 0 as lap, :after_customer::integer as customer_id, :after_webhook::integer as webhook_id
   union all
   select w.step + 1, n.* from walk w cross join lateral (
     (select w.lap, l.customer_id, l.webhook_id from delivery_lane l
      where (l.customer_id, l.webhook_id) > (w.customer_id, w.webhook_id)
-       and (l.customer_id, l.webhook_id) <= (case w.lap when 0 then 2147483647 else $1 end,
-                                             case w.lap when 0 then 2147483647 else $2 end)
+       and (l.customer_id, l.webhook_id) <= (case w.lap when 0 then 2147483647 else :after_customer end,
+                                             case w.lap when 0 then 2147483647 else :after_webhook end)
      order by l.customer_id, l.webhook_id limit 1)
     union all
     (select 1, l.customer_id, l.webhook_id from delivery_lane l
-     where w.lap = 0 and (l.customer_id, l.webhook_id) <= ($1, $2) order by l.customer_id, l.webhook_id limit 1)
+     where w.lap = 0 and (l.customer_id, l.webhook_id) <= (:after_customer, :after_webhook)
+     order by l.customer_id, l.webhook_id limit 1)
     limit 1) n
-  where w.step < $3
-),
--- The places that each webhook could fill within its share: $7, or $8 if the worker knows nothing of it
+  where w.step < :max_webhooks
+)"""
+# The places that each webhook could fill within its share: `share_of_others` if the worker knows nothing of it
+_DUE: LiteralString = """
 due as (
   select a.step, a.customer_id, a.webhook_id, n.due_at,
     coalesce(p.sending, 0) + row_number() over (partition by a.step order by n.due_at) as place
   from walk a
   join webhook w on w.customer_id = a.customer_id and w.webhook_id = a.webhook_id and w.is_enabled
-  left join unnest($4::integer[], $5::integer[], $6::integer[], $7::integer[])
+  left join unnest(
+    :throttled_customers::integer[], :throttled_webhooks::integer[], :sending_by_webhook::integer[], :shares::integer[])
     p (customer_id, webhook_id, sending, share) on p.customer_id = a.customer_id and p.webhook_id = a.webhook_id
   cross join lateral (
     select l.due_at from delivery_lane l
     where l.customer_id = a.customer_id and l.webhook_id = a.webhook_id and l.due_at <= now()
-    order by l.due_at limit coalesce(p.share, $8)) n
+    order by l.due_at limit coalesce(p.share, :share_of_others)) n
   where a.step > 0
-),
--- How many places its customer holds with each of them. The webhooks of a customer are dealt with in the same way
+)"""
+# How many places its customer holds with each of them. The webhooks of a customer are dealt with in the same way
+_RANKED: LiteralString = """
 ranked as (
   select d.step, d.customer_id, d.webhook_id,
     coalesce(h.sending, 0) + row_number() over (partition by d.customer_id order by d.place, d.due_at) as rank
   from due d
-  left join unnest($9::integer[], $10::integer[]) h (customer_id, sending) on h.customer_id = d.customer_id
-),
--- First come the customers that hold the fewest
+  left join unnest(:sending_customers::integer[], :sending_by_customer::integer[]) h (customer_id, sending)
+    on h.customer_id = d.customer_id
+)"""
+# First come the customers that hold the fewest
+_TURNS: LiteralString = """
 turns as (
   select r.*, row_number() over (order by r.rank, r.step) as turn from ranked r
-),
--- No customer gets more of the $11 free places than then stay free: one customer alone gets half, two get a third each,
--- and there is a place for the next one
+)"""
+# No customer gets more of the free places than then stay free: one customer alone gets half, two get a third each, and
+# there is a place for the next one
+_GRANTED: LiteralString = """
 granted as (
-  select customer_id, webhook_id, count(*) as lanes, max(turn) as turn from turns where rank + turn <= $11 + 1
+  select customer_id, webhook_id, count(*) as lanes, max(turn) as turn from turns where rank + turn <= :free_places + 1
   group by customer_id, webhook_id
-),
--- Lanes are locked by a step of their own, and found by their places: in a join with the change, the limit would hold
--- for each row anew
+)"""
+# Lanes are locked by a step of their own, and found by their places: in a join with the change, the limit would hold
+# for each row anew
+_LOCKED: LiteralString = """
 locked as materialized (
   select l.place from granted g cross join lateral (
     select l.ctid as place from delivery_lane l
     where l.customer_id = g.customer_id and l.webhook_id = g.webhook_id and l.due_at <= now()
     order by l.due_at limit g.lanes for update skip locked) l
-),
+)"""
+_CLAIMED: LiteralString = """
 claimed as (
-  update delivery_lane l set lease = now() + make_interval(secs => $12), due_at = now() + make_interval(secs => $12)
+  update delivery_lane l set lease = now() + make_interval(secs => :lease_seconds),
+    due_at = now() + make_interval(secs => :lease_seconds)
   where l.ctid = any(array(select place from locked))
   returning l.customer_id, l.webhook_id, l.lane, l.lease, l.attempts
-)
--- How far the walk came, and each claimed lane with its first $13 deliveries
+)"""
+# The rows say how far the walk came, and have each claimed lane with its first deliveries.
+#
+# The commit waits for the disk and the synchronous standby, and only then the lanes are sent: so nothing leaves the
+# house that a crash or another leader could take back, nor what a leader shows that came back with what no standby has
+CLAIM = compile_statement(f"""
+with recursive {_WALK}, {_DUE}, {_RANKED}, {_TURNS}, {_GRANTED}, {_LOCKED}, {_CLAIMED}
 select e.step as seen, e.customer_id as last_customer, e.webhook_id as last_webhook,
   c.customer_id, c.webhook_id, c.lane, c.lease, c.attempts, g.turn, w.url, w.dialect, w.secret, w.signing_secret,
   case when w.old_signing_secret_until > now() then w.old_signing_secret end as old_signing_secret,
@@ -108,16 +122,18 @@ left join (
 left join lateral (
   select d.delivery_id, d.message_id, d.payload, d.created_at, d.since, d.applied, d.traceparent from delivery d
   where d.customer_id = c.customer_id and d.webhook_id = c.webhook_id and d.lane = c.lane and d.state = 'Waiting'
-  order by d.applied, d.delivery_id limit $13
+  order by d.applied, d.delivery_id limit :deliveries_per_lane
 ) d on true
 order by c.customer_id, c.webhook_id, c.lane, d.applied, d.delivery_id
-"""
+""")
+# The parameters have the names of the function's. Its commit does not wait: what is taken back of it is sent again.
 # Times go as texts: for an array of a type with a codec of ours asyncpg would look through the catalogue, which takes
 # every new connection 50 ms
-RECORD: LiteralString = """
-select record_attempts($1, $2, $3, $4, $5, $6, $7, $8::text[]::timestamptz[], $9, $10, $11, $12::text[]::timestamptz[],
-                       $13)
-"""
+RECORD = compile_statement("""
+select record_attempts(
+  :of_lane, :delivery_ids, :states, :statuses, :durations, :answers, :errors, :times::text[]::timestamptz[],
+  :customers, :webhooks, :lanes, :leases::text[]::timestamptz[], :waits)
+""")
 
 Key = tuple[int, int]  # customer, webhook
 
@@ -133,18 +149,28 @@ def claim_arguments(
     free: int,
     lease: float,
     per_lane: int,
-) -> tuple[Any, ...]:
-    """The arguments of `CLAIM`, by their names.
+) -> list[object]:
+    """The arguments of `CLAIM`.
 
     `after`: the webhook behind which the walk begins; `max_webhooks`: how many it looks at. `shares`: lanes that each
     webhook of `throttles` may get, `share_of_others`: any other one. `held_by_customer`: places of the worker that each
     customer holds; `free`: those that nobody holds. `lease`: seconds. `per_lane`: deliveries that are read of a lane.
     """
-    return (
-        *after, max_webhooks, [key[0] for key in throttles], [key[1] for key in throttles],
-        [throttle.sending for throttle in throttles.values()], [shares[key] for key in throttles], share_of_others,
-        list(held_by_customer), list(held_by_customer.values()), free, lease, per_lane,
-    )  # fmt: skip
+    return CLAIM.arguments(
+        after_customer=after[0],
+        after_webhook=after[1],
+        max_webhooks=max_webhooks,
+        throttled_customers=[customer for customer, _ in throttles],
+        throttled_webhooks=[webhook for _, webhook in throttles],
+        sending_by_webhook=[throttle.sending for throttle in throttles.values()],
+        shares=[shares[key] for key in throttles],
+        share_of_others=share_of_others,
+        sending_customers=list(held_by_customer),
+        sending_by_customer=list(held_by_customer.values()),
+        free_places=free,
+        lease_seconds=lease,
+        deliveries_per_lane=per_lane,
+    )
 
 
 @dataclass(slots=True)
@@ -259,24 +285,25 @@ def lanes_of(rows: Sequence[Any], now: float, server: str) -> list[DeliveryLane]
     return lanes
 
 
-def columns_of(lanes: Sequence[DeliveryLane]) -> tuple[list[Any], ...]:
-    """The arguments of `record_attempts`: of each attempt, and of each lane."""
-    done = [(place, *result) for place, lane in enumerate(lanes, 1) for result in lane.results]
-    return (
-        [place for place, *_ in done],
-        [id for _, id, _, _ in done],
-        [state for _, _, state, _ in done],
-        [attempt.status for *_, attempt in done],
+def record_arguments(lanes: Sequence[DeliveryLane]) -> list[object]:
+    """The arguments of `RECORD`: columns of all attempts, and of the lanes. `of_lane` counts the lanes from 1."""
+    results = [(place, *result) for place, lane in enumerate(lanes, 1) for result in lane.results]
+    attempts = [attempt for *_, attempt in results]
+    return RECORD.arguments(
+        of_lane=[place for place, *_ in results],
+        delivery_ids=[delivery for _, delivery, _, _ in results],
+        states=[state for _, _, state, _ in results],
+        statuses=[attempt.status for attempt in attempts],
         # how long it took to find nobody tells whether there is somebody
-        [None if attempt.hidden else attempt.duration for *_, attempt in done],
-        [attempt.answer for *_, attempt in done],
-        [attempt.error for *_, attempt in done],
-        [attempt.started.isoformat() for *_, attempt in done],
-        [lane.key[0] for lane in lanes],
-        [lane.key[1] for lane in lanes],
-        [lane.number for lane in lanes],
-        [lane.lease.isoformat() for lane in lanes],
-        [lane.wait for lane in lanes],
+        durations=[None if attempt.hidden else attempt.duration for attempt in attempts],
+        answers=[attempt.answer for attempt in attempts],
+        errors=[attempt.error for attempt in attempts],
+        times=[attempt.started.isoformat() for attempt in attempts],
+        customers=[lane.key[0] for lane in lanes],
+        webhooks=[lane.key[1] for lane in lanes],
+        lanes=[lane.number for lane in lanes],
+        leases=[lane.lease.isoformat() for lane in lanes],
+        waits=[lane.wait for lane in lanes],
     )
 
 

@@ -17,7 +17,6 @@ from keyrack.api.schema.fields import (
     OwnRows,
     Relation,
     Resource,
-    boolean,
     date_time,
     guid,
     int32,
@@ -30,7 +29,7 @@ from keyrack.api.schema.group_scope import in_scope_sql
 from keyrack.api.schema.request_body import Int32, Moment
 from keyrack.assignments.failure_codes import CODE, TEXT, TEXTS
 from keyrack.fleet.schema import ASSIGNMENT
-from keyrack.webhooks.dialects import DIALECTS
+from keyrack.webhooks.declarations import WEBHOOKS
 from keyrack.webhooks.message_sql import members, message_sql
 
 Sent = Literal["assignment.created", "assignment.updated", "assignment.deleted", "webhook.test"]
@@ -137,29 +136,11 @@ OWN_OPERATIONS = OwnRows(
     ),
 )  # fmt: skip
 
-_COUNT: LiteralString = (
-    "(select count(*)::integer from delivery d where d.customer_id = {t}.customer_id"
-    " and d.webhook_id = {t}.webhook_id and d.state = "
-)
 WEBHOOK = Resource(
     "Webhook",
     "webhook {t}",
     _OF_CUSTOMER,
-    {
-        "id": int32("{t}.webhook_id"),
-        "url": string("{t}.url", search=True),
-        "kinds": opaque("to_jsonb({t}.kinds)"),
-        "dialect": string("{t}.dialect", enum=tuple(DIALECTS)),
-        "enabled": boolean("{t}.is_enabled"),
-        "disabledReason": string("{t}.disabled_reason", nullable=True),
-        "hasSecret": boolean("({t}.secret is not null)"),
-        "oldSigningSecretUntil": date_time(
-            "(case when {t}.old_signing_secret_until > now() then {t}.old_signing_secret_until end)", nullable=True
-        ),
-        "created": date_time("{t}.created_at"),
-        "waiting": int32(_COUNT + "'Waiting')"),
-        "dead": int32(_COUNT + "'Dead')"),
-    },
+    {"id": int32("{t}.webhook_id"), **WEBHOOKS.fields},
     hidden_columns=("{t}.secret", "{t}.signing_secret"),
     permission=Permission.WEBHOOKS_READ,
 )

@@ -4,35 +4,32 @@ from __future__ import annotations
 
 import base64
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, LiteralString
-from urllib.parse import urlsplit
 
-from keyrack.api.schema.event_types import stored
-from keyrack.core.addresses import domain_form
 from keyrack.db.connection import Connection
 from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.encrypted_columns import SIGNING_SECRET, STATIC_SECRET
-from keyrack.webhooks.dialects import DEFAULT
+from keyrack.webhooks.declarations import WEBHOOKS, NewWebhook
 from keyrack.webhooks.outcome_payload import WEBHOOK
 
 # Sealed secrets are bound to the id, so it is drawn first
 NEXT_ID: LiteralString = "select nextval(pg_get_serial_sequence('webhook', 'webhook_id'))::integer"
-INSERT: LiteralString = """
-insert into webhook (customer_id, webhook_id, url, dialect, secret, kinds, is_enabled, signing_secret)
-select $1, $2, $3, $4, $5, $6, $7, $8 where (select count(*) from webhook where customer_id = $1) < $9
-returning webhook_id
-"""
+INSERT: LiteralString = (
+    "insert into webhook (customer_id, webhook_id, secret, signing_secret, " + WEBHOOKS.columns + ")"
+    " select $1, $2, $3, $4, " + WEBHOOKS.parameters(6)
+    + " where (select count(*) from webhook where customer_id = $1) < $5 returning webhook_id"
+)  # fmt: skip
 # What the patch does not name stays as it is
-UPDATE: LiteralString = """
-update webhook set
-  url = case when $3 ? 'url' then $3->>'url' else url end,
-  dialect = case when $3 ? 'dialect' then $3->>'dialect' else dialect end,
+UPDATE: LiteralString = (
+    "update webhook set "
+    + WEBHOOKS.assignments("$3")
+    + """,
   secret = case when $3 ? 'secret' then $4 else secret end,
-  kinds = case when $3 ? 'kinds' then array(select jsonb_array_elements_text($3->'kinds')) else kinds end,
-  is_enabled = case when $3 ? 'enabled' then ($3->'enabled')::boolean else is_enabled end,
   disabled_reason = case when $3 ? 'enabled' then null else disabled_reason end
-where customer_id = $1 and webhook_id = $2 returning """ + WEBHOOK.version_sql("webhook")
+where customer_id = $1 and webhook_id = $2 returning """
+    + WEBHOOK.version_sql("webhook")
+)
 DELETE: LiteralString = """
 with gone as (delete from webhook where customer_id = $1 and webhook_id = $2 returning customer_id, webhook_id)
 insert into removed_webhook (customer_id, webhook_id) select customer_id, webhook_id from gone returning webhook_id
@@ -52,81 +49,30 @@ ALL: LiteralString = "select customer_id, webhook_id from webhook order by custo
 ENABLED: LiteralString = "select is_enabled from webhook where customer_id = $1 and webhook_id = $2"
 
 
-def check_url(url: str) -> None:
-    """Raises `ValueError` for an address that no webhook can have. Its text follows the member's name.
-
-    The sender judges whether it may be dialled.
-    """
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        raise ValueError("must have a valid host") from None
-    if parts.scheme not in ("http", "https"):
-        raise ValueError("must begin with https:// or http://")
-    if not parts.hostname:
-        raise ValueError("must name a host")
-    if parts.username is not None or parts.password is not None:
-        raise ValueError("must not hold a user name or a password")
-    if parts.fragment:
-        raise ValueError("must not have a fragment")
-    if any(c.isspace() for c in url):
-        raise ValueError("must not have blanks: write %20")
-    if not parts.hostname.isascii():
-        raise ValueError(f"must have its host in ASCII{_a_labels(parts.hostname)}")
-    if not url.isascii() or not url.isprintable():
-        raise ValueError("must be printable ASCII: percent-encode the other characters")
-    try:
-        is_port = parts.port != 0
-    except ValueError:
-        is_port = False
-    if not is_port:
-        raise ValueError("must have a port from 1 to 65535")
-
-
-def _a_labels(host: str) -> str:
-    """The remedy for a host in other letters (RFC 5891); empty if it has no A-labels."""
-    try:
-        return f": write {domain_form(host)}"
-    except ValueError:
-        return ""
-
-
 def new_signing_secret() -> str:
     """A Standard Webhooks signing secret: `whsec_` and 32 random bytes in base64."""
     return "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
 async def add(
-    connection: Connection,
-    vault: Encryption,
-    customer: int,
-    url: str,
-    secret: str | None,
-    kinds: Sequence[str],
-    enabled: bool,
-    limit: int,
-    dialect: str = DEFAULT,
+    connection: Connection, vault: Encryption, customer: int, webhook: NewWebhook, limit: int
 ) -> tuple[int, str] | None:
     """Register a webhook: its id and its signing secret; None when the customer has `limit` of them already."""
     id = await connection.fetchval(NEXT_ID)
     signing = new_signing_secret()
     sealed = await vault.seal(connection, signing, SIGNING_SECRET, customer, id)
-    static = secret and await vault.seal(connection, secret, STATIC_SECRET, customer, id)
-    added = await connection.fetchval(INSERT, customer, id, url, dialect, static, stored(kinds), enabled, sealed, limit)
+    static = webhook.secret and await vault.seal(connection, webhook.secret, STATIC_SECRET, customer, id)
+    added = await connection.fetchval(INSERT, customer, id, static, sealed, limit, *WEBHOOKS.values(webhook))
     return None if added is None else (id, signing)
 
 
 async def change(
     connection: Connection, vault: Encryption, customer: int, webhook: int, changes: Mapping[str, Any]
 ) -> int | None:
-    """Change what is named: `url`, `dialect`, `secret`, `kinds`, `enabled`. Its version; None: there is none."""
+    """Change what is named of the members of bodies. Its version; None: there is none."""
     secret = changes.get("secret")
     static = secret and await vault.seal(connection, secret, STATIC_SECRET, customer, webhook)
-    values = dict(changes)
-    if "secret" in values:
-        values["secret"] = True
-    if "kinds" in values:
-        values["kinds"] = stored(values["kinds"])
+    values = {**changes, "secret": True} if "secret" in changes else changes
     return await connection.fetchval(UPDATE, customer, webhook, values, static)
 
 

@@ -128,8 +128,8 @@ def refuse_rows(node: NodeOfNames, resource: Resource, rest: Sequence[str]) -> N
 def refuse_bare(name: str, resource: Resource) -> NoReturn:
     """Refuse `any` and `all` without a path before them."""
     many = [relation for relation, definition in resource.relations.items() if definition.is_collection]
-    known = f": {', '.join(many)}" if many else f", and type '{type_name(resource)}' has none"
-    refuse(NEEDS.format(name) + known + ".")
+    relations = f": {', '.join(many)}" if many else f", and type '{type_name(resource)}' has none"
+    refuse(NEEDS.format(name) + relations + ".")
 
 
 def column(field: Field, level: int) -> PlanColumn:

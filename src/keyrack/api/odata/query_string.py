@@ -91,10 +91,10 @@ def query(
     Raises `BadRequest` for what is malformed, unknown or above a limit, and `NotImplemented` (501) for what is OData
     but not supported. Equal arguments are answered from a cache.
     """
-    known = None if other_parameters is None else tuple(other_parameters)
+    others = None if other_parameters is None else tuple(other_parameters)
     if len(text) > LONGEST_KEPT:
-        return _query.__wrapped__(resource, text, shape, alias, limits, known, hides_extensions)
-    return _query(resource, text, shape, alias, limits, known, hides_extensions)
+        return _query.__wrapped__(resource, text, shape, alias, limits, others, hides_extensions)
+    return _query(resource, text, shape, alias, limits, others, hides_extensions)
 
 
 def check_names(text: bytes, shape: Shape, others: Sequence[str]) -> None:
@@ -122,9 +122,9 @@ def _query(
         return _compiled(resource, values, aliases, shape, alias, limits, hides_extensions)
     rest = tuple([option for option in values.items() if option[0] != "filter"])
     around, slots = (resource, shape, alias, limits, rest, hides_extensions), literals(values["filter"])
-    known = _shapes.find(around, slots)
-    if known is not None:
-        return known
+    compiled = _shapes.find(around, slots)
+    if compiled is not None:
+        return compiled
     origins: list[LiteralOrigin] = []
     made = _compiled(resource, values, aliases, shape, alias, limits, hides_extensions, origins)
     _shapes.learn(around, slots, made, origins)
@@ -286,10 +286,10 @@ def _check_other(name: str, shape: Shape, others: tuple[str, ...] | None) -> Non
     if others is not None and name in others:
         return
     if others is not None or _resembles_option(name):
-        known = [*(f"${option}" for option, shapes in OPTIONS.items() if shape in shapes), *(others or ())]
-        suggestion = did_you_mean(name, [*known, *(f"${option}" for option in OPTIONS)])
-        message = f"Query option '{name[:50]}' is not known.{suggestion} The options are {', '.join(known)}."
-        refuse(message, "unknown", name[:50], known)
+        valid_names = [*(f"${option}" for option, shapes in OPTIONS.items() if shape in shapes), *(others or ())]
+        suggestion = did_you_mean(name, [*valid_names, *(f"${option}" for option in OPTIONS)])
+        message = f"Query option '{name[:50]}' is not known.{suggestion} The options are {', '.join(valid_names)}."
+        refuse(message, "unknown", name[:50], valid_names)
 
 
 def _resembles_option(name: str) -> bool:

@@ -101,13 +101,13 @@ class SqlWriter:
         return column.sql.format(t=self.row(column.level))
 
     def literal(self, literal: PlanParameter, _loose: bool) -> LiteralString:
-        known = self._numbers.get(id(literal))
-        if known is None:
+        parameter = self._numbers.get(id(literal))
+        if parameter is None:
             if (origin := literal.origin) is not None:
                 origin.fixed = origin.fixed or origin.number is not None
                 origin.number, origin.written = len(self.args), literal.type
-            known = self._numbers[id(literal)] = self.parameter(literal.raw, CASTS[literal.type])
-        return known
+            parameter = self._numbers[id(literal)] = self.parameter(literal.raw, CASTS[literal.type])
+        return parameter
 
     def null(self, _null: Null, _loose: bool) -> LiteralString:
         return "null::bool"

@@ -43,8 +43,8 @@ class View:
             if self.is_cut and isinstance(exact[own[0]], Relation):
                 refuse_unsupported(f"The relation '{own[0]}' behind top or skip in $apply")
             raise unknown_name(f"'{own[0]}' is not in the result of $apply.", place.position, tuple(self.computed))
-        known = (*self.computed, *exact) if self.has_own else self.computed
-        right = names.only(candidates, place, names.type_name(self.resource), known)
+        valid_names = (*self.computed, *exact) if self.has_own else self.computed
+        right = names.only(candidates, place, names.type_name(self.resource), valid_names)
         return right, self.computed.get(right)
 
     def join(self, steps: tuple[PlanJoin, ...]) -> int:

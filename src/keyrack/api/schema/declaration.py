@@ -4,24 +4,29 @@ A member is written once, as `Annotated[type, MemberInfo(...)]`. Its column, API
 length and default are read from the annotation. A `ResourceTable` provides the rest: the properties of the resource;
 body, patch, INSERT and UPDATE; the members of exports and of the change log. OpenAPI, the console and the command line
 take their texts, inputs and columns from it, too.
+
+A member that is no column of the table has `shown(...)` in place of `MemberInfo(...)`: its property and its description
+follow. A resource whose statements or bodies are not those of its columns alone takes the parts that are: `columns`,
+`parameters`, `values`, `assignments` and `partial`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache, cached_property
 from types import NoneType, UnionType
-from typing import Annotated, Any, Generic, Literal, LiteralString, TypeVar, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, LiteralString, Union, cast, get_args, get_origin
+from uuid import UUID
 
 from pydantic import GetPydanticSchema, TypeAdapter, create_model
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined, core_schema
 
 from keyrack.api.schema.field_errors import at, blank
-from keyrack.api.schema.fields import Field, Type, boolean, date_time, double, int32, string
+from keyrack.api.schema.fields import Field, Type, boolean, date_time, double, guid, int32, opaque, string
 from keyrack.api.schema.request_body import (
     IN_NFC,
     AnyText,
@@ -56,18 +61,29 @@ class MemberInfo:
     is_listed: bool = True  # a column of the command line
     is_code: bool = False  # the console shows it in letters of equal width
     is_extension: bool = False  # beyond the spec: answers to callers of the spec have it only if `$select` names it
+    is_read_only: bool = False  # no body has it
+    is_secret: bool = False  # no answer and no export has it, and its statements encrypt it
+    is_inverted: bool = False  # the column of a flag has the opposite
+    exported_as: LiteralString | None = ""  # its name in exports, unless that is the API's; None if they lack it
+    sql: LiteralString = ""  # of the property, of the row `{t}`, unless that is the column alone
+    is_column: bool = True  # of the table; `shown` makes the others
+
+
+def shown(description: str, example: Any, sql: LiteralString) -> MemberInfo:
+    """The facts about a member that is shown only: statements, exports and the change log do not have it."""
+    return MemberInfo("", "", description, example, sql=sql, is_column=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One column of a table, with everything that follows from its annotation."""
+    """A column of a table, or what is shown beside them, with everything that follows from its annotation."""
 
     attribute: str
     name: LiteralString  # in the API
     column: LiteralString
     type: Type
     is_nullable: bool
-    default: Any  # of a new row; `PydanticUndefined` if each body must have the member
+    default: Any  # of a new row; `PydanticUndefined` if there is none
     max_length: int | None  # characters of a text
     is_free_text: bool  # it is stored in NFC
     enum: tuple[str, ...]
@@ -75,12 +91,21 @@ class Member:
 
     @property
     def sql_type(self) -> LiteralString:
-        return _SQL_TYPES[self.type]
+        return "bytea" if self.info.is_secret else _SQL_TYPES[self.type]
 
     @property
     def recorded_name(self) -> LiteralString:
         """Its name in the change log."""
         return self.info.recorded_as or self.name
+
+    @property
+    def exported_name(self) -> LiteralString:
+        """Its name in exports."""
+        return self.info.exported_as or self.name
+
+    @property
+    def is_exported(self) -> bool:
+        return not self.info.is_secret and self.info.exported_as is not None
 
     @property
     def is_required(self) -> bool:
@@ -97,7 +122,9 @@ class Member:
         return replace(self._property(alias), is_extension=self.info.is_extension)
 
     def _property(self, alias: LiteralString) -> Field:
-        sql: LiteralString = alias + "." + self.column
+        sql: LiteralString = self.info.sql or alias + "." + self.column
+        if self.info.is_inverted:
+            sql = "(not " + sql + ")"
         match self.type:
             case Type.INT32:
                 return int32(sql, nullable=self.is_nullable)
@@ -107,11 +134,29 @@ class Member:
                 return boolean(sql, nullable=self.is_nullable)
             case Type.DATE_TIME:
                 return date_time(sql, nullable=self.is_nullable)
+            case Type.GUID:
+                return guid(sql, nullable=self.is_nullable)
+            case Type.OPAQUE:
+                return opaque("to_jsonb(" + sql + ")")
             case _:
                 natural: LiteralString | None = alias + ".sort_key" if self.info.has_natural_order else None
                 return string(
                     sql, nullable=self.is_nullable, search=self.info.is_searchable, enum=self.enum, natural=natural
                 )
+
+    def value(self, body: Body) -> object:
+        """What a new row has in the column: the body's value, or the default if the body has none."""
+        value = getattr(body, self.attribute, None)
+        if value is None and not self.is_nullable:
+            value = self.default
+        return not value if self.info.is_inverted else value
+
+    def changed(self, changes: LiteralString) -> LiteralString:
+        """SQL of the column's new value, of the JSON object `changes`, which has the member."""
+        if self.type is Type.OPAQUE:
+            return "array(select jsonb_array_elements_text(" + changes + "->'" + self.name + "'))"
+        value: LiteralString = "(" + changes + "->>'" + self.name + "')::" + self.sql_type
+        return "not " + value if self.info.is_inverted else value
 
 
 _SQL_TYPES: Mapping[Type, LiteralString] = {
@@ -120,6 +165,8 @@ _SQL_TYPES: Mapping[Type, LiteralString] = {
     Type.DOUBLE: "double precision",
     Type.BOOLEAN: "boolean",
     Type.DATE_TIME: "timestamptz",
+    Type.GUID: "uuid",
+    Type.OPAQUE: "text[]",
 }
 _TYPES: Mapping[type, Type] = {
     str: Type.STRING,
@@ -127,27 +174,27 @@ _TYPES: Mapping[type, Type] = {
     float: Type.DOUBLE,
     bool: Type.BOOLEAN,
     datetime: Type.DATE_TIME,
+    UUID: Type.GUID,
+    list: Type.OPAQUE,  # of texts
 }
 
-B = TypeVar("B", bound=Body)
 
-
-class ResourceTable(Generic[B]):
+class ResourceTable:
     """A table of the database whose rows are a resource.
 
     `model` declares its members, in the order of the resource. It is also the body of a new row if the API creates
-    rows. `first` names the members by which people know a row: forms and lists begin with them. `alias` is that of the
-    table in the SQL of the resource.
+    rows, unless these have another form. `first` names the members by which people know a row: forms and lists begin
+    with them. `alias` is that of the table in the SQL of the resource.
     """
 
     def __init__(
         self,
         resource: str,
         table: LiteralString,
-        model: type[B],
+        model: type[Body],
         *,
         key: LiteralString,
-        id: tuple[str, int] | None = None,
+        id: tuple[str, Any] | None = None,
         first: tuple[str, ...] = (),
         alias: LiteralString = "{t}",
     ) -> None:
@@ -158,13 +205,15 @@ class ResourceTable(Generic[B]):
         self._id = id  # description and example, of a resource with an id
         self._first = first
         self._alias: LiteralString = alias
-        self.members = tuple([_member(name, found) for name, found in model.model_fields.items()])
+        self._shown = tuple([_member(name, field_info) for name, field_info in model.model_fields.items()])
+        self.members = tuple([member for member in self._shown if member.info.is_column])
+        self._written = tuple([m for m in self.members if not (m.info.is_read_only or m.info.is_secret)])
         self.by_name: Mapping[str, Member] = {member.name: member for member in self.members}
 
     @cached_property
     def fields(self) -> dict[str, Field]:
         """The properties of the resource, without `id`."""
-        return {member.name: member.property(self._alias) for member in self.members}
+        return {member.name: member.property(self._alias) for member in self._shown if not member.info.is_secret}
 
     @cached_property
     def in_forms(self) -> tuple[Member, ...]:
@@ -181,57 +230,79 @@ class ResourceTable(Generic[B]):
     @cached_property
     def insert(self) -> LiteralString:
         """The statement for a new row of customer $1; the other parameters are `values` of the body."""
-        columns: LiteralString = ", ".join([member.column for member in self.members])
-        values: LiteralString = ", ".join(["$" + NUMBERS[number] for number in range(2, len(self.members) + 2)])
-        into: LiteralString = "insert into " + self.table + " (customer_id, " + columns + ")"
-        return into + " values ($1, " + values + ") returning " + self.key
+        into: LiteralString = "insert into " + self.table + " (customer_id, " + self.columns + ")"
+        return into + " values ($1, " + self.parameters(2) + ") returning " + self.key
 
-    def values(self, body: B) -> list[object]:
-        """The parameters of `insert` after the customer."""
-        return [getattr(body, member.attribute) for member in self.members]
+    @cached_property
+    def columns(self) -> LiteralString:
+        """The columns that bodies write."""
+        return ", ".join([member.column for member in self._written])
+
+    def parameters(self, first: int) -> LiteralString:
+        """A parameter for each of `columns`, numbered from `first` on."""
+        return ", ".join(["$" + NUMBERS[number] for number in range(first, first + len(self._written))])
+
+    def values(self, body: Body) -> list[object]:
+        """The values of `columns` in a new row."""
+        return [member.value(body) for member in self._written]
 
     @cached_property
     def update(self) -> LiteralString:
-        """The statement for changes of row $2 of customer $1; $3 is what `changes` returns.
+        """The statement for changes of row $2 of customer $1; $3 is what `changes` returns."""
+        return (
+            "update " + self.table + " set " + self.assignments("$3")
+            + " where customer_id = $1 and " + self.key + " = $2"
+        )  # fmt: skip
 
-        Members that $3 does not name stay as they are.
-        """
-        assignments: LiteralString = ", ".join([
-            member.column + " = case when $3 ? '" + member.name + "' then ($3->>'" + member.name + "')::"
-            + member.sql_type + " else " + member.column + " end"
-            for member in self.members
+    def assignments(self, changes: LiteralString) -> LiteralString:
+        """SET of `columns` by a JSON object of changed members; what it does not have stays as it is."""
+        return ", ".join([
+            member.column + " = case when " + changes + " ? '" + member.name + "' then " + member.changed(changes)
+            + " else " + member.column + " end"
+            for member in self._written
         ])  # fmt: skip
-        return "update " + self.table + " set " + assignments + " where customer_id = $1 and " + self.key + " = $2"
+
+    def partial(self, *names: str) -> TypeAdapter[Any]:
+        """The type of bodies that have some of these members, in their order, for patches that are checked as a whole.
+
+        Raises `KeyError` for a member that is not declared.
+        """
+        attributes = {member.name: member.attribute for member in self._shown}
+        members: dict[str, Any] = {}
+        for name in names:
+            info = self.model.model_fields[attributes[name]]
+            members[attributes[name]] = (Annotated[cast("Any", info.annotation), info], None)
+        return TypeAdapter(create_model(self.model.__name__, __base__=Body, **members))
 
     def changes(
-        self, patch: Sequence[PatchStep], what: str, too_long: Mapping[str, ErrorCode] | None = None
+        self, patch: Sequence[PatchStep], action: str, too_long: Mapping[str, ErrorCode] | None = None
     ) -> dict[str, Any]:
         """The changed members of a patch as JSON values, each checked by the member's own type.
 
         A removed member gets its default. `too_long` has the error codes of texts that have one of their own.
         Raises `BadRequest`.
         """
-        values = apply_patch(patch, what)
+        values = apply_patch(patch, action)
         for name, value in values.items():
             member = self.by_name[name]
             if value is None and not member.is_nullable and not member.is_required:
                 values[name] = member.default
             elif member.type is Type.STRING and not member.enum:
-                _check_text(member, value, patch, what, too_long or {})
+                _check_text(member, value, patch, action, too_long or {})
             elif value is not None or not member.is_nullable:
-                self._check_value(member, value, patch, what)
+                self._check_value(member, value, patch, action)
         return values
 
-    def _check_value(self, member: Member, value: Any, patch: Sequence[PatchStep], what: str) -> None:
+    def _check_value(self, member: Member, value: Any, patch: Sequence[PatchStep], action: str) -> None:
         validate_body(
-            _alone(self.model, member.attribute), json.dumps({member.name: value}).encode(), what, patch=patch
+            _alone(self.model, member.attribute), json.dumps({member.name: value}).encode(), action, patch=patch
         )
 
     @cached_property
     def descriptions(self) -> dict[str, tuple[str, Any]]:
         """Member -> what OpenAPI says of it, and an example."""
         descriptions: dict[str, tuple[str, Any]] = {"id": self._id} if self._id else {}
-        for member in self.members:
+        for member in self._shown:
             descriptions[member.name] = (member.info.description, member.info.example)
         return descriptions
 
@@ -243,7 +314,7 @@ class ResourceTable(Generic[B]):
     @cached_property
     def exported(self) -> dict[LiteralString, tuple[LiteralString, LiteralString]]:
         """The members of an export, without the key: name in the API -> column and SQL type."""
-        return {member.name: (member.column, member.sql_type) for member in self.members}
+        return {member.exported_name: (member.column, member.sql_type) for member in self.members if member.is_exported}
 
     @cached_property
     def recorded(self) -> dict[str, str]:
@@ -273,21 +344,21 @@ class ResourceTable(Generic[B]):
     def absent(self) -> dict[str, LiteralString]:
         """Member -> SQL of its default, for exports of older releases, which lack the member."""
         return {
-            member.name: sql_default(member)
+            member.exported_name: sql_default(member)
             for member in self.members
-            if not member.is_nullable and not member.is_required
+            if member.is_exported and not member.is_nullable and not member.is_required
         }
 
 
-def patch_paths(model: type[Body]) -> Any:
-    """The type of `path` in a patch of the model: one of its members. Type checkers see the annotated type."""
-    paths = [f"/{member.name}" for member in _members(model)]
+def patch_paths(names: Iterable[str]) -> Any:
+    """The type of `path` in a patch of these members: one of them. Type checkers see the annotated type."""
+    paths = [f"/{name}" for name in names]
     return GetPydanticSchema(lambda _source, _handler: core_schema.literal_schema(paths))
 
 
 def patch_value(model: type[Body]) -> Any:
     """The type of `value` in a patch of the model: one of the JSON types of its members, or null."""
-    types = {member.type for member in _members(model)}
+    types = {_member(name, info).type for name, info in model.model_fields.items()}
     union = cast("Any", AnyText)
     for type_, python in ((Type.BOOLEAN, bool), (Type.INT32, int), (Type.DOUBLE, float)):
         if type_ in types:
@@ -297,13 +368,13 @@ def patch_value(model: type[Body]) -> Any:
 
 
 def _check_text(
-    member: Member, value: str | None, patch: Sequence[PatchStep], what: str, too_long: Mapping[str, ErrorCode]
+    member: Member, value: str | None, patch: Sequence[PatchStep], action: str, too_long: Mapping[str, ErrorCode]
 ) -> None:
     if not member.is_nullable and is_blank(value):
-        raise BadRequest(invalid_member(what, member.name), errors=[blank(at(patch, member.name))])
+        raise BadRequest(invalid_member(action, member.name), errors=[blank(at(patch, member.name))])
     if value is not None and member.max_length is not None and len(value) > member.max_length:
         hint = f"It has at most {member.max_length} characters."
-        reason = too_long.get(member.name) or invalid_member(what, member.name, hint=hint)
+        reason = too_long.get(member.name) or invalid_member(action, member.name, hint=hint)
         raise BadRequest(reason, errors=[FieldError("too-long", hint, at(patch, member.name))])
 
 
@@ -315,21 +386,17 @@ def _alone(model: type[Body], attribute: str) -> TypeAdapter[Any]:
     return TypeAdapter(create_model(model.__name__, __base__=Body, **members))
 
 
-def _members(model: type[Body]) -> Iterator[Member]:
-    return (_member(name, info) for name, info in model.model_fields.items())
-
-
 def _member(attribute: str, field: FieldInfo) -> Member:
     """Raises `TypeError` for a member without `MemberInfo`, or of a type that no column has."""
     info = next((item for item in field.metadata if isinstance(item, MemberInfo)), None)
     if info is None:
         raise TypeError(f"{attribute} has no MemberInfo(...) in its annotation")
     python, is_nullable, metadata = _resolved(field.annotation)
-    enum: tuple[str, ...] = get_args(python) if get_origin(python) is Literal else ()
-    plain = str if enum else python
+    metadata += field.metadata
+    enum = _fixed_values(python, metadata)
+    plain = str if enum else get_origin(python) or python
     if plain not in _TYPES:
         raise TypeError(f"{attribute} has the type {python}, which no column has")
-    metadata += field.metadata
     lengths = [length for item in metadata if (length := getattr(item, "max_length", None)) is not None]
     return Member(
         attribute,
@@ -343,6 +410,23 @@ def _member(attribute: str, field: FieldInfo) -> Member:
         enum,
         info,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class FixedValues:
+    """The values of a text, as metadata of its type, if they are computed and no `Literal` can name them."""
+
+    values: tuple[str, ...]
+
+    def __get_pydantic_core_schema__(self, _source: Any, _handler: Any) -> core_schema.CoreSchema:
+        return core_schema.literal_schema([*self.values])
+
+
+def _fixed_values(python: Any, metadata: Sequence[Any]) -> tuple[str, ...]:
+    """The fixed values of a text; none if it is free, or no text."""
+    if get_origin(python) is Literal:
+        return get_args(python)
+    return next((item.values for item in metadata if isinstance(item, FixedValues)), ())
 
 
 def _resolved(annotation: Any) -> tuple[Any, bool, list[Any]]:
@@ -379,9 +463,15 @@ def sql_default(member: Member) -> LiteralString:
     """The default of a required member as an SQL constant. Raises `ValueError` for a text that has to be escaped."""
     default = member.default
     if isinstance(default, bool):
-        return "true" if default else "false"
+        return "true" if default != member.info.is_inverted else "false"
+    if isinstance(default, list):
+        return "'{" + ",".join([_plain(member, item) for item in cast("list[object]", default)]) + "}'"
+    return "'" + _plain(member, default) + "'" if isinstance(default, str) else _plain(member, default)
+
+
+def _plain(member: Member, default: object) -> LiteralString:
     text = str(default)
     if not all(character.isalnum() or character in " ._-" for character in text):
         raise ValueError(f"{member.name}: the default {default!r} has characters other than letters, digits and ._-")
     checked: LiteralString = text  # pyright: ignore[reportAssignmentType] - checked above
-    return "'" + checked + "'" if isinstance(default, str) else checked
+    return checked

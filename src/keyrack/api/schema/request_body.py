@@ -213,7 +213,7 @@ Step = TypeVar("Step")
 Patch = Annotated[list[Step], Field(max_length=STEPS)]
 
 
-def apply_patch(steps: Sequence[PatchStep], what: str) -> dict[str, Any]:
+def apply_patch(steps: Sequence[PatchStep], action: str) -> dict[str, Any]:
     """What a patch leaves behind: member -> value, None for what it removes. A later step overrides an earlier one.
 
     Raises `BadRequest` for a patch without steps, and for a `replace` without `value` (RFC 6902, section 4.3): read as
@@ -221,81 +221,81 @@ def apply_patch(steps: Sequence[PatchStep], what: str) -> dict[str, Any]:
     """
     if not steps:
         fault = FieldError("too-short", "It has no steps.", "")
-        raise BadRequest(NO_STEPS.format(what=what), errors=[fault])
+        raise BadRequest(NO_STEPS.format(what=action), errors=[fault])
     for number, step in enumerate(steps):
         if step.op == "replace" and "value" not in step.model_fields_set:
-            reason = invalid_member(what, step.path[1:], hint="A replace needs a value.")
+            reason = invalid_member(action, step.path[1:], hint="A replace needs a value.")
             raise BadRequest(reason, errors=[FieldError("missing", "A replace needs a value.", f"/{number}/value")])
     return {step.path[1:]: step.value if step.op == "replace" else None for step in steps}
 
 
 def validate_body(
-    adapter: TypeAdapter[Any], body: bytes, what: str, *, strict: bool = False, patch: Sequence[PatchStep] = ()
+    adapter: TypeAdapter[Any], body: bytes, action: str, *, strict: bool = False, patch: Sequence[PatchStep] = ()
 ) -> Any:
     """The body as the adapter's type, as `read_body` does it."""
-    return read_body(adapter, body, what, strict=strict, patch=patch)[0]
+    return read_body(adapter, body, action, strict=strict, patch=patch)[0]
 
 
 def read_body(
-    adapter: TypeAdapter[Any], body: bytes, what: str, *, strict: bool = False, patch: Sequence[PatchStep] = ()
+    adapter: TypeAdapter[Any], body: bytes, action: str, *, strict: bool = False, patch: Sequence[PatchStep] = ()
 ) -> tuple[Any, object]:
     """The body as the adapter's type, and as parsed JSON with numbers as texts.
 
     `strict` refuses members that the type does not know, whatever it says of them.
     Errors of a body that a `patch` has made point to its steps.
 
-    Raises `BadRequest`: `Couldn't <what>. No valid <members> provided.`
+    Raises `BadRequest`: `Couldn't <action>. No valid <members> provided.`
     """
     body = without_byte_order_mark(body)
     try:
         value = adapter.validate_json(body)
     except ValidationError as error:
         if error.error_count() > ERRORS:  # to look at each would take longer than to find them
-            raise BadRequest(TOO_MANY_ERRORS.format(what=what, most=ERRORS)) from None
+            raise BadRequest(TOO_MANY_ERRORS.format(what=action, most=ERRORS)) from None
         problems = placed(adapter, error.errors(include_url=False, include_context=False))
         field_errors = faults(adapter, problems)
         if len(field_errors) < len(problems):  # some members are unknown
-            document, _ = _parsed(body, what)
-            raise unknown_members.refusal(what, unknown_members.unknown(adapter, document), field_errors) from None
+            document, _ = _parsed(body, action)
+            raise unknown_members.refusal(action, unknown_members.unknown(adapter, document), field_errors) from None
         if patch:
             field_errors = [
                 replace(fault, pointer=at(patch, (fault.pointer or "/").split("/")[1])) for fault in field_errors
             ]
-        raise BadRequest(_explained(problems, what), errors=field_errors) from None
-    document, repeated = _parsed(body, what)
+        raise BadRequest(_explained(problems, action), errors=field_errors) from None
+    document, repeated = _parsed(body, action)
     if strict and (unknown := unknown_members.unknown(adapter, document)):
-        raise unknown_members.refusal(what, unknown)
+        raise unknown_members.refusal(action, unknown)
     if repeated is not None:
-        reason = unknown_members.REPEATED.format(what=what, name=repeated[: unknown_members.LONGEST])
+        reason = unknown_members.REPEATED.format(what=action, name=repeated[: unknown_members.LONGEST])
         raise BadRequest(reason, errors=[FieldError("repeated", reason.text)])
     return value, document
 
 
-def _parsed(body: bytes, what: str) -> tuple[object, str | None]:
+def _parsed(body: bytes, action: str) -> tuple[object, str | None]:
     try:
         return unknown_members.parse(body)
     except ValueError as error:
         fault = FieldError("invalid-json", f"{error}.", "")
-        raise BadRequest(INVALID_JSON.format(what=what, fault=error), errors=[fault]) from None
+        raise BadRequest(INVALID_JSON.format(what=action, fault=error), errors=[fault]) from None
 
 
-def invalid_member(what: str, *members: str, hint: str = "") -> ErrorCode:
+def invalid_member(action: str, *members: str, hint: str = "") -> ErrorCode:
     """Why a body with these members is refused (design: patterns of messages); the hint is a whole sentence."""
     listed = members[0] if len(members) == 1 else ", ".join(members[:-1]) + " and " + members[-1]
-    reason = INVALID_MEMBERS.format(what=what, members=listed)
+    reason = INVALID_MEMBERS.format(what=action, members=listed)
     return reason.with_text(f"{reason} {hint}") if hint else reason
 
 
-def _explained(problems: Sequence[Any], what: str) -> ErrorCode:
+def _explained(problems: Sequence[Any], action: str) -> ErrorCode:
     first = problems[0]
     if first["type"] == "json_invalid":
-        return INVALID_JSON.format(what=what, fault=first["msg"].removeprefix("Invalid JSON: "))
+        return INVALID_JSON.format(what=action, fault=first["msg"].removeprefix("Invalid JSON: "))
     if first["type"] == "too_long" and not first["loc"]:
-        return TOO_MANY_STEPS.format(what=what, most=STEPS)
+        return TOO_MANY_STEPS.format(what=action, most=STEPS)
     named = list(dict.fromkeys(name for problem in problems if (name := _member(problem["loc"]))))
     if not named:
-        return WRONG_FORM.format(what=what, form=_form(first["type"]))
-    return invalid_member(what, *named[:TOLD], hint=" ".join(_hints(problems, named[:TOLD])))
+        return WRONG_FORM.format(what=action, form=_form(first["type"]))
+    return invalid_member(action, *named[:TOLD], hint=" ".join(_hints(problems, named[:TOLD])))
 
 
 TOLD = 5  # members that the text of a refusal names; its faults have all

@@ -95,13 +95,13 @@ def _unknown(
     if isinstance(value, list) and isinstance(schema.get("items"), dict):
         for number, item in enumerate(cast("list[object]", value)):
             yield from _unknown(item, schema["items"], defs, (*place, number))
-    known: Mapping[str, Any] | None = schema.get("properties")
-    if isinstance(value, dict) and known is not None:
+    properties: Mapping[str, Any] | None = schema.get("properties")
+    if isinstance(value, dict) and properties is not None:
         for name, member in cast("dict[str, object]", value).items():
-            if name in known:
-                yield from _unknown(member, known[name], defs, (*place, name))
+            if name in properties:
+                yield from _unknown(member, properties[name], defs, (*place, name))
             else:
-                yield UnknownMember(name, list(known), (*place, name))
+                yield UnknownMember(name, list(properties), (*place, name))
 
 
 def _meant(value: object, discriminator: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -112,13 +112,15 @@ def _meant(value: object, discriminator: Mapping[str, Any]) -> Mapping[str, Any]
     )
 
 
-def refusal(what: str, members: Sequence[UnknownMember], others: Iterable[FieldError] = ()) -> BadRequest:
-    """The refusal of a body for members that its form does not know: `Couldn't <what>. There is no member ende. Did you
-    mean end?`; beside them, what else is wrong with it."""
+def refusal(action: str, members: Sequence[UnknownMember], others: Iterable[FieldError] = ()) -> BadRequest:
+    """The refusal of a body for members that its form does not know, and for what else is wrong with it.
+
+    Its text is like `Couldn't <action>. There is no member ende. Did you mean end?`.
+    """
     by_name = {member.name: member for member in members}
     sentences = " ".join(member.message for member in list(by_name.values())[:NAMED])
     faults = [
         FieldError("unknown", member.message, pointer(member.error_place), tuple(member.valid_names))
         for member in members[:TOLD]
     ]
-    return BadRequest(UNKNOWN_MEMBERS.format(what=what, members=sentences), errors=[*faults, *others])
+    return BadRequest(UNKNOWN_MEMBERS.format(what=action, members=sentences), errors=[*faults, *others])

@@ -342,7 +342,7 @@ def operations(settings: Settings) -> str:
 
 
 def _check(
-    what: str,
+    action: str,
     place: Callable[[str], str],
     start: datetime | None,
     end: datetime | None,
@@ -354,19 +354,19 @@ def _check(
     """What the body alone shows to be wrong; `place` tells where a member is. Raises `BadRequest`. Without `complete`
     the lifetime stays as it is."""
     if start is not None and end is not None and end < start:
-        raise _of_member(END_BEFORE_START, what, "end", place)
+        raise _of_member(END_BEFORE_START, action, "end", place)
     if lifetime is not None and not LIFETIME < lifetime < LIFETIME_BOUND:
-        raise _of_member(LIFETIME_RANGE, what, "lifetime", place)
+        raise _of_member(LIFETIME_RANGE, action, "lifetime", place)
     if renewable_after is not None:
         bound = lifetimes(lifetime, None)[0] if complete else LIFETIME_BOUND
         if not 0 <= renewable_after < bound:
-            raise _of_member(RENEWABLE_RANGE, what, "renewableAfter", place)
+            raise _of_member(RENEWABLE_RANGE, action, "renewableAfter", place)
 
 
-def _of_member(reason: ErrorCode, what: str, member: str, place: Callable[[str], str]) -> BadRequest:
+def _of_member(reason: ErrorCode, action: str, member: str, place: Callable[[str], str]) -> BadRequest:
     """The refusal for this reason, behind the name of the member that it is about."""
     fault = FieldError("out-of-range", reason.text, place(member))
-    return BadRequest(reason.with_text(f"{invalid_member(what, member)} {reason}"), errors=[fault])
+    return BadRequest(reason.with_text(f"{invalid_member(action, member)} {reason}"), errors=[fault])
 
 
 def _value(name: str, value: object, place: str) -> str | int | None:

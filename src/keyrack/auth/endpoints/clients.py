@@ -3,25 +3,24 @@ spec."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, LiteralString
 from uuid import UUID
 
-from pydantic import AfterValidator, Field, TypeAdapter
-from pydantic_core import PydanticCustomError
+from pydantic import TypeAdapter
 
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import Concurrency, Doc, JsonBody, Responses, Tag
 from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
-from keyrack.api.permissions import PROGRAMS, Permission
+from keyrack.api.permissions import Permission
 from keyrack.api.read_sql import Parent
-from keyrack.api.schema.fields import Resource, boolean, date_time, guid, int32, opaque, string
+from keyrack.api.schema.declaration import patch_paths
+from keyrack.api.schema.fields import Resource, date_time, int32
 from keyrack.api.schema.json_patch import patched_form
-from keyrack.api.schema.request_body import Int32, Moment, Name, Patch, StrictBody, invalid_member
+from keyrack.api.schema.request_body import Int32, Patch, StrictBody, invalid_member
 from keyrack.api.services import ReadServices
 from keyrack.auth import client_registry
-from keyrack.auth.client_authentication import SCOPE
+from keyrack.auth.declarations import CLIENTS, NewClient
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, NotFound
 from keyrack.db.connection import Row, Statements
@@ -61,19 +60,7 @@ CLIENT = Resource(
     "MachineClient",
     "client_customer {t} join client {t}_c using (client_id)",
     "{t}.customer_id = :customer",
-    {
-        "id": int32("{t}.client_id"),
-        "name": string("{t}_c.name", search=True),
-        "clientId": guid("{t}_c.subject"),
-        "scopes": opaque("to_jsonb({t}.scopes)"),
-        "enabled": boolean("(not {t}_c.is_disabled)"),
-        "expires": date_time("{t}_c.expires_at", nullable=True),
-        "managedHere": boolean("({t}_c.managed_by is not distinct from {t}.customer_id)"),
-        "created": date_time("{t}_c.created_at"),
-        "lastUsed": date_time(
-            "(select max(s.used_at) from client_secret s where s.client_id = {t}.client_id)", nullable=True
-        ),
-    },
+    {"id": int32("{t}.client_id"), **CLIENTS.fields},
     permission=Permission.CLIENTS_READ,
 )
 SECRET = Resource(
@@ -114,34 +101,6 @@ endpoints.read(
 )
 
 
-def _to_come(time: datetime | None) -> datetime | None:
-    if time is not None and time <= datetime.now(UTC):
-        raise PydanticCustomError("past", "Is no time to come")
-    return time
-
-
-def _once(scopes: list[str]) -> list[str]:
-    return sorted(set(scopes))
-
-
-def _scope(name: str) -> str:
-    """Raises `PydanticCustomError` for what is no permission, or none that a program gets."""
-    if name not in PROGRAMS:
-        raise PydanticCustomError("no_scope", "Is no scope of clients: GET /.well-known/oauth-authorization-server")
-    return name
-
-
-Scope = Annotated[str, AfterValidator(_scope), SCOPE]
-Scopes = Annotated[list[Scope], Field(min_length=1, max_length=len(PROGRAMS)), AfterValidator(_once)]
-Expires = Annotated[Moment | None, AfterValidator(_to_come)]
-
-
-class NewClient(StrictBody):
-    name: Name
-    scopes: Scopes
-    expires: Expires = None
-
-
 class ClientCreated(StrictBody):
     id: Int32
     client_id: UUID
@@ -153,22 +112,14 @@ class SecretCreated(StrictBody):
     client_secret: str
 
 
+MEMBERS = ("name", "scopes", "expires", "enabled")  # of a patch
+CHANGED = CLIENTS.partial(*MEMBERS)
+
+
 class ClientPatch(StrictBody):
     op: Literal["remove", "replace"]
-    path: Literal["/name", "/scopes", "/expires", "/enabled"]
+    path: Annotated[str, patch_paths(MEMBERS)]
     value: Any = None
-
-
-class PatchedClient(StrictBody):
-    """What a patch may leave behind: each member checked as in a new client. Only the time can be removed."""
-
-    name: Name = "-"
-    scopes: Scopes = Field(default_factory=lambda: [str(PROGRAMS[0])])
-    expires: Expires = None
-    enabled: bool = True
-
-
-CHANGED = TypeAdapter(PatchedClient)
 
 
 @endpoints.put(
@@ -190,9 +141,7 @@ CHANGED = TypeAdapter(PatchedClient)
 )
 async def create(request: Request, client: NewClient, services: ReadServices) -> Response:
     async with request.db.transaction() as connection:
-        made = await client_registry.add(
-            connection, request.customer, client.name, client.expires, services.settings.client_limit
-        )
+        made = await client_registry.add(connection, request.customer, client, services.settings.client_limit)
         if made is None:
             raise Conflict(TOO_MANY)
         await client_registry.grant_role(connection, request.customer, made.id, client.scopes)
@@ -212,7 +161,7 @@ async def create(request: Request, client: NewClient, services: ReadServices) ->
     concurrency=Concurrency(if_match=CLIENT),
     responses=Responses(
         errors={
-            400: tuple(invalid_member(UPDATE, name) for name in ("name", "scopes", "expires", "enabled")),
+            400: tuple(invalid_member(UPDATE, name) for name in MEMBERS),
             404: (NO_CLIENT,),
             409: (MANAGED_ELSEWHERE,),
         },
@@ -220,10 +169,9 @@ async def create(request: Request, client: NewClient, services: ReadServices) ->
     ),
 )
 async def update(request: Request, patch: list[ClientPatch]) -> Response:
-    whole = patched_form(
-        CHANGED, patch, UPDATE, "expires", "It is a time; `remove` gives one without end."
-    ).model_dump()
-    changes = {step.path[1:]: whole[step.path[1:]] for step in patch}
+    whole = patched_form(CHANGED, patch, UPDATE, "expires", "It is a time; `remove` gives one without end.")
+    values: dict[str, Any] = whole.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    changes: dict[str, Any] = {step.path[1:]: values.get(step.path[1:]) for step in patch}
     async with request.db.transaction() as connection:
         await conditional_requests.compare(connection, request, CLIENT, NO_CLIENT)
         await _locked(connection, request, own=changes.keys() != {"scopes"})

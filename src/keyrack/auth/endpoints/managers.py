@@ -245,7 +245,7 @@ async def update(request: Request, patch: list[ManagerPatch]) -> Response:
     whole = patched_form(CHANGED, patch, UPDATE, "groups", "It is a list of groups; `remove` gives the whole fleet.")
     named = {step.path for step in patch}
     async with request.db.transaction() as connection:
-        await _held(connection, request)
+        await _lock_manager(connection, request)
         row = await connection.fetchrow(ROLE, request.customer, request.ids[0])
         role = str(whole.role) if "/role" in named else row and row["role"]
         groups = whole.groups if "/groups" in named else row and row["groups"]
@@ -278,13 +278,13 @@ async def _check_groups(connection: Statements, customer: int, groups: Sequence[
 )
 async def remove(request: Request) -> Response:
     async with request.db.transaction() as connection:
-        await _held(connection, request)
+        await _lock_manager(connection, request)
         await connection.fetchval(LEAVE, request.customer, request.ids[0])
         await owners.ensure_owner_remains(connection, request.customer)
     return NO_CONTENT
 
 
-async def _held(connection: Statements, request: Request) -> None:
+async def _lock_manager(connection: Statements, request: Request) -> None:
     """Hold who may act for the customer, and find the manager of the path. Raises `NotFound`, `PreconditionFailed`."""
     await owners.lock_roles(connection, request.customer)
     await conditional_requests.compare(connection, request, MANAGER, NO_MANAGER_HERE)

@@ -46,13 +46,15 @@ IS_LISTED: LiteralString = "select exists (select from provider_domain where pro
 OF_SESSION: LiteralString = "select provider_id from session where hash = $1"
 
 
-async def find_manager(db: Database, provider: Provider, account: ProviderAccount, who: Actor) -> AuthenticatedManager:
-    """The manager whose account it is, who may be connected with it by that: `who` acts then, in its name. Raises
+async def find_manager(
+    db: Database, provider: Provider, account: ProviderAccount, actor: Actor
+) -> AuthenticatedManager:
+    """The manager whose account it is, who may be connected with it by that: `actor` acts then, in its name. Raises
     `NotSignedIn`."""
     row = await db.fetchrow(KNOWN, provider.id, account.subject)
     is_first_proof = False
     if row is None:
-        acting.set(who)
+        acting.set(actor)
         async with db.transaction() as connection:
             row, is_first_proof = await _by_address(connection, provider, account)
     if row["is_disabled"]:
@@ -91,7 +93,7 @@ def _has_own_identity(row: Row) -> bool:
 
 
 async def invited(
-    db: Database, provider: Provider, account: ProviderAccount, who: Actor, invitation: bytes
+    db: Database, provider: Provider, account: ProviderAccount, actor: Actor, invitation: bytes
 ) -> tuple[AuthenticatedManager, int]:
     """The manager who accepts an invitation by an account, and the customer.
 
@@ -100,19 +102,19 @@ async def invited(
     `NotSignedIn`.
     """
     try:
-        acting.set(who)
+        acting.set(actor)
         async with db.transaction() as connection:
             pending_invitation = await invitations.find_pending(connection, invitation)
-            known = await _locked(connection, provider, account)
-            if known is None and not pending_invitation.sets_way_in:
-                known, _ = await _by_address(connection, provider, account)
-            if known is not None and known["manager_id"] != pending_invitation.manager:
+            manager_row = await _locked(connection, provider, account)
+            if manager_row is None and not pending_invitation.sets_way_in:
+                manager_row, _ = await _by_address(connection, provider, account)
+            if manager_row is not None and manager_row["manager_id"] != pending_invitation.manager:
                 raise NotSignedIn("invitation", "the invitation is to another address than that of the manager")
             proof, other = await _compare(connection, provider, account, pending_invitation.address)
             manager = await invitations.accept(
                 connection,
                 invitation,
-                manager=None if known is None else pending_invitation.manager,
+                manager=None if manager_row is None else pending_invitation.manager,
                 proof=proof,
                 other=other,
             )
@@ -124,7 +126,7 @@ async def invited(
         raise NotSignedIn("unknown", "an account of the invited address was made meanwhile, or is disabled") from None
     except AddressUnproven:
         raise NotSignedIn("unproven", "the address of the invited manager is not proven") from None
-    signed_in = await find_manager(db, provider, account, who)
+    signed_in = await find_manager(db, provider, account, actor)
     is_first_proof = pending_invitation.manager is not None and not pending_invitation.is_proven
     return replace(signed_in, is_first_proof=is_first_proof), pending_invitation.customer
 
@@ -132,13 +134,13 @@ async def invited(
 async def _locked(connection: Connection, provider: Provider, account: ProviderAccount) -> Row | None:
     """The manager who is connected with the account, locked; None for none. Raises `NotSignedIn` if a concurrent
     proof has removed the account."""
-    known = await connection.fetchrow(KNOWN, provider.id, account.subject)
-    if known is None:
+    manager_row = await connection.fetchrow(KNOWN, provider.id, account.subject)
+    if manager_row is None:
         return None
-    await address_proofs.lock(connection, known["manager_id"])
-    if not await connection.fetchval(OWN, provider.id, account.subject, known["manager_id"]):
+    await address_proofs.lock(connection, manager_row["manager_id"])
+    if not await connection.fetchval(OWN, provider.id, account.subject, manager_row["manager_id"]):
         raise NotSignedIn("unknown", "the account is connected with nobody any more")
-    return known
+    return manager_row
 
 
 async def _compare(

@@ -138,8 +138,8 @@ class Directory:
             keys = keys_of(await self._fetch(metadata.keys))
         except ProviderTrouble as error:
             self._failed = {
-                cached_provider: known
-                for cached_provider, known in self._failed.items()
+                cached_provider: cached
+                for cached_provider, cached in self._failed.items()
                 if cached_provider.id != provider.id
             }
             self._failed[provider] = time.monotonic() + AGAIN, error

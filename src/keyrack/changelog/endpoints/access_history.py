@@ -150,8 +150,8 @@ async def _answer(request: Request, thing: Thing, missing: ErrorCode, settings: 
     """What custody has. Raises `BadRequest`, `NotFound`, `Gone`, `Unavailable`."""
     given_at, since, until = _times(request.query)
     (id,) = request.ids
-    known = await access_queries.history_extent(request.db, request.customer, thing, id, until or given_at)
-    since, until = _checked(known, missing, since or given_at or known.at, until)
+    extent = await access_queries.history_extent(request.db, request.customer, thing, id, until or given_at)
+    since, until = _checked(extent, missing, since or given_at or extent.at, until)
     most = settings.access_max_periods
     of = (request.db, request.customer, request.scope, thing, id, since, until)
     rows = await access_queries.periods_at(*of, most + 1)
@@ -161,12 +161,12 @@ async def _answer(request: Request, thing: Thing, missing: ErrorCode, settings: 
         rows = await _without_hidden_parts(request, request.scope, rows)
     events, more = list[str](), False
     if OF_EVENTS in request.grant.permissions:
-        events, more = await access_queries.events(*of, known.last)
+        events, more = await access_queries.events(*of, extent.last)
     times = {"at": _utc(since)} if until is None else {"from": _utc(since), "to": _utc(until)}
     document = {
         f"{thing}Id": id,
         **times,
-        "asOf": {"changeId": known.last, "recordedTime": _utc(known.recorded)},
+        "asOf": {"changeId": extent.last, "recordedTime": _utc(extent.recorded)},
         "assigned": [{name: _json_value(row[column]) for name, column in MEMBERS.items()} for row in rows],
     }
     body = json.dumps(document)[:-1] + f', "events": [{", ".join(events)}], "moreEvents": {json.dumps(more)}}}'
@@ -205,21 +205,21 @@ def _times(query: bytes) -> tuple[datetime | None, datetime | None, datetime | N
 
 
 def _checked(
-    known: HistoryExtent, missing: ErrorCode, since: datetime, until: datetime | None
+    extent: HistoryExtent, missing: ErrorCode, since: datetime, until: datetime | None
 ) -> tuple[datetime, datetime | None]:
     """The times, as far as they have been. Raises what is wrong with them."""
-    if since > known.now:
+    if since > extent.now:
         name = "at" if until is None else "from"
         reason = IN_FUTURE.format(name=name)
         raise BadRequest(reason, errors=[FieldError("out-of-range", reason.text, parameter=name)])
-    if known.waits:
+    if extent.waits:
         raise Unavailable(BEHIND)
-    if not known.has:
+    if not extent.has:
         raise NotFound(missing)
-    if since < known.since:
-        oldest = _utc(known.since)
+    if since < extent.since:
+        oldest = _utc(extent.since)
         raise Gone(GONE.format(oldest=oldest), {"oldestTime": oldest}, {})
-    return since, until and min(until, known.now)
+    return since, until and min(until, extent.now)
 
 
 def _json_value(value: Any) -> Any:

@@ -75,17 +75,17 @@ select count(*)::integer from begun
 """
 
 
-async def begin(connection: Connection, why: Why) -> int:
+async def begin(connection: Connection, reason: Why) -> int:
     """Begin another epoch of every log, in the caller's transaction, and number nothing meanwhile; of how many.
 
     Who acts is told as the one who began it; numbering does it itself where nobody is.
     """
     await connection.lift_timeouts()
     await connection.execute(ALONE)  # which whoever numbers has already
-    count: int = await connection.fetchval(BEGIN, JUMP, (acting.get() or system("numbering")).encoded, why)
+    count: int = await connection.fetchval(BEGIN, JUMP, (acting.get() or system("numbering")).encoded, reason)
     await connection.execute(REMEMBER)
     if count:
-        log.warning("changelog epoch changed", reason=why, logs=count)
+        log.warning("changelog epoch changed", reason=reason, logs=count)
     return count
 
 

@@ -80,8 +80,10 @@ class Verification:
             checkpoint = self.pending.pop()
             if checkpoint.root != self.tree.root:
                 first = 1 + (self.head.behind if self.proven is None else self.proven)
-                why = f"it, or one up to {self.last}, is not what it was at the checkpoint of {checkpoint.size} records"
-                raise Mismatch(first, why)
+                reason = (
+                    f"it, or one up to {self.last}, is not what it was at the checkpoint of {checkpoint.size} records"
+                )
+                raise Mismatch(first, reason)
             self.proven = self.last
 
     def _record(self, change: ExportedChange) -> Record:

@@ -163,10 +163,10 @@ class Note:
 
         Other signatures are ignored. Raises `NoteNotVerified` when one of a known key is wrong, `NotKnown` without any.
         """
-        known = {(key.name, key.id): key for key in keys}
+        keys_by_name_and_id = {(key.name, key.id): key for key in keys}
         times = dict[VerificationKey, int | None]()
         for signature in self.signatures:
-            key = known.get((signature.name, signature.id))
+            key = keys_by_name_and_id.get((signature.name, signature.id))
             if key is not None:
                 times.setdefault(key, _verified(key, self.text, signature.value))
         if not times:

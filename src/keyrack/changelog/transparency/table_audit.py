@@ -143,8 +143,8 @@ class _Resource:
         if self.is_whole and (more := sorted(row.keys() - self.members.keys())):
             raise self._differs(more[0], f"it has a `{more[0]}`, and no change says so")
 
-    def _differs(self, member: str | None, why: str) -> ReplayDifference:
-        return ReplayDifference(self.resource, self.id, member, why if member else f"it {why}")
+    def _differs(self, member: str | None, difference: str) -> ReplayDifference:
+        return ReplayDifference(self.resource, self.id, member, difference if member else f"it {difference}")
 
     def count(self, result: AuditResult) -> None:
         if self.row is not None:

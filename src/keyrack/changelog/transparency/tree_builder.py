@@ -112,9 +112,9 @@ class PendingTree:
 
     def judge(self) -> None:
         """Whether it can have become what it says from what it was."""
-        known = max(self.tree.size, self.checkpoint_size or 0)
-        if self.recorded_tree.size < known:
-            self.error = f"it went back: it has {self.recorded_tree.size} records, and had {known}"
+        known_size = max(self.tree.size, self.checkpoint_size or 0)
+        if self.recorded_tree.size < known_size:
+            self.error = f"it went back: it has {self.recorded_tree.size} records, and had {known_size}"
         self.compare()
 
     def compare(self) -> None:

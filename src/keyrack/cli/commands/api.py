@@ -93,8 +93,8 @@ def _headers(given: list[str], method: str, *, has_body: bool) -> dict[str, str]
         name, colon, value = text.partition(":")
         if not colon or not name.strip():
             raise typer.BadParameter(f"{text!r} is no header: 'Prefer: return=minimal' would be one", param_hint="-H")
-        for known in [known for known in headers if known.lower() == name.strip().lower()]:
-            del headers[known]
+        for existing in [header for header in headers if header.lower() == name.strip().lower()]:
+            del headers[existing]
         headers[name.strip()] = value.strip()
     return headers
 

@@ -9,6 +9,7 @@ import typer
 
 from keyrack.api.permissions import PROGRAMS
 from keyrack.auth import client_registry
+from keyrack.auth.declarations import NewClient
 from keyrack.cli.commands.api_key import end_of_day, last_day
 from keyrack.cli.database_session import SHOWN_ONCE, DatabaseSession, command
 from keyrack.cli.options import OfCustomer, which, whose, words
@@ -30,11 +31,6 @@ from client c
 where $1::integer is null or exists (
   select from client_customer l where l.client_id = c.client_id and l.customer_id = $1)
 order by c.client_id
-"""
-UPDATE: LiteralString = """
-update client set name = coalesce($2, name), is_disabled = coalesce($3, is_disabled),
-  expires_at = case when $4 then $5 else expires_at end
-where client_id = $1 returning name
 """
 NO_SUCH_CUSTOMER = {
     "client_customer_of_customer": (NotFound, NO_CUSTOMER.with_text("There is no such customer.")),
@@ -75,7 +71,8 @@ async def add(
 ) -> CommandResult:
     """Add a machine client for one or more customers, with what it may there; its secret is shown once."""
     with on_constraint(NO_SUCH_CUSTOMER):
-        made = await client_registry.add(session.sql, managed_by, name, _end(expires), session.settings.client_limit)
+        client = NewClient.model_construct(name=name, scopes=scope, expires=_end(expires))  # checked by the options
+        made = await client_registry.add(session.sql, managed_by, client, session.settings.client_limit)
         if made is None:
             raise CommandFailed(f"Customer {managed_by} manages as many clients as it may: KEYRACK_CLIENT_LIMIT.")
         for customer_id in customer:
@@ -115,8 +112,10 @@ async def change(
         raise typer.BadParameter("Scopes are those in a customer: name both, with --scope and --customer.")
     if expires and never:
         raise typer.BadParameter("--expires and --never-expires exclude one another.")
-    disabled = None if enable is None else not enable
-    current_name = await session.sql.fetchval(UPDATE, id, name, disabled, never or expires is not None, _end(expires))
+    end = _end(expires)
+    given = {"name": name, "enabled": enable, "expires": end and end.isoformat()}
+    changes = {member: value for member, value in given.items() if value is not None or (never and member == "expires")}
+    current_name = await client_registry.change(session.sql, id, changes)
     if current_name is None:
         raise _no_client(id)
     for customer_id in remove_customer or []:

@@ -155,9 +155,11 @@ async def remove(session: DatabaseSession, id: Which, everything: Everything = F
 
 async def _refuse_unless_empty(sql: Connection, id: int) -> None:
     row = await sql.fetchrow(HELD, id)
-    held = [f"{count} {what}" for what, count in row.items() if count] if row else []
-    if held:
-        raise CommandFailed(f"Customer {id} still has {', '.join(held)}. To remove them all with it, add --everything.")
+    counts = [f"{count} {noun}" for noun, count in row.items() if count] if row else []
+    if counts:
+        raise CommandFailed(
+            f"Customer {id} still has {', '.join(counts)}. To remove them all with it, add --everything."
+        )
 
 
 async def _empty(sql: Connection, id: int) -> None:

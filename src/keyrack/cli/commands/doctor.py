@@ -30,8 +30,10 @@ def doctor(state: State = None, as_json: Json = False) -> None:
         try:
             findings_by_subject = asyncio.run(examined(read_settings(state)))
         except CommandFailed as failed:
-            why = Finding(Severity.CRITICAL, "settings", str(failed), "docs/settings.md says what each of them may be.")
-            findings_by_subject = {"Settings": [why]}
+            settings_finding = Finding(
+                Severity.CRITICAL, "settings", str(failed), "docs/settings.md says what each of them may be."
+            )
+            findings_by_subject = {"Settings": [settings_finding]}
         level = verdict([finding for findings in findings_by_subject.values() for finding in findings])
         checks = [
             {

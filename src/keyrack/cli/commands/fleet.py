@@ -156,7 +156,8 @@ async def _show_one(client: Client, noun: str, id: str, options: Mapping[str, st
     value = await client.get(f"/{noun}/{quote(id, safe='')}" + f"?{query_string}" * bool(query_string))
     width = max(map(len, value), default=0)
     show(
-        CommandResult(value, "\n".join(f"{name:<{width}}  {_told(member)}" for name, member in value.items())), as_json
+        CommandResult(value, "\n".join(f"{name:<{width}}  {_cell_value(member)}" for name, member in value.items())),
+        as_json,
     )
 
 
@@ -178,7 +179,7 @@ def _nested(rows: list[Any], name: str) -> bool:
 
 def _show(noun: str, rows: list[Any], options: Mapping[str, str], as_json: bool) -> None:
     columns = _columns(noun, options, rows)
-    cells = [{member: _told(_member(row, member)) for member in columns.values()} for row in rows]
+    cells = [{member: _cell_value(_member(row, member)) for member in columns.values()} for row in rows]
     show(ListResult(rows if as_json else cells, columns), as_json)
 
 
@@ -189,7 +190,7 @@ def _member(row: Any, path: str) -> Any:
     return value
 
 
-def _told(value: Any) -> Any:
+def _cell_value(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
 
 
@@ -226,6 +227,6 @@ def _tell(row: Any, options: Mapping[str, str], as_json: bool) -> int:
     if as_json:
         typer.echo(as_text(row))
     else:
-        cells = [_told(_member(row, member)) for member in _columns("events", options, [row]).values()]
+        cells = [_cell_value(_member(row, member)) for member in _columns("events", options, [row]).values()]
         typer.echo(visible("  ".join("-" if cell is None else str(cell) for cell in cells)))
     return row["id"]

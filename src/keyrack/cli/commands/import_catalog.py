@@ -144,10 +144,10 @@ class DuplicateCheck:
     def __init__(self) -> None:
         self._lines: dict[tuple[object, ...], int] = {}
 
-    def check(self, row: InputRow, what: str, *key: object) -> None:
+    def check(self, row: InputRow, noun: str, *key: object) -> None:
         first = self._lines.setdefault(key, row.line)
         if first != row.line:
-            row.problems.append(f"{what} stands in line {first} already")
+            row.problems.append(f"{noun} stands in line {first} already")
 
 
 @command(app, "products", topics=TOPICS_CHANGED)
@@ -289,15 +289,15 @@ def _report(wrong: list[tuple[int, str]], rows: int) -> CommandFailed:
 
 
 async def _finish(
-    sql: Connection, insert: Callable[[], Awaitable[object]], count: int, what: str, dry_run: bool
+    sql: Connection, insert: Callable[[], Awaitable[object]], count: int, noun: str, dry_run: bool
 ) -> CommandResult:
     with progress() as tell, on_constraint(dict.fromkeys(CONSTRAINTS, (Conflict, MEANWHILE))):
         try:
             async with sql.transaction():
-                tell(f"{count:,} {what} are written")
+                tell(f"{count:,} {noun} are written")
                 await insert()
                 if dry_run:
                     raise _DryRunRollback
         except _DryRunRollback:
-            return CommandResult({"imported": 0, "valid": count, "dryRun": True}, f"{count:,} {what} can be imported.")
-    return CommandResult({"imported": count}, f"{count:,} {what} imported.")
+            return CommandResult({"imported": 0, "valid": count, "dryRun": True}, f"{count:,} {noun} can be imported.")
+    return CommandResult({"imported": count}, f"{count:,} {noun} imported.")

@@ -63,9 +63,9 @@ def login(
 
     async def work() -> None:
         path = profiles.path_of(profile)
-        address = _address(url or _asked("Server", "--url"))
-        server = ServerAddress(address, api_key or _asked("API key", "--api-key", secret=True), None, brand)
-        name = username or _asked("User name", "--username")
+        address = _address(url or _prompt("Server", "--url"))
+        server = ServerAddress(address, api_key or _prompt("API key", "--api-key", secret=True), None, brand)
+        name = username or _prompt("User name", "--username")
         secret = _password(password_file, password_stdin)
         tokens: list[StoredToken] = []
         async with Client(server, Login(name, secret), on_token=tokens.append, patience=api_calls.PATIENCE) as client:
@@ -121,14 +121,14 @@ def _password(file: Path | None, stdin: bool) -> str:
         return api_calls.password_in(str(file))
     if stdin:
         return sys.stdin.readline().rstrip("\r\n")
-    return os.environ.get("KEYRACK_PASSWORD") or _asked("Password", "--password-stdin", secret=True)
+    return os.environ.get("KEYRACK_PASSWORD") or _prompt("Password", "--password-stdin", secret=True)
 
 
-def _asked(what: str, option: str, *, secret: bool = False) -> str:
+def _prompt(label: str, option: str, *, secret: bool = False) -> str:
     """What the user types. Raises `CommandFailed` where there is nobody to be asked."""
     if not sys.stdin.isatty():
-        raise CommandFailed(f"{what} is missing: say {option}, or set it in the environment.")
-    given = getpass.getpass(f"{what}: ") if secret else typer.prompt(what, err=True)
+        raise CommandFailed(f"{label} is missing: say {option}, or set it in the environment.")
+    given = getpass.getpass(f"{label}: ") if secret else typer.prompt(label, err=True)
     if not given.strip():
-        raise CommandFailed(f"{what} is missing.")
+        raise CommandFailed(f"{label} is missing.")
     return given.strip() if not secret else given

@@ -53,8 +53,8 @@ def new(as_json: Json = False) -> None:
 @command(app, "list")
 async def list_(session: DatabaseSession) -> ListResult:
     """List the master keys that the database opens with, and which of them this node has."""
-    held = [key.id for key in master_keys.read(session.settings)]
-    rows = [row | {"held": row["id"] in held} for row in await rotation.masters(session.db)]
+    key_ids = [key.id for key in master_keys.read(session.settings)]
+    rows = [row | {"held": row["id"] in key_ids} for row in await rotation.masters(session.db)]
     return ListResult(rows, {"MASTER KEY": "id", "SINCE": "since", "OPENS": "opens", "HERE": "held"})
 
 

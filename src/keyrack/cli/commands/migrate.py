@@ -61,7 +61,7 @@ def migrate(
             return
         warn_of_names()
         status = look(settings)
-        show(_planned(status, sql) if plan else _found(status), as_json)
+        show(_planned(status, sql) if plan else _status_result(status), as_json)
         if check:
             raise typer.Exit(STATUS[status.state])
 
@@ -84,7 +84,7 @@ def look(settings: Settings) -> SchemaStatus:
         return asyncio.run(schema_version.read_schema_state(server.dsn))
 
 
-def _found(status: SchemaStatus) -> CommandResult:
+def _status_result(status: SchemaStatus) -> CommandResult:
     return CommandResult(_members(status), _sentence(status))
 
 

@@ -56,13 +56,13 @@ def settings(
 
 
 def _rows() -> list[dict[str, Any]]:
-    held, origins, places = read_settings(), origins_of(Settings), sections(Settings)
+    values, origins, places = read_settings(), origins_of(Settings), sections(Settings)
     return [
         {
             "name": name,
             "variable": variable(name),
             "section": places[name] or None,
-            "value": printable(getattr(held, name)),
+            "value": printable(getattr(values, name)),
             "from": origins[name].kind,
             "where": origins[name].where,
             "old_name": origins[name].old_name,

@@ -74,13 +74,18 @@ def again(once: Callable[[], Severity], seconds: float) -> Severity:
         return level
 
 
-def _say_unknown(why: str, as_json: bool, *, clear: bool) -> None:
+def _say_unknown(reason: str, as_json: bool, *, clear: bool) -> None:
     if as_json:
-        value: dict[str, Any] = {"verdict": WORDS[Severity.UNKNOWN], "findings": [], "why": why, "keyrack": __version__}
+        value: dict[str, Any] = {
+            "verdict": WORDS[Severity.UNKNOWN],
+            "findings": [],
+            "why": reason,
+            "keyrack": __version__,
+        }
         print(json.dumps(value, ensure_ascii=False), flush=True)
         return
     screen = Screen()
-    print((CLEAR * (clear and screen.terminal)) + screen.verdict(Severity.UNKNOWN, why), flush=True)
+    print((CLEAR * (clear and screen.terminal)) + screen.verdict(Severity.UNKNOWN, reason), flush=True)
 
 
 def _draw(picture: StatusSnapshot, findings: list[Finding], settings: Settings, *, clear: bool) -> None:

@@ -31,54 +31,54 @@ select (select count(*) from customer_user where user_id = $1) as "memberships o
   (select count(*) from operation where user_id = $1) as operations
 """
 
-Who = Annotated[str, typer.Argument(metavar="USER", help="The user's id or e-mail address.")]
+UserArgument = Annotated[str, typer.Argument(metavar="USER", help="The user's id or e-mail address.")]
 
 
-async def _found(session: DatabaseSession, who: str) -> int:
-    id = await person_export.find(session.sql, who)
+async def _find_user(session: DatabaseSession, id_or_address: str) -> int:
+    id = await person_export.find(session.sql, id_or_address)
     if id is None:
-        raise CommandFailed(f"There is no user {who}.")
+        raise CommandFailed(f"There is no user {id_or_address}.")
     return id
 
 
 @command(app, "change", topics=TOPICS_CHANGED)
 async def change(
     session: DatabaseSession,
-    who: Who,
+    user: UserArgument,
     address: Annotated[
         str, typer.Option("--address", metavar="ADDRESS", callback=mailbox, help="Another e-mail address.")
     ],
 ) -> CommandResult:
     """Change the e-mail address of a person, for all customers."""
-    id = await _found(session, who)
+    id = await _find_user(session, user)
     with on_constraint(dict.fromkeys(UNIQUE_ADDRESS, (Conflict, SAME_ADDRESS))):
         await session.sql.execute(CHANGE, id, address, address_form(address))
     return CommandResult({"id": id, "emailAddress": address}, f"User {id} has the address {address}.")
 
 
 @command(app, "export", topics=TOPICS_CHANGED)
-async def export(session: DatabaseSession, who: Who) -> CommandResult:
+async def export(session: DatabaseSession, user: UserArgument) -> CommandResult:
     """Print everything that is stored about a person, as JSON."""
-    value = await person_export.export(session.sql, await _found(session, who))
+    value = await person_export.export(session.sql, await _find_user(session, user))
     return CommandResult(value, json.dumps(value, indent=2, ensure_ascii=False))
 
 
-async def _preview(session: DatabaseSession, who: str) -> ConfirmationPreview:
+async def _preview(session: DatabaseSession, user: str) -> ConfirmationPreview:
     """What is stored about the person. Raises `CommandFailed`."""
-    id = await _found(session, who)
+    id = await _find_user(session, user)
     row = await session.sql.fetchrow(STORED, id)
     then = f"Events stay without the person. {NO_WAY_BACK}"
     return ConfirmationPreview(f"erase person {id} everywhere,", {} if row is None else dict(row), then)
 
 
 @command(app, "erase", preview=_preview, topics=TOPICS_CHANGED)
-async def erase(session: DatabaseSession, who: Who) -> CommandResult:
+async def erase(session: DatabaseSession, user: UserArgument) -> CommandResult:
     """Erase a person everywhere; assignments end by webhook, events stay without the person."""
-    id = await _found(session, who)
-    held = await global_erasure.memberships(session.sql, id)
-    await session.settle(*held)
+    id = await _find_user(session, user)
+    customers = await global_erasure.memberships(session.sql, id)
+    await session.settle(*customers)
     await global_erasure.lock_person(session.sql, id)
-    if await global_erasure.memberships(session.sql, id) != held:
+    if await global_erasure.memberships(session.sql, id) != customers:
         raise CommandFailed("The person has just been added to another customer. Nothing was erased; please try again.")
     events = await global_erasure.erase(session.sql, id)
     return CommandResult({"id": id, "events": events}, f"User {id} erased; {events} events stay without the person.")

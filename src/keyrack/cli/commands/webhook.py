@@ -18,7 +18,8 @@ from keyrack.core.error_codes import NO_CUSTOMER
 from keyrack.core.errors import NotFound, on_constraint
 from keyrack.db.change_notifier import DELIVERED, Topics
 from keyrack.webhooks import outbox, subscriptions
-from keyrack.webhooks.dialects import DEFAULT, DIALECTS
+from keyrack.webhooks.declarations import NewWebhook, check_url
+from keyrack.webhooks.dialects import DIALECTS
 
 TOPICS_CHANGED: Topics = DELIVERED
 
@@ -52,7 +53,7 @@ order by delivery_id desc limit $4
 def _url(value: str | None) -> str | None:
     if value is not None:
         try:
-            subscriptions.check_url(value)
+            check_url(value)
         except ValueError as error:
             raise typer.BadParameter(f"The URL {error}.") from None
     return value
@@ -111,11 +112,11 @@ async def add(
     dialect: DialectOption = None,
 ) -> CommandResult:
     """Register a webhook."""
+    webhook = NewWebhook.model_construct(url=url, secret=secret or None, kinds=taken, dialect=dialect)  # checked above
     with on_constraint({"webhook_customer_id_fkey": (NotFound, NO_CUSTOMER.with_text(str(no_customer(customer))))}):
         added = await subscriptions.add(
-            session.sql, await session.vault(), customer, url, secret or None, taken or event_types.OUTCOMES, True,
-            session.settings.webhook_limit, dialect or DEFAULT,
-        )  # fmt: skip
+            session.sql, await session.vault(), customer, webhook, session.settings.webhook_limit
+        )
     if added is None:
         raise CommandFailed(f"Customer {customer} has as many webhooks as it may have (KEYRACK_WEBHOOK_LIMIT).")
     id, signing = added

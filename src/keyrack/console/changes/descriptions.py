@@ -76,15 +76,15 @@ class ChangeDescriber:
 
     def who(self, change: Change) -> str:
         """The person behind a change. For the worker and for an acceptance, it is the requester."""
-        who, author = change["actor"], author_of(change)
-        if author is not who or not change["onBehalfOf"]:
+        actor, author = change["actor"], author_of(change)
+        if author is not actor or not change["onBehalfOf"]:
             return self._actor(author)
-        return self._say(INVITER, who=self._actor(who), other=self._actor(change["onBehalfOf"]))
+        return self._say(INVITER, who=self._actor(actor), other=self._actor(change["onBehalfOf"]))
 
     def who_in_full(self, change: Change) -> str:
         """The author, and the person on whose behalf the change was made."""
-        who, other = self._actor(change["actor"]), change["onBehalfOf"]
-        return self._say(ON_BEHALF, who=who, other=self._actor(other)) if other else who
+        actor, other = self._actor(change["actor"]), change["onBehalfOf"]
+        return self._say(ON_BEHALF, who=actor, other=self._actor(other)) if other else actor
 
     def actor(self, change: Change) -> str:
         """The type of the author; "" if it was erased."""
@@ -219,8 +219,8 @@ class ChangeDescriber:
         first, *others = [[self._marked(name, side.get(name)) for side in (before, after)] for name in names]
         if max(len(value.striptags()) for value in first) > LONGEST:
             return said
-        told = escape(self._say(FROM_TO)) % {"what": said, "before": first[0], "after": first[1]}
-        return told + Markup("").join(Markup(", {} → {}").format(*pair) for pair in others)
+        sentence = escape(self._say(FROM_TO)) % {"what": said, "before": first[0], "after": first[1]}
+        return sentence + Markup("").join(Markup(", {} → {}").format(*pair) for pair in others)
 
     def _marked(self, name: str, value: Any) -> Markup:
         """A value in a sentence. Typed text is in quotation marks."""

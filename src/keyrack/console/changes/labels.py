@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from keyrack.changelog.declared_tables import TABLES
 from keyrack.console.forbidden import NAMES as ROLES
 from keyrack.core.text import N_
-from keyrack.fleet.declarations import TABLES
 
 
 class Words(NamedTuple):
@@ -174,25 +174,20 @@ MEMBERS = {
     "assignmentId": MemberLabel(N_("Booking"), N_("the booking")),
     "begins": MemberLabel(N_("Valid from"), N_("the start")),
     "clientId": MemberLabel(N_("Client"), N_("the client")),
-    "expires": MemberLabel(N_("Valid until"), N_("the end")),
     "invitedBy": MemberLabel(N_("Invited by"), N_("the inviting person")),
     "hasReturned": MemberLabel(N_("Returned"), N_("the return")),
     "isApproved": MemberLabel(N_("Approved"), N_("the approval")),
     "isCounted": MemberLabel(N_("Counts against the limit of keys"), N_("the count against the limit")),
     "isPending": MemberLabel(N_("Unconfirmed"), N_("the state")),
-    "isDisabled": MemberLabel(N_("Disabled"), N_("the state")),
     "carId": MemberLabel(N_("Car"), N_("the car")),
     "changesDays": MemberLabel(N_("Retention of changes, in days"), N_("the retention of changes")),
     "count": MemberLabel(N_("Number of attempts"), N_("the number of attempts")),
     "deviceId": MemberLabel(N_("Phone"), N_("the phone")),
-    "dialect": MemberLabel(N_("Format"), N_("the format")),
-    "disabledReason": MemberLabel(N_("Reason of the disabling"), N_("the reason of the disabling")),
     "epoch": MemberLabel(N_("Epoch"), N_("the epoch")),
     "freshness": MemberLabel(
         N_("Valid without contact to the server for"), N_("the validity without contact to the server")
     ),
     "historyDays": MemberLabel(N_("Retention of the history, in days"), N_("the retention of the history")),
-    "isEnabled": MemberLabel(N_("Enabled"), N_("the state")),
     "isGateway": MemberLabel(N_("Gateway"), N_("the role as gateway")),
     "groups": MemberLabel(N_("Groups"), N_("the groups")),
     "isLimited": MemberLabel(N_("Limited to groups"), N_("the group scope")),
@@ -200,13 +195,11 @@ MEMBERS = {
     "keepsPositions": MemberLabel(N_("Keeps positions"), N_("the retention of positions")),
     "key": MemberLabel(N_("Key"), N_("the key")),
     "kind": MemberLabel(N_("Type"), N_("the type")),
-    "kinds": MemberLabel(N_("Sent event types"), N_("the event types")),
     "link": MemberLabel(N_("Link"), N_("the link")),
     "lifetime": MemberLabel(N_("Key valid offline for"), N_("the offline validity of keys")),
     "managerId": MemberLabel(N_("Account"), N_("the account")),
     "needsSecondPerson": MemberLabel(N_("Second person for key boxes"), N_("the requirement of a second person")),
     "number": MemberLabel(N_("Number"), N_("the number of the entry")),
-    "oldSigningSecretUntil": MemberLabel(N_("Old signing secret until"), N_("the end of the old signing secret")),
     "opensUncertain": MemberLabel(N_("Opens with an uncertain clock"), N_("the rule for an uncertain clock")),
     "otherPublicKey": MemberLabel(N_("Public key of another device"), N_("the public key of another device")),
     "password": MemberLabel(N_("Password"), N_("the password")),
@@ -219,12 +212,10 @@ MEMBERS = {
     "revoked": MemberLabel(N_("Revoked at"), N_("the revocation")),
     "role": MemberLabel(N_("Role"), N_("the role")),
     "scopes": MemberLabel(N_("Permissions"), N_("the permissions")),
-    "secret": MemberLabel(N_("Static secret"), N_("the static secret")),
     "sequence": MemberLabel(N_("Number of the set of keys"), N_("the set of keys")),
     "serviceId": MemberLabel(N_("Service"), N_("the service")),
     "signingSecret": MemberLabel(N_("Signing secret"), N_("the signing secret")),
     "type": MemberLabel(N_("Type"), N_("the type")),
-    "url": MemberLabel(N_("Address"), N_("the address")),
     "userId": MemberLabel(N_("Person"), N_("the person")),
     "username": MemberLabel(N_("User name"), N_("the user name")),
 }

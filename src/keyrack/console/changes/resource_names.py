@@ -96,8 +96,8 @@ class ResourceLabels:
         A later change may have given the assignment another car or user. Its `before` then has the values of this time.
         """
         before, after = sides(change)
-        held = self.current_members.get(change["resourceId"]) if change["resource"] in TOLD_BY else None
-        members = dict(held or before)
+        current = self.current_members.get(change["resourceId"]) if change["resource"] in TOLD_BY else None
+        members = dict(current or before)
         if change["resource"] == "assignment":
             for move in reversed(self.moves.get(change["resourceId"], [])):
                 if move["id"] > change["id"]:

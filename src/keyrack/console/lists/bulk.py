@@ -23,7 +23,7 @@ from keyrack.console.lists.state import InvalidListState, ListState, read
 from keyrack.console.lists.view import address
 from keyrack.console.paged_fetch import rows_with
 from keyrack.console.pages import batch_outcomes
-from keyrack.console.rendering import clock, gettext, live_id, tongue, why
+from keyrack.console.rendering import clock, gettext, live_id, tongue, translate_error
 from keyrack.core.error_codes import NOTHING_HERE, ErrorCode
 from keyrack.core.errors import BadRequest, NotFound, NotImplemented, Refusal
 from keyrack.core.text import N_
@@ -213,7 +213,7 @@ async def _batch(visit: Visit, action: Action, ids: Sequence[int]) -> tuple[Mapp
         key = f"{visit.form_value('key')}-{ids[0]}" if visit.form_value("key") else None
         results = (await visit.call("POST", "/batch", body=body, key=key)).json["results"]
     except Refusal as refusal:
-        return {**plan.refusals, **dict.fromkeys(plan.items, why(visit, refusal.reason))}, []
+        return {**plan.refusals, **dict.fromkeys(plan.items, translate_error(visit, refusal.reason))}, []
     in_words = translations(tongue(visit)).gettext
     pairs = zip(plan.items, results, strict=True)
     refused = {id: in_words(result["detail"]) for id, result in pairs if result["status"] >= 400}
@@ -231,5 +231,5 @@ async def _each(visit: Visit, action: Action, ids: Sequence[int]) -> Mapping[int
         try:
             await action.each(visit, id, chosen)
         except Refusal as refusal:
-            refused[id] = why(visit, refusal.reason)
+            refused[id] = translate_error(visit, refusal.reason)
     return refused

@@ -9,7 +9,7 @@ import re
 
 from keyrack.console.lists.query import OWN_ALIAS
 from keyrack.console.lists.state import ListState
-from keyrack.console.rendering import gettext, why
+from keyrack.console.rendering import gettext, translate_error
 from keyrack.core.errors import Refusal
 from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
@@ -53,7 +53,7 @@ SYNTAX = (
 
 def wrong(visit: Visit, state: ListState, refusal: Refusal) -> str:
     """The text of an error of the typed filter."""
-    text = _NOISE.sub("", why(visit, refusal.reason))
+    text = _NOISE.sub("", translate_error(visit, refusal.reason))
     if not state.own:
         return text
     for form, message in _KNOWN:

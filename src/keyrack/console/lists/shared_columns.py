@@ -146,7 +146,7 @@ def groups(row: Row) -> list[CellLink]:
 _KINDS: Mapping[Type, Kind] = {Type.INT32: "number", Type.DOUBLE: "number", Type.DATE_TIME: "minute"}
 
 
-def member_columns(table: ResourceTable[Any], but: Collection[str]) -> tuple[ListColumn, ...]:
+def member_columns(table: ResourceTable, but: Collection[str]) -> tuple[ListColumn, ...]:
     """The optional columns of declared fields, except `but`, which the list has as columns of its own."""
     return tuple(
         ListColumn(

@@ -99,10 +99,10 @@ class ListState:
 def read(listing: List, visit: Visit) -> ListState:
     """The state of the address. Raises `InvalidListState`."""
     given = {name: [value.strip() for value in values] for name, values in visit.query.items()}
-    known = [*(WALKED if listing.walked else OWN), *(list_filter.name for list_filter in listing.filters)]
+    parameter_names = [*(WALKED if listing.walked else OWN), *(list_filter.name for list_filter in listing.filters)]
     for name, values in given.items():
-        if name not in (*known, "column"):
-            raise InvalidListState(visit, UNKNOWN, name=name, known=", ".join(known))
+        if name not in (*parameter_names, "column"):
+            raise InvalidListState(visit, UNKNOWN, name=name, known=", ".join(parameter_names))
         if len(values) > 1 and name != "column":
             raise InvalidListState(visit, TWICE, name=name)
     said = {name: values[0] for name, values in given.items() if values[0]}

@@ -22,7 +22,7 @@ from keyrack.console.changes.descriptions import ChangeDescriber, describe_chang
 from keyrack.console.changes.resource_names import Thing
 from keyrack.console.local_times import Clock, NoSuchTime, instant, utc
 from keyrack.console.pages.change import of_thing
-from keyrack.console.rendering import base, clock, gettext, live_id, page, redirect, why
+from keyrack.console.rendering import base, clock, gettext, live_id, page, redirect, translate_error
 from keyrack.core.errors import BadRequest, Gone, NotFound, Refusal, Unavailable
 from keyrack.core.text import N_
 from keyrack.http.page_router import ConsolePages, Visit
@@ -91,7 +91,7 @@ async def of_user(visit: Visit) -> Response:
 
 async def _history(visit: Visit, resource: str, id: str) -> Response:
     """Raises `NotFound`."""
-    since, query, here = await live_id(visit), _asked(visit), _page(visit, resource, id)
+    since, query, here = await live_id(visit), _parse_query(visit), _page(visit, resource, id)
     if query.local and not query.errors:
         return redirect(f"{here}?{urlencode(query.times)}")
     draw = partial(_drawn, visit, since, (resource, id), here, query)
@@ -99,13 +99,13 @@ async def _history(visit: Visit, resource: str, id: str) -> Response:
         await _known(visit, resource, id)
         return await draw(status=422)
     try:
-        history = await _told(visit, resource, id, query)
+        history = await _load_history(visit, resource, id, query)
     except (BadRequest, Gone, Unavailable) as refusal:
         return await draw(refusal=refusal, status=refusal.status)
     return await draw(history)
 
 
-async def _told(visit: Visit, resource: str, id: str, query: AccessHistoryQuery) -> Mapping[str, Any]:
+async def _load_history(visit: Visit, resource: str, id: str, query: AccessHistoryQuery) -> Mapping[str, Any]:
     """The answer of the API. Without times, the period is the last days, as far as they are known.
 
     Raises the `Refusal` of the endpoint.
@@ -135,7 +135,7 @@ async def _known(visit: Visit, resource: str, id: str) -> None:
         return
 
 
-def _asked(visit: Visit) -> AccessHistoryQuery:
+def _parse_query(visit: Visit) -> AccessHistoryQuery:
     """The times of the address: `at`, or `from` and `to`. Without any, it is now."""
     query, time = AccessHistoryQuery(), clock(visit)
     names = (
@@ -179,13 +179,13 @@ async def _drawn(
     events: Sequence[Mapping[str, Any]] = body["events"] if body else []
     telling = await describe_changes(visit, events, [thing, *_things(rows)])
     begins, ends = (instant(body[name]) for name in ("from", "to")) if body and query.over else (now, now)
-    known = _oldest(refusal)
+    oldest = _oldest(refusal)
     wrong, remedy = _wrong(visit, refusal)
     return await page(
         visit, "access.html", status=status, section=SECTIONS[resource], since=since, here=here, asked=query, told=body,
         resource=resource, name=telling.named(resource, id), query=urlencode(query.times),
         back=_back(visit, resource, id, telling), wrong=wrong, remedy=remedy,
-        known=known, oldest=known and f"{here}?{_from(query, known)}",
+        known=oldest, oldest=oldest and f"{here}?{_from(query, oldest)}",
         stretches=[_stretch(telling, row, begins, ends, now) for row in rows], now=clock(visit).field(now),
         events=[(event, telling.sentence(event)) for event in reversed(events)], marks=_marks(visit, begins, ends),
         changes=of_thing(visit, resource, id), at_a_time=here, over_a_time=f"{here}?over=lately",
@@ -204,7 +204,7 @@ def _wrong(visit: Visit, refusal: Refusal | None) -> tuple[str, str]:
     text = WORDS.get(refusal.reason.code)
     if text is not None:
         return gettext(visit, text), ""
-    return why(visit, refusal.reason), gettext(visit, refusal.reason.remedy)
+    return translate_error(visit, refusal.reason), gettext(visit, refusal.reason.remedy)
 
 
 def _from(query: AccessHistoryQuery, oldest: str) -> str:

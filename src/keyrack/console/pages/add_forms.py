@@ -11,7 +11,7 @@ from keyrack.api.permissions import Permission
 from keyrack.api.schema.declaration import LONG_TEXT, ResourceTable
 from keyrack.console.field_errors import words
 from keyrack.console.languages import translations
-from keyrack.console.rendering import base, page, part, redirect, tongue, why
+from keyrack.console.rendering import base, page, part, redirect, tongue, translate_error
 from keyrack.core.errors import BadRequest, Conflict, Refusal
 from keyrack.core.text import N_
 from keyrack.fleet import declarations
@@ -45,7 +45,7 @@ class AddForm:
     fields: tuple[FormField, ...]
 
 
-def _fields(table: ResourceTable[Any]) -> tuple[FormField, ...]:
+def _fields(table: ResourceTable) -> tuple[FormField, ...]:
     return tuple(
         FormField(
             member.name,
@@ -138,7 +138,7 @@ def _errors(visit: Visit, form: AddForm, refusal: Refusal) -> tuple[dict[str, st
     fields = {f"/{field.name}": field for field in form.fields}
     pairs = ((fields[fault.pointer], fault) for fault in refusal.errors if fault.pointer in fields)
     field_errors = {field.name: words(visit, fault, field.longest) for field, fault in pairs}
-    text = why(visit, refusal.reason)
+    text = translate_error(visit, refusal.reason)
     if not field_errors and isinstance(refusal, Conflict):  # the name is the only value that can conflict
         field_errors = {"name": text}
     return field_errors, "" if field_errors else text

@@ -100,8 +100,8 @@ async def link(visit: Visit) -> Response:
     try:
         await visit.call("PUT", "/users/assignments/customers", body={"emailAddress": address})
     except SHOWN as refusal:
-        known = await _numbered(visit, address) if refusal.reason.code == ALREADY else None
-        return await _link_form(visit, refused(visit, refusal, _link_words(visit)), refusal, known)
+        existing_user = await _numbered(visit, address) if refusal.reason.code == ALREADY else None
+        return await _link_form(visit, refused(visit, refusal, _link_words(visit)), refusal, existing_user)
     user_id = await _numbered(visit, address)
     return went(visit, f"{base(visit)}/users/{user_id}?linked" if user_id else f"{base(visit)}/users")
 
@@ -124,10 +124,10 @@ def _link_words(visit: Visit) -> dict[str, tuple[str, str]]:
 
 
 async def _link_form(
-    visit: Visit, wrong: FormErrors = RIGHT, refusal: Refusal | None = None, known: int | None = None
+    visit: Visit, wrong: FormErrors = RIGHT, refusal: Refusal | None = None, existing_user: int | None = None
 ) -> Response:
     return await page(
         visit, "user_link.html", status=wrong.status, section=SECTION, back=f"{base(visit)}/users", wrong=wrong,
-        address=visit.form_value("address") or visit.query_value("address"), known=known,
+        address=visit.form_value("address") or visit.query_value("address"), known=existing_user,
         nobody=refusal is not None and refusal.reason.code == NOBODY,
     )  # fmt: skip

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from keyrack.assignments.failure_codes import code_of
 from keyrack.console.choices import USER, of_user
-from keyrack.console.failure_hints import FailureHint, failure_hint, reason
+from keyrack.console.failure_hints import FailureHint, failure_hint, failure_reason
 from keyrack.console.hidden_assignments import SOMEBODY, hidden_assignments
 from keyrack.console.local_times import utc
 from keyrack.console.pages.assignment_forms import ParsedAssignmentForm, twice
-from keyrack.console.rendering import gettext, why
+from keyrack.console.rendering import gettext, translate_error
 from keyrack.core.errors import Refusal, TooManyRequests, Unavailable
 from keyrack.http.page_router import Visit
 
@@ -54,10 +55,10 @@ class Check:
     @property
     def seen(self) -> str:
         """The overlaps to which a person agrees with "Book anyway"."""
-        known = sorted(
+        references = sorted(
             f"{overlap.assignment or 'hidden'}-{overlap.start}" for overlap in self.overlaps if not overlap.same
         )
-        return " ".join(known) + (" more" if self.more else "")
+        return " ".join(references) + (" more" if self.more else "")
 
     def agreed(self, sent: str) -> bool:
         """Whether there is no overlap to which the person has not agreed."""
@@ -81,9 +82,10 @@ async def check(visit: Visit, draft: ParsedAssignmentForm, item: Mapping[str, An
     if form_check.more and (hidden := await _hidden(visit, draft)):
         form_check.overlaps += hidden
         form_check.more = False
-    if failure := result.get("wouldFail"):
-        form_check.failure = reason(visit, failure)
-        form_check.mend = failure_hint(visit, failure, draft.car)
+    if message := result.get("wouldFail"):
+        code = code_of(message)
+        form_check.failure = failure_reason(visit, code, message)
+        form_check.mend = failure_hint(visit, code, draft.car)
     return form_check
 
 
@@ -96,7 +98,7 @@ async def preview(visit: Visit, draft: ParsedAssignmentForm, item: Mapping[str, 
             notes=[gettext(visit, "The server is busy. It checks for double bookings when you send the form.")]
         )
     except Refusal as refusal:
-        form_check = Check(notes=[why(visit, refusal.reason)])
+        form_check = Check(notes=[translate_error(visit, refusal.reason)])
     for name in ("start", "end"):
         if getattr(draft.filled, name) and name in draft.errors:
             form_check.notes.append(draft.errors[name])

@@ -26,7 +26,7 @@ from keyrack.console.pages.assignment_forms import (
     read,
 )
 from keyrack.console.pages.assignment_moves import move
-from keyrack.console.rendering import base, clock, gettext, page, part, redirect, why
+from keyrack.console.rendering import base, clock, gettext, page, part, redirect, translate_error
 from keyrack.core.errors import (
     BadRequest,
     Conflict,
@@ -228,18 +228,18 @@ async def _sent(visit: Visit, task: Task) -> Response:
             return await _form(visit, task, draft, is_unchanged=True)
         form_check = await check(visit, draft, item)
         if not form_check.agreed(visit.form_value("anyway")):
-            return await _form(visit, task, draft, status=409, found=form_check)
+            return await _form(visit, task, draft, status=409, form_check=form_check)
         return _to_outcome(visit, await task.ask(draft))
     except REFUSALS as refusal:
         for fault in refusal.errors:
             member = (fault.pointer or "").rpartition("/")[2]
             if member in FIELDS:
                 draft.errors[FIELDS[member]] = gettext(visit, fault.detail)
-        return await _form(visit, task, draft, status=refusal.status, found=form_check, refusal=refusal)
+        return await _form(visit, task, draft, status=refusal.status, form_check=form_check, refusal=refusal)
 
 
 async def _form(
-    visit: Visit, task: Task, draft: ParsedAssignmentForm, *, status: int = 200, found: Check | None = None,
+    visit: Visit, task: Task, draft: ParsedAssignmentForm, *, status: int = 200, form_check: Check | None = None,
     refusal: Refusal | None = None, is_unchanged: bool = False,
 ) -> Response:  # fmt: skip
     cars, users = await _options(visit, draft)
@@ -248,8 +248,9 @@ async def _form(
     tag = task.tag if now or not visit.form_value("tag") else visit.form_value("tag")
     return await page(
         visit, "assignment_form.html", status=status, section=SECTION, back=_back(visit), task=task, told=draft,
-        tag=tag, form=draft.filled, cars=cars, users=users, check=found or Check(), agreed="", key=key(visit, refusal),
-        free="free" in visit.form or "free" in visit.query, searched=visit.form, refused=status == 409,
+        tag=tag, form=draft.filled, cars=cars, users=users, check=form_check or Check(), agreed="",
+        key=key(visit, refusal), free="free" in visit.form or "free" in visit.query, searched=visit.form,
+        refused=status == 409,
         unchanged=is_unchanged, move=await move(visit, task.present, draft),
         error=_words(visit, refusal) if refusal else "", now=now and await _present(visit, now),
     )  # fmt: skip
@@ -276,7 +277,7 @@ def _words(visit: Visit, refusal: Refusal) -> str:
         return gettext(
             visit, "Another person changed the booking in the meantime. Check the current state, then decide again."
         )
-    return why(visit, refusal.reason)
+    return translate_error(visit, refusal.reason)
 
 
 def _to_outcome(visit: Visit, reply: InternalResponse) -> Response:

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
-from keyrack.console.failure_hints import FailureHint, failure_hint, reason
+from keyrack.console.failure_hints import FailureHint, failure_hint, failure_reason
 from keyrack.console.operation_things import OperationThings, operation_things, things_expand
 from keyrack.console.paged_fetch import rows_with
 from keyrack.console.rendering import base, gettext, live_id, page, part, redirect
@@ -96,11 +96,11 @@ async def _operations(visit: Visit, ids: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _outcome(visit: Visit, operation: Mapping[str, Any]) -> OperationResult:
-    failure, things = operation["errorMessage"], operation_things(visit, operation)
+    code, things = operation["errorCode"], operation_things(visit, operation)
     return OperationResult(
         f"{base(visit)}/operations/{operation['id']}",
         things,
         operation["state"],
-        reason(visit, failure) if failure else "",
-        failure_hint(visit, failure, things.car_after) if failure else None,
+        failure_reason(visit, code, operation["errorMessage"]),
+        failure_hint(visit, code, things.car_after),
     )

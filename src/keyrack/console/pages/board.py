@@ -113,8 +113,8 @@ def _window(visit: Visit, today: date) -> BoardWindow:
     return BoardWindow(first, days, visit.query_value("q").strip()[:LONGEST], max(number, 1), rows, here)
 
 
-def _number(text: str, known: tuple[int, ...], usual: int) -> int:
-    return int(text) if text in map(str, known) else usual
+def _number(text: str, choices: tuple[int, ...], usual: int) -> int:
+    return int(text) if text in map(str, choices) else usual
 
 
 def _date(text: str) -> date | None:

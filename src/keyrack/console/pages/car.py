@@ -25,7 +25,7 @@ from keyrack.console.pages.add_forms import CAR
 from keyrack.console.pages.boxes import boxes_of
 from keyrack.console.pages.car_keys import keys_of
 from keyrack.console.product_names import kind
-from keyrack.console.rendering import base, live_id, page, redirect, why
+from keyrack.console.rendering import base, live_id, page, redirect, translate_error
 from keyrack.core.errors import BadRequest, NotFound, PreconditionFailed, Refusal
 from keyrack.http.page_router import ConsolePages, Visit
 
@@ -79,11 +79,11 @@ async def _page(visit: Visit, changing: FactEdit | None = None, status: int = 20
     shown = await _car(visit)
     parts = [part for part in PARTS.values() if part.gather is not _where and visit.may(part.permission)]
     gathered = await asyncio.gather(*(part.gather(visit, shown) for part in parts))
-    known = {name: value for part in gathered for name, value in part.items()}
+    context = {name: value for part in gathered for name, value in part.items()}
     if changing:
-        known["changing"] = changing
+        context["changing"] = changing
     return await page(
-        visit, "car.html", status=status, section=SECTION, since=since, **await _done(visit), **_whole(shown), **known
+        visit, "car.html", status=status, section=SECTION, since=since, **await _done(visit), **_whole(shown), **context
     )
 
 
@@ -117,7 +117,7 @@ async def _where(visit: Visit, shown: CarView) -> Known:
     return {"place": place}
 
 
-async def _who(visit: Visit, shown: CarView) -> Known:
+async def _holders(visit: Visit, shown: CarView) -> Known:
     """The current booking, the next one, the number of open requests, and the position.
 
     Data for which the visit lacks the permission is None.
@@ -161,8 +161,8 @@ async def _products(visit: Visit, shown: CarView) -> Known:
 
 async def _built_in(visit: Visit, shown: CarView) -> Known:
     """The products with the state of the box, if the visit has the permission."""
-    known = await _products(visit, shown)
-    return {**known, "boxes": await boxes_of(visit, known["products"]) if visit.may(Permission.BOXES_READ) else {}}
+    context = await _products(visit, shown)
+    return {**context, "boxes": await boxes_of(visit, context["products"]) if visit.may(Permission.BOXES_READ) else {}}
 
 
 async def _keys(visit: Visit, shown: CarView) -> Known:
@@ -207,7 +207,7 @@ class Part:
 
 # The parts of the page: templates/car
 PARTS: Mapping[str, Part] = {
-    "who": Part(_who, Permission.CARS_READ),
+    "who": Part(_holders, Permission.CARS_READ),
     "where": Part(_where),  # within `who`
     "facts": Part(_facts, Permission.CARS_READ),
     "products": Part(_built_in, Permission.PRODUCTS_READ),
@@ -238,13 +238,13 @@ async def change(visit: Visit) -> Response:
         return await _changing(visit, FactEdit(fact, value, "changed"), refusal.status)
     except BadRequest as refusal:
         messages = [words(visit, fault, FIELDS[fact].longest) for fault in refusal.errors if fault.pointer]
-        text = messages[0] if messages else why(visit, refusal.reason)
+        text = messages[0] if messages else translate_error(visit, refusal.reason)
         return await _changing(visit, FactEdit(fact, value, "refused", text), refusal.status)
     if not by_script(visit):
         return redirect(f"{_here(visit)}#fact-{fact}")
     shown = await _car(visit)
     return await page(
-        visit, "car/changed.html", **_whole(shown), fields=FIELDS, changing=None, **await _who(visit, shown)
+        visit, "car/changed.html", **_whole(shown), fields=FIELDS, changing=None, **await _holders(visit, shown)
     )
 
 

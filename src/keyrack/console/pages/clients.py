@@ -122,11 +122,11 @@ async def client(visit: Visit) -> Response:
 
 async def _client(visit: Visit, wrong: FormErrors = RIGHT) -> Response:
     number = visit.ids["client"]
-    known = (await visit.call("GET", "/clients/{clientId}", number)).json
-    held = (await visit.call("GET", "/clients/{clientId}/secrets", number, query={"$orderby": "id"})).json
+    client = (await visit.call("GET", "/clients/{clientId}", number)).json
+    secrets = (await visit.call("GET", "/clients/{clientId}/secrets", number, query={"$orderby": "id"})).json
     return await page(
-        visit, "client.html", status=wrong.status, section=SECTION, client=known, secrets=held, wrong=wrong,
-        over=bool(_over([known])), means={str(scope): gettext(visit, MEANINGS[scope]) for scope in Permission},
+        visit, "client.html", status=wrong.status, section=SECTION, client=client, secrets=secrets, wrong=wrong,
+        over=bool(_over([client])), means={str(scope): gettext(visit, MEANINGS[scope]) for scope in Permission},
         done=DONE.get(visit.query_value("done"), ""), key=key(visit),
     )  # fmt: skip
 
@@ -138,9 +138,9 @@ def _path(visit: Visit, done: str = "") -> str:
 @pages.get("/{customer}/settings/clients/{client}/change", permission=Permission.CLIENTS_WRITE)
 async def edit(visit: Visit) -> Response:
     reply = await visit.call("GET", "/clients/{clientId}", visit.ids["client"])
-    known = reply.json
-    typed = {"name": known["name"], "scopes": known["scopes"], "last": _last_day(visit, known)}
-    return await _form(visit, typed, RIGHT, known, reply.tag)
+    client = reply.json
+    typed = {"name": client["name"], "scopes": client["scopes"], "last": _last_day(visit, client)}
+    return await _form(visit, typed, RIGHT, client, reply.tag)
 
 
 def _last_day(visit: Visit, client: Mapping[str, Any]) -> str:
@@ -152,12 +152,12 @@ def _last_day(visit: Visit, client: Mapping[str, Any]) -> str:
 async def change(visit: Visit) -> Response:
     typed = _typed(visit)
     reply = await visit.call("GET", "/clients/{clientId}", visit.ids["client"])
-    known, own = reply.json, reply.json["managedHere"]
-    is_same_end = typed["last"] == _last_day(visit, known)
-    given = typed if own else {**typed, "name": known["name"], "last": ""}
+    client, own = reply.json, reply.json["managedHere"]
+    is_same_end = typed["last"] == _last_day(visit, client)
+    given = typed if own else {**typed, "name": client["name"], "last": ""}
     looked = _looked(visit, {**given, "last": ""} if is_same_end else given)
     if looked.texts:
-        return await _form(visit, typed, looked, known, visit.form_value("tag"))
+        return await _form(visit, typed, looked, client, visit.form_value("tag"))
     steps: list[dict[str, Any]] = [{"op": "replace", "path": "/scopes", "value": typed["scopes"]}]
     if own:
         steps.append({"op": "replace", "path": "/name", "value": typed["name"]})
@@ -171,7 +171,7 @@ async def change(visit: Visit) -> Response:
             "PATCH", "/clients/{clientId}", visit.ids["client"], body=steps, if_match=visit.form_value("tag") or None
         )
     except SHOWN as refusal:
-        return await _form(visit, typed, refused(visit, refusal), known, reply.tag)
+        return await _form(visit, typed, refused(visit, refusal), client, reply.tag)
     return redirect(_path(visit, "changed"))
 
 
@@ -190,19 +190,19 @@ async def another(visit: Visit) -> Response:
         return await _done(visit, "secret", "DELETE", path, ended)
     number = visit.ids["client"]
     try:
-        known = (await visit.call("GET", "/clients/{clientId}", number)).json
+        client = (await visit.call("GET", "/clients/{clientId}", number)).json
         made = (
             await visit.call("PUT", "/clients/{clientId}/secrets", number, key=visit.form_value("key") or None)
         ).json
     except SHOWN as refusal:
         return await _client(visit, refused(visit, refusal))
-    return await _shown(visit, number, known["clientId"], made["clientSecret"])
+    return await _shown(visit, number, client["clientId"], made["clientSecret"])
 
 
 @pages.get("/{customer}/settings/clients/{client}/delete", permission=Permission.CLIENTS_WRITE)
 async def confirm(visit: Visit) -> Response:
-    known = (await visit.call("GET", "/clients/{clientId}", visit.ids["client"])).json
-    return await page(visit, "client_delete.html", section=SECTION, client=known, back=_path(visit))
+    client = (await visit.call("GET", "/clients/{clientId}", visit.ids["client"])).json
+    return await page(visit, "client_delete.html", section=SECTION, client=client, back=_path(visit))
 
 
 @pages.post("/{customer}/settings/clients/{client}/delete", permission=Permission.CLIENTS_WRITE)

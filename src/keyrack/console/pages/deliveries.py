@@ -8,7 +8,7 @@ from keyrack.console import delivery_errors
 from keyrack.console.dialect_labels import shown_request
 from keyrack.console.event_type_labels import NAMES
 from keyrack.console.pages.webhooks import SECTION, of_webhook
-from keyrack.console.rendering import live_id, page, redirect, why
+from keyrack.console.rendering import live_id, page, redirect, translate_error
 from keyrack.core.error_codes import NOTHING_HERE
 from keyrack.core.errors import NotFound, Refusal, Unauthorized
 from keyrack.http.page_router import ConsolePages, Visit
@@ -37,7 +37,7 @@ async def _delivery(visit: Visit, wrong: Refusal | None = None) -> Response:
     return await page(
         visit, "delivery.html", status=wrong.status if wrong else 200, section=SECTION, webhook=webhook,
         delivery=rows[0], cause=delivery_errors.of_delivery(visit, rows[0], webhook["url"]), types=NAMES,
-        headers=headers, body=body, since=at, wrong=wrong and why(visit, wrong.reason),
+        headers=headers, body=body, since=at, wrong=wrong and translate_error(visit, wrong.reason),
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from keyrack.api.exchange import Response
 from keyrack.console.forbidden import NAMES
 from keyrack.console.pages.login import zone
 from keyrack.console.pages.settings import browser_name
-from keyrack.console.rendering import gettext, plain, redirect, root, why
+from keyrack.console.rendering import gettext, plain, redirect, root, translate_error
 from keyrack.core.errors import Refusal, TooManyRequests, WrongCredentials
 from keyrack.core.text import N_
 from keyrack.http import emailed_links, sso_pages
@@ -99,7 +99,7 @@ async def mail(visit: Visit) -> Response:
     except AccountExists:
         return await _invited(visit, gettext(visit, SIGN_IN), 409)
     except TooManyRequests as refusal:
-        return await _invited(visit, why(visit, refusal.reason), refusal.status)
+        return await _invited(visit, translate_error(visit, refusal.reason), refusal.status)
     return await _invited(visit, is_mailed=is_mailed)
 
 
@@ -121,7 +121,7 @@ async def ask(visit: Visit) -> Response:
 
 
 def _forgot(visit: Visit, refusal: Refusal | None = None) -> Response:
-    wrong = why(visit, refusal.reason) if refusal else ""
+    wrong = translate_error(visit, refusal.reason) if refusal else ""
     status = refusal.status if refusal else 200
     return plain(visit, "forgot.html", status=status, asked=False, mails=visit.settings.sends_mail, wrong=wrong)
 
@@ -167,5 +167,5 @@ async def set_password(visit: Visit) -> Response:
     except WrongCredentials:
         return await _choose(visit, gettext(visit, WRONG_CODE), 422)
     except TooManyRequests as refusal:
-        return await _choose(visit, why(visit, refusal.reason), refusal.status)
+        return await _choose(visit, translate_error(visit, refusal.reason), refusal.status)
     return redirect(f"{root(visit)}/sign-in?set")

@@ -169,7 +169,7 @@ async def _each(visit: Visit, kind: MemberKind, ids: Sequence[int], act: Callabl
     if not refused:
         return went(visit, _page(visit))
     names = await _names(visit, kind, [id for id, _ in refused])
-    failures = [{"name": names.get(id, f"{id}"), "why": why} for id, why in refused]
+    failures = [{"name": names.get(id, f"{id}"), "reason": reason} for id, reason in refused]
     return await _results(visit, kind, failures, done=len(ids) - len(refused))
 
 
@@ -191,7 +191,7 @@ async def _choose(visit: Visit, text: str, ticked: Sequence[int], wrong: FormErr
     if ticked:
         kept = await rows_with(visit, kind.rows, ticked[:MOST], {"$select": kind.select, "$filter": outside})
         outside += "".join(f" and not (id in {some})" for some in parts_of(visit, ticked[:MOST]))
-    rows, total = await _asked(visit, kind, {**query, "$filter": outside})
+    rows, total = await _fetch_rows(visit, kind, {**query, "$filter": outside})
     return await page(
         visit, "group_add.html", status=wrong.status, section=SECTION, back=_page(visit), wrong=wrong, group=group,
         kind=kind.name, titles=titles(visit)[kind.name], q=text, total=total,
@@ -199,7 +199,7 @@ async def _choose(visit: Visit, text: str, ticked: Sequence[int], wrong: FormErr
     )  # fmt: skip
 
 
-async def _asked(visit: Visit, kind: MemberKind, query: Mapping[str, str]) -> tuple[list[dict[str, Any]], int]:
+async def _fetch_rows(visit: Visit, kind: MemberKind, query: Mapping[str, str]) -> tuple[list[dict[str, Any]], int]:
     reply = await visit.call("GET", kind.rows, query=query)
     return reply.json, reply.total
 

@@ -26,16 +26,22 @@ SHOWN = "id,type,serialNumber,uniqueId"
 @pages.get("/{customer}/choices/products", permission=Permission.PRODUCTS_READ)
 async def products(visit: Visit) -> Response:
     """The free products that match the typed text, for a chooser."""
-    options, total = await _found(visit, visit.query_value("q"))
+    options, total = await _find_products(visit, visit.query_value("q"))
     return Response(200, json.dumps({"options": options, "total": total}).encode())
 
 
-async def _found(visit: Visit, text: str) -> tuple[list[dict[str, Any]], int]:
+async def _find_products(visit: Visit, text: str) -> tuple[list[dict[str, Any]], int]:
     """The free products with a service that have the text in the serial number or unique id, and their total."""
-    wanted = INSTALLABLE
+    filter_text = INSTALLABLE
     if text := text.strip()[:LONGEST].lower().replace("'", "''"):
-        wanted += f" and (contains(tolower(serialNumber),'{text}') or contains(tolower(uniqueId),'{text}'))"
-    query = {"$filter": wanted, "$select": SHOWN, "$orderby": "serialNumber,id", "$top": str(MOST), "$count": "true"}
+        filter_text += f" and (contains(tolower(serialNumber),'{text}') or contains(tolower(uniqueId),'{text}'))"
+    query = {
+        "$filter": filter_text,
+        "$select": SHOWN,
+        "$orderby": "serialNumber,id",
+        "$top": str(MOST),
+        "$count": "true",
+    }
     response = await visit.call("GET", "/products", query=query)
     return [_option(visit, product) for product in response.json], response.total
 
@@ -69,8 +75,8 @@ async def install(visit: Visit) -> Response:
 async def _install(visit: Visit, refusal: Refusal | None = None, wrong: str = "") -> Response:
     car = (await visit.call("GET", "/cars/{carId}", visit.ids["carId"])).json
     chosen = visit.form_value("product")
-    options, total = await _found(visit, visit.form_value("search_product"))
-    known = {
+    options, total = await _find_products(visit, visit.form_value("search_product"))
+    context = {
         "car": car,
         "options": options,
         "total": total,
@@ -79,11 +85,11 @@ async def _install(visit: Visit, refusal: Refusal | None = None, wrong: str = ""
     }
     if refusal is not None:
         wrong = refusal.reason.code
-        known |= await _in_the_way(visit, car["id"], chosen)
+        context |= await _in_the_way(visit, car["id"], chosen)
     status = refusal.status if refusal else 400 if wrong else 200
     return await page(
         visit, "install.html", status=status, section=SECTION, back=_car(visit), key=str(uuid4()), wrong=wrong,
-        said=refusal.text if refusal else "", **{"product": None, "there": None} | known,
+        said=refusal.text if refusal else "", **{"product": None, "there": None} | context,
     )  # fmt: skip
 
 

@@ -62,10 +62,10 @@ async def key_forms(visit: Visit) -> Response:
     )  # fmt: skip
 
 
-async def _page(visit: Visit, **known: Any) -> Response:
-    forms: list[KeyFormView] = known["forms"]
+async def _page(visit: Visit, **context: Any) -> Response:
+    forms: list[KeyFormView] = context["forms"]
     words = {form.id: _words(visit, form) for form in forms}
-    about: dict[str, Any] = {"address": _address(visit), "count": len(forms), "words": words, **known}
+    about: dict[str, Any] = {"address": _address(visit), "count": len(forms), "words": words, **context}
     if visit.is_partial:
         return await part(visit, "key_forms.html", "listing", **about)
     return await page(visit, "key_forms.html", section=SECTION, **about)

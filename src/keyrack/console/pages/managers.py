@@ -89,35 +89,35 @@ async def change(visit: Visit) -> Response:
 
 @pages.get("/{customer}/settings/managers/{manager}/groups", permission=Permission.MANAGERS_WRITE)
 async def limits(visit: Visit) -> Response:
-    known = (await visit.call("GET", "/managers/{managerId}", visit.ids["manager"])).json
-    return await _limit(visit, known, await group_scope_field.of_groups(visit, known["groups"]), RIGHT)
+    manager = (await visit.call("GET", "/managers/{managerId}", visit.ids["manager"])).json
+    return await _limit(visit, manager, await group_scope_field.of_groups(visit, manager["groups"]), RIGHT)
 
 
-async def _limit(visit: Visit, known: Mapping[str, Any], part: FleetPart, wrong: FormErrors) -> Response:
+async def _limit(visit: Visit, manager: Mapping[str, Any], part: FleetPart, wrong: FormErrors) -> Response:
     return await page(
-        visit, "manager_groups.html", status=wrong.status, section=SECTION, manager=known, part=part, wrong=wrong,
+        visit, "manager_groups.html", status=wrong.status, section=SECTION, manager=manager, part=part, wrong=wrong,
         back=f"{base(visit)}/settings/managers",
     )  # fmt: skip
 
 
 @pages.post("/{customer}/settings/managers/{manager}/groups", permission=Permission.MANAGERS_WRITE)
 async def limit(visit: Visit) -> Response:
-    known = (await visit.call("GET", "/managers/{managerId}", visit.ids["manager"])).json
+    manager = (await visit.call("GET", "/managers/{managerId}", visit.ids["manager"])).json
     part = await group_scope_field.sent(visit)
     if wrong := invalid([("groups", group_scope_field.wrong(visit, part))]).texts:
-        return await _limit(visit, known, part, invalid(wrong))
+        return await _limit(visit, manager, part, invalid(wrong))
     step = {"op": "remove", "path": "/groups"}
     if part.value is not None:
         step = {"op": "replace", "path": "/groups", "value": part.value}
-    return await _done(visit, "groups", "PATCH", "/managers/{managerId}", known["id"], body=[step])
+    return await _done(visit, "groups", "PATCH", "/managers/{managerId}", manager["id"], body=[step])
 
 
 @pages.get("/{customer}/settings/managers/{manager}/remove", permission=Permission.MANAGERS_WRITE)
 async def confirm(visit: Visit) -> Response:
-    known = (await visit.call("GET", "/managers/{managerId}", visit.ids["manager"])).json
-    own = known["id"] == visit.person.manager.id
+    manager = (await visit.call("GET", "/managers/{managerId}", visit.ids["manager"])).json
+    own = manager["id"] == visit.person.manager.id
     return await page(
-        visit, "manager_remove.html", section=SECTION, manager=known, own=own, back=f"{base(visit)}/settings/managers"
+        visit, "manager_remove.html", section=SECTION, manager=manager, own=own, back=f"{base(visit)}/settings/managers"
     )
 
 

@@ -10,7 +10,7 @@ from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission, Role
 from keyrack.console.forbidden import NAMES
 from keyrack.console.pages.settings import SECTION
-from keyrack.console.rendering import base, gettext, page, redirect, why
+from keyrack.console.rendering import base, gettext, page, redirect, translate_error
 from keyrack.core.errors import Refusal, Unauthorized
 from keyrack.http.page_router import ConsolePages, Visit
 
@@ -27,14 +27,14 @@ async def factors(visit: Visit) -> Response:
 
 async def _factors(visit: Visit, refusal: Refusal | None = None) -> Response:
     may_rule = visit.may(Permission.MANAGERS_WRITE)
-    known = (await visit.call("GET", "/me/factors")).json
+    factors = (await visit.call("GET", "/me/factors")).json
     passkeys = (await visit.call("GET", "/me/passkeys", query={"$orderby": "createdAt"})).json
     rules = (await visit.call("GET", "/factor-rules")).json["roles"] if may_rule else None
     return await page(
-        visit, "factors.html", status=refusal.status if refusal else 200, section=SECTION, known=known, names=NAMES,
+        visit, "factors.html", status=refusal.status if refusal else 200, section=SECTION, known=factors, names=NAMES,
         passkeys=passkeys, rules=rules, host=visit.passkey_host, saved=visit.query_value("saved"),
         is_needed=visit.person.manager.grants[visit.customer].needs_factor, has_shown="mfa" in visit.person.manager.amr,
-        wrong=why(visit, refusal.reason) if refusal else "",
+        wrong=translate_error(visit, refusal.reason) if refusal else "",
         must_sign_in=bool(refusal and refusal.reason.code == SIGN_IN_AGAIN),
     )  # fmt: skip
 
@@ -109,8 +109,8 @@ async def renew_recovery(visit: Visit) -> Response:
 
 @pages.post("/{customer}/settings/factors/rules", permission=Permission.MANAGERS_WRITE)
 async def set_rules(visit: Visit) -> Response:
-    known = {str(role) for role in Role}
-    roles = [role for role in visit.form.get("role", []) if role in known]
+    role_names = {str(role) for role in Role}
+    roles = [role for role in visit.form.get("role", []) if role in role_names]
     return await _done(visit, "rules", "PUT", "/factor-rules", body={"roles": roles})
 
 
@@ -124,8 +124,8 @@ async def _done(visit: Visit, saved: str, method: str, path: str, *ids: str, bod
     return _saved(visit, saved)
 
 
-def _saved(visit: Visit, what: str) -> Response:
-    return redirect(f"{base(visit)}/settings/factors?saved={what}")
+def _saved(visit: Visit, saved: str) -> Response:
+    return redirect(f"{base(visit)}/settings/factors?saved={saved}")
 
 
 def _credential(visit: Visit) -> object:

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
-from keyrack.console.failure_hints import failure_hint, reason
+from keyrack.console.failure_hints import failure_hint, failure_reason
 from keyrack.console.operation_things import OperationThings, operation_things, requester, things_expand
 from keyrack.console.rendering import base, clock, gettext, live_id, page
 from keyrack.core.text import N_
@@ -30,12 +30,12 @@ async def operation(visit: Visit) -> Response:
     reply = await visit.call("GET", "/operations/{operationId}", visit.ids["operation"], query=query)
     row: dict[str, Any] = reply.json
     things = operation_things(visit, row)
-    failure, title = row["errorMessage"], TITLES[row["kind"]]
+    code, title = row["errorCode"], TITLES[row["kind"]]
     return await page(
         visit, "operation.html", section="operations", since=at, operation=row, things=things,
         requester=requester(visit, row),
-        title=gettext(visit, title), reason=reason(visit, failure) if failure else "",
-        mend=failure_hint(visit, failure, things.car_after) if failure else None, again=_again(visit, row, things),
+        title=gettext(visit, title), reason=failure_reason(visit, code, row["errorMessage"]),
+        mend=failure_hint(visit, code, things.car_after), again=_again(visit, row, things),
         address=f"{base(visit)}/operations/{row['id']}",
         back=f"{base(visit)}/{'assignments' if visit.may(Permission.ASSIGNMENTS_READ) else 'operations'}",
     )  # fmt: skip
@@ -47,13 +47,13 @@ def _again(visit: Visit, operation: Mapping[str, Any], things: OperationThings) 
         return ""
     if not visit.may(Permission.ASSIGNMENTS_WRITE):
         return ""
-    known = _times(visit, operation) if operation["start"] else {}
+    form_fields = _times(visit, operation) if operation["start"] else {}
     if things.car_after:
-        known["car"] = str(things.car_after.value)
+        form_fields["car"] = str(things.car_after.value)
     if things.user_after:
-        known["user"] = str(things.user_after.value)
+        form_fields["user"] = str(things.user_after.value)
     where = "new" if operation["kind"] == "CreateAssignment" else f"{operation['assignmentId']}/change"
-    return f"{base(visit)}/assignments/{where}?{urlencode(known)}"
+    return f"{base(visit)}/assignments/{where}?{urlencode(form_fields)}"
 
 
 def _times(visit: Visit, operation: Mapping[str, Any]) -> dict[str, str]:

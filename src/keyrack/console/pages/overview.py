@@ -111,11 +111,9 @@ async def overview(visit: Visit) -> Response:
     since = await live_id(visit)
     if not visit.may(Permission.POSITIONS_READ):
         first = {"$select": "id,name,licensePlate,brand,model", "$orderby": "naturalorder(name)", "$top": str(SHOWN)}
-        tiles, known = await asyncio.gather(
-            _tiles(visit), visit.call("GET", "/cars", query={**first, "$count": "true"})
-        )
+        tiles, cars = await asyncio.gather(_tiles(visit), visit.call("GET", "/cars", query={**first, "$count": "true"}))
         return await page(
-            visit, "overview.html", tiles=tiles, cars=known.json, all_cars=known.total, since=since, streets=None
+            visit, "overview.html", tiles=tiles, cars=cars.json, all_cars=cars.total, since=since, streets=None
         )
     on_map = {
         "$select": PLACES,

@@ -10,7 +10,7 @@ from zoneinfo import available_timezones
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console.languages import LANGUAGES
-from keyrack.console.rendering import SYSTEM, base, gettext, page, redirect, why
+from keyrack.console.rendering import SYSTEM, base, gettext, page, redirect, translate_error
 from keyrack.console.user_agents import parts, shortened
 from keyrack.core.errors import Refusal, Unauthorized
 from keyrack.core.text import N_
@@ -73,7 +73,7 @@ def _wrong(visit: Visit, wrong: Refusal | None) -> dict[str, str]:
         return {}
     if wrong.reason.code == "invalid-members":
         return {"new_password": gettext(visit, "The new password must have 8 to 1,000 characters.")}
-    return {"current_password": why(visit, wrong.reason)}
+    return {"current_password": translate_error(visit, wrong.reason)}
 
 
 @pages.post("/{customer}/settings/preferences")

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from keyrack.api.exchange import Response
 from keyrack.console.pages.login import NEXT, offer, onward, zone
 from keyrack.console.pages.settings import SECTION
-from keyrack.console.rendering import base, gettext, page, plain, redirect, root, why
+from keyrack.console.rendering import base, gettext, page, plain, redirect, root, translate_error
 from keyrack.core.errors import Conflict
 from keyrack.core.text import N_
 from keyrack.http import sso_pages
@@ -96,7 +96,7 @@ async def disconnect(visit: Visit) -> Response:
     try:
         await visit.call("DELETE", "/me/identities/{identityId}", visit.form_value("account"))
     except Conflict as refusal:
-        return await _accounts(visit, why(visit, refusal.reason))
+        return await _accounts(visit, translate_error(visit, refusal.reason))
     return redirect(f"{base(visit)}/settings/accounts?saved=disconnected")
 
 

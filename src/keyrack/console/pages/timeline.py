@@ -128,14 +128,14 @@ async def timeline(visit: Visit, car: int) -> Timeline:
         operations, all_asked = reply.json, reply.total
     hidden = await hidden_assignments(visit, [car], within, MOST)
     entries = [_entry(window, _standing(row, now), row, row["end"]) for row in (*applied.json, *hidden)]
-    entries += [entry for row in operations if (entry := _asked(window, row))]
+    entries += [entry for row in operations if (entry := _operation_entry(window, row))]
     entries.sort(key=lambda entry: (entry.start, entry.row["id"] if isinstance(entry.row["id"], int) else 0))
     shown = len(applied.json) + len(operations)
     place = window.place(now) if window.begins <= now < window.ends else None
     return Timeline(window, today, place, entries, applied.total + all_asked - shown)
 
 
-def _asked(window: TimelineWindow, row: dict[str, Any]) -> TimelineEntry | None:
+def _operation_entry(window: TimelineWindow, row: dict[str, Any]) -> TimelineEntry | None:
     """An operation as an entry; None if it ended before the window."""
     if row["state"] != "Succeeded":
         return _entry(window, row["state"].lower(), row, row["end"])

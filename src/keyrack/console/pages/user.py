@@ -11,6 +11,7 @@ from typing import Any
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console.choices import of_user
+from keyrack.console.failure_hints import failure_reason
 from keyrack.console.form_errors import RIGHT, SHOWN, FormErrors, invalid, key, refused, went
 from keyrack.console.local_times import instant, utc
 from keyrack.console.pages.user_devices import phones_of
@@ -38,7 +39,7 @@ async def person(visit: Visit) -> Response:
     ahead, past, operations, events, phones = await asyncio.gather(
         _assignments(visit, user, f"(end eq null or end gt {now})", "start", AHEAD),
         _assignments(visit, user, f"end le {now}", "start desc", PAST),
-        _asked(visit, user),
+        _open_operations(visit, user),
         _events(visit, user),
         phones_of(visit, user["id"]),
     )
@@ -60,7 +61,7 @@ async def _assignments(visit: Visit, user: Mapping[str, Any], which: str, order:
     return await visit.call("GET", "/assignments", query={**query, "$top": str(most), "$count": "true"})
 
 
-async def _asked(visit: Visit, user: Mapping[str, Any]) -> list[dict[str, Any]]:
+async def _open_operations(visit: Visit, user: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The operations that are pending, or failed lately."""
     if not visit.may(Permission.OPERATIONS_READ):
         return []
@@ -68,11 +69,7 @@ async def _asked(visit: Visit, user: Mapping[str, Any]) -> list[dict[str, Any]]:
     which = f"userId eq {user['id']} and (state eq 'Pending' or (state eq 'Failed' and requested ge {lately}))"
     query = {"$filter": which, "$orderby": "requested desc", "$expand": CAR, "$top": str(ASKED)}
     rows = (await visit.call("GET", "/operations", query=query)).json
-    return [{**row, "why": _why(visit, row["errorMessage"])} for row in rows]
-
-
-def _why(visit: Visit, message: str | None) -> str:
-    return gettext(visit, message) if message else ""
+    return [{**row, "reason": failure_reason(visit, row["errorCode"], row["errorMessage"])} for row in rows]
 
 
 async def _events(visit: Visit, user: Mapping[str, Any]) -> Any:
@@ -192,7 +189,7 @@ def _goes(rows: Iterable[Mapping[str, Any]], ending: EndingAssignments) -> list[
 def _stays(visit: Visit, stays: Iterable[Mapping[str, str]]) -> list[str]:
     """The kept rows and the reasons, in the console's own words if there are any."""
     days, hours = visit.settings.orphaned_person_retention_days, visit.settings.idempotency_hours
-    known = {
+    texts_by_code = {
         "shared-or-left-lately": gettext(
             visit,
             "Name, e-mail address and password are deleted within minutes. They are kept for another customer"
@@ -207,7 +204,7 @@ def _stays(visit: Visit, stays: Iterable[Mapping[str, str]]) -> list[str]:
         ),
         "was-sent": gettext(visit, "Messages that webhooks already received stay with their receivers."),
     }  # fmt: skip
-    return [known.get(stay["code"]) or stay["text"] for stay in stays]
+    return [texts_by_code.get(stay["code"]) or stay["text"] for stay in stays]
 
 
 @pages.get("/{customer}/users/erased", permission=Permission.USERS_READ)

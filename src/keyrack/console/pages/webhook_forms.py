@@ -13,7 +13,7 @@ from keyrack.console.dialect_labels import DEFAULT_DIALECT, dialect_choices, dia
 from keyrack.console.event_type_labels import NAMES, OUTCOMES, Kinds, kinds
 from keyrack.console.form_errors import key
 from keyrack.console.pages.webhooks import SECTION, of_webhook
-from keyrack.console.rendering import base, gettext, page, redirect, why
+from keyrack.console.rendering import base, gettext, page, redirect, translate_error
 from keyrack.core.addresses import domain_form
 from keyrack.core.error_codes import NOTHING_HERE
 from keyrack.core.errors import NotFound, Refusal, Unauthorized
@@ -40,20 +40,20 @@ async def form(visit: Visit) -> Response:
     return await _form(visit, await kinds(visit), empty)
 
 
-async def _form(visit: Visit, known: Kinds, typed: Mapping[str, Any], refusal: Refusal | None = None) -> Response:
+async def _form(visit: Visit, event_kinds: Kinds, typed: Mapping[str, Any], refusal: Refusal | None = None) -> Response:
     return await page(
         visit, "webhook_new.html", status=refusal.status if refusal else 200, section=SECTION,
         back=f"{base(visit)}/webhooks", typed=typed, wrong=_wrong(visit, refusal) if refusal else {},
-        kinds=NAMES, outcomes=OUTCOMES, groups=known.groups(typed["kinds"]), dialects=dialect_choices(),
+        kinds=NAMES, outcomes=OUTCOMES, groups=event_kinds.groups(typed["kinds"]), dialects=dialect_choices(),
         key=key(visit, refusal),
     )  # fmt: skip
 
 
 @pages.post("/{customer}/webhooks/new", has_secret=True, permission=Permission.WEBHOOKS_WRITE)
 async def add(visit: Visit) -> Response:
-    known = await kinds(visit)
+    event_kinds = await kinds(visit)
     typed: dict[str, Any] = {
-        "url": visit.form_value("url"), "secret": visit.form_value("secret"), "kinds": known.sent(visit),
+        "url": visit.form_value("url"), "secret": visit.form_value("secret"), "kinds": event_kinds.sent(visit),
         "dialect": visit.form_value("dialect") or DEFAULT_DIALECT,
     }  # fmt: skip
     try:
@@ -66,7 +66,7 @@ async def add(visit: Visit) -> Response:
     except Unauthorized:
         raise
     except Refusal as refusal:
-        return await _form(visit, known, typed, refusal)
+        return await _form(visit, event_kinds, typed, refusal)
     return await page(
         visit, "webhook_secret.html", status=201, section=SECTION, id=made.json["id"],
         secret=made.json["signingSecret"], until=None,
@@ -93,7 +93,7 @@ def _wrong(visit: Visit, refusal: Refusal) -> dict[str, str]:
     """Field -> its error; "" for errors of the whole form."""
     members = {(fault.pointer or "").strip("/").split("/")[0] for fault in refusal.errors} & WRONG.keys()
     if not members:
-        return {"": why(visit, refusal.reason)}
+        return {"": translate_error(visit, refusal.reason)}
     return {member: gettext(visit, WRONG[member]) for member in members}
 
 
@@ -150,7 +150,9 @@ async def change(visit: Visit) -> Response:
         raise
     except Refusal as refusal:
         now = await visit.call("GET", "/webhooks/{webhookId}", visit.ids["webhook"])
-        said = gettext(visit, WRONG.get(member, "")) if refusal.status == 400 else why(visit, refusal.reason)
+        said = (
+            gettext(visit, WRONG.get(member, "")) if refusal.status == 400 else translate_error(visit, refusal.reason)
+        )
         if refusal.status == 412:
             said = gettext(
                 visit, "Another person changed the webhook in the meantime. Saving again replaces the current values."

@@ -15,7 +15,7 @@ from keyrack.console.dialect_labels import dialect_label
 from keyrack.console.event_type_labels import NAMES
 from keyrack.console.local_times import NoSuchTime, instant
 from keyrack.console.paged_fetch import rows_of
-from keyrack.console.rendering import base, clock, gettext, live_id, page, redirect, why
+from keyrack.console.rendering import base, clock, gettext, live_id, page, redirect, translate_error
 from keyrack.core.errors import Refusal, Unauthorized
 from keyrack.core.text import N_
 from keyrack.http.page_router import ConsolePages, Visit
@@ -109,17 +109,17 @@ async def show(visit: Visit, wrong: Refusal | None = None) -> Response:
     """The page of a webhook. `wrong` is the error of the previous action."""
     at = await live_id(visit)
     id = visit.ids["webhook"]
-    known = (await visit.call("GET", "/webhooks/{webhookId}", id)).json
-    how = await course(visit, known["id"])
-    stopped = delivery_errors.of_disabling(visit, known["disabledReason"]) if known["disabledReason"] else None
+    webhook = (await visit.call("GET", "/webhooks/{webhookId}", id)).json
+    how = await course(visit, webhook["id"])
+    stopped = delivery_errors.of_disabling(visit, webhook["disabledReason"]) if webhook["disabledReason"] else None
     return await page(
-        visit, "webhook.html", status=wrong.status if wrong else 200, section=SECTION, webhook=known, course=how,
-        state=how.state(known), states=STATES, kinds=NAMES, dialect=dialect_label(known["dialect"]),
-        stopped=stopped, log=await _log(visit, known), since=at,
-        test=await _test(visit, known), replayed=_number(visit.query_value("replayed"), -1),
+        visit, "webhook.html", status=wrong.status if wrong else 200, section=SECTION, webhook=webhook, course=how,
+        state=how.state(webhook), states=STATES, kinds=NAMES, dialect=dialect_label(webhook["dialect"]),
+        stopped=stopped, log=await _log(visit, webhook), since=at,
+        test=await _test(visit, webhook), replayed=_number(visit.query_value("replayed"), -1),
         more=visit.query_value("more"),
-        wrong=wrong and why(visit, wrong.reason), overlap=visit.settings.webhook_secret_overlap_hours, key=uuid4(),
-        failed=how.failed and delivery_errors.of_delivery(visit, how.failed, known["url"]),
+        wrong=wrong and translate_error(visit, wrong.reason), overlap=visit.settings.webhook_secret_overlap_hours,
+        key=uuid4(), failed=how.failed and delivery_errors.of_delivery(visit, how.failed, webhook["url"]),
     )  # fmt: skip
 
 
@@ -209,9 +209,9 @@ async def span(visit: Visit) -> Response:
 
 
 async def _span(visit: Visit, times: Mapping[str, str], wrong: Mapping[str, str], status: int = 200) -> Response:
-    known = (await visit.call("GET", "/webhooks/{webhookId}", visit.ids["webhook"])).json
+    webhook = (await visit.call("GET", "/webhooks/{webhookId}", visit.ids["webhook"])).json
     return await page(
-        visit, "webhook_replay.html", status=status, section=SECTION, back=of_webhook(visit), webhook=known,
+        visit, "webhook_replay.html", status=status, section=SECTION, back=of_webhook(visit), webhook=webhook,
         times=times, wrong=wrong, key=uuid4(),
     )  # fmt: skip
 
@@ -241,7 +241,10 @@ async def replay(visit: Visit) -> Response:
         said = {400: N_("The end must be later than the start.")}.get(refusal.status)
         where = "end" if said else ""
         return await _span(
-            visit, times, {where: gettext(visit, said) if said else why(visit, refusal.reason)}, refusal.status
+            visit,
+            times,
+            {where: gettext(visit, said) if said else translate_error(visit, refusal.reason)},
+            refusal.status,
         )
     more = clock(visit).field(replayed.json["next"])
     return redirect(f"{of_webhook(visit)}?replayed={replayed.json['count']}" + (f"&more={more}" if more else ""))

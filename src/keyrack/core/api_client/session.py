@@ -147,8 +147,10 @@ class Client:
                     return answer
                 problem = answer.error()
             except (aiohttp.ClientError, TimeoutError) as error:
-                why = str(error) or ("no answer in time" if isinstance(error, TimeoutError) else type(error).__name__)
-                problem = ApiError(f"{method} {path}: {why}")
+                reason = str(error) or (
+                    "no answer in time" if isinstance(error, TimeoutError) else type(error).__name__
+                )
+                problem = ApiError(f"{method} {path}: {reason}")
                 if not repeatable and not isinstance(error, aiohttp.ClientConnectorError):
                     raise problem from None
             if attempt == patience.attempts or (named or 0) > patience.max_retry_after:

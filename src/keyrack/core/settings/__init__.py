@@ -124,12 +124,15 @@ class Settings(
     def _are_networks(cls, value: str, about: ValidationInfo) -> str:
         proxies = about.field_name == "trusted_proxies"
         for part in (part.strip() for part in value.split(",")):
+            if not part or (proxies and part == "*"):
+                continue
             try:
-                if part and not (proxies and part == "*"):
-                    ipaddress.ip_network(part, strict=proxies)  # uvicorn would pass over one with bits of a host
-            except ValueError as error:
-                why = "has bits of a host set" if "host bits" in str(error) else "is neither an address nor a network"
-                raise ValueError(f"{part!r} {why}") from None
+                interface = ipaddress.ip_interface(part)
+            except ValueError:
+                raise ValueError(f"{part!r} is neither an address nor a network") from None
+            # uvicorn would pass over one with bits of a host
+            if proxies and int(interface) != int(interface.network.network_address):
+                raise ValueError(f"{part!r} has bits of a host set")
         return value
 
     @field_validator("cors_origins")

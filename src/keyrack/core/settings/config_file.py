@@ -144,13 +144,13 @@ def _text(path: Path) -> str:
         raise ConfigurationError(f"The configuration file {path} is no text in UTF-8.") from None
 
 
-def _by_section(whole: Mapping[str, Any], path: Path, known: set[str]) -> Iterable[tuple[str, Mapping[str, Any]]]:
+def _by_section(whole: Mapping[str, Any], path: Path, sections: set[str]) -> Iterable[tuple[str, Mapping[str, Any]]]:
     yield "", {name: value for name, value in whole.items() if not isinstance(value, dict)}
     for name, value in whole.items():
         if isinstance(value, dict):
-            if name not in known or not name:
-                meant = nearest(name, known)
-                hint = f" Did you mean [{meant}]?" if meant else f" There are: {', '.join(sorted(known - {''}))}."
+            if name not in sections or not name:
+                meant = nearest(name, sections)
+                hint = f" Did you mean [{meant}]?" if meant else f" There are: {', '.join(sorted(sections - {''}))}."
                 raise ConfigurationError(f"{path}: there is no section [{name}].{hint}")
             yield name, value
 
@@ -173,12 +173,12 @@ def _unknown(name: str, names: Iterable[str]) -> str:
     return f"there is no setting {name}." + (f" Did you mean {meant}?" if meant else " See docs/settings.md.")
 
 
-def _plain(value: object, what: str) -> str:
+def _plain(value: object, label: str) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str | int | float):
         return str(value)
-    raise ConfigurationError(f"{what} has to be a text in quotes, a number, or true or false.")
+    raise ConfigurationError(f"{label} has to be a text in quotes, a number, or true or false.")
 
 
 def _line(text: str, name: str) -> int:

@@ -88,10 +88,12 @@ def printable(value: object) -> Any:
 
 def unknown(settings: type[BaseSettings], environment: Mapping[str, str]) -> dict[str, str | None]:
     """The variables of ours by their names that are no settings, with the name that was probably meant."""
-    known = {variable(name) for name in settings.model_fields}
-    known |= {variable(name, by_file=True) for name, field in settings.model_fields.items() if is_secret(field)}
+    known_variables = {variable(name) for name in settings.model_fields}
+    known_variables |= {
+        variable(name, by_file=True) for name, field in settings.model_fields.items() if is_secret(field)
+    }
     renamed = {variable(old): variable(new) for old, new in RENAMED.items()}
-    names = known | renamed.keys()
+    names = known_variables | renamed.keys()
     passed = names | OTHERS | {variable(name) for name in REMOVED}
     strange = [name for name in environment if name.upper().startswith(PREFIX) and name.upper() not in passed]
     meant = {name: nearest(name.upper(), names - {VARIABLE}) for name in sorted(strange)}

@@ -229,6 +229,6 @@ def _write(path: Path, text: str, account: OsAccount) -> None:
     fresh.replace(path)
 
 
-def _require(condition: bool, what: str, said: str) -> None:
+def _require(condition: bool, problem: str, said: str) -> None:
     if not condition:
-        raise EmbeddedServerError(f"{what}: {said.strip()[-2000:]}")
+        raise EmbeddedServerError(f"{problem}: {said.strip()[-2000:]}")

@@ -75,9 +75,9 @@ def _open(path: Path, kind: int) -> int | None:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         closed = error.errno in (errno.EACCES, errno.EPERM)
-        why = "the state directory belongs to another OS user" if closed else error.strerror
+        reason = "the state directory belongs to another OS user" if closed else error.strerror
         raise EmbeddedServerError(
-            f"Cannot open {path}: {why}. Run Keyrack as a user who may write there, or choose another state "
+            f"Cannot open {path}: {reason}. Run Keyrack as a user who may write there, or choose another state "
             "directory (KEYRACK_STATE)."
         ) from None
     if _locked(descriptor, kind):

@@ -82,17 +82,17 @@ async def _prepare(connection: Connection, settings: Settings) -> MasterKey | No
         raise MasterKeyError("There is nothing to rotate: the database has no secrets yet.")
     rows = await connection.fetch(DATA_KEYS)
     keys, ring = unwrapped(rows, settings), master_keys.read(settings)
-    known = {row["master"] for row in rows}
-    if missing := known - {key.id for key in ring}:
+    used_masters = {row["master"] for row in rows}
+    if missing := used_masters - {key.id for key in ring}:
         raise MasterKeyError(
             f"The database also opens with the master key {', '.join(sorted(missing))}, which is not in "
             f"{master_keys.where(settings)}. Name it there behind the others, or retire it: "
             "keyrack master-key retire ID"
         )
     ours = master_keys.is_ours(settings)
-    if len(keys) > 1 and ring[0].id in known:
+    if len(keys) > 1 and ring[0].id in used_masters:
         return ring[0] if ours else None  # an interrupted one is taken up
-    if ring[0].id in known:
+    if ring[0].id in used_masters:
         if not ours:
             raise MasterKeyError(
                 f"The first key in {master_keys.where(settings)} is the database's already. Put a new one before it: "
@@ -102,7 +102,7 @@ async def _prepare(connection: Connection, settings: Settings) -> MasterKey | No
         master_keys.replace(settings, ring)  # before the database needs it
     for number, data_key in keys.items():
         await ensure_data_key(connection, number, data_key, ring[:1])
-    opening = [key for key in ring if key is ring[0] or key.id in known]
+    opening = [key for key in ring if key is ring[0] or key.id in used_masters]
     await ensure_data_key(connection, max(keys) + 1, secrets.token_bytes(master_keys.LENGTH), opening)
     return ring[0] if ours else None
 

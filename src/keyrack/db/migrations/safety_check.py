@@ -89,9 +89,9 @@ class SafetyChecker:
         }
         added: set[str] = set()
         result = [
-            StatementEffect(breaks, short(statement), why)
+            StatementEffect(breaks, short(statement), reason)
             for statement, plain_statement in zip(script, plain, strict=True)
-            for breaks, why in self._statement(plain_statement, made, added)
+            for breaks, reason in self._statement(plain_statement, made, added)
         ]
         validated = re.findall(r"validate constraint (\w+)", "; ".join(plain))
         self.proven |= {self.not_null[name] for name in validated if name in self.not_null}
@@ -135,8 +135,8 @@ def short(statement: str) -> str:
 
 
 def _column(definition: str) -> Iterator[tuple[bool, str]]:
-    for why in _reasons(COLUMN_HOLDING, f"x {definition}"):
-        yield False, why
+    for reason in _reasons(COLUMN_HOLDING, f"x {definition}"):
+        yield False, reason
     default = re.search(r" default (.*)", definition)
     if " not null" in definition and not default:
         yield True, "a running release gives it no value: it needs a default"
@@ -147,14 +147,16 @@ def _column(definition: str) -> Iterator[tuple[bool, str]]:
 def _judged(
     text: str, breaking: Mapping[str, str], holding: Mapping[str, str], harmless: Iterable[str]
 ) -> Iterator[tuple[bool, str]]:
-    judgements = [(True, why) for why in _reasons(breaking, text)] or [(False, why) for why in _reasons(holding, text)]
+    judgements = [(True, reason) for reason in _reasons(breaking, text)] or [
+        (False, reason) for reason in _reasons(holding, text)
+    ]
     if not judgements and not any(re.match(pattern, text) for pattern in harmless):
         yield True, "cannot be judged"
     yield from judgements
 
 
 def _reasons(rules: Mapping[str, str], text: str) -> list[str]:
-    return [why for pattern, why in rules.items() if re.match(pattern, text)]
+    return [reason for pattern, reason in rules.items() if re.match(pattern, text)]
 
 
 def _plain(statement: str) -> str:

@@ -191,7 +191,7 @@ DELETE: LiteralString = "delete from car where customer_id = $1 and car_id = $2"
 
 class CarPatch(Body):
     op: Literal["remove", "replace"]
-    path: Annotated[str, patch_paths(NewCar)]
+    path: Annotated[str, patch_paths(CARS.by_name)]
     value: Annotated[Any, patch_value(NewCar)] = None
 
 

@@ -115,7 +115,7 @@ DELETE: LiteralString = "delete from fleet_group where customer_id = $1 and grou
 
 class GroupPatch(Body):
     op: Literal["replace"]
-    path: Annotated[str, patch_paths(NewGroup)]
+    path: Annotated[str, patch_paths(GROUPS.by_name)]
     value: Annotated[Any, patch_value(NewGroup)] = None
 
 
@@ -209,7 +209,7 @@ def links(path: str, item_path: str, body: type[Body], thing: LiteralString, mis
         f"Unable to find a {thing} for the given {thing}Id which is assigned to the given groupId.",
         "There is nothing to take out: it is not in the group.",
     )
-    what = f"assign {thing} to group"
+    action = f"assign {thing} to group"
     refusals: dict[str, tuple[type[Refusal], ErrorCode]] = {
         f"{table}_group_fkey": (NotFound, NO_GROUP),
         f"{table}_item_fkey": (NotFound, missing),
@@ -224,9 +224,9 @@ def links(path: str, item_path: str, body: type[Body], thing: LiteralString, mis
             f"A {thing} may be in several groups. What is in a group already is refused with 409, so nothing is there"
             " twice.",
         ),
-        body=JsonBody(TypeAdapter(body), what),
+        body=JsonBody(TypeAdapter(body), action),
         responses=Responses(
-            errors={400: (invalid_member(what, f"{thing}Id"),), 404: (NO_GROUP, missing), 409: (already,)}
+            errors={400: (invalid_member(action, f"{thing}Id"),), 404: (NO_GROUP, missing), 409: (already,)}
         ),
     )
     async def add(request: Request, item: Body) -> Response:

@@ -94,30 +94,30 @@ class InstallationBody(ProductRef):
     car_id: Id
 
 
-def product_given(ref: ProductRef, what: str) -> tuple[int | None, str | None, str | None]:
+def product_given(ref: ProductRef, action: str) -> tuple[int | None, str | None, str | None]:
     """What the product is named by; several names must mean the same product. Raises `BadRequest` for no valid one."""
     serial_number, unique_id = trimmed(ref.serial_number or "") or None, trimmed(ref.unique_id or "") or None
     if (ref.product_id or 0) < 1 and serial_number is None and unique_id is None:
-        raise BadRequest(no_product(what), errors=[ONE_NEEDED])
+        raise BadRequest(no_product(action), errors=[ONE_NEEDED])
     return ref.product_id, serial_number, unique_id
 
 
-def no_product(what: str) -> ErrorCode:
+def no_product(action: str) -> ErrorCode:
     """Why it is refused when nothing names a product."""
-    return NO_NAME.format(what=what)
+    return NO_NAME.format(what=action)
 
 
-async def find_product(statements: Statements, request: Request, ref: ProductRef, what: str) -> Row:
+async def find_product(statements: Statements, request: Request, ref: ProductRef, action: str) -> Row:
     """The product that is named. Raises `BadRequest`, `NotFound`."""
-    product = await _product(statements, request, ref, what)
+    product = await _product(statements, request, ref, action)
     if product is None:
         raise NotFound(NO_PRODUCT)
     return product
 
 
-async def _product(statements: Statements, request: Request, ref: ProductRef, what: str) -> Row | None:
+async def _product(statements: Statements, request: Request, ref: ProductRef, action: str) -> Row | None:
     """The product that is named, if it exists for who asks. Raises `BadRequest`."""
-    product = await statements.fetchrow(PRODUCT, request.customer, *product_given(ref, what))
+    product = await statements.fetchrow(PRODUCT, request.customer, *product_given(ref, action))
     if product is None or await group_scope_checks.is_out_of_scope(
         request, "productId", product["product_id"], statements
     ):
@@ -125,13 +125,13 @@ async def _product(statements: Statements, request: Request, ref: ProductRef, wh
     return product
 
 
-async def _product_and_car(statements: Statements, request: Request, body: InstallationBody, what: str) -> Row:
+async def _product_and_car(statements: Statements, request: Request, body: InstallationBody, action: str) -> Row:
     """The product, where the car is there too. Raises `BadRequest`, `NotFound`.
 
     The car is looked up later and refused first: as no car comes back, what was seen of the product was seen while the
     car was there.
     """
-    product = await _product(statements, request, body, what)
+    product = await _product(statements, request, body, action)
     await check_car(statements, request.customer, body.car_id)
     if product is None:
         raise NotFound(NO_PRODUCT)

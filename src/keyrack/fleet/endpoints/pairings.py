@@ -51,13 +51,13 @@ class PairingBody(ProductRef):
     service_id: Id
 
 
-async def _both(statements: Statements, request: Request, body: PairingBody, what: str) -> tuple[Row, Row]:
+async def _both(statements: Statements, request: Request, body: PairingBody, action: str) -> tuple[Row, Row]:
     """The service and the product. Raises `BadRequest`, `NotFound`."""
-    product_given(body, what)
+    product_given(body, action)
     service = await statements.fetchrow(SERVICE, request.customer, body.service_id)
     if service is None:
         raise NotFound(NO_SERVICE)
-    return service, await find_product(statements, request, body, what)
+    return service, await find_product(statements, request, body, action)
 
 
 async def _pairable(statements: Statements, request: Request, body: PairingBody) -> tuple[Row, Row]:

@@ -92,8 +92,8 @@ def add(operation: Json, schemas: Mapping[str, Json]) -> None:
             content["example"] = REQUESTS.get(name) or example(content["schema"], schemas, whole=True)
     for status, response in operation["responses"].items():
         for media_type, content in response.get("content", {}).items() if status.startswith("2") else ():
-            known = ANSWERS.get(name) if media_type == JSON else TEXTS[name]
-            content["example"] = example(content["schema"], schemas) if known is None else known
+            registered = ANSWERS.get(name) if media_type == JSON else TEXTS[name]
+            content["example"] = example(content["schema"], schemas) if registered is None else registered
             if status == "202":
                 content["example"] |= {"kind": name[:1].upper() + name[1:], **PENDING}
 

@@ -54,10 +54,10 @@ def endpoints_markdown(endpoints: Iterable[Endpoint[Any]]) -> str:
         if endpoint.tag.name != tag:
             tag = endpoint.tag.name
             lines.append(f"\n## {tag}\n\n{ENDPOINTS_COLUMNS}")
-        what = endpoint.doc.summary + _notes(endpoint)
+        summary = endpoint.doc.summary + _notes(endpoint)
         needs = _needs(endpoint)
         answers = f"{endpoint.responses.status} | {_refusals(endpoint)}"
-        lines.append(f"| {endpoint.method} | `{endpoint.path}` | {what} | {needs} | {answers} |")
+        lines.append(f"| {endpoint.method} | `{endpoint.path}` | {summary} | {needs} | {answers} |")
     return "\n".join(lines) + "\n"
 
 

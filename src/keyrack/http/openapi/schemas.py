@@ -11,7 +11,7 @@ from keyrack.api.odata import COUNT
 from keyrack.api.read_endpoint import ReadEndpoint
 from keyrack.api.schema.fields import RESOURCES, Complex, Field, Relation, Resource, Type
 from keyrack.api.schema.request_body import Kind
-from keyrack.auth.client_authentication import SCOPE
+from keyrack.auth.declarations import SCOPE
 from keyrack.changelog.schema import CHANGE
 from keyrack.fleet.schema import PRODUCT_LISTED
 from keyrack.http.openapi.member_schemas import Json, describe, subject
@@ -88,8 +88,8 @@ def _member(name: str, member: str, field: Field | Complex, schemas: dict[str, J
         schemas[part] = {"type": "object", "required": list(members), "properties": members}
         shown = _reference(part) if field.is_present is None else {"anyOf": [_reference(part), {"type": "null"}]}
         return describe(name, member, shown, schemas)
-    held = _HELD.get((subject(name), member))
-    return describe(name, member, _field(field) if held is None else model(held, schemas), schemas)
+    declared = _HELD.get((subject(name), member))
+    return describe(name, member, _field(field) if declared is None else model(declared, schemas), schemas)
 
 
 def _field(field: Field) -> Json:

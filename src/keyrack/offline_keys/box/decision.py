@@ -29,12 +29,12 @@ FOREIGN = {BoxRefusalCode.ISSUER, BoxRefusalCode.AUDIENCE}  # keys that are not 
 def decide(
     state: BoxMemory, link: LinkState, key: SignedMessage, answer: SignedMessage, tick: int
 ) -> list[BoxRefusalCode]:
-    """All codes of docs/keys.md, "Judging", that apply, in its order; `link` has the nonce that was live."""
+    """All codes of docs/key-boxes.md, "Judging", that apply, in its order; `link` has the nonce that was live."""
     authority, claims, answered = state.authority, key.claims, answer.claims
     now = max(clock.now(state, tick), claims["iat"])
     index, uri = claims["status"]
-    held = next((each for each in held_lists.counting(state, tick) if each.uri == uri), None)
-    newest = held or NO_LIST
+    held_list = next((each for each in held_lists.counting(state, tick) if each.uri == uri), None)
+    newest = held_list or NO_LIST
     last = dict(state.kept.phones).get(claims["cnf"].thumbprint, -1)
     must_hold = (
         (authority.key(key.kid) is not None, BoxRefusalCode.ISSUING_KEY),
@@ -44,7 +44,7 @@ def decide(
         (claims["nbf"] <= now + TOLERANCE, BoxRefusalCode.NOT_YET),
         (claims["exp"] > now - TOLERANCE, BoxRefusalCode.EXPIRED),
         (state.kept.is_certain or UNCERTAIN in claims["rights"], BoxRefusalCode.UNCERTAIN),
-        (held is not None, BoxRefusalCode.LIST),
+        (held_list is not None, BoxRefusalCode.LIST),
         (index < status_list_bits.ENTRIES, BoxRefusalCode.INDEX),
         (not status_list_bits.is_set(newest.bits, index % status_list_bits.ENTRIES), BoxRefusalCode.REVOKED),
         (now <= max(claims["iat"], newest.iat) + claims["limit"], BoxRefusalCode.STALE),

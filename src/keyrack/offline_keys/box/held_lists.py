@@ -1,4 +1,4 @@
-"""The status lists that a box holds: which of them count, and which place a new one takes (docs/keys.md, "Lists")."""
+"""The status lists of a box: which of them count, and which place a new one takes (docs/key-link.md, "Lists")."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ def counting(state: BoxMemory, tick: int) -> tuple[StatusList, ...]:
     return tuple(each for each in (authority.lists if authority else ()) if each.iat <= latest)
 
 
-def check(held: Sequence[StatusList], claims: Mapping[str, Any]) -> None:
+def check(lists: Sequence[StatusList], claims: Mapping[str, Any]) -> None:
     """Check that there is a place for a carried list.
 
     Raises `MessageRefused`: generation, older.
     """
     generation = claims["generation"]
-    if any((each.generation == generation) != (each.uri == claims["sub"]) for each in held):
+    if any((each.generation == generation) != (each.uri == claims["sub"]) for each in lists):
         raise MessageRefused(BoxRefusalCode.GENERATION)
-    same = next((each for each in held if each.generation == generation), None)
-    has_place = len(held) < MOST or generation > held[-1].generation
+    same = next((each for each in lists if each.generation == generation), None)
+    has_place = len(lists) < MOST or generation > lists[-1].generation
     if not (has_place if same is None else claims["iat"] > same.iat):
         raise MessageRefused(BoxRefusalCode.OLDER)
 
 
-def renewed(held: Sequence[StatusList], new: StatusList) -> tuple[StatusList, ...]:
+def renewed(lists: Sequence[StatusList], new: StatusList) -> tuple[StatusList, ...]:
     """The lists that are held once a new one has its place: the higher generation first."""
-    others = [each for each in held if each.generation != new.generation]
+    others = [each for each in lists if each.generation != new.generation]
     return tuple(sorted((new, *others), key=lambda each: -each.generation)[:MOST])
 
 
-def provisioned(held: Sequence[StatusList], new: StatusList, keys: Iterable[PublicKey]) -> tuple[StatusList, ...]:
+def provisioned(lists: Sequence[StatusList], new: StatusList, keys: Iterable[PublicKey]) -> tuple[StatusList, ...]:
     """The lists after a provisioning: the new one, and the next lower one.
 
     If the lower one went, an older list of its generation would take the place, and revoked keys would open again.
     """
     signers = {key.kid for key in keys}
-    lower = [each for each in held if each.generation < new.generation and each.uri != new.uri]
+    lower = [each for each in lists if each.generation < new.generation and each.uri != new.uri]
     return (new, *[each for each in lower if each.signer in signers][: MOST - 1])
 
 

@@ -49,13 +49,13 @@ def append(
 ) -> bytes:
     """The entry, which is in the log from now on. Where there is no place, the oldest one goes."""
     authority, log, lists = state.authority, state.kept.log, held_lists.counting(state, tick)
-    held = log.entries if len(log.entries) < PLACES else log.entries[1:]
+    entries = log.entries if len(log.entries) < PLACES else log.entries[1:]
     claims = request._asdict() | {
         "aud": authority.name,
         "iat": clock.now(state, tick),
         "number": log.next,
         "previous": log.newest,
-        "first": log.next - len(held),
+        "first": log.next - len(entries),
         "event": int(event),
         "code": int(code),
         "certain": int(state.kept.is_certain),
@@ -65,7 +65,7 @@ def append(
         "root-kid": authority.root.kid,
     }
     entry = cose.sign(ENTRY, state.kept.key.kid, claims, lambda message: cose.with_low_s(crypto.sign(message)))
-    state.kept.log = BoxLogState((*held, entry), log.next + 1, hashlib.sha256(entry).digest())
+    state.kept.log = BoxLogState((*entries, entry), log.next + 1, hashlib.sha256(entry).digest())
     state.running.refused, state.running.skipped = (0, BoxRefusalCode.GOOD), 0
     clock.write_down(state, tick)
     return entry

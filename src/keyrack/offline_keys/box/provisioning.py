@@ -31,7 +31,7 @@ def take(state: BoxMemory, link: int, said: Provision, tick: int, crypto: Crypto
     tokens."""
     provisioning = cose.read(said.provisioning, PROVISIONING)
     key_set, listed = cose.read(said.key_set, KEY_SET), cose.read(said.status_list, STATUS_LIST)
-    claims, known = provisioning.claims, state.kept.authority
+    claims, authority = provisioning.claims, state.kept.authority
     if claims["box"] != state.kept.key.thumbprint:
         raise MessageRefused(BoxRefusalCode.BOX)
     if links.take(state, link, tick).nonce != claims["nonce"]:
@@ -46,7 +46,7 @@ def take(state: BoxMemory, link: int, said: Provision, tick: int, crypto: Crypto
         advertising=claims["advertising"],
         lists=(),
     )
-    if known is not None and (known.root, known.iss, known.name) != (new.root, new.iss, new.name):
+    if authority is not None and (authority.root, authority.iss, authority.name) != (new.root, new.iss, new.name):
         raise MessageRefused(BoxRefusalCode.NOT_NOW)
     signer, list_signer = new.service_key(provisioning.kid), new.key(listed.kid)
     if key_set.kid != new.root.kid or signer is None or list_signer is None:
@@ -57,7 +57,7 @@ def take(state: BoxMemory, link: int, said: Provision, tick: int, crypto: Crypto
         raise MessageRefused(BoxRefusalCode.AUDIENCE)
     if (claims["list"], claims["keyset"]) != tuple(hashlib.sha256(each.raw).digest() for each in (listed, key_set)):
         raise MessageRefused(BoxRefusalCode.OTHER_PART)
-    if known is not None and new.sequence < known.sequence:
+    if authority is not None and new.sequence < authority.sequence:
         raise MessageRefused(BoxRefusalCode.OLDER)
     verification_budget.take(state, link, tick)
     for public, signed in ((signer, provisioning), (new.root, key_set), (list_signer, listed)):

@@ -222,8 +222,8 @@ async def _send_notice(connection: Connection, settings: Settings, customer: int
         (RateLimit(NOTICES, of_user, of_user, DAY), f"user {customer} {user}"),
         (RateLimit(NOTICES, of_customer, of_customer, HOUR), f"customer {customer}"),
     )
-    for limit, who in limits:
-        if not await limit.count(connection, who):
+    for limit, subject in limits:
+        if not await limit.count(connection, subject):
             LIMITS.add(NOTICES)
             return
     await connection.execute(MAIL, customer, user, settings.mail_waiting)

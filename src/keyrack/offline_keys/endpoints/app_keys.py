@@ -184,7 +184,7 @@ async def keys(request: Request, services: OfflineKeyServices) -> Response:
     app = app_of(request)
     device: bytes = parse_parameters(request.query, (OF_DEVICE,))[OF_DEVICE.name]
     try:
-        held = await key_issuing.issue_keys(
+        issued = await key_issuing.issue_keys(
             request.db, services.issuing_keys, services.settings, app.customer, app.subject, device
         )
     except NoDevice:
@@ -193,10 +193,10 @@ async def keys(request: Request, services: OfflineKeyServices) -> Response:
         raise NotFound(NO_DEVICE) from None
     except NotApproved:
         raise Forbidden(NOT_APPROVED) from None
-    return conditional_requests.created_response(request, answer(_shown(held)).body or b"")
+    return conditional_requests.created_response(request, answer(_shown(issued)).body or b"")
 
 
-def _shown(held: IssuedKeys) -> dict[str, object]:
+def _shown(issued: IssuedKeys) -> dict[str, object]:
     keys = [
         {
             "assignmentId": key.assignment, "carId": key.car, "productId": key.place.product,
@@ -205,28 +205,28 @@ def _shown(held: IssuedKeys) -> dict[str, object]:
             "renewAfter": format_timestamp(key.renew),
             "key": base64url(key.token),
         }
-        for key in held.keys
+        for key in issued.keys
     ]  # fmt: skip
     return {
-        "keySet": None if held.key_set is None else base64url(held.key_set),
-        "roots": [base64url(root) for root in held.roots],
+        "keySet": None if issued.key_set is None else base64url(issued.key_set),
+        "roots": [base64url(root) for root in issued.roots],
         "keys": keys,
-        "boxes": _carried(held),
-        "withheld": [{"assignmentId": id, "reason": reason} for id, reason in sorted(held.withheld.items())],
-        "isComplete": held.is_complete,
+        "boxes": _carried(issued),
+        "withheld": [{"assignmentId": id, "reason": reason} for id, reason in sorted(issued.withheld.items())],
+        "isComplete": issued.is_complete,
     }
 
 
-def _carried(held: IssuedKeys) -> list[dict[str, object]]:
+def _carried(issued: IssuedKeys) -> list[dict[str, object]]:
     lists_by_box: dict[tuple[int, int], list[dict[str, object]]] = {}
-    for place in sorted(held.lists):
-        entry: dict[str, object] = {"generation": place.generation, "statusList": base64url(held.lists[place])}
+    for place in sorted(issued.lists):
+        entry: dict[str, object] = {"generation": place.generation, "statusList": base64url(issued.lists[place])}
         lists_by_box.setdefault((place.product, place.epoch), []).append(entry)
     return [
         {
-            "box": box_name(*box), "productId": box[0], "boxKey": base64url(held.box_keys[box].encoded),
+            "box": box_name(*box), "productId": box[0], "boxKey": base64url(issued.box_keys[box].encoded),
             "statusLists": entry,
-            "receipt": base64url(held.receipts[box]) if box in held.receipts else None,
+            "receipt": base64url(issued.receipts[box]) if box in issued.receipts else None,
         }
         for box, entry in lists_by_box.items()
     ]  # fmt: skip

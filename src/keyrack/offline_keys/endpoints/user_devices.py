@@ -139,5 +139,5 @@ async def approve(request: Request) -> Response:
 
 
 async def _raise_not_found(request: Request, user: int) -> NoReturn:
-    known = await request.db.fetchval(HAS_USER, request.customer, user)
-    raise NotFound(NO_DEVICE if known else NO_USER)
+    has_user = await request.db.fetchval(HAS_USER, request.customer, user)
+    raise NotFound(NO_DEVICE if has_user else NO_USER)

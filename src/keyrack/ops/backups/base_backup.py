@@ -36,7 +36,7 @@ def create(house: BackupContext, dsn: str, report: ReportProgress) -> tuple[Back
 
     Raises `BackupError`: no archiving, it was not made, it is not whole, or the archive does not follow.
     """
-    check_archiving(house, asyncio.run(_asked(house, dsn)))
+    check_archiving(house, asyncio.run(_read_archive_status(house, dsn)))
     shelf = house.shelf
     with shelf.held(alone=True):
         shelf.tidy()
@@ -107,7 +107,7 @@ def _copy(house: BackupContext, name: str, report: ReportProgress) -> None:
         raise BackupError(f"pg_basebackup has failed: {' '.join(said)}")
 
 
-async def _asked(house: BackupContext, dsn: str) -> ArchiveStatus:
+async def _read_archive_status(house: BackupContext, dsn: str) -> ArchiveStatus:
     async with connected(house.settings, dsn) as database:
         return await standing(database)
 
@@ -142,15 +142,15 @@ async def _until_archived(house: BackupContext, dsn: str, name: str | None = Non
         while not (house.shelf.wal / f"{segment}.gz").exists():
             if time.monotonic() > deadline:
                 archive = await standing(database)
-                why = (
+                outcome = (
                     f"PostgreSQL's last try, of {archive.failed}, has failed"
                     if archive.failing
                     else "nothing has failed"
                 )
                 kept = f"The backup {name} is whole, but the archive" if name else "The archive"
                 raise BackupError(
-                    f"{kept} does not follow: {segment} did not come within {PATIENCE:.0f} seconds ({why}; the reason "
-                    f"is in {house.layout.log}). Until it does, the log fills the disk of the database."
+                    f"{kept} does not follow: {segment} did not come within {PATIENCE:.0f} seconds ({outcome}; the "
+                    f"reason is in {house.layout.log}). Until it does, the log fills the disk of the database."
                 )
             await asyncio.sleep(LOOK)
         return segment

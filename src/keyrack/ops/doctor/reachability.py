@@ -31,9 +31,9 @@ def _public_url(settings: Settings) -> Iterator[Finding]:
             answer.read(1000)
         yield ok("public-url", f"{settings.public_url} answers")
     except (OSError, ValueError, http.client.HTTPException) as error:  # urllib.error.URLError is an OSError
-        why = getattr(error, "reason", None) or error
+        reason = getattr(error, "reason", None) or error
         yield warning(
-            "public-url", f"{settings.public_url} cannot be reached from here: {why}",
+            "public-url", f"{settings.public_url} cannot be reached from here: {reason}",
             "Look whether it is served, at the proxy in front of it, and at its certificate.",
         )  # fmt: skip
 

@@ -104,10 +104,10 @@ def _tell(current_backlog: Backlog) -> None:
     catalog.LATE.replace({(step.name,): float(step.late) for step in steps})
     catalog.SESSIONS.replace({(name,): float(count) for name, count in current_backlog.sessions.items()})
     catalog.LIVING.replace({(role,): float(current_backlog.living(role)) for role in ("serve", "work")})
-    known = [
+    measured_standbys = [
         standby for standby in current_backlog.standbys if standby.seconds is not None and standby.bytes is not None
     ]
-    catalog.REPLICA_LAG.replace({(standby.name,): float(standby.seconds or 0) for standby in known})
-    catalog.REPLICA_BYTES.replace({(standby.name,): float(standby.bytes or 0) for standby in known})
+    catalog.REPLICA_LAG.replace({(standby.name,): float(standby.seconds or 0) for standby in measured_standbys})
+    catalog.REPLICA_BYTES.replace({(standby.name,): float(standby.bytes or 0) for standby in measured_standbys})
     archived = current_backlog.archive.on and current_backlog.archive.age is not None
     catalog.ARCHIVE_AGE.replace({(): current_backlog.archive.age or 0.0} if archived else {})

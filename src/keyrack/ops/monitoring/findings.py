@@ -148,11 +148,11 @@ def _of_work(picture: StatusSnapshot, backlog: Backlog) -> Iterator[Finding]:
             f"Mostly a receiver that fails: {hosts}. It is tried on; tell who runs it.",
         )  # fmt: skip
     if backlog.changes_age > thresholds.CHANGE_AGE:
-        held = f" It waits for {backlog.writers[0]}." if backlog.writers else ""
+        blocker = f" It waits for {backlog.writers[0]}." if backlog.writers else ""
         yield Finding(
             Severity.WARNING, "changes-late",
-            f"A change has waited for its number in the log for {duration(backlog.changes_age)}.{held}",
-            "End that transaction (`pg_terminate_backend`, `rollback prepared`)." if held
+            f"A change has waited for its number in the log for {duration(backlog.changes_age)}.{blocker}",
+            "End that transaction (`pg_terminate_backend`, `rollback prepared`)." if blocker
             else "The workers' log says why: none runs, or the database is slow.",
         )  # fmt: skip
     if backlog.refused:

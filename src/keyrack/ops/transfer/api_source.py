@@ -128,10 +128,10 @@ class ApiSource:
         products = await self._client.get(f"/cars/{car['id']}/products", missing=[])
         return [{"productId": product["id"], "carId": car["id"]} for product in products]
 
-    async def _in_groups(self, what: str, member: str) -> Pages:
+    async def _in_groups(self, collection: str, member: str) -> Pages:
         async for groups in self._client.pages("/groups"):
             for group in groups:
-                async for page in self._client.pages(f"/groups/{group['id']}/{what}"):
+                async for page in self._client.pages(f"/groups/{group['id']}/{collection}"):
                     yield [{"groupId": group["id"], member: row["id"]} for row in page]
 
     async def _assignments(self) -> Pages:

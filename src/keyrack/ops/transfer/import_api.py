@@ -141,8 +141,8 @@ async def missing_references(
     """Of these rows those that are not here; of links those that are not known to be."""
     if "id" not in kind.members:
         return list(rows)
-    known = await id_map.known(sql, customer, kind, (row["id"] for row in rows))
-    return [row for row in rows if row["id"] not in known]
+    new_ids = await id_map.known(sql, customer, kind, (row["id"] for row in rows))
+    return [row for row in rows if row["id"] not in new_ids]
 
 
 async def _take(sql: Connection, customer: int, kind: RecordType, rows: Sequence[Json], arrived: ImportProgress) -> int:
@@ -172,11 +172,11 @@ async def _standing(sql: Connection, customer: int, kind: RecordType, rows: Sequ
     standing = list(rows)
     for member, name in (kind.references or {}).items():
         other = BY_NAME[name]
-        known = await id_map.known(sql, customer, other, (row[member] for row in standing))
+        new_ids = await id_map.known(sql, customer, other, (row[member] for row in standing))
         there = {
-            json.loads(row[0])["id"] for row in await sql.fetch(other.select_by_key, customer, list(known.values()))
+            json.loads(row[0])["id"] for row in await sql.fetch(other.select_by_key, customer, list(new_ids.values()))
         }
-        standing = [row for row in standing if known.get(row[member]) in there]
+        standing = [row for row in standing if new_ids.get(row[member]) in there]
     return standing
 
 
@@ -213,8 +213,8 @@ async def _assign(sql: Connection, customer: int, rows: Sequence[Json], arrived:
         if outcome is not None and outcome["state"] == "Succeeded":
             given[row["id"]] = outcome["id"]
         else:
-            why = text_of(outcome["error_code"]) if outcome else "its car or user has gone"
-            arrived.refused.append(f"assignment {row['id']} of the source: {why}")
+            reason = text_of(outcome["error_code"]) if outcome else "its car or user has gone"
+            arrived.refused.append(f"assignment {row['id']} of the source: {reason}")
     await id_map.remember_ids(sql, customer, ASSIGNMENTS, given)
     return len(given)
 

@@ -17,7 +17,6 @@ from keyrack.ops.transfer.export_files import Progress
 from keyrack.ops.transfer.manifest import NAME, ExportIncomplete, Manifest
 from keyrack.ops.transfer.record_types import KINDS, WEBHOOKS
 from keyrack.ops.transfer.row_writer import write
-from keyrack.webhooks.dialects import DEFAULT
 from keyrack.webhooks.subscriptions import new_signing_secret
 
 PIECE = 1_000  # rows that one statement writes
@@ -35,11 +34,10 @@ with hold as (update customer_hold set applied = $2 where customer_id = $1)
 update event_counter set last_id = $3 where customer_id = $1
 """
 SOURCE: LiteralString = "insert into customer_import (customer_id, source, ended_at) values ($1, $2, now())"
-WEBHOOK: LiteralString = """
-insert into webhook (
-  customer_id, webhook_id, url, kinds, dialect, is_enabled, disabled_reason, signing_secret, created_at
-) values ($1, $2, $3, $4, $5, false, $6, $7, $8::text::timestamptz)
-"""
+# Disabled, with a new signing secret: receivers do not know it yet
+WEBHOOK: LiteralString = WEBHOOKS.insert_into(
+    "webhook", {"is_enabled": "false", "disabled_reason": "$3", "signing_secret": "$4"}
+)
 
 
 class ImportMismatch(Exception):
@@ -97,6 +95,4 @@ async def _write_webhooks(sql: Connection, vault: Encryption, customer: int, row
     """Webhooks with new signing secrets. They are disabled until their receivers know these: an export has none."""
     for row in rows:
         sealed = await vault.seal(sql, new_signing_secret(), SIGNING_SECRET, customer, row["id"])
-        dialect = row.get("dialect", DEFAULT)  # an export of an older release has none
-        values = (row["url"], row["kinds"], dialect, DISABLED, sealed, row["createdAt"])
-        await sql.execute(WEBHOOK, customer, row["id"], *values)
+        await sql.execute(WEBHOOK, customer, [row], DISABLED, sealed)

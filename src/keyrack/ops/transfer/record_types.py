@@ -6,10 +6,12 @@ of another kind says so, for that number is another one on the other side.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import LiteralString
 
 from keyrack.fleet import declarations
+from keyrack.webhooks import declarations as webhook_declarations
 
 Member = tuple[LiteralString, LiteralString]  # an SQL expression, and its type
 
@@ -40,14 +42,19 @@ class RecordType:
     @property
     def insert(self) -> LiteralString:
         """Write rows, $2 as a JSON array, into customer $1."""
-        columns = ", ".join([sql.rpartition(".")[2] for sql, _ in self.members.values()])
+        return self.insert_into(self.into, {})
+
+    def insert_into(self, table: LiteralString, others: Mapping[LiteralString, LiteralString]) -> LiteralString:
+        """The same into a table with `others`: column -> SQL of what the rows do not have, or have otherwise."""
         absent = self.defaults or {}
-        given = ", ".join(
-            [f'coalesce(r."{name}", {absent[name]})' if name in absent else f'r."{name}"' for name in self.members]
-        )
+        given: dict[LiteralString, LiteralString] = {}
+        for name, (sql, _) in self.members.items():
+            column = sql.rpartition(".")[2]
+            given[column] = f'coalesce(r."{name}", {absent[name]})' if name in absent else f'r."{name}"'
+        given |= others
         again: LiteralString = "" if self.numbered else " on conflict do nothing"
-        tail: LiteralString = ") select $1, " + given + " " + self.input_rows + again
-        return "insert into " + self.into + " (customer_id, " + columns + tail
+        into: LiteralString = "insert into " + table + " (customer_id, " + ", ".join(given) + ")"
+        return into + " select $1, " + ", ".join(given.values()) + " " + self.input_rows + again
 
     @property
     def key(self) -> str:
@@ -237,11 +244,10 @@ TELEMETRY = RecordType(
 WEBHOOKS = RecordType(
     "webhooks",
     {
-        "id": ("webhook_id", INT), "url": ("url", TEXT), "kinds": ("kinds", "text[]"),
-        "dialect": ("dialect", TEXT),
-        "isEnabled": ("is_enabled", FLAG), "createdAt": ("created_at", TIME),
+        "id": ("webhook_id", INT), **webhook_declarations.WEBHOOKS.exported, "createdAt": ("created_at", TIME),
     },
     _all("webhook", "webhook_id"), numbered=_next("webhook", "webhook_id"),
+    defaults=webhook_declarations.WEBHOOKS.absent,
 )  # fmt: skip
 # The managers that a rule is for belong to the installation, and get their roles after the import
 FACTOR_RULES = RecordType("factor-rules", {"role": ("role", TEXT)}, _all("factor_rule", "role"), "factor_rule")

@@ -14,6 +14,7 @@ from typing import LiteralString
 
 from keyrack.api.permissions import Permission
 from keyrack.auth import client_registry
+from keyrack.auth.declarations import NewClient
 from keyrack.auth.password_hashing import Passwords
 from keyrack.auth.usernames import MANAGERS
 from keyrack.core import secret_hashes
@@ -115,11 +116,11 @@ async def prepare(db: Database, settings: Settings) -> dict[str, str]:
     path = settings.state / ENV
     url = f"{settings.public_url}/v3"
     credentials = await load(db, settings)
-    known = read_env(path) | {"KEYRACK_URL": url, "KEYRACK_STATE": _state(path)}
-    if credentials is None and not await _good(db, known):
+    values = read_env(path) | {"KEYRACK_URL": url, "KEYRACK_STATE": _state(path)}
+    if credentials is None and not await _good(db, values):
         credentials = await renew(db)
     if credentials is None:
-        return _write(path, known)
+        return _write(path, values)
     return write_env(path, url, credentials, credentials.customer)
 
 
@@ -175,9 +176,10 @@ async def _write_keys(connection: Connection, customer: int, password: str) -> D
     await connection.execute(INSERT_API_KEY, KEY_NAME, secret_hashes.digest(api_key))
     await connection.execute(INSERT_SDK_KEY, customer, KEY_NAME, secret_hashes.digest(sdk_key))
     await connection.execute(INSERT_DEVICE_KEY, customer, KEY_NAME, secret_hashes.digest(device_key))
-    client = await client_registry.add(connection, customer, KEY_NAME, None, CLIENTS_MOST)
+    new_client = NewClient(name=KEY_NAME, scopes=[str(scope) for scope in SCOPES])
+    client = await client_registry.add(connection, customer, new_client, CLIENTS_MOST)
     assert client is not None  # noqa: S101 - no customer has so many
-    await client_registry.grant_role(connection, customer, client.id, SCOPES)
+    await client_registry.grant_role(connection, customer, client.id, new_client.scopes)
     return DemoCredentials(
         api_key, USERNAME, password, customer, sdk_key, device_key, str(client.subject), client.secret
     )

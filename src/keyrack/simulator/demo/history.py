@@ -70,8 +70,8 @@ async def write_events(
         times += [opened, opened + step * random.uniform(0.1, 0.8)]
         cars += [car, car]
         users += [user, user]
-        known = random.random() < 0.85
-        places += [_near(town, random) if known else (None, None), _near(town, random) if known else (None, None)]
+        has_position = random.random() < 0.85
+        places += [_near(town, random) if has_position else (None, None) for _ in range(2)]
     times = [time.replace(microsecond=0) for time in times]
     before = await connection.fetchval(COUNT, written.customer, len(times))
     arguments = INSERT_EVENTS.arguments(

@@ -120,13 +120,13 @@ class Books:
         """What this phone gets now."""
         due = [grant for grant in self.grants.values() if grant.user == self.phones.get(phone)]
         boxes = {box.car: box for box in self.boxes.values() if box.is_served}
-        held: dict[int, tuple[IssuedPhoneKey, AcceptedAssignment]] = {}
+        keys: dict[int, tuple[IssuedPhoneKey, AcceptedAssignment]] = {}
         for grant in due:
             box = boxes.get(grant.car)
             if box is None or (grant.end is not None and grant.end <= at) or grant.start >= at + grant.lifetime:
                 continue
-            held[grant.id] = (self._newest(grant, phone, box.name, at), grant)
-        self.met[phone] = Meeting(at, held)
+            keys[grant.id] = (self._newest(grant, phone, box.name, at), grant)
+        self.met[phone] = Meeting(at, keys)
         return self.met[phone]
 
     def _newest(self, grant: AcceptedAssignment, phone: str, box: str, at: int) -> IssuedPhoneKey:

@@ -95,8 +95,8 @@ class Manager:
         world, random = self._world, self._world.random
         grants = list(world.ledger.books.grants.values())
         fitted = [box.car for box in world.ledger.books.boxes.values() if box.car is not None and box.is_served]
-        what = random.choice(("give", "give", "extend", "shorten", "move", "user", "put off", "end"))
-        if what == "give" or not grants:
+        action = random.choice(("give", "give", "extend", "shorten", "move", "user", "put off", "end"))
+        if action == "give" or not grants:
             start = world.at + random.choice((0, -DAY, random.randrange(4 * DAY)))
             end = random.choice((None, world.at + random.randrange(HOUR, 14 * DAY)))
             end = None if end is None else max(start, end)
@@ -104,12 +104,12 @@ class Manager:
             world.happens("assignments given")
             return
         grant = random.choice(grants)
-        if what == "end":
+        if action == "end":
             await self.end(grant)
             world.happens("assignments ended")
             return
         later = max(grant.start, world.at) + random.randrange(HOUR, 10 * DAY)
-        match what:
+        match action:
             case "extend":
                 await self.change(grant, end=random.choice((None, max(later, grant.end or 0))))
             case "shorten":

@@ -94,12 +94,14 @@ class Ledger:
         at, met = attempt.at, self.books.met.get(attempt.phone)
         if attempt.by != OWNER or attempt.phone in self.copied or met is None or key.revoked is not None:
             return False
-        held, grant = met.keys.get(key.grant.id, (None, key.grant))
+        held_key, grant = met.keys.get(key.grant.id, (None, key.grant))
         lately = min(grant.lifetime - grant.renewable_after, key.limit - FRESH - TOLERANCE)
         least, most = box.slow(at)
         is_honest = key.box == box.name and self._takes_time(box) and -TOLERANCE < least <= most < TOLERANCE
         has_keys = self.revoking is None or (met.at >= self.revoking[1] and not self._is_before_revocation(key))
-        return held is key and grant.holds(at) and at - met.at <= lately and is_honest and has_keys and box.forged == 0
+        return (
+            held_key is key and grant.holds(at) and at - met.at <= lately and is_honest and has_keys and box.forged == 0
+        )
 
     def _has_revoked(self, box: Knowledge) -> bool:
         """Whether the box has the key set without the stolen issuing key."""
@@ -120,13 +122,13 @@ class Ledger:
         if key is not None:
             box.may_hear(key.issued, at)
         summary.owed += verdict.must
-        what = f"{attempt.by}, {ago(at - summary.began)}: {box.name}, {code.text}"
+        description = f"{attempt.by}, {ago(at - summary.began)}: {box.name}, {code.text}"
         if verdict.must and done is None:
-            summary.rights_refused.append(what)
+            summary.rights_refused.append(description)
         if done is None:
             return
         if not verdict.may:
-            summary.without_right.append(what)
+            summary.without_right.append(description)
         self.counters[box.name, attempt.phone] = attempt.counter
         if key is not None:
             self.done.setdefault(box.name, []).append(done)

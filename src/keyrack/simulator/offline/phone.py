@@ -127,12 +127,12 @@ class VirtualPhone:
         """Take the box's log along, as far as there is something new in it."""
         if result.entry:
             self.pocket.append(phone.kept(result.entry))
-        held = max(self.seen.get(challenge.name, 0), challenge.first - 1)
+        newest = max(self.seen.get(challenge.name, 0), challenge.first - 1)
         following = challenge.next + bool(result.entry)
-        while (wanted := phone.fetch(following, held)) is not None:
+        while (wanted := phone.fetch(following, newest)) is not None:
             message = box.fetch(wanted, at)
             if message is None or not message.entries:
                 break
             self.pocket += map(phone.kept, message.entries)
-            held, following = held + len(message.entries), message.next
-        self.seen[challenge.name] = held
+            newest, following = newest + len(message.entries), message.next
+        self.seen[challenge.name] = newest

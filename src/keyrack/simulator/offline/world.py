@@ -55,8 +55,8 @@ class World:
     def clock(self) -> datetime:
         return datetime.fromtimestamp(self.at, UTC)
 
-    def happens(self, what: str) -> None:
-        self.summary.happened[what] += 1
+    def happens(self, event: str) -> None:
+        self.summary.happened[event] += 1
 
     # A phone with a network
 

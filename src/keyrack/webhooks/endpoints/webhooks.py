@@ -7,8 +7,7 @@ import json
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, LiteralString
 
-from pydantic import AfterValidator, ConfigDict, Field, GetPydanticSchema, TypeAdapter
-from pydantic_core import PydanticCustomError, core_schema
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import Concurrency, Doc, JsonBody, Responses, Tag
@@ -17,11 +16,10 @@ from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.path_ids import path_number
 from keyrack.api.rate_limits import RateLimit
 from keyrack.api.read_sql import Parent
-from keyrack.api.schema import event_types
+from keyrack.api.schema.declaration import patch_paths
 from keyrack.api.schema.request_body import (
     Body,
     Int32,
-    Kind,
     Moment,
     Patch,
     apply_patch,
@@ -35,7 +33,8 @@ from keyrack.core.errors import BadRequest, Conflict, NotFound
 from keyrack.core.settings import Settings
 from keyrack.db.worker_wakeup import DELIVER
 from keyrack.webhooks import outbox, subscriptions
-from keyrack.webhooks.dialects import DEFAULT, DIALECTS
+from keyrack.webhooks.declarations import WEBHOOKS, NewWebhook
+from keyrack.webhooks.message_sql import members
 from keyrack.webhooks.outcome_payload import DELIVERY, DELIVERY_LISTED, WEBHOOK
 from keyrack.webhooks.services import WebhookServices
 
@@ -106,35 +105,11 @@ endpoints.read(
 )
 
 
-def checked_url(url: str) -> str:
-    """The address of a webhook. Raises `PydanticCustomError`, whose reason the refusal shows."""
-    try:
-        subscriptions.check_url(url)
-    except ValueError as error:
-        raise PydanticCustomError("url", "String {fault}", {"fault": str(error)}) from None
-    return url
-
-
-Url = Annotated[str, Field(max_length=2_000), AfterValidator(checked_url)]
 TOO_MANY = ErrorCode(
     "too-many-webhooks",
     "The customer has as many webhooks as it may have. Remove one first.",
     "Remove one, or change it: PATCH /webhooks/{webhookId}.",
 )
-
-Secret = Annotated[str, Field(max_length=250, pattern=r"^[!-~]([ -~]*[!-~])?$")]
-Kinds = Annotated[list[Kind], Field(min_length=1, max_length=len(event_types.TAKEN))]
-
-
-DialectName = Annotated[str, GetPydanticSchema(lambda _type, _handler: core_schema.literal_schema([*DIALECTS]))]
-
-
-class NewWebhook(Body):
-    url: Url
-    dialect: DialectName | None = None
-    secret: Secret | None = None
-    kinds: Kinds | None = None
-    enabled: bool = True
 
 
 class WebhookCreated(Body):
@@ -142,9 +117,13 @@ class WebhookCreated(Body):
     signing_secret: str
 
 
+MEMBERS = members(NewWebhook)
+CHANGED = WEBHOOKS.partial(*MEMBERS)
+
+
 class WebhookPatch(Body):
     op: Literal["remove", "replace"]
-    path: Literal["/url", "/dialect", "/secret", "/kinds", "/enabled"]
+    path: Annotated[str, patch_paths(MEMBERS)]
     value: Any = None
 
 
@@ -168,19 +147,6 @@ class ReplayResult(Body):
     next: Moment | None
 
 
-class PatchedWebhook(Body):
-    """What a patch may leave behind: each member checked as in a new webhook, with its default where it is removed."""
-
-    url: Url = ""
-    dialect: DialectName = DEFAULT
-    secret: Secret | None = None
-    kinds: Kinds = Field(default_factory=lambda: list(event_types.OUTCOMES))
-    enabled: bool = True
-
-
-CHANGED = TypeAdapter(PatchedWebhook)
-
-
 @endpoints.put(
     "/webhooks",
     Doc(
@@ -194,7 +160,7 @@ CHANGED = TypeAdapter(PatchedWebhook)
         201,
         WebhookCreated,
         errors={
-            400: tuple(invalid_member(CREATE, name) for name in ("url", "dialect", "secret", "kinds")),
+            400: tuple(invalid_member(CREATE, name) for name in MEMBERS if name != "enabled"),
             409: (TOO_MANY,),
         },
         representation=ONE_WEBHOOK,
@@ -204,10 +170,8 @@ CHANGED = TypeAdapter(PatchedWebhook)
 async def create(request: Request, webhook: NewWebhook, services: WebhookServices) -> Response:
     async with request.db.transaction() as connection:
         added = await subscriptions.add(
-            connection, services.encryption, request.customer, webhook.url, webhook.secret,
-            webhook.kinds or event_types.OUTCOMES, webhook.enabled, services.settings.webhook_limit,
-            webhook.dialect or DEFAULT,
-        )  # fmt: skip
+            connection, services.encryption, request.customer, webhook, services.settings.webhook_limit
+        )
     if added is None:
         raise Conflict(TOO_MANY)
     id, signing_secret = added
@@ -226,7 +190,7 @@ async def create(request: Request, webhook: NewWebhook, services: WebhookService
     concurrency=Concurrency(if_match=WEBHOOK),
     responses=Responses(
         errors={
-            400: tuple(invalid_member(UPDATE, name) for name in ("url", "dialect", "secret", "kinds", "enabled")),
+            400: tuple(invalid_member(UPDATE, name) for name in MEMBERS),
             404: (NO_WEBHOOK,),
         },
         representation=ONE_WEBHOOK,
@@ -235,8 +199,9 @@ async def create(request: Request, webhook: NewWebhook, services: WebhookService
 async def update(request: Request, patch: list[WebhookPatch], services: WebhookServices) -> Response:
     # A member that is removed gets its default; only the url has none
     given = {name: value for name, value in apply_patch(patch, UPDATE).items() if value is not None or name == "url"}
-    whole: dict[str, Any] = validate_body(CHANGED, json.dumps(given).encode(), UPDATE, patch=patch).model_dump()
-    changes = {step.path[1:]: whole[step.path[1:]] for step in patch}
+    whole = validate_body(CHANGED, json.dumps(given).encode(), UPDATE, patch=patch)
+    values: dict[str, Any] = whole.model_dump(by_alias=True, exclude_unset=True)
+    changes = {name: values.get(name, WEBHOOKS.by_name[name].default) for name in (step.path[1:] for step in patch)}
     async with request.db.transaction() as connection:
         await conditional_requests.compare(connection, request, WEBHOOK, NO_WEBHOOK)
         version = await subscriptions.change(connection, services.encryption, request.customer, request.ids[0], changes)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-_CLIENT_ID = ("The id by which the client shows itself.", "1b4e28ba-2fa1-41d2-883f-0016d3cca427")
+from keyrack.auth.declarations import CLIENTS
+
 _SECRET = ("The client's secret. It is shown only here.", "keyrack_client_Xk7dQ2l4bq0YpVwT3nA9rS6uE1zC8hJ5mG0fL2iB7oD")
 
 OF_ACCESS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
@@ -20,7 +21,7 @@ OF_ACCESS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "username": ("The manager's user name.", "manager@example.com"),
         "password": ("The manager's password.", "correct horse battery staple"),
         "grant_type": ("`password` for a manager, `client_credentials` for a client.", "password"),
-        "client_id": _CLIENT_ID,
+        "client_id": CLIENTS.descriptions["clientId"],
         "client_secret": ("One of the client's secrets, where the header has it not.", _SECRET[1]),
         "token": ("The access token that is to be refused.", "eyJhbGciOiJSUzI1NiJ9.e30.c2lnbmF0dXJl"),
         "token_type_hint": ("Not looked at: there is one kind of token.", "access_token"),
@@ -64,19 +65,8 @@ OF_ACCESS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "expires": ("When it is over.", "2026-05-08T08:15:00Z"),
     },
     "MachineClient": {
-        "id": ("The number of the client.", 12),
-        "name": ("What uses it, and for what.", "Booking system"),
-        "clientId": _CLIENT_ID,
+        **CLIENTS.descriptions,
         "clientSecret": _SECRET,
-        "scopes": (
-            "What it may in the customer: permissions by their names. Who may write may read.",
-            ["assignments:write", "cars:read"],
-        ),
-        "enabled": ("Whether it may call.", True),
-        "expires": ("When it may call no longer; null for never.", "2030-01-01T00:00:00Z"),
-        "managedHere": ("Whether the customer manages it; else the operator or another customer does.", True),
-        "created": ("When it was made.", "2026-04-30T12:00:00Z"),
-        "lastUsed": ("When one of its secrets was used last, to a minute; null for never.", "2026-05-01T08:15:00Z"),
         "path": ("The member that the step changes.", "/enabled"),
         "value": ("What the member gets; `replace` needs it, `remove` does not look at it.", False),
     },

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from keyrack.webhooks.declarations import WEBHOOKS
+
 OPERATION_ID = "5f0c1c1e-7c0e-4a55-9a0b-9a2f4d8a1e55"
 _SIGNING = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 _OPERATION = ("The id of the operation, as the header `Operation-Id` told it.", OPERATION_ID)
@@ -62,37 +64,12 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "renewableAfter": ("Seconds after which the key in the phone may be fetched anew.", 302400),
     },
     "Webhook": {
-        "id": ("The number of the webhook.", 1),
-        "url": (
-            "Where outcomes and changes are sent: an address of http or https that the operator allows.",
-            "https://example.org/keyrack",
-        ),
-        "secret": ("A text that every delivery carries in the header `secret`; null for none.", "optional-static-text"),
-        "kinds": (
-            "What it is told: kinds and wildcards that `GET /webhooks/kinds` lists. Left out or null: the outcomes of"
-            " assignments.",
-            ["assignment.created", "car.*"],
-        ),
-        "dialect": (
-            "The form in which messages are sent: the default `keyrack`, or the envelope of another specification. Left"
-            " out or null: the default.",
-            "keyrack",
-        ),
+        **WEBHOOKS.descriptions,
         "kind": ("What `kinds` of a webhook may hold.", "box.installed"),
         "resource": ("The resource that it is about.", "product"),
         "meaning": ("What it means.", "A box was installed in a car."),
         "isWildcard": ("Whether it stands for others.", False),
         "takes": ("The kinds that a wildcard stands for; none for a kind.", []),
-        "enabled": ("Whether anything is sent. Left out of a body it is true; what comes meanwhile waits.", True),
-        "disabledReason": ("Why Keyrack has disabled it; null where it has not.", None),
-        "hasSecret": ("Whether there is a static secret.", True),
-        "oldSigningSecretUntil": (
-            "Until when the old secret signs too; null where there is none.",
-            "2026-05-02T08:00:00Z",
-        ),
-        "created": ("When it was registered.", "2026-04-30T12:00:00Z"),
-        "waiting": ("How many deliveries wait to be sent.", 0),
-        "dead": ("How many deliveries were given up.", 0),
         "signingSecret": ("The secret of Standard Webhooks that signs deliveries. It is shown only here.", _SIGNING),
         "path": ("The member that the step changes.", "/enabled"),
         "value": ("What the member gets; `replace` needs it, `remove` does not look at it.", False),

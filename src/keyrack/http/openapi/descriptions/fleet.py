@@ -73,10 +73,7 @@ EVERYWHERE: Members = {
 }
 
 OF: Mapping[str, Members] = {
-    "Customer": {
-        "id": ("The number of the customer as text; the header `Customer-ID` takes it.", "1"),
-        "name": ("What the customer is called.", "Example Fleet"),
-    },
+    "Customer": declarations.CUSTOMERS.descriptions,
     "Car": declarations.CARS.descriptions,
     "User": {
         **declarations.PEOPLE.descriptions,

@@ -1,0 +1,121 @@
+"""The members of machine clients, each declared once.
+
+`api.schema.declaration` says what follows from a declaration. A client has scopes in each of its customers, so they are
+in a table of their own, which `auth.client_registry` writes.
+
+Managers are not declared. Their members come from three tables, and each is written in its own way: an account
+(`username`, `enabled`), a membership (`acceptedProvider`, `acceptedAddress`) and a role with its groups. A declaration
+would give the property and its description, but no statement and no body. The facts are in
+`auth/endpoints/managers.py`, `http/openapi/descriptions/auth.py`, `changelog/column_decisions.py`,
+`changelog/personal_data.py`, `console/changes/labels.py` and `cli/commands/manager.py`, which lists accounts of all
+customers.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+from uuid import UUID
+
+from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from keyrack.api.permissions import PROGRAMS
+from keyrack.api.schema.declaration import MemberInfo, ResourceTable, shown
+from keyrack.api.schema.request_body import Body, Moment, Name, StrictBody
+from keyrack.core.text import N_
+
+
+def _to_come(time: datetime | None) -> datetime | None:
+    if time is not None and time <= datetime.now(UTC):
+        raise PydanticCustomError("past", "Is no time to come")
+    return time
+
+
+def _once(scopes: list[str]) -> list[str]:
+    return sorted(set(scopes))
+
+
+def _scope(name: str) -> str:
+    """Raises `PydanticCustomError` for what is no permission, or none that a program gets."""
+    if name not in PROGRAMS:
+        raise PydanticCustomError("no_scope", "Is no scope of clients: GET /.well-known/oauth-authorization-server")
+    return name
+
+
+SCOPE = WithJsonSchema({"type": "string", "enum": [str(one) for one in PROGRAMS]})  # of a member that is one
+Scope = Annotated[str, AfterValidator(_scope), SCOPE]
+Scopes = Annotated[list[Scope], Field(min_length=1, max_length=len(PROGRAMS)), AfterValidator(_once)]
+Expires = Annotated[Moment | None, AfterValidator(_to_come)]
+
+
+# The body of a new client
+class NewClient(StrictBody):
+    name: Name
+    scopes: Scopes
+    expires: Expires = None
+
+
+class ClientRow(Body):
+    """The members of a client in one of its customers."""
+
+    name: Annotated[
+        Name,
+        MemberInfo(N_("Name"), N_("the name"), "What uses it, and for what.", "Booking system", is_searchable=True),
+    ]
+    client_id: Annotated[
+        UUID,
+        shown("The id by which the client shows itself.", "1b4e28ba-2fa1-41d2-883f-0016d3cca427", "{t}_c.subject"),
+    ]
+    scopes: Annotated[
+        Scopes,
+        shown(
+            "What it may in the customer: permissions by their names. Who may write may read.",
+            ["assignments:write", "cars:read"],
+            "{t}.scopes",
+        ),
+    ]
+    enabled: Annotated[
+        bool,
+        MemberInfo(
+            N_("Disabled"),
+            N_("the state"),
+            "Whether it may call.",
+            True,
+            column="is_disabled",
+            recorded_as="isDisabled",
+            is_inverted=True,
+        ),
+    ] = True
+    expires: Annotated[
+        Expires,
+        MemberInfo(
+            N_("Valid until"),
+            N_("the end"),
+            "When it may call no longer; null for never.",
+            "2030-01-01T00:00:00Z",
+            column="expires_at",
+        ),
+    ] = None
+    managed_here: Annotated[
+        bool,
+        shown(
+            "Whether the customer manages it; else the operator or another customer does.",
+            True,
+            "({t}_c.managed_by is not distinct from {t}.customer_id)",
+        ),
+    ]
+    created: Annotated[datetime, shown("When it was made.", "2026-04-30T12:00:00Z", "{t}_c.created_at")]
+    last_used: Annotated[
+        datetime | None,
+        shown(
+            "When one of its secrets was used last, to a minute; null for never.",
+            "2026-05-01T08:15:00Z",
+            "(select max(s.used_at) from client_secret s where s.client_id = {t}.client_id)",
+        ),
+    ]
+
+
+CLIENTS = ResourceTable(
+    "MachineClient", "client", ClientRow, key="client_id", id=("The number of the client.", 12), alias="{t}_c"
+)
