@@ -1,4 +1,4 @@
-"""The access history in the console: who could open what, at a time or over one, and what happened around it."""
+"""Who could open it: at a point in time and over a period, with the changes around it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def fleet(town: Town) -> Iterator[Person]:
 
 @pytest.fixture(scope="module")
 def held(fleet: Person) -> tuple[int, int, datetime]:
-    """A car and a user who may open it, and a time at which it was so."""
+    """A car, a user with access, and a time of the access."""
     car, user = fleet.car_with_box("Golf 7"), fleet.user(userData={"firstName": "Kim", "lastName": "Doe"})
     fleet.assignment(car, user, "2026-01-01T08:00:00Z")
     begun = fleet.sql.value("select clock_timestamp()")
@@ -82,7 +82,7 @@ def test_over_a_time_as_a_time_line(fleet: Person, visitor: httpx.Client, held: 
 def test_what_a_form_sends_becomes_a_time_of_everybody(
     fleet: Person, visitor: httpx.Client, held: tuple[int, int, datetime]
 ) -> None:
-    """Signed in without a script one is in UTC."""
+    """A browser that signs in without a script is in UTC."""
     here = f"/{fleet.customer}/cars/{held[0]}/access"
     answer = visitor.get(f"{here}?at=2026-01-01T08:00")
     assert (answer.status_code, unescape(answer.headers["location"])) == (

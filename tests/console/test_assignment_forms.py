@@ -1,4 +1,4 @@
-"""Assigning in the console: Kim gets the pool car from Monday to Wednesday, and the outcome comes in by itself."""
+"""Booking in the console: Kim gets the pool car from Monday to Wednesday, and the result appears by itself."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def kim(carol: Person) -> int:
 
 
 def choose(page: Page, field: str, text: str, option: str | None = None) -> None:
-    """Find by typing, and take what is found."""
+    """Type into a search, and choose the result."""
     box = page.get_by_role("combobox", name=field)
     box.fill(text)
     page.get_by_role("option", name=option or text).click()
 
 
 def checked(page: Page) -> AbstractContextManager[object]:
-    """Within the block the form asks how what it has now would end. Asked later it would carry out what is pending."""
+    """Within the block, the form checks its values. A later check would carry out pending work."""
     return page.expect_response(lambda answer: "/check?" in answer.url and f"end={quote(WEDNESDAY)}" in answer.url)
 
 
@@ -80,7 +80,7 @@ globalThis.setTimeout = (act, ms, ...more) => ms >= 1000 ? 0 : real(act, ms, ...
 def test_an_outcome_that_was_quicker_than_the_page_is_not_waited_for(
     carol: Person, kim: int, desk: Desk, where: str
 ) -> None:
-    """By a page that never asks again after a while: it has the outcome from the news, or not at all."""
+    """The page does not poll: it has the result from the live update, or not at all."""
     car = carol.car_with_box("Pool car")
     page = desk(carol)
     page.context.add_init_script(UNHURRIED)
@@ -92,7 +92,7 @@ def test_an_outcome_that_was_quicker_than_the_page_is_not_waited_for(
             page.goto(f"/console/{carol.customer}/assignments/board?from=2031-11-24")
 
         def late(route: Route) -> None:
-            """That it is pending, once the outcome is told."""
+            """Returns that it is pending, after the result was announced."""
             answer = route.fetch()
             with watching(carol, "?topics=assignments") as news:
                 worker.close()
@@ -123,7 +123,7 @@ def test_a_page_of_its_own_hears_of_the_outcome(carol: Person, kim: int, desk: D
 
 
 def test_times_that_are_over_are_said_to_be(carol: Person, kim: int) -> None:
-    """A wrong year would succeed, and give nobody the car."""
+    """A wrong year would succeed, and give access to no person."""
     car, over = (
         carol.car_with_box("Pool car"),
         "These times are in the past, so the booking opens no car.",
@@ -268,7 +268,7 @@ def test_by_keyboard_alone(carol: Person, kim: int, desk: Desk) -> None:
         if name == "Pool car":  # Only free cars
             page.keyboard.press("Tab")
     expect(page.get_by_label("Start")).to_be_focused()
-    for _ in range(20):  # a date has as many stops as the browser gives it
+    for _ in range(20):  # the number of stops of a date depends on the browser
         page.keyboard.press("Tab")
         if page.get_by_label("Without end").evaluate("box => box === document.activeElement"):
             break
@@ -293,7 +293,7 @@ def test_the_only_match_needs_no_arrow_key(town: Town, desk: Desk, key: str) -> 
     expect(page.get_by_role("option")).to_have_count(1)
     page.keyboard.press(key)
     expect(box).to_have_value("Fleet car (K-FC 1469)")
-    box.fill("fleet")  # of two, none is meant
+    box.fill("fleet")  # two matches, so none is chosen
     expect(page.get_by_role("option")).to_have_count(2)
     page.keyboard.press("Tab")
     expect(box).to_have_value("Fleet car (K-FC 1469)")
@@ -510,7 +510,7 @@ def test_the_outcome_comes_in_while_live_updates_are_cut(carol: Person, kim: int
 
 
 def test_a_form_that_is_shown_again_is_still_the_one_that_was_drawn(carol: Person, kim: int) -> None:
-    """Who is asked about an overlap first does not overwrite what somebody else has changed meanwhile."""
+    """A question about an overlap does not overwrite a change that another person made in between."""
     car, lee = carol.car_with_box(), carol.user()
     id = carol.assignment(car, kim, "2031-11-24T08:00:00Z", end="2031-11-24T12:00:00Z")
     carol.assignment(car, lee, "2031-11-25T08:00:00Z", end="2031-11-25T12:00:00Z")

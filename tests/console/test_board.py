@@ -1,4 +1,4 @@
-"""The board of assignments: walked about by keyboard, pressed and dragged with a pointer, and live."""
+"""The plan: by keyboard, by pointer, and live."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def cell(page: Page, car: str, day: int) -> Locator:
 
 
 def dialog(page: Page, name: str, **fields: str) -> None:
-    """The dialog has come, with these fields filled in."""
+    """The dialog is open, with these values in its fields."""
     shown = page.get_by_role("dialog", name=name)
     expect(shown).to_be_visible()
     for field, value in fields.items():
@@ -168,7 +168,7 @@ def test_start_and_end_are_clicked(carol: Person, desk: Desk) -> None:
     carol.car("Beta")
     page = board(desk, carol)
     cell(page, "Alpha", 0).click()
-    cell(page, "Beta", 4).click()  # another car: it begins anew
+    cell(page, "Beta", 4).click()  # another car: it starts again
     cell(page, "Beta", 2).click()
     dialog(page, "New booking", Car="Beta", Start="2031-11-26T00:00", End="2031-11-28T23:59")
 

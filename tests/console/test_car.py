@@ -1,4 +1,4 @@
-"""A car's page: facts changed where they stand, box and unit, time line, telemetry, chart and events."""
+"""A car's page: facts edited in place, devices, time line, telemetry, chart and openings."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_box_is_installed_and_taken_out(carol: Person, kim: int, desk: Desk) -
     page.get_by_role("button", name="Put in").click()
     dialog = page.get_by_role("dialog", name="Put into Pool car")
     dialog.get_by_role("combobox", name="Key box or tracker").fill("free-")
-    expect(dialog.get_by_role("option")).to_have_count(1)  # what has no service cannot be installed
+    expect(dialog.get_by_role("option")).to_have_count(1)  # a device without a service cannot be put in
     dialog.get_by_role("option").click()
     dialog.get_by_role("button", name="Put in").click()
     expect(page.get_by_role("status").filter(has_text=f"Key box FREE-{car} is put in.")).to_be_visible()
@@ -169,7 +169,7 @@ def test_what_stands_in_the_way_of_installing_is_told_with_the_way_out(carol: Pe
     carol.sql.execute("update service set is_terminated = false where service_id = $1", service)
     box = carol.get(f"/products/{carol.box_in(car)}").json()
     there = box["serialNumber"]
-    choose(page, serial)  # what has no service in force is no choice
+    choose(page, serial)  # a device without an active service is not an option
     page.get_by_role("button", name="Put in").click()
     expect(
         page.get_by_role("alert").filter(has_text=f"Pool car has a device of this type already: Key box {there}.")

@@ -1,4 +1,4 @@
-"""The log of changes in the console: sentences for people, the page of one change, and a list to walk through."""
+"""The history of changes in the console: sentences, the page of one change, and the paged list."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def plain(page: str) -> str:
 
 
 def sentences(answer: httpx.Response) -> list[str]:
-    """What the rows of the list say happened."""
+    """The sentences of the list's rows."""
     assert answer.status_code == 200, answer.text
     rows = re.findall(r'<tr id="row-\d+">.*?</tr>', answer.text, re.DOTALL)
     return [plain(re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL)[0]) for row in rows]
@@ -85,7 +85,7 @@ def test_every_member_and_everybody_who_acts_has_a_name() -> None:
 
 
 def test_people_of_the_console_have_names(town: Town) -> None:
-    """An invitation, its acceptance, and roles: numbers would say nothing to an auditor."""
+    """Invitations, acceptances and roles have names: numbers would mean nothing to an auditor."""
     petra = town.person("petra")
     group, invited = petra.group("Pool Nord"), f"dispo{petra.customer}@mail.example"
     body = {"emailAddress": invited, "role": "Dispatcher", "groups": [group]}
@@ -152,7 +152,7 @@ def test_a_sentence_says_who_did_what_to_which_thing(fleet: Person, visitor: htt
 
 
 def test_a_sentence_names_the_car_and_the_user_of_its_time(fleet: Person, visitor: httpx.Client) -> None:
-    """A later change of car must not make the log say that somebody had a car that they never had."""
+    """A later change of the car must not give the old user another car in the log."""
     first, second = fleet.car_with_box("First"), fleet.car_with_box("Second")
     kim, lee = (fleet.user(userData={"firstName": name, "lastName": "Moved"}) for name in ("Kim", "Lee"))
     assignment = fleet.assignment(first, kim, "2026-01-01T08:00:00Z", end="2099-01-01T08:00:00Z")
@@ -262,7 +262,7 @@ def test_what_was_erased_is_said_to_be(fleet: Person, visitor: httpx.Client) -> 
     user = fleet.user("to.be.erased@example.org", userData={"firstName": "Gerd", "lastName": "Gone"})
     assert fleet.delete("/users/assignments/customers", {"userId": user}).status_code == 204
     number = numbered(fleet, "user.deleted", user)
-    fleet.sql.execute(  # what the worker does in its time, once somebody is erased
+    fleet.sql.execute(  # the worker's clean-up after an erasure
         "update change set person = null, person_salt = null where customer_id = $1 and resource = 'user'"
         " and resource_id = $2::integer::text",
         fleet.customer, user,
@@ -291,7 +291,7 @@ def test_a_change_that_there_is_not(fleet: Person, visitor: httpx.Client, number
 
 
 def test_a_number_is_of_the_customer_of_the_address(fleet: Person, bob: Person, visitor: httpx.Client) -> None:
-    """Each customer counts its own changes: the neighbour's page of the same number shows the neighbour's change."""
+    """Each customer counts its own changes: the same number has another change at another customer."""
     car = fleet.car("Of the fleet alone")
     number = numbered(fleet, "car.created", car)
     bob.car("Of Bob")
@@ -355,7 +355,7 @@ def test_without_a_filter_every_number_is_on_a_page(long: Person) -> None:
 
 
 def test_older_changes_are_there_behind_numbers_that_jump(town: Town) -> None:
-    """As they do where a new epoch begins."""
+    """Numbers jump at the start of a new epoch."""
     person = town.person("jump")
     person.car("Before")
     settled(person)

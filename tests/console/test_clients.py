@@ -1,4 +1,4 @@
-"""The console's clients: made with a few rights, changed, given another secret, removed; and who may not."""
+"""The console's clients: creating, changing, replacing secrets, removing, and missing permissions."""
 
 from __future__ import annotations
 

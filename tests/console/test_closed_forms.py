@@ -1,4 +1,4 @@
-"""Forms in dialogs that were closed before they were sent: what was filled in is there again."""
+"""Forms in closed dialogs keep their entries."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_closed_form_is_there_again_until_it_is_cancelled(
 
 
 def test_an_assignment_is_filled_in_again_with_what_was_chosen(carol: Person, desk: Desk) -> None:
-    """For the same car alone: the form of another car is empty."""
+    """The entries return for the same car only: the form of another car is empty."""
     kim = carol.user(userData={"firstName": "Kim", "lastName": "Lee"})
     address = carol.get(f"/users/{kim}").json()["emailAddress"]
     car, other = carol.car_with_box("Pool car"), carol.car_with_box("Another")

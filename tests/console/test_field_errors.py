@@ -1,4 +1,4 @@
-"""What is wrong with a field or with somebody's own filter, in the words of the visit."""
+"""Errors of fields and of typed filters, in both languages."""
 
 from __future__ import annotations
 

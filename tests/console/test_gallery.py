@@ -43,7 +43,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def context(browser: Browser) -> Iterator[BrowserContext]:
-    """What keeps the files; each test has a tab of its own, which is all that the scripts keep anything in."""
+    """The browser's cache of files; each test has its own tab with all state of scripts."""
     context = browser.new_context(reduced_motion="reduce")
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     context.set_default_timeout(DEADLINE * 1000)
@@ -168,7 +168,7 @@ def test_a_combobox_is_used_by_keyboard(context: BrowserContext, address: str) -
         expect(car).to_have_value("Person 40, p40@example.com")
         expect(options).to_have_count(0)
         assert page.evaluate("new FormData(document.getElementById('assign')).get('car')") == "40"
-        # What is typed and not chosen does not count; what is emptied is no choice
+        # Typed text without a choice does not count; an empty field has no choice
         car.fill("nobody at all")
         expect(page.get_by_text("Nothing found").first).to_be_visible()
         car.press("Tab")

@@ -1,4 +1,4 @@
-"""The console of a group-limited dispatcher: hidden bookings are times, and what it asks for is confirmed."""
+"""The console of a group-limited dispatcher: hidden bookings are times, and each request has a result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FAR = "2031-11-24T08:00"
 
 @dataclass
 class Pool:
-    """A fleet with a group: Gina may see the car Taken and the user Ida. Hugo, whom she may not see, has the car."""
+    """A fleet with a group: Gina sees the car Taken and the user Ida. Hugo, whom she does not see, has the car."""
 
     whole: Person
     gina: Person
@@ -114,7 +114,7 @@ def test_a_box_is_shown_with_its_car_and_no_service_is_denied(pool: Pool, browse
 
 
 def test_an_access_history_says_what_it_leaves_out(pool: Pool, browser: httpx.Client) -> None:
-    """A hidden user may open the car, so a list without that user is not the whole answer."""
+    """A hidden user may open the car, so the list without that user is not complete."""
     whole, outside = pool.whole, "People outside your groups are not shown here."
     for query in ("", "?over=lately"):
         address = pool.address(f"/cars/{pool.taken}/access{query}")
@@ -127,7 +127,7 @@ def test_an_access_history_says_what_it_leaves_out(pool: Pool, browser: httpx.Cl
 
 
 def test_a_question_counts_what_ends_outside_of_the_groups(town: Town, pool: Pool) -> None:
-    """Who takes a box out, or deletes a car, ends the assignments of hidden users too."""
+    """Taking a box out, or deleting a car, ends the assignments of hidden users too."""
     whole = pool.whole
     car = whole.car_with_box("Leaving")
     unit = whole.box_in(car, "IQ")

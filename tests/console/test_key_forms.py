@@ -1,4 +1,4 @@
-"""Key forms in the console: from the brand to the drawing of a key, with the box that presses it."""
+"""Key shapes in the console: from the brand to the drawing of a key, with the key boxes that fit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DRAWING = (
 
 @pytest.fixture(scope="module")
 def flip(sql: Sql) -> Iterator[int]:
-    """A form that two boxes press; the brand has another one, whose picture is elsewhere."""
+    """A shape with two boxes; the brand has another one, with its picture elsewhere."""
     insert = "insert into key_form (name, drawing, image_url) values ($1, $2, $3) returning key_form_id"
     flip = sql.value(insert, f"Flip {os.getpid()}", DRAWING, None)
     card = sql.value(insert, f"Card {os.getpid()}", None, "https://example.org/key.png")

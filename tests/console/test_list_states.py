@@ -1,4 +1,4 @@
-"""What a list shows where it has no rows to show: nobody is signed in any more, or the address is not understood."""
+"""Lists without rows: an expired session, or an invalid address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists: what their address says, what it stands for in OData, files of them, and work with many rows."""
+"""Lists: their address, its OData, files, and bulk actions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PARTIAL = {"HX-Request": "true", "HX-Request-Type": "partial"}
 
 @pytest.fixture(scope="module")
 def fleet(town: Town) -> Iterator[Person]:
-    """A fleet with some of everything."""
+    """A fleet with objects of each kind."""
     person = town.person("fleet")
     golf = person.car("Golf <b>", licensePlate="B-KR 1", vin="WVW1", brand="VW", model="Golf")
     person.box_in(golf)
@@ -60,7 +60,7 @@ def fleet(town: Town) -> Iterator[Person]:
 
 
 def names(answer: httpx.Response) -> list[str]:
-    """What the rows of the table are called."""
+    """The names of the table's rows."""
     assert answer.status_code == 200, answer.text
     found = re.findall(r'<th class="p1[^"]*" scope="row">(.*?)</th>', answer.text, re.DOTALL)
     return [unescape(re.sub(r"<[^>]+>", "", name)).strip() for name in found]
@@ -207,7 +207,7 @@ def test_somebodys_own_filter_stands_beside_the_others(fleet: Person, visitor: h
     own = {"filter": "name eq 'Leon' or startswith(name,'G')"}
     assert names(visitor.get(address, params=own)) == ["Golf <b>", "Leon"]
     assert names(visitor.get(address, params={**own, "brand": "VW"})) == ["Golf <b>"]
-    # What would leave its parentheses is no condition by itself
+    # A condition that closes its parentheses is invalid on its own
     broken = visitor.get(address, params={"filter": "name eq 'x') or (true", "brand": "VW"})
     assert broken.status_code == 400
     assert "Syntax error at position 11: an operator or the end was expected." in unescape(broken.text)
@@ -357,7 +357,7 @@ def test_a_file_of_a_list_in_pages_has_all_of_them(town: Town) -> None:
 
 
 def test_a_file_is_cut_off_in_words_and_a_page_is_whole(sql: Any, dsn: str, server: RunningServer) -> None:
-    """Also where the database reads a list row by row: pages put together what files take as it comes."""
+    """The database reads a list row by row, and pages collect all rows that files stream."""
     bounded = server.settings.model_copy(
         update={"console_export_max_rows": 2, "console_bulk_max_rows": 2, "list_chunk_rows": 1}
     )

@@ -1,4 +1,4 @@
-"""Keys that open boxes without a network, in the console: on a car's page, on a user's, and in the log of changes."""
+"""Keys that open boxes without a network: on a car's page, on a person's page, and in the history of changes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from box_epoch where customer_id = $1 and product_id = $2
 
 
 def called(person: Person, first: str, last: str, phone: str) -> Phone:
-    """Somebody with a phone of this name."""
+    """A person with a phone of this name."""
     found = driver(person, person.user(userData={"firstName": first, "lastName": last}))
     found.register(phone)
     return found
@@ -64,8 +64,10 @@ def ended(person: Person, car: int, assignment: int) -> None:
 
 
 def news(person: Person, phone: Phone, box: Firmware, since: datetime) -> None:
-    """The phone brings what the server knows to the box, and its log home. A list has whole seconds, so it is of a
-    later one than what it has to tell."""
+    """The phone brings news to the box, and uploads its log.
+
+    A list has whole seconds, so its time is later than that of its content.
+    """
     eventually(lambda: datetime.now(UTC) > since + timedelta(seconds=2), "the next second")
     phone.fetch()
     assert phone.visit(box) is BoxRefusalCode.GOOD
@@ -107,7 +109,9 @@ def test_a_revoked_key_is_told_until_the_box_knows(carol: Person, pixel: Phone, 
     expect(row(page, "Robin Berg")).to_contain_text("The box does not have the news yet.")
     expect(keys(page)).to_contain_text("A box without a network gets the news from the next phone")
     expect(keys(page)).to_contain_text("To make it faster, let a person with another key open the box")
-    assert keys(page).get_by_role("row").nth(1).inner_text().startswith("Robin Berg")  # what needs somebody comes first
+    assert (
+        keys(page).get_by_role("row").nth(1).inner_text().startswith("Robin Berg")
+    )  # rows that need attention come first
     news(carol, pixel, box, revoked)
     expect(row(page, "Robin Berg")).to_contain_text("The box has the news.")
     expect(row(page, "Robin Berg")).to_contain_text("No longer opens")
@@ -269,7 +273,7 @@ def test_without_a_script_and_without_a_phone(carol: Person, pixel: Phone) -> No
         assert "According to the app, a chip of its own protects the key." in browser.get(there).text
         asked = browser.get(f"{there}/phones/{pixel.id}/remove")
         assert "It is the only phone of Kim Lee." in asked.text
-        for _ in range(2):  # and whoever is second finds it done
+        for _ in range(2):  # the second request finds it done
             done = browser.post(f"{there}/phones/{pixel.id}/remove")
             assert (done.status_code, done.headers["Location"]) == (303, f"/console{there}?phone-removed")
         assert browser.get(f"{there}/phones/{pixel.id}/remove").status_code == 404

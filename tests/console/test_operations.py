@@ -1,4 +1,4 @@
-"""Operations in the console: what a change moves, before and after it is saved, and who asked for it."""
+"""Requests in the console: the change before and after it is saved, and the requester."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_hand_over_names_the_old_and_the_new(carol: Person) -> None:
 
 
 def test_the_list_fits_beside_the_menu(carol: Person, desk: Desk) -> None:
-    """Without a region that scrolls, a wider table would draw over the border of its card."""
+    """Without a scrolling region, a wider table would cross the border of its card."""
     carol.assignment(carol.car_with_box("Bereitschaft"), person_named(carol, "Kim"), "2026-01-01T08:00:00Z", end=LAST)
     page = desk(carol, viewport={"width": 1440, "height": 900})
     page.goto(f"/console/{carol.customer}/operations")
@@ -182,7 +182,7 @@ def test_a_move_of_an_assignment_to_come_takes_nothing_away(carol: Person) -> No
 
 
 def test_a_viewer_sees_what_it_asked_for_before(town: Town, carol: Person) -> None:
-    """A role that was taken away takes nothing of the past with it."""
+    """A withdrawn role does not hide earlier requests."""
     dispatcher = town.colleague(carol, "was a dispatcher", Role.DISPATCHER)
     body = {"carId": carol.car_with_box("Pool"), "userId": carol.user(), "start": "2026-01-01T08:00:00Z"}
     id = dispatcher.put("/assignments", body).headers["Operation-Id"]

@@ -1,4 +1,4 @@
-"""The overview: figures that lead to their lists, the map of all cars, and the table of those in view."""
+"""Today: figures with their lists, the map of all cars, and the table of those in view."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HTMLCanvasElement.prototype.getContext = function (kind, ...more) {
 
 @pytest.fixture(scope="module")
 def fleet(town: Town) -> Iterator[Person]:
-    """Whose cars are Alster in Hamburg, Isar in Munich, and Idle, which has no unit."""
+    """A person with the cars Alster in Hamburg, Isar in Munich, and Idle without a tracker."""
     person = town.person("fleet")
     person.car("Idle")
     yield person
@@ -97,7 +97,7 @@ def test_figures_say_what_they_count_and_lead_to_their_lists(carol: Person, desk
 
 
 def test_each_figure_counts_the_rows_of_its_list(town: Town) -> None:
-    """Of each kind there are some that count and one that does not."""
+    """Each kind has rows that count and one that does not."""
     person = town.person("figures")
     user, heard = person.user(), unit_of(person)
     heard.tell(2, **HAMBURG)
@@ -141,7 +141,7 @@ def test_each_figure_counts_the_rows_of_its_list(town: Town) -> None:
 
 
 def test_a_webhook_that_fails_is_counted_until_it_works_again(carol: Person, desk: Desk) -> None:
-    """One that is tried again has no dead delivery for a day."""
+    """A delivery that is retried is not dead for a day."""
     page = desk(carol)
     with Receiver() as receiver, Receiver() as other:
         receiver.answer = lambda _: (500, b"", {})
@@ -204,7 +204,8 @@ def test_a_car_that_moves_is_followed_without_a_reload(fleet: Person, alster: Un
     page.get_by_role("button", name="Show Alster on the map").click()
     expect(page.get_by_role("region", name="Alster").get_by_role("link", name="Go to car")).to_be_visible()
     expect(row(page, "Rhine")).to_have_count(0)
-    # However long ago the run began: who tells later than ten minutes is found when the page reads all anew
+    # However long ago the run began: reports that are later than ten minutes appear when the page reads everything
+    # again
     rhine.tell(1 - passed(), currentLatitude=53.556, currentLongitude=9.99, isDriving=True, ignition=True)
     expect(row(page, "Rhine")).to_contain_text("Driving")
     page.get_by_role("button", name="Show all").click()
@@ -212,7 +213,7 @@ def test_a_car_that_moves_is_followed_without_a_reload(fleet: Person, alster: Un
 
 
 def test_what_a_car_does_is_stale_after_a_while(town: Town, desk: Desk) -> None:
-    """By `KEYRACK_TELEMETRY_STALE_MINUTES`: as the server writes it, as the script does, and later without any news."""
+    """After `KEYRACK_TELEMETRY_STALE_MINUTES`: in the server's page, in the script, and later without an update."""
     person = town.person("stale")
     driving = {"isDriving": True, "ignition": True}
     with contextlib.closing(person.client):
@@ -293,7 +294,7 @@ def test_the_neighbour_sees_nothing_of_it(fleet: Person, alster: Unit, bob: Pers
 
 
 def test_many_cars_at_one_place_are_listed(town: Town, desk: Desk) -> None:
-    """A cluster that no zoom can part."""
+    """A cluster that no zoom can separate."""
     person = town.person("depot")
     with contextlib.closing(person.client):
         depot(person, 220)
@@ -303,7 +304,7 @@ def test_many_cars_at_one_place_are_listed(town: Town, desk: Desk) -> None:
         box = page.get_by_role("region", name="Map of all cars").bounding_box()
         assert box is not None
         card = page.get_by_role("region", name="220 cars at this place")
-        # One click: the card covers the middle of a narrow map, so a second click could choose one of the listed cars
+        # One click: the card covers the middle of a narrow map, so a second click could choose a listed car
         expect(page.locator("[data-fleet]")).to_have_attribute("data-idle", "")
         page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
         expect(card).to_be_visible()

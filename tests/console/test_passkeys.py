@@ -183,7 +183,7 @@ def test_a_prepared_passkey_is_worth_nothing_after_the_first_proof(device: Devic
     expect(device.page).to_have_url(re.compile("/console/sign-in"))
     device.by_passkey()
     expect(device.page.get_by_text("The passkey was not accepted.")).to_be_visible()
-    # The person is not asked for the attacker's factor
+    # The page does not ask the person for the attacker's factor
     device.page.goto(f"/console/password#{link.partition('#')[2]}")
     device.page.get_by_label("New password").fill(attacker.password + " anew")
     device.page.get_by_role("button", name="Save").click()
@@ -221,7 +221,7 @@ def test_an_app_and_recovery_codes_are_set_up_in_the_console(device: Device, tow
     device.page.get_by_role("button", name="Create new recovery codes").click()
     shown = device.page.get_by_role("region", name="Recovery codes").inner_text().split()
     assert len(shown) == 10
-    # An owner makes it needed, and who has shown a factor goes on
+    # An owner requires it, and a person with a factor continues
     device.factors(person)
     device.page.get_by_label("Owner").check()
     device.page.get_by_role("button", name="Save rule").click()

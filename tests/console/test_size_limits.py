@@ -1,4 +1,4 @@
-"""Pages where the settings allow less than the pages ask for, and where there is more than a page can show."""
+"""Pages with small limits of the API, and with more data than a page can show."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from linked, cars, generate_series(1, $4) n,
 
 
 def person_with(town: Town, name: str, each: int) -> Person:
-    """Somebody with the cars, and so many assignments of each."""
+    """A person with the cars, and this number of assignments of each."""
     person = town.person(name)
     person.sql.execute(FLEET, person.customer, f"{name}{person.customer}@example.org", CARS, each)
     for table in ("car", "assignment"):

@@ -1,4 +1,4 @@
-"""The tour of the overview: for who is there for the first time, beside the page, and not again once it was closed."""
+"""The tour of Today: at the first visit, beside the page, and not again after it was closed."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def test_a_newcomer_is_shown_the_first_steps_once(driver: Person, desk: Desk) ->
         1
     )
     expect(marked(page)).to_have_attribute("id", "find-on-map")
-    assert page.evaluate("document.activeElement === document.body")  # nothing is taken away from who begins to type
+    assert page.evaluate("document.activeElement === document.body")  # typing is not interrupted
     assert faults(page) == []
-    page.get_by_role("combobox", name="Find a car").fill("als")  # the page beside it works
+    page.get_by_role("combobox", name="Find a car").fill("als")  # the page works during the tour
     expect(page.get_by_role("option", name="Alster")).to_be_visible()
     next = tour(page).get_by_role("button", name="Next")
     expect(tour(page).get_by_role("button", name="Back")).to_have_count(0)
@@ -48,7 +48,7 @@ def test_a_newcomer_is_shown_the_first_steps_once(driver: Person, desk: Desk) ->
     shown(page, "Book it", "2 of 3")
     expect(page.get_by_role("button", name="Book", exact=True)).to_have_class("button primary toured")
     expect(page.get_by_role("status").filter(has_text="2 of 3. Book it")).to_have_count(1)
-    page.reload()  # who goes away in between goes on where it was
+    page.reload()  # a person who returns sees the same step
     shown(page, "Book it", "2 of 3")
     page.set_viewport_size({"width": 320, "height": 640})
     page.emulate_media(color_scheme="dark")
@@ -57,7 +57,7 @@ def test_a_newcomer_is_shown_the_first_steps_once(driver: Person, desk: Desk) ->
     expect(page.get_by_role("button", name="Menu", exact=True)).to_have_class("button bare square nav-open toured")
     assert faults(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
-    page.get_by_role("contentinfo").get_by_role("link").focus()  # the last of the page is not under it
+    page.get_by_role("contentinfo").get_by_role("link").focus()  # the end of the page is not below it
     under = "[...document.querySelectorAll('.foot a')].pop().getBoundingClientRect().bottom"
     assert page.evaluate(f"{under} <= document.getElementById('tour').getBoundingClientRect().top")
     tour(page).get_by_role("button", name="Back").press("Enter")

@@ -1,4 +1,4 @@
-"""The day of a car: its track on a map, a slider over time, and the same as a table."""
+"""The day of a car: its track on a map, a time slider, and the same data as a table."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def day() -> date:
 
 @pytest.fixture(scope="module")
 def driver(town: Town) -> Iterator[Person]:
-    """Whose car went from Hamburg by Lübeck to Kiel on that day."""
+    """A person with a car that went from Hamburg by Lübeck to Kiel on that day."""
     person = town.person("driver")
     yield person
     person.client.close()
@@ -50,7 +50,7 @@ def track(page: Page, unit: Unit, query: str = "") -> None:
 
 
 def test_the_slider_says_where_the_car_was(driver: Person, unit: Unit, day: date, desk: Desk) -> None:
-    """Without a day in the address: the last one on which it was anywhere."""
+    """Without a day in the address, it is the last day with a position."""
     page = desk(driver)
     track(page, unit)
     expect(page.get_by_label("Day", exact=True)).to_have_value(str(day))
@@ -65,7 +65,7 @@ def test_the_slider_says_where_the_car_was(driver: Person, unit: Unit, day: date
 
 
 def test_the_map_is_drawn_once_it_is_in_view(driver: Person, unit: Unit, desk: Desk) -> None:
-    """On the car's page it is far below the first screen, and without a GPU it keeps the page busy for seconds."""
+    """It is far below the first screen of the car's page, and keeps the page busy for seconds without a GPU."""
     page = desk(driver)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))

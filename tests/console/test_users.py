@@ -1,4 +1,4 @@
-"""Users in the console: adding, linking by address, one user's page, removing and erasing."""
+"""People in the console: adding, adding existing ones, one person's page, removing and deleting personal data."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_what_is_wrong_is_said_at_the_form(carol: Person, alice: Person, desk: D
     page.get_by_role("button", name="Add person").click()
     expect(problem).to_contain_text("A person with this address already exists")
     assert carol.get("/users").json() == []
-    # Somebody who has an account elsewhere is not added, but linked
+    # An existing person is not added again, but linked
     page.get_by_role("link", name="Add the person with this address").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Add an existing person")
     expect(page.get_by_label("E-mail address")).to_have_value(taken)
@@ -160,7 +160,7 @@ def test_a_users_page_tells_what_is_and_was(carol: Person, desk: Desk) -> None:
     expect(page.get_by_role("table", name="Openings").get_by_role("row")).to_have_count(2)
     expect(page.get_by_role("link", name="Night shift")).to_be_visible()
     expect(page.get_by_text(address_of(carol, user))).to_be_visible()
-    # What happens meanwhile comes in by itself
+    # Changes meanwhile appear by themselves
     carol.put("/assignments", {"carId": carol.car("Boxless"), "userId": user, "start": "2126-02-01T08:00:00Z"})
     asked = page.get_by_role("list", name="Open and failed requests")
     expect(asked).to_contain_text("Boxless")

@@ -1,4 +1,4 @@
-"""The pages of webhooks in a browser: register, see the secret once, test, find out why it fails, send again."""
+"""Webhooks in a browser: adding one, the secret, a test, errors, and sending again."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_webhook_is_registered_tested_and_mended(alice: Person, desk: Desk, re
     assert secret not in page.content()
     expect(page.get_by_text("New bookings, Changed bookings", exact=True)).to_be_visible()
 
-    # The receiver has a fault of its own: the outcome comes by itself, and says so
+    # The receiver has an error: the result appears by itself, with the cause
     receiver.answer = lambda _: (500, b"no database", {"Content-Type": "text/plain"})
     page.get_by_role("button", name="Send test").click()
     test = page.get_by_role("status").filter(has_text="Test")
@@ -123,7 +123,7 @@ def test_what_cannot_be_an_address_is_told_at_the_field(alice: Person, desk: Des
     kept = page.evaluate(
         "document.forms['new-webhook'].dispatchEvent(new Event('submit', {bubbles: true})),"
         " sessionStorage.getItem('keyrack-draft')"
-    )  # what is filled in stays in the tab if the session has lapsed, but for secrets
+    )  # entries stay in the tab if the session has expired, except secrets
     assert "user:word" in kept and "nobody else" not in kept
     page.get_by_role("button", name="Add").click()
     expect(page.get_by_role("alert", name="There is a problem")).to_contain_text("This is not a valid webhook address")
@@ -245,7 +245,7 @@ def test_kinds_of_changes_are_chosen_by_resource(alice: Person, desk: Desk, rece
     page.get_by_role("button", name="Send again").click()
     expect(page.get_by_role("status").filter(has_text="Delivered")).to_be_visible()
 
-    # What only programs choose stays chosen
+    # Event types chosen by programs stay chosen
     patch = [{"op": "replace", "path": "/kinds", "value": ["iq.*", "changes.*", "user.created"]}]
     assert alice.patch(f"/webhooks/{webhook['id']}", patch).is_success
     at(page, alice, f"/{webhook['id']}")
