@@ -43,7 +43,7 @@ def test_from_the_brand_to_the_drawing(alice: Person, flip: int, desk: Desk) -> 
     page = desk(alice)
     page.goto(f"/console/{alice.customer}/key-forms")
     expect(page.get_by_role("heading", level=1)).to_have_text("Key shapes")
-    page.get_by_role("link", name=f"{BRAND} 2 forms").click()
+    page.get_by_role("link", name=f"{BRAND} 2 shapes").click()
     expect(page.get_by_role("heading", level=2, name=BRAND)).to_contain_text("2 key shapes")
     figure = page.get_by_role("figure").filter(has_text="Flip")
     expect(figure).to_contain_text("Fits into Box A SAP number 100 Fits into Box B SAP number 200")
