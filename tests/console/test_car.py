@@ -334,7 +334,7 @@ def test_what_the_unit_tells_is_shown(carol: Person, unit: Unit, desk: Desk) -> 
     expect(told.get_by_role("listitem").filter(has_text="Ignition")).to_contain_text("Standing")
     expect(told.get_by_text("Out of date")).to_have_count(0)
     expect(where.filter(has_text="Lübeck")).to_be_visible()
-    expect(over.get_by_role("img", name="Fuel: between 8 and 8.5 %, 8 % at last.")).to_be_visible()
+    expect(over.get_by_role("img", name="Fuel: between 8 and 8.5 %, last 8 %.")).to_be_visible()
 
 
 def test_the_chart_has_a_table_and_goes_by_keyboard(carol: Person, unit: Unit, desk: Desk) -> None:
