@@ -85,17 +85,17 @@ def test_several_are_put_in_at_once_and_taken_out(carol: Person, desk: Desk) -> 
     assert len(carol.get("/cars").json()) == 4
 
 
-@pytest.mark.parametrize("what, rows", [("users", "users"), ("boxes", "products"), ("services", "services")])
+@pytest.mark.parametrize("what, rows", [("people", "users"), ("key boxes", "products"), ("services", "services")])
 def test_each_kind_of_members_is_put_in(carol: Person, desk: Desk, what: str, rows: str) -> None:
     group = carol.group("Airport")
     carol.user()
-    carol.service(carol.product(), "Key box")
+    carol.service(carol.product(), "Box")
     page = desk(carol)
     page.goto(f"/console/{carol.customer}/groups/{group}")
     page.get_by_role("button", name=f"Add {what}").click()
     page.get_by_role("dialog", name=f"Add {what}").get_by_role("checkbox").check()
     page.get_by_role("button", name="Add to group").click()
-    expect(page.get_by_role("table", name=what.title()).get_by_role("row")).to_have_count(2)
+    expect(page.get_by_role("table", name=what.capitalize()).get_by_role("row")).to_have_count(2)
     assert len(carol.get(f"/groups/{group}/{rows}").json()) == 1
 
 
