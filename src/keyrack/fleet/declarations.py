@@ -194,7 +194,7 @@ class ServiceRow(Body):
         datetime | None,
         MemberInfo(
             N_("Ended at"),
-            N_("the time of its end"),
+            N_("the time of the end"),
             "When the service ended or will end.",
             None,
             column="terminated_at",
@@ -204,8 +204,8 @@ class ServiceRow(Body):
     termination_cause: Annotated[
         Text | None,
         MemberInfo(
-            N_("Why it ended"),
-            N_("the reason of its end"),
+            N_("Reason of the end"),
+            N_("the reason of the end"),
             "Why the service ended, as entered by the operator.",
             None,
             is_searchable=True,

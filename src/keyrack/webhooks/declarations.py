@@ -105,8 +105,8 @@ class WebhookRow(Body):
     kinds: Annotated[
         Kinds,
         MemberInfo(
-            N_("What it is told"),
-            N_("the kinds"),
+            N_("Sent event types"),
+            N_("the event types"),
             "The event types and wildcards to send, from `GET /webhooks/kinds`. Omitted or null: the"
             " outcomes of assignments.",
             ["assignment.created", "car.*"],
@@ -147,8 +147,8 @@ class WebhookRow(Body):
     disabled_reason: Annotated[
         str | None,
         MemberInfo(
-            N_("Why it was disabled"),
-            N_("the reason why it is disabled"),
+            N_("Reason of the disabling"),
+            N_("the reason of the disabling"),
             "Why Keyrack disabled the webhook; null if it did not.",
             None,
             is_read_only=True,
