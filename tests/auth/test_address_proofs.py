@@ -508,8 +508,13 @@ def test_a_reset_lists_the_other_ways_in_and_removes_what_is_chosen(
     with_methods(sql, person.username)
     code = reset_code(person.username, mailing, inbox)
     page = ask(mailing, "/password", code=code)
-    for text in ("Passkey Laptop", "Authenticator app", "Recovery codes: 10 left", "Account of Elsewhere: attacker@other.e",
-                 "Sessions that end when you save: python-httpx"):  # fmt: skip
+    for text in (
+        "Passkey Laptop",
+        "Authenticator app",
+        "Recovery codes: 10 left",
+        "Account of Elsewhere: attacker@other.e",
+        "Sessions that end when you save: python-httpx",
+    ):
         assert text in page.text, text
     keys = {kind: key for key, kind in re.findall(r'value="((\w+)-\d+)"', page.text)}
     assert {"passkey", "app", "recovery", "identity"} <= keys.keys()
