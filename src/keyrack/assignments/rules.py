@@ -124,8 +124,8 @@ class Operation:
     def applies_to(self, assignment: Assignment) -> bool:
         """Whether the operation may act on the assignment in its current state.
 
-        Only the operation of a group-limited caller may not: an earlier one may have given the assignment another car
-        or user, outside of the caller's groups.
+        This is False only for a group-limited caller: an earlier operation may have given the assignment another car or
+        user, outside of the caller's groups.
         """
         return not self.is_limited or (assignment.car, assignment.user) == (self.car, self.user)
 

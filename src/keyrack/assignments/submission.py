@@ -57,8 +57,8 @@ class References:
         return self.assignment and self.car and self.user
 
 
-# Several requests at once; those whose references all exist are submitted. A request that names no car or user refers to
-# those of its assignment. An operation on an assignment stores its current car and user
+# Several requests at once; those whose references all exist are submitted. A request that names no car or user refers
+# to those of its assignment. An operation on an assignment stores its current car and user
 ASK = compile_statement("""
 with wanted as (
   select w.*, a.car_id as its_car, a.user_id as its_user,
