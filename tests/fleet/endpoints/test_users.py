@@ -124,7 +124,7 @@ def test_an_address_of_a_private_network_is_one(alice: Person, text: str) -> Non
         ({}, "emailAddress and userData"),
     ],
 )
-def test_what_is_missing_or_wrong_is_named(alice: Person, body: dict[str, Any], members: str) -> None:
+def test_missing_and_invalid_members_are_named(alice: Person, body: dict[str, Any], members: str) -> None:
     right = " type should be 'Normal' or 'Anonymous'." if members == "type" else ""
     refused(alice.put("/users", body), 400, f"Couldn't create user. No valid {members} provided.{right}")
 
