@@ -1,4 +1,4 @@
-"""Assignments: who may use which car, and when. Changes are asynchronous; the outcome comes by webhook."""
+"""Assignments of cars to users for a time. Changes are asynchronous; the outcome comes by webhook."""
 
 from __future__ import annotations
 
