@@ -39,16 +39,16 @@ too-many-errors too-many-items too-many-passwords too-many-steps unknown-members
 wrong-form-of-body invalid-api-key invalid-device-key invalid-token missing-scope drawing-not-found head-too-slow
 precondition-only-for-reads precondition-unsupported body-too-packed too-many-lines query-too-long
 unsupported-media-type batch-refused item-undone too-many-streams-of-caller too-many-streams-of-customer
-head-too-large host-header invalid-host transfer-coding too-many-streams too-much-under-way too-much-under-way-of-key
+head-too-large host-header invalid-host transfer-coding too-many-streams ingest-overloaded ingest-overloaded-by-key
 too-many-connections
 too-many-connections-of-address overloaded not-ready schema-not-current stopping
 invalid-position database-silent no-worker archive-late cursor-gone stream-with-options
 change-not-found change-not-proven checkpoint-ahead log-altered no-checkpoint password-not-enough
 no-stream-for-limited
-box-key-used box-keys-inconsistent box-not-enrolled box-without-key device-of-other-user enrolment-nonce-unknown
+box-key-used box-keys-inconsistent box-not-enrolled no-key-for-box device-of-other-user enrolment-nonce-unknown
 product-takes-no-keys status-list-not-found too-many-devices
 device-not-approved device-removed registration-nonce-unknown token-before-removal
-invalid-scope token-of-another two-client-authentications client-must-show-itself invalid-client for-people-only
+invalid-scope token-of-another two-client-authentications client-authentication-required invalid-client for-people-only
 """
 OF_PROGRAMS = set(_CODES.split())
 PLACE = re.compile(r"%\(\w+\)s|\{\w+\}")

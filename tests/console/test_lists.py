@@ -149,7 +149,7 @@ def test_deliveries_of_all_webhooks_are_a_list(town: Town) -> None:
         asked = {"ids": ",".join(map(str, [*tests, 2**40])), "meant": "true"}
         done = unescape(client.post(f"{address}/bulk/replay", data=asked).text)
         assert "1 of 3 are done, 2 were refused." in done
-        assert "The webhook is disabled. Enable it first." in done and "It is not kept any more." in done
+        assert "The webhook is disabled. Enable it first." in done and "This delivery is no longer stored." in done
     person.client.close()
 
 
@@ -216,7 +216,7 @@ def test_somebodys_own_filter_stands_beside_the_others(fleet: Person, visitor: h
     assert "The filter names nmae, which there is not here. Did you mean 'name'?" in unescape(misspelt.text)
     assert "<mark>nmae eq 'a'</mark>" in unescape(misspelt.text)
     missing = visitor.get(address, params={"filter": "name eq'a'"})
-    assert "an operator or the end was expected. A blank is missing behind 'eq'." in unescape(missing.text)
+    assert "an operator or the end was expected. A blank is missing after 'eq'." in unescape(missing.text)
     assert visitor.get(address, params={"filter": " not(name eq 'Leon') "}).status_code == 200
     assert visitor.get(address, params={"filter": "nothing eq 1"}).status_code == 400
     assert visitor.get(address, params={"filter": "name"}).status_code == 400

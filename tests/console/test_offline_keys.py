@@ -425,7 +425,7 @@ def test_a_second_person_approves_an_enrolment(carol: Person, town: Town, sql: S
         assert "It needs the approval of another manager" in browser.get(there).text
         assert "Approve enrolment" in browser.get(dialog).text
         own = browser.post(f"{dialog}/approve", data={"thumbprint": thumbprint})
-        assert own.status_code == 403 and "Another manager has to approve the enrolment" in own.text
+        assert own.status_code == 403 and "The manager who began the enrolment cannot approve it" in own.text
         other = browser.post(f"{dialog}/approve", data={"thumbprint": another_thumbprint()})
         assert other.status_code == 409 and "has another thumbprint than the expected one" in other.text
     with joined(town, sql, carol, Role.TECHNICIAN) as technician:

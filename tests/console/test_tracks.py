@@ -109,7 +109,7 @@ def test_what_is_no_day_is_refused_in_words(driver: Person, unit: Unit, desk: De
     page = desk(driver)
     answer = page.goto(f"/console/{driver.customer}/cars/{unit.car}/track?day={text}")
     assert answer is not None and answer.status == 400
-    expect(page.get_by_text("A day in an address is written as 2026-11-22.")).to_be_visible()
+    expect(page.get_by_text("Write the date in the address like 2026-11-22.")).to_be_visible()
 
 
 def test_the_neighbour_sees_no_track(driver: Person, unit: Unit, bob: Person, desk: Desk) -> None:

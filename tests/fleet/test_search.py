@@ -85,14 +85,14 @@ def test_results_are_ordered_by_id_without_orderby(fleet: Person) -> None:
 @pytest.mark.parametrize(
     ("query", "text"),
     [
-        ({"$orderby": "searchrank()"}, "'searchrank()' can only stand in $orderby, beside $search."),
+        ({"$orderby": "searchrank()"}, "'searchrank()' can only be used in $orderby, together with $search."),
         (
             {"$filter": "searchrank() eq 0", "$search": "a"},
-            "'searchrank()' can only stand in $orderby, beside $search.",
+            "'searchrank()' can only be used in $orderby, together with $search.",
         ),
         ({"$filter": "searchmatches(name,'a')"}, "'name' is not one object."),
         ({"$filter": "searchmatches(groups,'a')"}, "'groups' is not one object."),
-        ({"$filter": "searchmatches($it,1)"}, "The function 'searchmatches' takes the path of an object and a text."),
+        ({"$filter": "searchmatches($it,1)"}, "The function 'searchmatches' takes the path of an object and a string."),
         ({"$filter": "searchmatches()"}, "The function 'searchmatches' takes 2 arguments."),
         ({"$filter": "searchmatches(-5)"}, "The function 'searchmatches' takes 2 arguments."),
         ({"$filter": "searchmatches('%')"}, "The function 'searchmatches' takes 2 arguments."),

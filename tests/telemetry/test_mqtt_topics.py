@@ -23,7 +23,7 @@ from tests.telemetry.endpoints.test_ingest import Unit, ago, unit_of
 
 REJECTED, LIMIT_REACHED = "sample rejected", "sample rejection log limit reached"
 NOT_LOGGED = "sample rejections not logged"
-ONLY_ITSELF = "The unit may only speak for itself."
+ONLY_ITSELF = "A unit can only deliver its own samples."
 OTHER_FORM = "The topic has another form."
 
 
@@ -90,7 +90,7 @@ def test_rejections_do_not_flood_the_log(unit: Unit, dsn: str) -> None:
     """B15: up to a number per minute are logged, then only counted. A long topic is truncated."""
     topic = f"keyrack/{unit.person.customer}/{'x' * 1_000}/telemetry"
     logs = taken(dsn, (topic, [{"colour": "red"}] * 25), settings=Settings(mqtt_logged_rejections_per_minute=10))
-    assert reasons(logs[:10]) == ["Unknown field colour."] * 10
+    assert reasons(logs[:10]) == ["There is no property 'colour'."] * 10
     assert all(len(entry["topic"]) == 200 for entry in logs[:10])
     assert [(entry["event"], entry.get("count"), entry.get("limit_per_minute")) for entry in logs[10:]] == [
         (LIMIT_REACHED, None, 10),

@@ -34,13 +34,13 @@ PIECE = 500  # operations that one transaction of a flush applies, at most
 PATIENCE = 5.0  # seconds that a command waits until the workers have finished with a failing operation
 BUSY = ErrorCode(
     "customer-busy",
-    "The customer has too much work under way. Please try again.",
-    "Nothing was done: send the same request again after the seconds that Retry-After says.",
+    "The customer has too many operations in progress. Please try again.",
+    "Retry the request after the seconds in `Retry-After`.",
 )
 STUCK = ErrorCode(
     "operation-retried",
-    "An operation of the customer is being tried again. Please try again.",
-    "Nothing was done: send the same request again after the seconds that Retry-After says.",
+    "An operation of the customer has failed and is being retried. Please try again.",
+    "Retry the request after the seconds in `Retry-After`.",
 )
 
 ANY_PENDING: LiteralString = "select exists (select from operation where customer_id = $1 and state = 'Pending')"

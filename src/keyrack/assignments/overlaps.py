@@ -32,7 +32,7 @@ TOO_MANY = ErrorCode(
     "too-many-overlaps",
     "Couldn't carry out the batch. Its cars have more than {most} assignments"
     " between its first start and its last end.",
-    "Send fewer cars, or times that lie closer together, in one batch.",
+    "Send fewer cars, or a shorter time range, in one batch.",
 )
 
 # The assignments of each car that overlap a period, except those that the batch changes

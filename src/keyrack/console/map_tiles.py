@@ -42,20 +42,22 @@ SAMPLE = 16_384  # bytes at either end that make the tag: the first hold the hea
 _RANGE = re.compile(r"bytes=(?:([0-9]{1,18})-([0-9]{0,18})|-([0-9]{1,18}))", re.IGNORECASE)
 
 NO_TILES = ErrorCode(
-    "tiles-not-found", "The tiles of the maps are other ones now, or away.", "Load the page with the map again."
+    "tiles-not-found", "The map tiles have changed or are missing.", "Load the page with the map again."
 )
 NO_RANGE = ErrorCode(
-    "range-missing", "This file is sent in pieces only.", "Send a Range header with one range, as bytes=0-16383."
+    "range-missing",
+    "This file is only available in ranges.",
+    "Send a Range header with one range, such as bytes=0-16383.",
 )
 WRONG_RANGE = ErrorCode(
     "range-not-satisfiable",
-    "The file has {size} bytes, and this is no range of them.",
-    "Send one range that begins within the file, as bytes=0-16383.",
+    "The requested range is outside of the file, which has {size} bytes.",
+    "Send one range that begins within the file, such as bytes=0-16383.",
 )
 LONG_RANGE = ErrorCode(
     "range-too-long",
-    "One request gets {most} bytes at most.",
-    "Ask for shorter ranges, or have KEYRACK_MAP_RANGE_BYTES made greater.",
+    "A request can read at most {most} bytes.",
+    "Request shorter ranges, or increase KEYRACK_MAP_RANGE_BYTES.",
 )
 
 

@@ -38,8 +38,8 @@ FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable"}
 NO_FILE = ErrorCode("file-not-found", "There is no such file.", "Go back to the page that led here, and load it again.")
 OTHER_VERSION = ErrorCode(
     "file-of-another-version",
-    "This file is of another version of Keyrack than the one that answers.",
-    "Load the page again. Where several nodes serve, all have to be of the same version.",
+    "This file belongs to another version of Keyrack.",
+    "Load the page again. If several nodes serve, all of them must run the same version.",
 )
 
 

@@ -8,7 +8,7 @@ from keyrack.db.address_forms import AddressTable
 SAME_ADDRESS = ErrorCode(
     "email-address-taken",
     "A user with the same emailAddress already exists.",
-    "Assign the user that there is to the customer: PUT /users/assignments/customers.",
+    "Assign the existing user to the customer: `PUT /users/assignments/customers`.",
 )
 # The second index belongs to the previous release: it folds letters such as U+0130
 UNIQUE_ADDRESS = ("person_address_form", "person_email_address_key")

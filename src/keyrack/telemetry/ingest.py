@@ -36,9 +36,9 @@ AT_ONCE = 2  # batches of one customer at the same time; those that share a car 
 AT_A_TIME = 0.01  # seconds of reading lines before other tasks run
 PER_BATCH = 1_000  # lines that are stored together, and that block the event loop at most
 
-UNKNOWN_UNIT = "There is no IQ product with this number that is installed in a car."
-TOO_EARLY = "carDataReadTime lies further back than history is kept."
-TOO_LATE = "carDataReadTime lies in the future."
+UNKNOWN_UNIT = "No IQ product with this number is installed in a car."
+TOO_EARLY = "`carDataReadTime` is older than the retained history."
+TOO_LATE = "`carDataReadTime` is in the future."
 
 LOCK: LiteralString = """
 with unit as (

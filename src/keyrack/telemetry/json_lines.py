@@ -16,6 +16,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 from pydantic_core import from_json
 
+from keyrack.api.schema.field_errors import sentence
 from keyrack.api.schema.unknown_members import parse
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import ContentTooLarge
@@ -73,12 +74,12 @@ class NotALine(ValueError):
 
 
 INVALID_LINES = ErrorCode(
-    "invalid-lines", "The body is not valid JSON: {fault}.", "Send one JSON object a line, or one array of them."
+    "invalid-lines", "The body is not valid JSON: {fault}.", "Send one JSON object per line, or one array of objects."
 )
 TOO_MANY_LINES = ErrorCode(
     "too-many-lines",
-    "The body must have at most {most} lines, or elements of its array.",
-    "Send them in several deliveries.",
+    "The body must have at most {most} lines or array elements.",
+    "Split the lines into several deliveries.",
 )
 
 
@@ -126,7 +127,7 @@ def _elements(body: bytes, settings: Settings) -> list[tuple[int, int]]:
         if is_more:
             at = _behind_blank(body, at + 1)
     if not body.startswith(b"]", at) or _behind_blank(body, at + 1) != len(body):
-        raise NotALine(f"The body is not valid JSON: the array does not end behind element {len(ranges)}.")
+        raise NotALine(f"The body is not valid JSON: the array does not end after element {len(ranges)}.")
     return ranges
 
 
@@ -138,8 +139,11 @@ def _end(body: bytes, at: int, number: int, longest: int) -> int:
             return at + DECODER.raw_decode(window)[1]
         except (ValueError, RecursionError):
             continue
-    too_long = f", or is longer than {longest} bytes" if len(body) > at + longest else ""
-    raise NotALine(f"The body is not valid JSON: element {number} of the array is none{too_long}.")
+    if len(body) > at + longest:
+        raise NotALine(
+            f"The body is not valid JSON: element {number} of the array is not valid or exceeds {longest} bytes."
+        )
+    raise NotALine(f"The body is not valid JSON: element {number} of the array is not valid.")
 
 
 def _behind_blank(body: bytes, at: int) -> int:
@@ -169,20 +173,20 @@ def repeated_member(line: bytes) -> InvalidLine | None:
         _, name = parse(line)
     except ValueError as error:
         return InvalidLine(f"The line is not valid JSON: {error}.")
-    return None if name is None else InvalidLine(f"The member {_shown_name(name)} is given more than once.")
+    return None if name is None else InvalidLine(f"The property {_shown_name(name)} is given more than once.")
 
 
 def explained(error: ValidationError) -> str:
     """The first error of a line."""
-    problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    problem = error.errors(include_url=False)[0]
     name = next((part for part in problem["loc"] if isinstance(part, str)), None)
     if problem["type"] == "json_invalid":
         return f"The line is not valid JSON: {problem['msg'].removeprefix('Invalid JSON: ')}."
     if name is None:
         return "The line must be a JSON object."
     if problem["type"] == "extra_forbidden":
-        return f"Unknown field {_shown_name(name)}."
-    return f"No valid {_shown_name(name)}: {problem['msg'][:1].lower()}{problem['msg'][1:]}."
+        return f"There is no property '{_shown_name(name)}'."
+    return sentence(problem)
 
 
 def _shown_name(name: str) -> str:

@@ -156,7 +156,7 @@ class Subscriber:
         """Add the samples of a message to those of its customer. A sample's `line` is its message's number."""
         topic = self._topic.fullmatch(message.topic.value)
         if topic is None or int(topic[1]) > INT32_MAX:
-            self._refusals.log(message.topic.value, "The topic has another form.")
+            self._refusals.log(message.topic.value, "The topic does not match the configured pattern.")
             return
         try:
             if len(message.payload) >= self._settings.max_ingest:

@@ -38,7 +38,7 @@ STRICT = ConfigDict(extra="forbid", strict=True)
 
 @with_config({**STRICT, "title": "Trouble"})
 class TroubleCode(TypedDict):
-    """One diagnostic trouble code."""
+    """A diagnostic trouble code."""
 
     key: Text
     value: Text
@@ -46,7 +46,7 @@ class TroubleCode(TypedDict):
 
 @with_config(STRICT)
 class Sample(TypedDict, total=False):
-    """What one unit read at one time: the members of the spec's telemetry, and which unit it is."""
+    """Readings of one unit at one time: the properties of the spec's telemetry, and the unit."""
 
     serialNumber: Text | None
     uniqueId: Text | None
@@ -181,21 +181,21 @@ def _reading(line: int, sample: Sample, named: str | None) -> CheckedSample | In
     serial, unique = values.pop("serialNumber", None), values.pop("uniqueId", None)
     if named is not None:
         if serial not in (None, named) or unique is not None:
-            return InvalidLine("The unit may only speak for itself.")
+            return InvalidLine("A unit can only deliver its own samples.")
         serial = named
     if serial is not None and unique is not None:
-        return InvalidLine("Either serialNumber or uniqueId is needed, not both.")
+        return InvalidLine("A sample must have `serialNumber` or `uniqueId`, not both.")
     unit: tuple[Kind, str]
     if serial is not None:
         unit = ("serialNumber", serial)
     elif unique is not None:
         unit = ("uniqueId", unique)
     else:
-        return InvalidLine("serialNumber or uniqueId is missing.")
+        return InvalidLine("The sample has neither `serialNumber` nor `uniqueId`.")
     if at is None:
-        return InvalidLine("carDataReadTime is missing.")
+        return InvalidLine("`carDataReadTime` is missing.")
     latitude, longitude = values.pop("currentLatitude", None), values.pop("currentLongitude", None)
     if (latitude is None) != (longitude is None):
-        return InvalidLine("currentLatitude and currentLongitude are needed together.")
+        return InvalidLine("`currentLatitude` and `currentLongitude` must be given together.")
     position = None if latitude is None else (latitude, longitude)
     return CheckedSample(line, unit, at, position, values.pop("odometer", None), values)

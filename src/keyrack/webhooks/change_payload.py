@@ -32,7 +32,7 @@ JsonObject = Annotated[dict[str, Any], WithJsonSchema({"type": "object"})]
 
 
 class ChangePayload(BaseModel):
-    """What a webhook is told of a change: `data` is what `GET /changes` shows of it."""
+    """The message about a change. `data` is the change as in `GET /changes`."""
 
     model_config = ConfigDict(alias_generator=to_camel, title="ChangeTold")
 
@@ -44,7 +44,7 @@ class ChangePayload(BaseModel):
 
 
 class CheckpointPayload(BaseModel):
-    """What a webhook is told of a checkpoint: `data` has it."""
+    """The message about a checkpoint, which is in `data`."""
 
     model_config = ConfigDict(alias_generator=to_camel, title="CheckpointTold")
 

@@ -191,7 +191,7 @@ DELIVERY_LISTED = replace(
 
 
 class OutcomePayload(BaseModel):
-    """What a webhook is told: the same members for all kinds."""
+    """The message about the outcome of an operation. All event types have the same properties."""
 
     model_config = ConfigDict(title="Outcome", alias_generator=to_camel)
 

@@ -16,7 +16,7 @@ START, END = "2026-01-01T08:00:00Z", "2026-01-05T08:00:00Z"
 NO_CAR = "Unable to find a car for the given carId which is assigned to the given customerId."
 NO_ASSIGNMENT = "Unable to find an assignment for the given assignmentId which is assigned to the given customerId."
 NO_BOX = "There is no key box installed in the car."
-OVERLAP = "The car has another assignment within this time."
+OVERLAP = "The car has another assignment in this time range."
 NOBODY = 2147483647
 HEAD = "Couldn't carry out the batch. "
 

@@ -18,9 +18,9 @@ NO_ASSIGNMENT = "Unable to find an assignment for the given assignmentId which i
 NO_CAR = "Unable to find a car for the given carId which is assigned to the given customerId."
 NO_USER = "Unable to find a user for the given userId which is assigned to the given customerId."
 START, LATER, END = "2026-01-01T08:00:00Z", "2026-02-01T08:00:00Z", "2026-03-01T08:00:00Z"
-LIFETIME_RANGE = " The lifetime must be greater than 604800 and less than 2419200 seconds."
-RENEWABLE_RANGE = " renewableAfter must be 0 or more and less than lifetime."
-END_BEFORE_START = " The end must not lie before the start."
+LIFETIME_RANGE = " `lifetime` must be greater than 604800 and less than 2419200 seconds."
+RENEWABLE_RANGE = " `renewableAfter` must be at least 0 and less than `lifetime`."
+END_BEFORE_START = " `end` must not be earlier than `start`."
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +170,7 @@ def test_renewable_after_out_of_range_is_rejected(alice: Person, car: int, user:
     refused(alice.put("/assignments", body), 400, text)
 
 
-RFC_3339 = "The form is that of RFC 3339, as 2026-01-31T08:00:00Z or 2026-01-31T09:00:00+01:00."
+RFC_3339 = "A time must have the format of RFC 3339, such as 2026-01-31T08:00:00Z or 2026-01-31T09:00:00+01:00."
 WRONG_TIMES = [
     "2026-01-01",
     "2026-01-01T08:00:00",
@@ -383,11 +383,14 @@ def test_a_required_member_cannot_be_removed(
         (replace(carId=True), "No valid carId provided."),
         (replace(carId={}), "No valid carId provided."),
         (replace(renewableAfter=[]), "No valid renewableAfter provided."),
-        ([{"op": "add", "path": "/end", "value": END}], "No valid op provided. op should be 'remove' or 'replace'."),
+        (
+            [{"op": "add", "path": "/end", "value": END}],
+            "No valid op provided. `op` must be 'remove' or 'replace', but is 'add'.",
+        ),
         (
             [{"op": "replace", "path": "/id", "value": "1"}],
-            "No valid path provided. path should be '/carId', '/userId', '/start', '/end', '/lifetime'"
-            " or '/renewableAfter'.",
+            "No valid path provided. `path` must be '/carId', '/userId', '/start', '/end', '/lifetime'"
+            " or '/renewableAfter', but is '/id'.",
         ),
     ],
 )

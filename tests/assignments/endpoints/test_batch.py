@@ -198,40 +198,49 @@ def test_an_item_sees_the_effect_of_earlier_items(carol: Person) -> None:
     assert statuses(send(carol, "cars", end(car), end(car), change(car, name="x"))) == [204, 404, 404]
 
 
-KINDS = "kind should be one of assignments, cars, groups, users."
-WAYS = "conflicts should be one of allow, report, refuse."
-NO_OP = "No valid op provided. op should be one of"
+KINDS = "`kind` must be 'assignments', 'cars', 'groups' or 'users', but is"
+WAYS = "`conflicts` must be 'allow', 'report' or 'refuse', but is 'ignore'."
+NO_OP = "No valid op provided. `op` must be"
 
 
 @pytest.mark.parametrize(
     ("body", "text"),
     [
         ({}, "No valid kind provided."),
-        ({"kind": "trees", "items": [end(1)]}, f"No valid kind provided. {KINDS}"),
-        ({"kind": 5, "items": [end(1)]}, f"No valid kind provided. {KINDS}"),
+        ({"kind": "trees", "items": [end(1)]}, f"No valid kind provided. {KINDS} 'trees'."),
+        ({"kind": 5, "items": [end(1)]}, f"No valid kind provided. {KINDS} '5'."),
         ({"kind": "cars"}, "No valid items provided."),
         ({"kind": "cars", "items": []}, "No valid items provided."),
         ({"kind": "cars", "items": {}}, "No valid items provided."),
         ({"kind": "cars", "items": [7]}, "No valid items provided."),
         ({"kind": "cars", "items": [{}]}, "No valid op provided."),
-        ({"kind": "cars", "items": [{"op": "delete", "id": 1}]}, f"{NO_OP} change, create, end."),
-        ({"kind": "users", "items": [{"op": "change", "id": 1, "patch": []}]}, f"{NO_OP} create, end."),
+        (
+            {"kind": "cars", "items": [{"op": "delete", "id": 1}]},
+            f"{NO_OP} 'change', 'create' or 'end', but is 'delete'.",
+        ),
+        (
+            {"kind": "users", "items": [{"op": "change", "id": 1, "patch": []}]},
+            f"{NO_OP} 'create' or 'end', but is 'change'.",
+        ),
         ({"kind": "cars", "items": [{"op": "create"}]}, "No valid body provided."),
         ({"kind": "cars", "items": [{"op": "change", "id": 1}]}, "No valid patch provided."),
         ({"kind": "cars", "items": [{"op": "end"}]}, "No valid id provided."),
         ({"kind": "cars", "items": [end(1) | {"id": "1"}]}, "No valid id provided."),
         (
             {"kind": "cars", "items": [end(2**31)]},
-            "No valid id provided. id should be less than or equal to 2147483647.",
+            "No valid id provided. `id` must be at most 2147483647, but is 2147483648.",
         ),
         ({"kind": "cars", "items": [end(1)], "atomic": "yes"}, "No valid atomic provided."),
         ({"kind": "cars", "items": [end(1)], "dryRun": 1}, "No valid dryRun provided."),
         ({"kind": "assignments", "items": [end(1)], "conflicts": "ignore"}, f"No valid conflicts provided. {WAYS}"),
-        ({"kind": "cars", "items": [end(1)], "atomik": True}, "There is no member atomik. Did you mean atomic?"),
-        ({"kind": "cars", "items": [end(1)], "conflicts": "refuse"}, "There is no member conflicts."),
-        ({"kind": "cars", "items": [{"op": "create", "boddy": {}}]}, "There is no member boddy. Did you mean body?"),
-        ({"kind": "cars", "items": [end(1) | {"body": {}}]}, "There is no member body."),
-        ({"kind": "cars", "items": [end(1) | {"ifMatch": '"x"'}]}, "There is no member ifMatch."),
+        ({"kind": "cars", "items": [end(1)], "atomik": True}, "There is no property 'atomik'. Did you mean 'atomic'?"),
+        ({"kind": "cars", "items": [end(1)], "conflicts": "refuse"}, "There is no property 'conflicts'."),
+        (
+            {"kind": "cars", "items": [{"op": "create", "boddy": {}}]},
+            "There is no property 'boddy'. Did you mean 'body'?",
+        ),
+        ({"kind": "cars", "items": [end(1) | {"body": {}}]}, "There is no property 'body'."),
+        ({"kind": "cars", "items": [end(1) | {"ifMatch": '"x"'}]}, "There is no property 'ifMatch'."),
     ],
 )
 def test_an_invalid_batch_does_nothing(alice: Person, body: Json, text: str) -> None:
@@ -293,14 +302,14 @@ def test_a_rejected_item_names_the_place_of_the_error(alice: Person) -> None:
 def test_a_repeated_member_in_a_batch_is_rejected(alice: Person, body: str, name: str) -> None:
     before = alice.get("/cars").content
     answer = alice.post("/batch", content=body, headers={"Content-Type": "application/json"})
-    refused(answer, 400, f"Couldn't carry out the batch. The member {name} is given more than once.")
+    refused(answer, 400, f"Couldn't carry out the batch. The property {name} is given more than once.")
     assert alice.get("/cars").content == before
 
 
 def test_a_batch_takes_no_query_string(alice: Person) -> None:
     before = alice.get("/cars").content
     answer = alice.post("/batch?dryRun=true", {"kind": "cars", "items": [create(name="x")]})
-    refused(answer, 400, "Couldn't carry out the batch. It takes no query string: what is wanted stands in the body.")
+    refused(answer, 400, "Couldn't carry out the batch. The endpoint takes no query string.")
     assert alice.get("/cars").content == before
 
 
@@ -321,9 +330,13 @@ def test_an_atomic_batch_is_all_or_nothing(carol: Person) -> None:
     )
     assert answer.status_code == 422
     told = answer.json()
-    assert told["message"] == "The batch was not carried out, because an item was refused."
+    assert told["message"] == "The batch was not carried out because an item was rejected."
     assert (told["done"], told["refused"]) == (0, 2)
-    undone = {"status": 424, "code": "item-undone", "detail": "Not done, because another item was refused."}
+    undone = {
+        "status": 424,
+        "code": "item-undone",
+        "detail": "The item was not carried out because another item was rejected.",
+    }
     assert [told["results"][0], told["results"][2]] == [undone, undone]
     assert told["results"][1]["detail"] == "A group with the same name already exists."
     assert [row["name"] for row in carol.get("/groups").json()] == ["There"]
@@ -486,6 +499,6 @@ def test_a_batch_that_ends_too_many_assignments_is_undone(
     body = {"kind": kind, "items": [end(full), end(other)]}
     with RunningServer(settings.model_copy(update={"batch_seconds": 0.3}), dsn, worker=False) as running:
         answer = web().post(running.url + "/batch", json=body, headers=carol.headers)
-    refused(answer, 503, "The batch took too long, and was undone. Please send fewer items at once.")
+    refused(answer, 503, "The batch took too long and was rolled back. Send fewer items at once.")
     assert carol.sql.value("select count(*) from assignment where customer_id = $1", carol.customer) == 1200
     assert {full, other} <= {row["id"] for row in carol.get(f"/{kind}").json()}

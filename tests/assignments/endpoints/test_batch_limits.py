@@ -110,13 +110,13 @@ def test_an_item_lists_at_most_ten_errors(alice: Person) -> None:
 
 def test_too_many_items_are_rejected(alice: Person) -> None:
     body = {"kind": "cars", "items": [end(NOBODY)] * 1_001}
-    refused(alice.post("/batch", body), 400, HEAD + "It has too many items: at most 1000 are possible.")
+    refused(alice.post("/batch", body), 400, HEAD + "It must have at most 1000 items.")
     assert statuses(send(alice, "cars", *[end(NOBODY)] * 1_000)) == [404] * 1_000
 
 
 def test_too_many_passwords_are_rejected(alice: Person) -> None:
     body = {"kind": "users", "items": [create(type="Normal")] * 51}
-    text = "It has too many users with a password: at most 50 are possible."
+    text = "It must have at most 50 users with a password."
     refused(alice.post("/batch", body), 400, HEAD + text)
 
 
@@ -141,7 +141,7 @@ def test_a_batch_that_takes_too_long_is_undone(carol: Person, dsn: str, settings
         answer = web().post(running.url + "/batch", json=body, headers=carol.headers)
         other.execute("rollback")
     other.close()
-    refused(answer, 503, "The batch took too long, and was undone. Please send fewer items at once.")
+    refused(answer, 503, "The batch took too long and was rolled back. Send fewer items at once.")
     assert answer.headers["retry-after"] == "1"
     assert [row["name"] for row in carol.get("/cars").json()] == ["Old"]
 

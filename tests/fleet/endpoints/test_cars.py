@@ -161,23 +161,23 @@ def test_a_patch_cannot_remove_the_name_and_is_all_or_nothing(alice: Person, ste
     assert alice.get(f"/cars/{car}").json() == {"id": car, **FULL}
 
 
-OP = " op should be 'remove' or 'replace'."
+OP = " `op` must be 'remove' or 'replace', but is "
 *_FIRST, _LAST = [f"'/{name}'" for name in CARS.by_name]
-PATH = f" path should be {', '.join(_FIRST)} or {_LAST}."
+PATH = f" `path` must be {', '.join(_FIRST)} or {_LAST}, but is "
 
 
 @pytest.mark.parametrize(
     ("step", "member", "right"),
     [
-        ({"op": "add", "path": "/vin", "value": "x"}, "op", OP),
-        ({"op": None, "path": "/vin", "value": "x"}, "op", OP),
+        ({"op": "add", "path": "/vin", "value": "x"}, "op", OP + "'add'."),
+        ({"op": None, "path": "/vin", "value": "x"}, "op", OP + "null."),
         ({"path": "/vin", "value": "x"}, "op", ""),
-        ({"op": "replace", "path": "/id", "value": "7"}, "path", PATH),
-        ({"op": "replace", "path": "vin", "value": "x"}, "path", PATH),
+        ({"op": "replace", "path": "/id", "value": "7"}, "path", PATH + "'/id'."),
+        ({"op": "replace", "path": "vin", "value": "x"}, "path", PATH + "'vin'."),
         ({"op": "replace", "value": "x"}, "path", ""),
         ({"op": "replace", "path": "/vin", "value": 5}, "value", ""),
         ({"op": "replace", "path": "/vin", "value": "a\0b"}, "value", ""),
-        ({"op": "add", "path": "/id", "value": "7"}, "op and path", OP + PATH),
+        ({"op": "add", "path": "/id", "value": "7"}, "op and path", f"{OP}'add'.{PATH}'/id'."),
         ({}, "op and path", ""),
     ],
 )
@@ -195,9 +195,11 @@ def test_values_that_are_too_long_are_rejected(alice: Person) -> None:
         done(alice.patch(f"/cars/{car}", [{"op": "replace", "path": f"/{member}", "value": "x" * 250}]))
         for length in (251, 4001):
             answer = alice.patch(f"/cars/{car}", [{"op": "replace", "path": f"/{member}", "value": "x" * length}])
-            refused(answer, 400, f"Couldn't update car. No valid {member} provided. It has at most 250 characters.")
+            sentence = f"`{member}` must have at most 250 characters, but has {length}."
+            refused(answer, 400, f"Couldn't update car. No valid {member} provided. {sentence}")
     answer = alice.patch(f"/cars/{car}", [{"op": "replace", "path": "/description", "value": "x" * 4001}])
-    refused(answer, 400, "Couldn't update car. No valid description provided. It has at most 4000 characters.")
+    sentence = "`description` must have at most 4000 characters, but has 4001."
+    refused(answer, 400, f"Couldn't update car. No valid description provided. {sentence}")
 
 
 # Delete
@@ -281,7 +283,7 @@ def test_an_iq_product_without_reports_has_no_values(alice: Person) -> None:
      "2026-01-01T25:00:00Z", "2026-01-01T00:00:00.Z", "0000-01-01T00:00:00Z", "2026-01-01T00:00:00Z%0A", "%00"],
 )  # fmt: skip
 def test_an_invalid_search_date_is_rejected(alice: Person, date: str) -> None:
-    form = "The form is that of RFC 3339, as 2026-01-31T08:00:00Z or 2026-01-31T09:00:00+01:00."
+    form = "A time must have the format of RFC 3339, such as 2026-01-31T08:00:00Z or 2026-01-31T09:00:00+01:00."
     text = f"Invalid searchDate provided. {form}"
     refused(alice.get(f"/cars/{car_with_iq(alice)}/location/{date}"), 400, text)
     refused(alice.get(f"/cars/2147483647/location/{date}"), 400, text)

@@ -95,17 +95,17 @@ def test_rename_a_group(alice: Person) -> None:
     ("step", "text"),
     [
         ({"value": None}, "Couldn't update group. No valid name provided."),
-        ({}, "Couldn't update group. No valid name provided. A replace needs a value."),
+        ({}, "Couldn't update group. No valid name provided. A `replace` step must have a `value`."),
         ({"value": ""}, "Couldn't update group. No valid name provided."),
         ({"value": " \t"}, "Couldn't update group. No valid name provided."),
         ({"value": "x" * 251}, "Couldn't update group. The name must not be longer than 250 characters."),
         ({"value": "x" * 5000}, "Couldn't update group. The name must not be longer than 250 characters."),
         ({"value": 5}, "Couldn't update group. No valid value provided."),
         ({"value": "a\0"}, "Couldn't update group. No valid value provided."),
-        ({"op": "remove"}, "Couldn't update group. No valid op provided. op should be 'replace'."),
+        ({"op": "remove"}, "Couldn't update group. No valid op provided. `op` must be 'replace', but is 'remove'."),
         (
             {"path": "/id", "value": "5"},
-            "Couldn't update group. No valid path provided. path should be '/name'.",
+            "Couldn't update group. No valid path provided. `path` must be '/name', but is '/id'.",
         ),
     ],
 )

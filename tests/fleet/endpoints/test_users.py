@@ -125,7 +125,8 @@ def test_addresses_of_private_networks_are_valid(alice: Person, text: str) -> No
     ],
 )
 def test_missing_and_invalid_members_are_named(alice: Person, body: dict[str, Any], members: str) -> None:
-    right = " type should be 'Normal' or 'Anonymous'." if members == "type" else ""
+    came = "'normal'" if body.get("type") == "normal" else "5"
+    right = f" `type` must be 'Normal' or 'Anonymous', but is {came}." if members == "type" else ""
     refused(alice.put("/users", body), 400, f"Couldn't create user. No valid {members} provided.{right}")
 
 

@@ -1,4 +1,4 @@
-"""The section Backups of docs/operating.md: its lines do what it says."""
+"""The commands of docs/backups.md do what the page says."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.servers import SCRIPT_DEADLINE
 pytestmark = pytest.mark.cluster
 
 ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs/operating.md"
+PAGE = ROOT / "docs/backups.md"
 KEYRACK = f'keyrack() {{ "{sys.executable}" -m keyrack "$@"; }}\n'
 WHEN = "2026-11-22T09:59:59Z"
 
@@ -44,7 +44,7 @@ def test_the_lines_of_the_page(house: House) -> None:
     """They are given one after another, and what they say is as it is shown."""
     with house.running():
         said = shell(block("backups"), house)
-        assert "STEP                 SECONDS\nfind the way " in said
+        assert "STEP                 SECONDS\nplan " in said
         moment = house.now()
         house.json("customer", "add", "A Mistake")
         house.json("backup", "verify")

@@ -196,12 +196,12 @@ def test_each_invalid_line_has_its_own_error(carol: Person, key: str) -> None:
     assert (report["accepted"], report["duplicates"]) == (1, 1)
     assert report["events"] == [{"line": 2, "id": 1}, {"line": 3, "id": 1}]
     assert report["refused"] == [
-        {"line": 1, "reason": "No valid clientId: field required."},
+        {"line": 1, "reason": "`clientId` is missing."},
         {"line": 4, "reason": NO_CAR.text},
-        {"line": 5, "reason": "Unknown field colour."},
+        {"line": 5, "reason": "There is no property 'colour'."},
         {"line": 6, "reason": "The line must be a JSON object."},
         {"line": 7, "reason": NO_USER.text},
-        {"line": 8, "reason": "No valid userAgent: it is empty."},
+        {"line": 8, "reason": "`userAgent` must not be blank."},
     ]
 
 
@@ -213,7 +213,7 @@ def test_a_repeated_member_is_refused(carol: Person, key: str, form: str) -> Non
     headers = {"Device-Key": key, "Content-Type": "application/x-ndjson"}
     report = carol.client.post("/ingest/events", content=body, headers=headers).json()
     assert (report["accepted"], [row["line"] for row in report["events"]]) == (1, [2])
-    assert report["refused"] == [{"line": 1, "reason": "The member carId is given more than once."}]
+    assert report["refused"] == [{"line": 1, "reason": "The property carId is given more than once."}]
 
 
 def test_client_ids_are_separate_for_each_customer(carol: Person, bob: Person, key: str) -> None:
@@ -323,21 +323,24 @@ def test_wall_clocks_are_ordered_by_their_readings(carol: Person) -> None:
     assert [row["id"] for row in carol.get(f"/cars/{car}/events?$orderby=utcDateTime desc").json()] == ids[::-1]
 
 
-FORM = "The form is that of RFC 3339, as 2026-01-31T08:00:00Z or 2026-01-31T09:00:00+01:00"
-WALL_CLOCK_FORM = f"{FORM}; a dateTime may lack the offset"
+FORM = "A time must have the format of RFC 3339, such as 2026-01-31T08:00:00Z or 2026-01-31T09:00:00+01:00."
+WALL_CLOCK_FORM = (
+    "A time must have the format of RFC 3339, with or without an offset, such as 2026-01-31T08:00:00 or"
+    " 2026-01-31T08:00:00Z."
+)
 
 
 def test_an_invalid_time_of_an_event_gets_the_form(alice: Person, car: int, user: int) -> None:
     """A4: the error names the form, also if several members are invalid; only `dateTime` may lack the offset."""
     body = EVENT | {"carId": car, "userId": user}
     for time in NO_MOMENTS_OF_BODIES:
-        text = f"Couldn't create event. No valid utcDateTime provided. {FORM}."
+        text = f"Couldn't create event. No valid utcDateTime provided. {FORM}"
         refused(alice.put("/events", body | {"utcDateTime": time}), 400, text)
         if time != "2026-01-01T10:00:00":
-            text = f"Couldn't create event. No valid dateTime provided. {WALL_CLOCK_FORM}."
+            text = f"Couldn't create event. No valid dateTime provided. {WALL_CLOCK_FORM}"
             refused(alice.put("/events", body | {"dateTime": time}), 400, text)
     wrong = {"utcDateTime": "now", "carId": "x", "dateTime": "soon"}
-    text = f"Couldn't create event. No valid dateTime, utcDateTime and carId provided. {WALL_CLOCK_FORM}."
+    text = f"Couldn't create event. No valid dateTime, utcDateTime and carId provided. {WALL_CLOCK_FORM} {FORM}"
     refused(alice.put("/events", body | wrong), 400, text)
 
 
@@ -349,7 +352,7 @@ def test_the_fraction_of_a_wall_clock_is_limited(alice: Person, car: int, user: 
     assert (event["dateTime"], event["utcDateTime"]) == (longest, "2026-05-01T10:00:00.111111Z")
     assert id in found(alice, car, f"dateTime eq {longest}")
     body = EVENT | {"carId": car, "userId": user, "dateTime": longest + "1"}
-    assert alice.put("/events", body).text.startswith("Couldn't create event. No valid dateTime provided. The form is")
+    assert alice.put("/events", body).text.startswith("Couldn't create event. No valid dateTime provided. A time must")
 
 
 def test_openapi_describes_the_default_type_of_events(alice: Person) -> None:

@@ -270,7 +270,8 @@ def test_samples_of_the_same_time_are_merged(unit: Unit) -> None:
 
 
 NO_TIME = (
-    "No valid carDataReadTime: the form is that of RFC 3339, as 2026-01-31T08:00:00Z or 2026-01-31T09:00:00+01:00."
+    "`carDataReadTime` must be a time in the format of RFC 3339, such as 2026-01-31T08:00:00Z"
+    " or 2026-01-31T09:00:00+01:00."
 )
 
 
@@ -279,20 +280,20 @@ NO_TIME = (
     [
         (
             {"currentLatitude": 95, "currentLongitude": 8},
-            "No valid currentLatitude: input should be less than or equal to 90.",
+            "`currentLatitude` must be at most 90, but is 95.",
         ),
-        ({"currentLatitude": 50}, "currentLatitude and currentLongitude are needed together."),
-        ({"fuelLevelPercent": 101}, "No valid fuelLevelPercent: input should be less than or equal to 100."),
-        ({"rpm": 1.5}, "No valid rpm: input should be a valid integer."),
-        ({"odometer": "7"}, "No valid odometer: input should be a valid number."),
-        ({"colour": "red"}, "Unknown field colour."),
+        ({"currentLatitude": 50}, "`currentLatitude` and `currentLongitude` must be given together."),
+        ({"fuelLevelPercent": 101}, "`fuelLevelPercent` must be at most 100, but is 101."),
+        ({"rpm": 1.5}, "`rpm` must be an integer, but is 1.5."),
+        ({"odometer": "7"}, "`odometer` must be a number, but is a string."),
+        ({"colour": "red"}, "There is no property 'colour'."),
         ({"carDataReadTime": "yesterday"}, NO_TIME),
         ({"carDataReadTime": 1767261600}, NO_TIME),
         ({"carDataReadTime": ago(-60 * 30)}, TOO_LATE),
         ({"carDataReadTime": ago(60 * 24 * 401)}, TOO_EARLY),
         ({"serialNumber": "nobody"}, UNKNOWN_UNIT),
-        ({"serialNumber": None}, "serialNumber or uniqueId is missing."),
-        ({"uniqueId": "x"}, "Either serialNumber or uniqueId is needed, not both."),
+        ({"serialNumber": None}, "The sample has neither `serialNumber` nor `uniqueId`."),
+        ({"uniqueId": "x"}, "A sample must have `serialNumber` or `uniqueId`, not both."),
     ],
 )  # fmt: skip
 def test_only_the_invalid_line_is_rejected(unit: Unit, values: dict[str, Any], reason: str) -> None:
@@ -321,7 +322,7 @@ def test_a_repeated_member_is_refused(unit: Unit, form: str, members: str, repea
     line = json.dumps(unit.sample(1))[:-1] + f", {members}}}"
     good = json.dumps(unit.sample(2, rpm=5, vin='a "quoted" text', dtc=[{"key": "P0", "value": '"'}], fuelType=None))
     report = unit.deliver(content=(form % (line, good)).encode()).json()
-    reason = f"The member {repeated} is given more than once."
+    reason = f"The property {repeated} is given more than once."
     assert report == {"accepted": 1, "duplicates": 0, "refused": [{"line": 1, "reason": reason}]}
     assert unit.get("telemetry")["vin"] == 'a "quoted" text'
 
@@ -355,7 +356,7 @@ def test_only_lines_that_are_not_objects_are_rejected(unit: Unit) -> None:
 
 
 def test_a_sample_needs_a_read_time(unit: Unit) -> None:
-    assert unit.deliver({"serialNumber": unit.serial}).json() == refusal("carDataReadTime is missing.")
+    assert unit.deliver({"serialNumber": unit.serial}).json() == refusal("`carDataReadTime` is missing.")
 
 
 def test_only_installed_iq_units_may_deliver(alice: Person, unit: Unit) -> None:

@@ -123,12 +123,12 @@ def test_limits_apply_to_all_gzip_members_together(unit: Unit, path: str) -> Non
     """
     half = gzip.compress(b" " * 499_999 + b"\n")
     assert post(unit, half * 2, path=path).status_code == 200, post(unit, half * 2, path=path).text
-    refused(post(unit, half * 3, path=path), 413, "The body is more than 100 times its size when it is unpacked.")
+    refused(post(unit, half * 3, path=path), 413, "The body decompresses to more than 100 times its size.")
     loose = gzip.compress((b" " * 9_999 + b"\n") * 100, 0)  # as large as its content
     assert post(unit, loose * 7 + half, path=path).status_code == 200
     refused(post(unit, loose * 7 + half * 2, path=path), 413, "The body must be smaller than 8000000 bytes.")
     assert post(unit, EMPTY * 20_000, path=path).status_code == 200
-    too_many = "The body must have at most 20000 lines, or elements of its array."
+    too_many = "The body must have at most 20000 lines or array elements."
     refused(post(unit, EMPTY * 20_001, path=path), 413, too_many)
 
 
@@ -161,7 +161,7 @@ def test_a_whole_number_may_have_a_fraction_of_zero(unit: Unit, text: str, value
     report = post(unit, body, "identity").json()
     assert report["accepted"] == (value is not None)
     if value is None:
-        assert report["refused"][0]["reason"].startswith("No valid rpm: ")
+        assert report["refused"][0]["reason"].startswith("`rpm` must be an integer, but is ")
     else:
         rpm = unit.get("telemetry")["rpm"]
         assert (rpm, type(rpm)) == (value, int)

@@ -17,7 +17,7 @@ from tests.support.servers import DEADLINE, RunningServer, eventually
 from tests.telemetry.endpoints.test_ingest import Unit, ago, device_key, unit_of
 
 NDJSON, JSON = "application/x-ndjson", "application/json"
-TOO_MANY = "The body must have at most 20000 lines, or elements of its array."
+TOO_MANY = "The body must have at most 20000 lines or array elements."
 PACKED = {"Content-Encoding": "gzip"}
 
 
@@ -36,7 +36,7 @@ def test_a_gzip_bomb_is_rejected_during_decompression(unit: Unit, path: str) -> 
     """B1: 7.8 kB of gzip that contain four million lines."""
     bomb = gzip.compress(b"1\n" * 3_900_000)
     assert len(bomb) < 7_900
-    text = "The body is more than 100 times its size when it is unpacked."
+    text = "The body decompresses to more than 100 times its size."
     refused(post(unit, bomb, path=path, **PACKED), 413, text)
     # a body that is allowed uncompressed may be compressed as far as possible
     answer = post(unit, gzip.compress(b" " * 999_999 + b"\n"), path=path, **PACKED)
@@ -68,20 +68,20 @@ def test_a_long_line_is_rejected_before_it_is_parsed(unit: Unit) -> None:
     reason = "The line is longer than 65536 bytes."
     assert answer.json() == {"accepted": 1, "duplicates": 0, "refused": [{"line": 1, "reason": reason}]}
     padding = b" " * 300_000  # makes the whole array long
-    text = "The body is not valid JSON: element 2 of the array is none, or is longer than 65536 bytes."
+    text = "The body is not valid JSON: element 2 of the array is not valid or exceeds 65536 bytes."
     refused(post(unit, b"[{}," + long + padding + b"]", JSON), 400, text)
 
 
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("[{]", "element 1 of the array is none."),
-        ("[{},,{}]", "element 2 of the array is none."),
-        ("[{},]", "element 2 of the array is none."),
-        ("[{} {}]", "the array does not end behind element 1."),
-        ("[{}", "the array does not end behind element 1."),
-        ("[]x", "the array does not end behind element 0."),
-        ("[" * 2_000, "element 1 of the array is none."),
+        ("[{]", "element 1 of the array is not valid."),
+        ("[{},,{}]", "element 2 of the array is not valid."),
+        ("[{},]", "element 2 of the array is not valid."),
+        ("[{} {}]", "the array does not end after element 1."),
+        ("[{}", "the array does not end after element 1."),
+        ("[]x", "the array does not end after element 0."),
+        ("[" * 2_000, "element 1 of the array is not valid."),
     ],
 )
 @pytest.mark.parametrize("path", ["telemetry", "events"])
@@ -121,10 +121,10 @@ def test_at_most_a_thousand_rejected_lines_are_listed(unit: Unit) -> None:
 
 SMALL = {"ingest_memory_bytes_per_key": 300_000, "ingest_memory_bytes": 500_000}
 OF_KEY = (
-    "Deliveries of this device key with more than 300000 bytes are under way."
-    " Wait for their answers, then send this one again."
+    "Deliveries of this device key with more than 300000 bytes are being processed."
+    " Wait for their responses, then send this one again."
 )
-OF_ALL = "Deliveries with more than 500000 bytes are under way here. Please send this one again."
+OF_ALL = "Deliveries with more than 500000 bytes are being processed. Please send this one again."
 
 
 @pytest.fixture(scope="module")

@@ -111,7 +111,7 @@ def test_members_without_stored_readings_are_rejected(alice: Person) -> None:
     refused(alice.get("/cars/1/samples", params={"points": most + 1}), 400, text)
     refused(alice.get("/cars/1/samples", params={"from": DAY["to"], "to": DAY["from"]}), 400, EMPTY_RANGE)
     long = {"from": "2020-01-01T00:00:00Z", "to": "2026-01-01T00:00:00Z"}
-    text = f"The time between from and to is longer than {Settings().track_days} days."
+    text = f"The time between `from` and `to` is longer than {Settings().track_days} days."
     refused(alice.get("/cars/1/samples", params=long), 400, text)
 
 

@@ -130,7 +130,9 @@ def test_an_invalid_time_in_the_query_is_rejected(alice: Person, text: str) -> N
     for name in ("from", "to"):
         answer = alice.get("/cars/1/track", params={name: text})
         assert answer.status_code == 400
-        assert answer.text.startswith(f"The query parameter {name} is not valid. The form is that of RFC 3339")
+        assert answer.text.startswith(
+            f"The query parameter {name} is not valid. A time must have the format of RFC 3339"
+        )
 
 
 def faults(person: Person, query: str) -> list[dict[str, Any]]:
@@ -157,7 +159,7 @@ def test_an_empty_or_too_long_range_is_rejected(alice: Person) -> None:
         refused(alice.get("/cars/1/track", params=params), 400, EMPTY_RANGE)
     refused(alice.get("/cars/1/track", params={"to": "0001-01-01T00:00:00Z"}), 400, EMPTY_RANGE)
     days = Settings().track_days
-    text = f"The time between from and to is longer than {days} days."
+    text = f"The time between `from` and `to` is longer than {days} days."
     params = {"from": stamp(NOON - timedelta(days=days)), "to": stamp(NOON + timedelta(microseconds=1))}
     refused(alice.get("/cars/1/track", params=params), 400, text)
     params["to"] = stamp(NOON)

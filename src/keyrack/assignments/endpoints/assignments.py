@@ -51,40 +51,42 @@ from keyrack.fleet.schema import ASSIGNMENT, HIDDEN_ASSIGNMENT
 endpoints = Endpoints[ReadServices](
     Tag(
         "Assignments",
-        "Who may open which car, and when. Changes are asynchronous: their outcome is told by webhook.",
+        "Users' access to cars for a time. Changes are asynchronous: webhooks and operations report their outcome.",
         frozenset(("operations",)),
     ),
     "assignments",
 )
 
 ASYNCHRONOUS = (
-    " The answer comes at once: `Operation-Id` names the operation, and its outcome is told by webhook and by"
-    " `GET /operations/{operationId}`."
+    " The request is processed asynchronously: a 2xx only means that it is accepted. `Operation-Id` identifies the"
+    " operation. A webhook and `GET /operations/{operationId}` report its outcome."
 )
 NO_ASSIGNMENT = ErrorCode(
     "assignment-not-found",
     "Unable to find an assignment for the given assignmentId which is assigned to the given customerId.",
-    "It has ended or was never there; GET /cars/{carId}/assignments lists those of a car.",
+    "Use an id that `GET /cars/{carId}/assignments` returns; it does not list ended assignments.",
 )
 CREATE = "create assignment"
 UPDATE = "update assignment"
 END_BEFORE_START = ErrorCode(
-    "end-before-start", "The end must not lie before the start.", "Send an end that is the start or later, or none."
+    "end-before-start",
+    "`end` must not be earlier than `start`.",
+    "Send an `end` that is not earlier than `start`, or leave it out.",
 )
 LIFETIME_RANGE = ErrorCode(
     "lifetime-out-of-range",
-    f"The lifetime must be greater than {LIFETIME} and less than {LIFETIME_BOUND} seconds.",
-    "Send a lifetime in seconds within these bounds, or none: it is a week then.",
+    f"`lifetime` must be greater than {LIFETIME} and less than {LIFETIME_BOUND} seconds.",
+    "Send seconds within these limits, or leave `lifetime` out for the default of 604800.",
 )
 RENEWABLE_RANGE = ErrorCode(
     "renewable-after-out-of-range",
-    "renewableAfter must be 0 or more and less than lifetime.",
-    "Send seconds from 0 up to, but without, the lifetime, or none: it is half of it then.",
+    "`renewableAfter` must be at least 0 and less than `lifetime`.",
+    "Send seconds from 0 to less than `lifetime`, or leave it out for half of `lifetime`.",
 )
 
 OPERATION_HEADERS = {
-    "Operation-Id": "The operation that was asked for; its outcome comes by webhook.",
-    "Operation-Location": "Where to ask for the outcome.",
+    "Operation-Id": "The id of the operation. A webhook reports its outcome.",
+    "Operation-Location": "The address of the operation.",
 }
 
 endpoints.read(
@@ -92,8 +94,9 @@ endpoints.read(
     ASSIGNMENT,
     Doc(
         "listAssignments",
-        "All assignments: past, in force and to come",
-        "Those of all cars and users of the customer, by id unless `$orderby` says otherwise.",
+        "List assignments",
+        "Returns past, current and future assignments of all cars and users of the customer. They are ordered by id"
+        " unless `$orderby` sets another order.",
         is_extension=True,
     ),
 )
@@ -102,8 +105,8 @@ endpoints.read(
     ASSIGNMENT,
     Doc(
         "getAssignment",
-        "One assignment",
-        "One assignment, once it was applied: what was only asked for is an operation until then.",
+        "Get an assignment",
+        "Returns one assignment. An assignment exists once its operation is applied.",
     ),
     is_single=True,
     missing_error=NO_ASSIGNMENT,
@@ -113,10 +116,10 @@ endpoints.read(
     HIDDEN_ASSIGNMENT,
     Doc(
         "listHiddenAssignments",
-        "Times at which users outside of the groups have cars",
-        "For a group-limited caller: the times of assignments whose car is in the groups and whose user is not, and"
-        " nothing else of them. The list has only the longest of those that begin at the same time. It is empty for"
-        " every other caller.",
+        "List times at which users outside the groups have cars",
+        "For group-limited callers. Returns only the car and the times of assignments whose car is in the caller's"
+        " groups and whose user is not. If several begin at the same time, the list has the longest one. For all"
+        " other callers the list is empty.",
         is_extension=True,
     ),
 )
@@ -181,9 +184,9 @@ async def accept(
     "/assignments",
     Doc(
         "createAssignment",
-        "Ask for an assignment",
-        "Lets a user open a car from `start` to `end`; without an `end` for as long as nobody ends it. The car needs a"
-        " key box with a service when the assignment is applied." + ASYNCHRONOUS,
+        "Create an assignment",
+        "Lets a user open a car from `start` to `end`. Without an `end`, the assignment lasts until it is ended. The"
+        " car needs a key box with a service when the assignment is applied." + ASYNCHRONOUS,
     ),
     auth=CustomerAuth(Permission.ASSIGNMENTS_WRITE, is_group_scoped=True),
     body=JsonBody(TypeAdapter(NewAssignment), CREATE, scoped_members=("carId", "userId")),
@@ -225,9 +228,10 @@ def creation(request: Request, body: NewAssignment) -> OperationRequest:
     "/assignments/{assignmentId}",
     Doc(
         "updateAssignment",
-        "Ask for a change of an assignment",
-        "A JSON Patch (RFC 6902) of `remove` and `replace`, applied whole or not at all. Numbers may come as text. What"
-        " is removed gets its default: no end, a lifetime of a week, `renewableAfter` half of it." + ASYNCHRONOUS,
+        "Update an assignment",
+        "A JSON Patch (RFC 6902) with `remove` and `replace`, which is applied completely or not at all. Numbers may"
+        " be strings. `remove` restores the default: no end, a lifetime of one week, and half of the lifetime for"
+        " `renewableAfter`." + ASYNCHRONOUS,
     ),
     auth=CustomerAuth(Permission.ASSIGNMENTS_WRITE, is_group_scoped=True),
     body=JsonBody(TypeAdapter(Patch[AssignmentPatch]), UPDATE, scoped_members=("carId", "userId")),
@@ -268,7 +272,7 @@ def change(request: Request, patch: list[AssignmentPatch]) -> OperationRequest:
 
 @endpoints.delete(
     "/assignments/{assignmentId}",
-    Doc("deleteAssignment", "Ask for the end of an assignment", "Ends the access at once." + ASYNCHRONOUS),
+    Doc("deleteAssignment", "End an assignment", "Ends the access at once." + ASYNCHRONOUS),
     auth=CustomerAuth(Permission.ASSIGNMENTS_WRITE, is_group_scoped=True),
     concurrency=Concurrency(
         if_match=ASSIGNMENT,
@@ -380,11 +384,11 @@ def _value(name: str, value: object, place: str) -> str | int | None:
         try:
             return format_timestamp(moment(value if isinstance(value, str) else ""))
         except ValueError:
-            fault = FieldError("wrong-form", f"{INVALID_MOMENT}.", place)
-            raise BadRequest(invalid_member(UPDATE, name, hint=f"{INVALID_MOMENT}."), errors=[fault]) from None
+            fault = FieldError("wrong-form", INVALID_MOMENT, place)
+            raise BadRequest(invalid_member(UPDATE, name, hint=INVALID_MOMENT), errors=[fault]) from None
     number = int(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else whole_number(value)
     if isinstance(number, bool) or not isinstance(number, int) or not -(2**31) <= number < 2**31:
-        fault = FieldError("wrong-type", "It should be an integer of 32 bits, as a number or as text.", place)
+        fault = FieldError("wrong-type", f"`{name}` must be an integer of 32 bits, as a number or as a string.", place)
         raise BadRequest(invalid_member(UPDATE, name), errors=[fault])
     return number
 

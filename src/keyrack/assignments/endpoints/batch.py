@@ -53,33 +53,33 @@ FAULTS = 10  # errors of an item that a result lists
 DRY_ITEMS = 20  # a dry run counts as at least this many items: it takes the customer lock even if it has few
 TOO_MANY = ErrorCode(
     "too-many-items",
-    f"Couldn't {BATCH}. It has too many items: at most {{items}} are possible.",
-    "Send the items in several batches.",
+    f"Couldn't {BATCH}. It must have at most {{items}} items.",
+    "Split the items into several batches.",
 )
 NO_OPTIONS = ErrorCode(
     "batch-with-query",
-    f"Couldn't {BATCH}. It takes no query string: what is wanted stands in the body.",
-    "Put `atomic`, `dryRun` and `conflicts` into the body.",
+    f"Couldn't {BATCH}. The endpoint takes no query string.",
+    "Send `atomic`, `dryRun` and `conflicts` in the body.",
 )
 TOO_MANY_PASSWORDS = ErrorCode(
     "too-many-passwords",
-    f"Couldn't {BATCH}. It has too many users with a password: at most {{users}} are possible.",
-    "Send users of the type `Normal` in several batches: to hash a password takes its time.",
+    f"Couldn't {BATCH}. It must have at most {{users}} users with a password.",
+    "Split users of the type `Normal` into several batches.",
 )
 TOO_LONG = ErrorCode(
     "batch-too-slow",
-    "The batch took too long, and was undone. Please send fewer items at once.",
-    "Send the items in several batches.",
+    "The batch took too long and was rolled back. Send fewer items at once.",
+    "Split the items into several batches.",
 )
 REFUSED = ErrorCode(
     "batch-refused",
-    "The batch was not carried out, because an item was refused.",
-    "See in `results` which items were refused, and why; or send it without `atomic`.",
+    "The batch was not carried out because an item was rejected.",
+    "Correct the rejected items in `results`, or send the batch without `atomic`.",
 )
 UNDONE = ErrorCode(
     "item-undone",
-    "Not done, because another item was refused.",
-    "Put right what was refused, and send the whole batch again.",
+    "The item was not carried out because another item was rejected.",
+    "Correct the rejected items, and send the whole batch again.",
 )
 
 # Batches of one kind in one customer run one after another, because each locks its rows in the order of its items
@@ -205,10 +205,10 @@ async def _check_permission(statements: Statements, request: Request, batch: Che
     "/batch",
     Doc(
         "runBatch",
-        "Many creations, changes and ends of one kind",
-        "Items of one kind, each of which is what the single request would be, in their order. `atomic` does all or"
-        " nothing, `dryRun` tells what would happen. Each item's result has the status that the single request would"
-        " have had.",
+        "Run a batch",
+        "Runs items of one kind in their order. Each item is equivalent to the single request. With `atomic`, either"
+        " all items are carried out or none. With `dryRun`, the response predicts the results and nothing changes."
+        " The result of an item has the status of the single request.",
     ),
     body=JsonBody(TypeAdapter(AnyBatch), BATCH, max_bytes=_bytes, has_item_checks=True),
     prepare=checked,

@@ -23,8 +23,8 @@ from keyrack.fleet import group_scope_checks
 
 OVERLAP = ErrorCode(
     "assignment-conflict",
-    "The car has another assignment within this time.",
-    "See in `conflicts` with whom; choose another time or car, or send the batch with `report`.",
+    "The car has another assignment in this time range.",
+    "Choose another time or car, or send the batch with `report`; `conflicts` lists the other assignments.",
 )
 
 

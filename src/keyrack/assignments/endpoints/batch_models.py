@@ -39,7 +39,7 @@ class BatchChange(StrictBody, Generic[Form]):
 
 
 class BatchEnd(StrictBody):
-    """What the `DELETE` of the kind would do; of a user: the end of the membership in the customer."""
+    """Equivalent to the `DELETE` of the kind. For a user, it ends the membership in the customer."""
 
     model_config = ConfigDict(title="End")
 
@@ -150,7 +150,7 @@ class _BatchResponse(BaseModel):
 
 
 class AssignmentConflict(_BatchResponse):
-    """An assignment of the same car within the same time: one that there is, or what an item before asks for."""
+    """An overlapping assignment of the same car: an existing one, or one that a previous item requests."""
 
     assignment_id: Int32 | None = None
     item: Int32 | None = None
@@ -160,7 +160,7 @@ class AssignmentConflict(_BatchResponse):
 
 
 class ItemFault(_BatchResponse):
-    """What is wrong with the item's body or patch, where it is known which part of it."""
+    """An error in the body or patch of the item, if its place is known."""
 
     code: str
     detail: str
@@ -169,7 +169,7 @@ class ItemFault(_BatchResponse):
 
 
 class ItemResult(_BatchResponse):
-    """What the single request would have been answered."""
+    """The result of an item, as of the equivalent single request."""
 
     status: Int32
     id: Int32 | None = None
@@ -186,7 +186,7 @@ class ItemResult(_BatchResponse):
 
 
 class BatchResult(_BatchResponse):
-    """How many items were done and how many refused, and for each item, in order, what came of it."""
+    """The numbers of accepted and rejected items, and the result of each item in order."""
 
     done: Int32
     refused: Int32
@@ -195,6 +195,6 @@ class BatchResult(_BatchResponse):
 
 
 class BatchReport(BatchResult):
-    """The same of a batch that was not carried out as a whole, and why."""
+    """The result of a batch that was not carried out as a whole, and the reason."""
 
     message: str

@@ -24,7 +24,9 @@ from keyrack.http.page_router import Visit
 Says = Callable[[Visit, Sequence[int]], Awaitable[Sequence[str]]]
 HIDDEN_END = N_("Those with cars and users outside your groups end as well, and are not counted here.")
 GROUP = Thing("group", N_("Group"), "", "/groups/{groupId}", lambda row: row["name"], "/groups")
-FORGOTTEN = ErrorCode("delivery-forgotten", N_("It is not kept any more."), "Send what was told since then again.")
+FORGOTTEN = ErrorCode(
+    "delivery-forgotten", N_("This delivery is no longer stored."), "Replay the messages of that time instead."
+)
 
 
 async def plan_ends(visit: Visit, ids: Sequence[int]) -> BatchPlan:

@@ -32,11 +32,11 @@ _KNOWN = (
         N_("The filter compares with %(operator)s what cannot be compared: %(one)s and %(two)s."),
     ),
     (
-        re.compile(r"A condition must be Edm\.Boolean, and this is Edm\.(?P<type>\w+)\."),
+        re.compile(r"A condition must be Edm\.Boolean, not Edm\.(?P<type>\w+)\."),
         N_("The filter is no condition: it would have to be true or false, and it is %(type)s."),
     ),
     (
-        re.compile(r"'(?P<name>[^']+)' goes on after a property that has none of its own\."),
+        re.compile(r"'(?P<name>[^']+)' continues after a property that has no properties\."),
         N_("The filter names %(name)s, which there is not here."),
     ),
 )
@@ -45,8 +45,8 @@ SYNTAX = (
     N_("an operator or the end was expected"),
     N_("an expression was expected"),
     N_("the quoted value does not end"),
-    N_("this is no valid literal"),
-    N_("this is no valid value"),
+    N_("the literal is not valid"),
+    N_("the value is not valid"),
     N_("a literal was expected"),
 )
 

@@ -17,8 +17,8 @@ pages = ConsolePages()
 
 NOBODYS = ErrorCode(
     "no-customer-of-manager",
-    "You act for no customer yet.",
-    "Ask whoever runs this server to give you one: keyrack manager change --customer.",
+    "You do not belong to a customer yet.",
+    "Ask the operator of this server to add you: keyrack manager change --customer.",
 )
 TOO_MANY_PASSWORDS = N_("Too many wrong passwords. Try again in %(seconds)s seconds.")
 TOO_MANY_CODES = N_("Too many wrong codes. Try again in %(seconds)s seconds, or use a passkey or a recovery code.")

@@ -17,7 +17,7 @@ from keyrack.http.page_router import ConsolePages, Visit
 
 pages = ConsolePages()
 
-NO_DAY = ErrorCode("invalid-day", "This is no day.", "A day in an address is written as 2026-11-22.")
+NO_DAY = ErrorCode("invalid-day", "This is not a date.", "Write the date in the address like 2026-11-22.")
 PLACES = 300  # of a day, at most: more are not told apart on a map
 
 

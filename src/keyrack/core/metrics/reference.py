@@ -9,7 +9,7 @@ from keyrack.core.metrics.instruments import Histogram, Instrument
 
 HEAD = """# Metrics
 
-`keyrack metrics --markdown` generates this page. [Metrics](operating.md#metrics) describes how to enable and use them.
+`keyrack metrics --markdown` generates this page. [Metrics](monitoring.md#metrics) describes how to enable and use them.
 
 - Every process has its own series. The label `process` is `"0"` for a single process, otherwise the index of the child.
   The counters of a restarted process begin at 0.

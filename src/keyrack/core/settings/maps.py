@@ -21,7 +21,7 @@ class Maps(BaseSettings):
         description="Streets on the console's maps: the path of a `.pmtiles` file on this server, or an `https://` "
         "address of such a file or of tiles with `{z}`, `{x}` and `{y}`. Browsers request such an address themselves. "
         "If unset, maps show borders and cities, and browsers contact no other server "
-        "([operating.md](operating.md#streets-on-the-maps)).",
+        "([maps.md](maps.md)).",
     )
     map_attribution: str = Field(
         default="© OpenStreetMap contributors, openstreetmap.org/copyright",

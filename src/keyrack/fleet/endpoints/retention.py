@@ -57,8 +57,8 @@ Kind = Literal[
 
 
 class RetentionBody(Body):
-    """One kind of data: for how long (ISO 8601, null: until somebody removes it), from when on that counts, and the
-    oldest there is, where that is known. A group-limited caller gets null for the oldest."""
+    """The retention of one kind of data: its time, the event from which it counts, and the time of the oldest data, if
+    known. A group-limited caller gets null for the oldest."""
 
     model_config = ConfigDict(title="Kept")
 
@@ -74,8 +74,9 @@ class RetentionBody(Body):
     "/retention",
     Doc(
         "getRetention",
-        "What is kept of the customer, for how long, and how far back it reaches",
-        "Each kind of data with the time for which it is kept, the setting that says so, and the oldest that there is.",
+        "Get the retention of the customer's data",
+        "Returns each kind of data with its retention time, the setting that determines it, and the time of the"
+        " oldest data.",
     ),
     responses=Responses(200, list[RetentionBody], headers=TAGGED),
 )

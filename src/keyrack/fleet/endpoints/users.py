@@ -28,36 +28,36 @@ from keyrack.fleet.person_lookup import PERSONS, SAME_ADDRESS, UNIQUE_ADDRESS
 from keyrack.fleet.schema import ASSIGNMENT_OF_USER, USER
 from keyrack.fleet.services import FleetServices
 
-TAG = Tag("Users", "People who may open cars. A person may be in several customers.", frozenset(("users",)))
+TAG = Tag("Users", "People who can open cars. A person can be a user of several customers.", frozenset(("users",)))
 endpoints = Endpoints[FleetServices](TAG, "users")
 
 NO_USER = ErrorCode(
     "user-not-found",
     "Unable to find a user for the given userId which is assigned to the given customerId.",
-    "Use an id that GET /users returns for this customer.",
+    "Use an id that `GET /users` returns for this customer.",
 )
 NEITHER = ErrorCode(
     "invalid-user-parameters",
     "Invalid emailAddress and userId. One valid parameter is required.",
-    "Send either an emailAddress or a userId.",
+    "Send either `emailAddress` or `userId`.",
 )
 NOBODY = ErrorCode(
     "named-user-not-found",
     "Unable to find a user for the given parameters.",
-    "Create the user: PUT /users. By number only users of your own customers are found.",
+    "Create the user by `PUT /users`; a `userId` finds only users of your own customers.",
 )
 ALREADY = ErrorCode(
     "user-already-in-customer",
     "The user is already assigned to the customer.",
-    "There is nothing to do: the user is in the customer.",
+    "Treat this as success: the user is in the customer.",
 )
 NOT_ASSIGNED = ErrorCode(
     "user-not-in-customer",
     "Unable to find a user for the given parameters which is assigned to the given customerId.",
-    "There is nothing to do: the user is not in the customer.",
+    "Treat this as success: the user is not in the customer.",
 )
 ONE_NEEDED = FieldError(
-    "one-needed", "Exactly one of emailAddress and userId is needed.", "", ("emailAddress", "userId")
+    "one-needed", "Exactly one of `emailAddress` and `userId` is required.", "", ("emailAddress", "userId")
 )
 
 A_USER = Parent(USER, USER.relations["assignments"].link)
@@ -65,14 +65,12 @@ A_USER = Parent(USER, USER.relations["assignments"].link)
 endpoints.read(
     "/users",
     USER,
-    Doc(
-        "listUsers", "All users of the customer", "Everybody who is assigned to the customer, `Normal` and `Anonymous`."
-    ),
+    Doc("listUsers", "List users", "Returns all users of the customer, `Normal` and `Anonymous`."),
 )
 ONE_USER = endpoints.read(
     "/users/{userId}",
     USER,
-    Doc("getUser", "One user", "One user of the customer; `$expand` adds assignments and groups."),
+    Doc("getUser", "Get a user", "Returns one user of the customer. `$expand` adds assignments and groups."),
     is_single=True,
     missing_error=NO_USER,
 )
@@ -81,8 +79,8 @@ endpoints.read(
     ASSIGNMENT_OF_USER,
     Doc(
         "listAssignmentsOfUser",
-        "The assignments of a user",
-        "Which cars the user may open, and when: past, in force and to come.",
+        "List the assignments of a user",
+        "Returns past, current and future assignments of the user.",
     ),
     auth=CustomerAuth(Permission.ASSIGNMENTS_READ),
     parent=A_USER,
@@ -128,7 +126,7 @@ class UserCreated(Body):
 
 
 class UserReference(Body):
-    """Who is meant: exactly one of the two."""
+    """A user, identified by exactly one of the two."""
 
     model_config = ConfigDict(title="SomeUser")
 
@@ -164,9 +162,9 @@ async def hashed(request: Request, user: NewUser, services: FleetServices) -> Us
     Doc(
         "createUser",
         "Create a user in the customer",
-        "A new person, in this customer. `Anonymous` ones cannot sign in to the app; a `Normal` one without a password"
-        " gets one that is made here and shown in this answer alone. Who exists already is taken in with"
-        " `PUT /users/assignments/customers`.",
+        "Creates a new person as a user of this customer. `Anonymous` users cannot sign in to the app. A `Normal`"
+        " user without a password gets a generated one. The response is the only one that contains it. To add an"
+        " existing person, use `PUT /users/assignments/customers`.",
     ),
     auth=CustomerAuth(Permission.USERS_WRITE, is_group_scoped=True),
     body=JsonBody(TypeAdapter(NewUser), CREATE_USER),
@@ -232,7 +230,7 @@ async def _find_user(statements: Statements, request: Request, user: UserReferen
         valid = (user.user_id or 0) > 0
     if not valid:
         place = "/emailAddress" if address else "/userId"
-        raise BadRequest(NEITHER, errors=[FieldError("wrong-form", "It is no valid one.", place)])
+        raise BadRequest(NEITHER, errors=[FieldError("wrong-form", f"`{place[1:]}` is not valid.", place)])
     if id is None:
         raise NotFound(missing)
     return id
@@ -274,9 +272,9 @@ async def limit_lookups(request: Request, user: UserReference, services: FleetSe
     "/users/assignments/customers",
     Doc(
         "addUserToCustomer",
-        "Assign a user to the customer",
-        "Takes a person who exists into the customer, named by exactly one of `emailAddress` and `userId`. By number"
-        " only people of the manager's own customers are found.",
+        "Add an existing user to the customer",
+        "Identify the person by exactly one of `emailAddress` and `userId`. `userId` only finds users of customers"
+        " that the caller may act for.",
     ),
     auth=CustomerAuth(Permission.USERS_WRITE, is_group_scoped=True),
     body=JsonBody(TypeAdapter(UserReference), "assign user to customer"),
@@ -298,9 +296,9 @@ async def assign(request: Request, user: UserReference) -> Response:
     "/users/assignments/customers",
     Doc(
         "removeUserFromCustomer",
-        "Take a user out of the customer; the user's assignments there end by webhook",
-        "Ends the membership of a user, who is named by exactly one of `emailAddress` and `userId`. The user's"
-        " assignments in this customer end asynchronously, each with an outcome of its own.",
+        "Remove a user from the customer",
+        "Identify the user by exactly one of `emailAddress` and `userId`. The user's assignments in this customer end"
+        " asynchronously, each with its own operation and webhook.",
     ),
     auth=CustomerAuth(Permission.USERS_WRITE, is_group_scoped=True),
     body=JsonBody(TypeAdapter(UserReference), "unassign user from customer"),

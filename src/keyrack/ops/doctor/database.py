@@ -152,7 +152,7 @@ def _safety(facts: Any) -> Iterator[Finding]:
     if facts["check_interval"] not in ("0", "0ms"):
         yield warning(
             "check-interval", "client_connection_check_interval is set, so a waiting commit can be cancelled.",
-            "Set it to 0, its default (docs/operating.md, High availability).",
+            "Set it to 0, its default (docs/high-availability.md, What Keyrack does).",
         )  # fmt: skip
 
 
@@ -160,7 +160,7 @@ def _role(facts: Any, settings: Settings) -> Iterator[Finding]:
     if facts["superuser"] and settings.database_url is not None:
         yield warning(
             "role", f"The role {facts['role']} is a superuser, which Keyrack does not need.",
-            "Use a role that owns only Keyrack's database (docs/operating.md, The database).",
+            "Use a role that owns only Keyrack's database (docs/database.md, A single PostgreSQL).",
         )  # fmt: skip
 
 
@@ -171,7 +171,7 @@ async def _secrets(connection: Connection, settings: Settings) -> list[Finding]:
     try:
         await vault.load()
     except MasterKeyError as error:
-        return [failure("secrets", str(error), "See docs/operating.md, The master key.")]
+        return [failure("secrets", str(error), "See docs/secrets.md, The master key.")]
     secrets = ok("secrets", "this node's master key decrypts the database's secrets")
     return [secrets, *await box_keys.examined(connection, vault)]
 
@@ -254,7 +254,7 @@ def _archive(archive: archive_status.ArchiveStatus) -> Iterator[Finding]:
     if not archive.on:
         yield warning(
             "archive", "The write-ahead log is not archived, so changes after the last backup cannot be restored.",
-            "Set KEYRACK_BACKUP_DIRECTORY for the embedded database. For others, see docs/operating.md, Backups.",
+            "Set KEYRACK_BACKUP_DIRECTORY for the embedded database. For others, see docs/backups.md.",
         )  # fmt: skip
     elif archive.late or archive.failing:
         yield failure(

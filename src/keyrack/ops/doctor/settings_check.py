@@ -31,7 +31,7 @@ def _names() -> Iterator[Finding]:
         yield warning("names", f"{name} is not a setting and has no effect.", action)
     notes = rename_notes(Settings)
     for note in notes:
-        yield warning("names", note, "Rename or remove it. docs/upgrading.md lists all renamed and removed settings.")
+        yield warning("names", note, "Rename or remove it. docs/upgrading-to-0.3.md lists all of them.")
     if not strange and not notes:
         yield ok("names", "every KEYRACK_ variable in the environment is known")
 
@@ -73,7 +73,7 @@ def _master_key(settings: Settings) -> Iterator[Finding]:
         yield failure(
             "master-key",
             str(error),
-            "Give this node the master key of the other nodes (docs/operating.md, The master key).",
+            "Give this node the master key of the other nodes (docs/secrets.md, The master key).",
         )
         return
     if keys:

@@ -43,17 +43,17 @@ from keyrack.telemetry.endpoints.ingest import IngestResult, shown
 from keyrack.telemetry.json_lines import INVALID_LINES, InvalidLine, NotALine, Report, explained, lines
 
 endpoints = Endpoints[ReadServices](
-    Tag("Events", "When cars were opened and closed, and by whom.", frozenset(("events",))), "events"
+    Tag("Events", "Openings and closings of cars by users.", frozenset(("events",))), "events"
 )
 
 NO_EVENT = ErrorCode(
     "event-not-found",
     "Unable to find an event for the given eventId which is assigned to the given customerId.",
-    "Use an id that GET /cars/{carId}/events returns.",
+    "Use an id that `GET /cars/{carId}/events` returns.",
 )
 CREATE_EVENT = "create event"
-TOO_LATE = "utcDateTime lies in the future."
-TOO_EARLY = "utcDateTime lies more than {days} days back."
+TOO_LATE = "`utcDateTime` is in the future."
+TOO_EARLY = "`utcDateTime` is more than {days} days in the past."
 PER_BATCH = 100  # lines of a delivery that are read and recorded together
 
 endpoints.read(
@@ -61,9 +61,9 @@ endpoints.read(
     EVENT,
     Doc(
         "listEvents",
-        "All events, of all cars",
-        "Events are numbered for each customer, without gaps and in the order in which they were recorded, so"
-        " `$filter=id gt N&$orderby=id` reads what is new and misses nothing. A list that is too long comes in pages.",
+        "List events",
+        "Events are numbered per customer, without gaps and in the order of their recording. So `$filter=id gt"
+        " N&$orderby=id` returns all new events and misses none. A long list has several pages.",
         is_extension=True,
     ),
     is_paged=True,
@@ -71,7 +71,7 @@ endpoints.read(
 ONE_EVENT = endpoints.read(
     "/events/{eventId}",
     EVENT,
-    Doc("getEvent", "One event", "One event, whether its car and user are still there or not."),
+    Doc("getEvent", "Get an event", "Returns one event, even if its car or user no longer exists."),
     is_single=True,
     missing_error=NO_EVENT,
 )
@@ -123,7 +123,7 @@ class NewEvent(StrictBody):
 
 
 class OfflineEvent(NewEvent):
-    """An event that is delivered later, perhaps more than once: `clientId` says whether it is the same one."""
+    """An event that is delivered later, possibly more than once. `clientId` identifies it."""
 
     client_id: Annotated[str, Field(max_length=200, pattern=NOT_BLANK_LINE)]
 
@@ -215,8 +215,8 @@ def _arguments(customer: int, reported: Sequence[ReportedEvent]) -> list[object]
     Doc(
         "createEvent",
         "Record that a car was opened or closed",
-        "Records one opening or closing. `dateTime` is kept as it was sent, `utcDateTime` to the microsecond. What"
-        " happened offline is better delivered with `POST /ingest/events`, which may be repeated.",
+        "Records one opening or closing. `dateTime` is stored as sent, `utcDateTime` to the microsecond. For events"
+        " that happened offline, use `POST /ingest/events`, which is safe to repeat.",
     ),
     auth=CustomerAuth(Permission.EVENTS_WRITE, is_group_scoped=True),
     body=JsonBody(TypeAdapter(NewEvent), CREATE_EVENT, scoped_members=("carId", "userId")),
@@ -246,10 +246,10 @@ async def create(request: Request, event: NewEvent) -> Response:
     "/ingest/events",
     Doc(
         "deliverEvents",
-        "Deliver events that happened offline",
-        "Events of boxes and apps that were offline, one JSON object a line. `clientId` names each: one that comes"
-        " again is counted as a duplicate, and gets the number that it had. Lines that are not valid are reported, and"
-        " the others are recorded.",
+        "Deliver offline events",
+        "Delivers events of boxes and apps that were offline, one JSON object per line. `clientId` identifies an"
+        " event. A repeated event counts as a duplicate and gets its existing number. Invalid lines are reported; all"
+        " others are recorded.",
         is_extension=True,
     ),
     auth=DeviceAuth(Scope.EVENTS),
@@ -307,7 +307,7 @@ def _event(value: Any, settings: Settings) -> OfflineEvent:
         raise value
     event = OfflineEvent.model_validate(value)
     if is_blank(event.user_agent):
-        raise InvalidLine("No valid userAgent: it is empty.")
+        raise InvalidLine("`userAgent` must not be blank.")
     now = datetime.now(UTC)
     if event.utc_date_time > now + timedelta(seconds=settings.max_clock_skew_seconds):
         raise InvalidLine(TOO_LATE)
