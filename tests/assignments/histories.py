@@ -287,7 +287,7 @@ IDS = "select assignment_id from assignment where customer_id = $1"
 async def check_order(sql: Any, fleet: Fleet, client: Client) -> None:
     """Check that a client's steps were applied in the order of its requests.
 
-    What the client requested after an answer must come after what that answer confirmed.
+    A request after an answer must be applied after everything that the answer confirmed.
     """
     applied = {row["id"]: row["applied"] for row in await sql.fetch(model.OPERATIONS, fleet.customer)}
     changes = [dict(row) for row in await sql.fetch(model.GROUND, fleet.customer)]

@@ -1,4 +1,4 @@
-"""The fast path for samples that are the newest of their unit, as nearly all are.
+"""The fast path for the newest samples of units, as nearly all are.
 
 One statement stores them. It decides as `car_state` does. That module processes all others: late samples, the first
 sample of a unit, and cars with several samples in a batch.

@@ -278,7 +278,7 @@ class DeliveryWorker:
             self._notify(lane.key[0], DELIVERED)
 
     async def _recording(self) -> None:
-        """Record finished lanes, all that are available at a time, until the worker has stopped."""
+        """Record finished lanes in batches, until the worker has stopped."""
         while True:
             await self._record.wait()
             self._record.clear()

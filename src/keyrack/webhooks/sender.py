@@ -82,7 +82,7 @@ class DeliveryAttempt:
 
 
 class _Names(AbstractResolver):
-    """A resolver with its own threads, so that a slow name server delays nothing else."""
+    """A resolver with its own threads: a slow name server delays nothing else."""
 
     def __init__(self, guard: Guard, at_once: int) -> None:
         self._guard = guard
