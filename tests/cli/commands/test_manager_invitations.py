@@ -24,7 +24,7 @@ def test_an_invitation(operator: Operator, alice: Person) -> None:
     assert done.status_code == 303
     assert token(alice, kim).status_code == 200
     again = operator.refused("manager", "invite", kim, "--customer", alice.customer, "--role", "viewer")
-    assert "acts for the customer already" in again
+    assert "already belongs to the customer" in again
     mailed = ("x@example.com", "--customer", alice.customer, "--role", "viewer", "--mail")
     assert "KEYRACK_MAIL_HOST" in operator.refused("manager", "invite", *mailed)
     operator.refused("manager", "invite", "nonsense", "--customer", alice.customer, "--role", "viewer", status=2)
