@@ -184,11 +184,11 @@ test-upgrade: install-dev
 test-moving: install-dev
 	KEYRACK_MOVING=1 $(BIN)/pytest -s -p no:cacheprovider tests/ops/transfer $(PYTEST_ARGS)
 
-## bench: print the tables of docs/performance.md; BENCH="outcomes live" for some, BENCH="--tiny" to see that all run
+## bench: print the tables of benchmarks/results.md; BENCH="outcomes live" for some, BENCH="--tiny" to see that all run
 bench: install-dev
 	$(BIN)/python -m benchmarks $(BENCH)
 
-## bench-tables: take all these tables again and write them into docs/ (100 minutes on a quiet machine); BENCH="outcomes" for one
+## bench-tables: take all these tables again and write them into benchmarks/results.md and docs/telemetry.md (100 minutes on a quiet machine); BENCH="outcomes" for one
 bench-tables: install-dev
 	$(BIN)/python -m benchmarks --write $(BENCH)
 

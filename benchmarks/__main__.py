@@ -35,7 +35,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--list", action="store_true", help="show the benchmarks and their minutes")
     size = parser.add_mutually_exclusive_group()
-    size.add_argument("--write", action="store_true", help="write the tables to their places in docs/")
+    size.add_argument("--write", action="store_true", help="write the tables to their places in benchmarks/ and docs/")
     size.add_argument("--tiny", action="store_true", help="run each at tiny size; its figures mean nothing")
     return parser.parse_args(arguments)
 

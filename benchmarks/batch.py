@@ -162,7 +162,7 @@ async def compare(dsn: str, headers: dict[str, str]) -> None:
 
 
 def main() -> None:
-    """Print the table of docs/performance.md, "Batches"."""
+    """Print the table of benchmarks/results.md, "Batches"."""
     with database("batch") as dsn:
         headers = asyncio.run(load(dsn, 3, 1_200, PREPARE))
         asyncio.run(compare(dsn, headers))

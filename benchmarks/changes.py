@@ -91,6 +91,6 @@ async def measured(dsn: str) -> None:
 
 
 def main() -> None:
-    """Print the table of numbered changes of docs/performance.md, "The log of changes"."""
+    """Print the table of numbered changes of benchmarks/results.md, "Change log"."""
     with database("changes") as dsn:
         asyncio.run(measured(dsn))

@@ -123,7 +123,7 @@ async def hops(body: bytes) -> None:
 
 
 def main() -> None:
-    """Print the tables of docs/performance.md, "Compressed answers"."""
+    """Print the tables of benchmarks/results.md, "Compressed answers"."""
     with database("compression") as dsn:
         headers = asyncio.run(load(dsn, CUSTOMERS, CARS))
         asyncio.run(more(dsn))

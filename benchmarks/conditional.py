@@ -81,7 +81,7 @@ def compare(keyrack: Running, dsn: str, paths: list[str], headers: dict[str, str
 
 
 def main() -> None:
-    """Print the table of docs/performance.md, "A 304 beside its 200"."""
+    """Print the table of benchmarks/results.md, "Conditional reads"."""
     with database("conditional") as dsn:
         key = asyncio.run(load(dsn, CUSTOMERS, CARS))
         port = free_port()

@@ -165,7 +165,7 @@ def pages(port: int, pid: int, headers: dict[str, str], names: Sequence[str]) ->
 
 
 def main() -> None:
-    """Print the table of docs/performance.md, "Pages of lists"."""
+    """Print the table of benchmarks/results.md, "Console lists"."""
     with database("console") as dsn:
         headers = asyncio.run(fill(dsn))
         port = free_port()

@@ -88,7 +88,7 @@ def questions(headers: dict[str, str]) -> dict[str, list[bytes]]:
 
 
 def main() -> None:
-    """Print the table of questions of docs/performance.md, "The log of changes"."""
+    """Print the table of questions of benchmarks/results.md, "Change log"."""
     with database("custody") as dsn:
         key = asyncio.run(load(dsn, 3, 1_200))
         asyncio.run(fill(dsn))

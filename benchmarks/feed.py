@@ -137,7 +137,7 @@ async def numbered(dsn: str) -> int:
 
 
 def main() -> None:
-    """Print the table of listeners of docs/performance.md, "The log of changes"."""
+    """Print the table of listeners of benchmarks/results.md, "Change log"."""
     with database("feed") as dsn:
         key = asyncio.run(load(dsn, 3, 2_000))
         port = free_port()

@@ -283,6 +283,6 @@ def growth() -> None:
 
 
 def main() -> None:
-    """Print the tables of docs/performance.md, "Reads and writes beside their floor"."""
+    """Print the tables of benchmarks/results.md, "Reads and writes"."""
     compare()
     growth()

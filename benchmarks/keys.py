@@ -166,7 +166,7 @@ def told(name: str, result: Result, keys: int, database: float) -> None:
 
 
 def main() -> None:
-    """Print the tables of docs/performance.md, "Keys without a network"."""
+    """Print the tables of benchmarks/results.md, "Offline keys"."""
     sizes()
     signing = floor()
     with database("keys") as dsn:

@@ -88,7 +88,7 @@ def permissions() -> None:
 
 
 def main() -> None:
-    """Print the tables of docs/performance.md, "Who may what"."""
+    """Print the tables of benchmarks/results.md, "Permissions and group scopes"."""
     permissions()
     with database("limited") as dsn:
         key = asyncio.run(load(dsn, CUSTOMERS, CARS))

@@ -134,7 +134,7 @@ async def cost(dsn: str) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Print the table of docs/performance.md, "Live updates"."""
+    """Print the table of benchmarks/results.md, "Live updates"."""
     with database("live") as dsn:
         key = asyncio.run(load(dsn, 3, 2_000))
         port = free_port()

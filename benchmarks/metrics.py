@@ -30,7 +30,7 @@ BODY = {"type": "http.response.body", "body": b"{}"}
 
 
 def main() -> None:
-    """Print the table of docs/performance.md, "Metrics"."""
+    """Print the table of benchmarks/results.md, "Metrics"."""
     table("metrics costs", "", "")
     request = _best(_request)
     parts = _best(_parts)

@@ -345,6 +345,6 @@ async def measured(dsn: str, receiver: Receiver, headers: dict[str, str], under:
 
 
 def main() -> None:
-    """Print the table of docs/performance.md, "Outcomes"."""
+    """Print the table of benchmarks/results.md, "Outcomes"."""
     with database("outcomes") as dsn:
         asyncio.run(run(dsn))

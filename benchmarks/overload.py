@@ -150,7 +150,7 @@ def recovered(seen: Seen, since: float, until: float) -> float:
 
 
 def main() -> None:
-    """Print the table of docs/performance.md, "More than it can do"."""
+    """Print the table of benchmarks/results.md, "Load shedding"."""
     with database("overload") as dsn:
         headers = asyncio.run(load(dsn, CUSTOMERS + 2, 2_000))
         port = free_port()

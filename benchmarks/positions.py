@@ -134,7 +134,7 @@ def cases(now: datetime) -> list[tuple[str, str, LiteralString, tuple[Any, ...]]
 
 
 def main() -> None:
-    """Print the table of docs/performance.md, "Where cars are and were"."""
+    """Print the table of benchmarks/results.md, "Positions and tracks"."""
     now = datetime.now(UTC)
     with database("positions") as dsn:
         headers = asyncio.run(telemetry.set_up(dsn, CARS))

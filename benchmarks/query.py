@@ -546,7 +546,7 @@ def peers(keyrack: Running, dsn: str, headers: dict[str, str], filters: dict[str
 
 
 def main() -> None:
-    """Print the tables of docs/performance.md, "Queries"."""
+    """Print the tables of benchmarks/results.md, "Queries"."""
     compiling()
     chance = random.Random(SEED)
     rows = sample_cars(chance)

@@ -89,7 +89,7 @@ def timed(pid: int, port: int, write: Write, server: int) -> tuple[Result, float
 
 
 def main() -> None:
-    """Print the table of recorded writes of docs/performance.md, "The log of changes"."""
+    """Print the table of recorded writes of benchmarks/results.md, "Change log"."""
     with database("recording") as dsn:
         key = asyncio.run(load(dsn, CUSTOMERS, CARS))
         server, port = server_of(dsn), free_port()

@@ -109,7 +109,7 @@ def chained(port: int, metrics: int, headers: dict[str, str]) -> float:
 
 
 def main() -> None:
-    """Print the table of docs/performance.md, "Read replicas"."""
+    """Print the table of benchmarks/results.md, "Read replicas"."""
     with running_cluster() as cluster, ExitStack() as stack:
         key = asyncio.run(load(cluster.leader.dsn, CUSTOMERS, CARS))
         env = {"KEYRACK_DATABASE_URL": cluster.leader.dsn, **UNLIMITED}

@@ -386,6 +386,6 @@ async def run(few_dsn: str, many_dsn: str) -> None:
 
 
 def main() -> None:
-    """Print the tables of docs/performance.md, "Ten thousand customers beside ten"."""
+    """Print the tables of benchmarks/results.md, "Ten thousand customers"."""
     with database("scale-few") as few, database("scale-many") as many:
         asyncio.run(run(few, many))

@@ -153,7 +153,7 @@ async def fill(dsn: str) -> None:
 
 
 def main() -> None:
-    """Print the table of docs/performance.md, "On the screen". Exits with 1 where no Chromium is installed."""
+    """Print the table of benchmarks/results.md, "Console in the browser". Exits with 1 without a Chromium."""
     if CHROMIUM is None:
         sys.exit(f"The benchmark 'screen' needs Chromium: {ABSENT}.")
     with database("screen") as dsn:

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = ROOT / "docs"
+DIRECTORIES = (ROOT / "docs", ROOT / "benchmarks")
 MARKER = re.compile(r"^<!-- benchmark: (?P<name>[a-z]+ [a-z-]+) -->\n", re.MULTILINE)
 END = "<!-- end of benchmark -->\n"
 # Figures depend on these; a table that was written before does not count as a change
@@ -89,10 +89,10 @@ def sections(output: str) -> dict[str, str]:
     return {name: text.strip() + "\n" for name, text in zip(parts[1::2], parts[2::2], strict=True)}
 
 
-def places(documents: Path = DOCUMENTS) -> dict[str, Path]:
-    """The document of each section that the documents have. Raises TableError if two have the same."""
+def places(*directories: Path) -> dict[str, Path]:
+    """The document of each section, in docs/ and benchmarks/ by default. Raises TableError if two have the same."""
     found: dict[str, Path] = {}
-    for document in sorted(documents.glob("*.md")):
+    for document in sorted(file for directory in directories or DIRECTORIES for file in directory.glob("*.md")):
         for match in MARKER.finditer(document.read_text()):
             name = match["name"]
             if name in found:
@@ -101,9 +101,9 @@ def places(documents: Path = DOCUMENTS) -> dict[str, Path]:
     return found
 
 
-def write(tables: Mapping[str, str], documents: Path = DOCUMENTS) -> None:
+def write(tables: Mapping[str, str], *directories: Path) -> None:
     """Replace these sections in the documents. Raises TableError if no document has one of them."""
-    found = places(documents)
+    found = places(*directories)
     if missing := sorted(set(tables) - set(found)):
         raise TableError(f"No document has the marker of the table '{missing[0]}': <!-- benchmark: {missing[0]} -->")
     for name, text in tables.items():

@@ -108,7 +108,7 @@ def show(title: str, found: dict[str, tuple[float, float]]) -> None:
 
 
 def main() -> None:
-    """Print the table of ratios of docs/performance.md, "Traces"."""
+    """Print the table of ratios of benchmarks/results.md, "Traces"."""
     with database("traces") as dsn, collector() as address:
         headers = asyncio.run(load(dsn, 100, 1_000))
         told = {"KEYRACK_TRACES": address}

@@ -39,10 +39,10 @@ SHOWN = {
         "it takes an etcd of a newer release than there is as a package, on three machines",
         "tests/db/replication/test_failover_drill.py",
     ),
-    ("docs/operating.md", "podman run"): (
+    ("docs/install.md", "podman run"): (
         "the image is made and run by `make test-image`, which takes minutes", "tests/packaging/test_container.py",
     ),
-    ("docs/operating.md", "pmtiles extract"): (
+    ("docs/maps.md", "pmtiles extract"): (
         "it loads from the Internet; what Keyrack does with the file is tested", "tests/console/test_map_tiles.py",
     ),
     ("docs/traces.md", "podman run"): (
@@ -52,7 +52,7 @@ SHOWN = {
 }  # fmt: skip
 # By this sentence a document says what its commands stand on: the first block of the README's walk
 PREAMBLE = re.compile(
-    r"need the first block of\s\[Five minutes with the demo\]\((\.\./)*README\.md#five-minutes-with-the-demo\)"
+    r"need\sthe\sfirst\sblock\sof\s\[Five minutes with the demo\]\((\.\./)*README\.md#five-minutes-with-the-demo\)"
 )
 
 SHELL = ("sh", "bash", "console")

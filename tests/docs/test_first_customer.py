@@ -1,4 +1,4 @@
-"""The section First customer of docs/operating.md: its commands lead from an empty server to an opened car."""
+"""docs/first-customer.md: its commands lead from an empty server to an opened car."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_from_an_empty_server_to_an_opened_car(database_server: str, settings: S
         same = {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_MASTER_KEY": os.environ["KEYRACK_MASTER_KEY"]}
         env = installed(tmp_path) | same | {"KEYRACK_URL": f"{running.url}/v3"}
         subprocess.run(["keyrack", "customer", "add", "Another"], env=env, check=True, capture_output=True)
-        *_, assigned, opened = walk("docs/operating.md", env, tmp_path, mark="first-customer")
+        *_, assigned, opened = walk("docs/first-customer.md", env, tmp_path, mark="first-customer")
     assert '"userId":1' in assigned.text.replace(" ", "")
     (event,) = json.loads(opened.text[opened.text.index("[") :])
     assert (event["type"], event["carId"], event["userAgent"]) == ("CarOpened", 1, "First try")

@@ -1,4 +1,7 @@
-"""docs/operating.md: a database for Keyrack, and the systemd units, installed below another directory than /."""
+"""docs/database.md and docs/install.md: a database, and the systemd units, installed below another directory than /.
+
+The configuration file is that of docs/configure.md.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("install") is None, reason="no coreutils"),
 ]
 
-PAGE = "docs/operating.md"
+DATABASE, INSTALL, CONFIGURE = "docs/database.md", "docs/install.md", "docs/configure.md"
 UNITS = ROOT / "deploy/systemd"
 # Stands for the account `keyrack`, which systemd-sysusers makes; without root there is no other account than our own
 ACCOUNT = pwd.getpwnam("nobody") if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
@@ -85,15 +88,15 @@ def below(root: Path, commands: str) -> str:
 @pytest.fixture(scope="module")
 def enabled(root: Path, database: SinglePostgresql) -> str:
     """The last output of the blocks `database`, `units` and `configured`."""
-    run(block(PAGE, "database").text, **database.superuser)
-    units = below(root, block(PAGE, "units").text).replace("/run/postgresql", str(database.sockets))
+    run(block(DATABASE, "database").text, **database.superuser)
+    units = below(root, block(INSTALL, "units").text).replace("/run/postgresql", str(database.sockets))
     (root / "etc/systemd/system").mkdir(parents=True)
     program = root / "opt/keyrack/bin/keyrack"
     program.write_text(f'#!/bin/sh\nPYTHONPATH={PACKAGES} exec {python()} -m keyrack "$@"\n')
     program.chmod(0o755)
     *_, enabled = run(units).splitlines()
-    (root / "keyrack.toml").write_text(block(PAGE, "configuration").text.replace("/etc/", f"{root}/etc/"))
-    run(below(root, block(PAGE, "configured").text).replace(" keyrack.toml ", f" {root}/keyrack.toml "))
+    (root / "keyrack.toml").write_text(block(CONFIGURE, "configuration").text.replace("/etc/", f"{root}/etc/"))
+    run(below(root, block(INSTALL, "configured").text).replace(" keyrack.toml ", f" {root}/keyrack.toml "))
     return enabled
 
 
@@ -207,4 +210,4 @@ def test_each_unit_has_its_own_address_for_metrics() -> None:
     assert addresses == [["127.0.0.1:9464"], ["127.0.0.1:9465"]]
     scraped = (ROOT / "deploy/prometheus/prometheus.yml").read_text()
     assert all(f'"{address}"' in scraped for [address] in addresses)
-    assert "metrics" not in block(PAGE, "configuration").text, "several commands read that file"
+    assert "metrics" not in block(CONFIGURE, "configuration").text, "several commands read that file"

@@ -145,7 +145,7 @@ def test_the_search_finds_and_leads_there(chromium: Browser, address: str) -> No
     page.get_by_role("button", name="Search").first.click()
     page.keyboard.type("master key")
     page.locator("a", has_text="The master key").first.click()
-    page.wait_for_url("**/operating.html*#the-master-key")
+    page.wait_for_url("**/secrets.html*#the-master-key")
     assert not wrong
     page.close()
 

@@ -87,8 +87,8 @@ def test_the_walk_of_the_readme_a_second_time(home: Path, tmp_path: Path) -> Non
 
 @pytest.mark.usefixtures("demo")
 def test_programs_of_postgresql_get_in(home: Path, state: Path, tmp_path: Path) -> None:
-    """docs/operating.md: the lines that are marked inside, while Keyrack runs."""
-    (printed,) = walk("docs/operating.md", installed(home) | {"KEYRACK_STATE": str(state)}, tmp_path, mark="inside")
+    """docs/database.md: the lines that are marked inside, while Keyrack runs."""
+    (printed,) = walk("docs/database.md", installed(home) | {"KEYRACK_STATE": str(state)}, tmp_path, mark="inside")
     assert re.search(r"count *\n-+\n +[1-9]", printed.text)
     assert (tmp_path / "keyrack.dump").read_bytes().startswith(b"PGDMP")
 

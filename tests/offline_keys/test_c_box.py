@@ -331,7 +331,7 @@ def test_each_file_is_short() -> None:
 
 
 def test_its_benchmark_runs() -> None:
-    """What it says is for docs/performance.md."""
+    """Its output is for benchmarks/results.md."""
     program = c_box.directory() / "bench"
     c_box.make(c_box.directory(), str(program))
     said = subprocess.run([program, "5"], capture_output=True, text=True, check=True).stdout

@@ -37,8 +37,8 @@ def test_they_are_the_same_bytes_when_they_are_made_again(tmp_path: Path) -> Non
 
 
 def test_the_demo_runs_from_an_empty_environment() -> None:
-    """As docs/operating.md says it is installed; with the embedded PostgreSQL, which the requirements bring."""
-    found = re.search(r"<!-- install:.*?```sh\n(.*?)```", (ROOT / "docs/operating.md").read_text(), re.DOTALL)
+    """As docs/install.md says it is installed; with the embedded PostgreSQL, which the requirements bring."""
+    found = re.search(r"<!-- install:.*?```sh\n(.*?)```", (ROOT / "docs/install.md").read_text(), re.DOTALL)
     assert found is not None
     with reachable_directory() as directory:
         lines = found[1].replace("/opt/keyrack", f"{directory}/venv")

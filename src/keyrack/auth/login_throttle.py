@@ -30,7 +30,7 @@ async def raise_if_throttled(
         yield
     except (WrongCredentials, InvalidClient):
         LOGINS.add("wrong")
-        log.warning("login failed", address=loggable_address(address))  # programs read it: docs/operating.md
+        log.warning("login failed", address=loggable_address(address))  # programs read it: docs/monitoring.md
         raise
     except Exception:  # whether it was right is not known
         LOGINS.add("failed")

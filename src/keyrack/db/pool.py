@@ -39,7 +39,7 @@ class Pool:
     """The connections of one process, and who gets one next.
 
     asyncpg's pool opens and mends them. Between two statements a connection stays here: handing it back to the pool
-    and taking it out again costs a third of a read (docs/performance.md), and is done only when something has gone
+    and taking it out again costs a third of a read, and is done only when something has gone
     wrong with it.
 
     ```text

@@ -1,4 +1,4 @@
-"""Requests to an offline root: what the server wants signed, and what comes back (docs/operating.md).
+"""Requests to an offline root: what the server wants signed, and what comes back (docs/secrets.md).
 
 The server makes the new keys, and keeps them sealed beside what it wants signed. They sign nothing until the root's
 signature has come. The other machine needs the root's private key, this module, and no database.

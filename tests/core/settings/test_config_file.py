@@ -18,7 +18,7 @@ from tests.support.servers import Process
 
 pytestmark = pytest.mark.cluster
 
-PAGE = Path(__file__).parents[3] / "docs/operating.md"
+PAGE = Path(__file__).parents[3] / "docs/configure.md"
 BARE = dict.fromkeys((name for name in os.environ if name.startswith("KEYRACK_")), "")  # as if nothing were set
 
 

@@ -1,4 +1,4 @@
-"""The data of one major version of PostgreSQL, brought to another by pg_upgrade, as docs/upgrading.md says."""
+"""Data of one major version of PostgreSQL, brought to another by pg_upgrade: docs/upgrading-postgresql.md."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [
 
 def steps() -> str:
     """The lines of the document that upgrade data."""
-    found = re.search(r"<!-- major:.*?```sh\n(.*?)```", (ROOT / "docs/upgrading.md").read_text(), re.DOTALL)
+    found = re.search(r"<!-- major:.*?```sh\n(.*?)```", (ROOT / "docs/upgrading-postgresql.md").read_text(), re.DOTALL)
     assert found
     return found[1]
 

@@ -1,4 +1,4 @@
-"""Data of another major version of PostgreSQL: refused in words, and moved as docs/operating.md says."""
+"""Data of another major version of PostgreSQL: refused in words, and moved as docs/upgrading-postgresql.md says."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEYRACK = f'keyrack() {{ "{sys.executable}" -m keyrack "$@"; }}\n'
 
 def steps() -> str:
     """The lines of the document that move data."""
-    found = re.search(r"<!-- move:.*?```sh\n(.*?)```", (ROOT / "docs/operating.md").read_text(), re.DOTALL)
+    found = re.search(r"<!-- move:.*?```sh\n(.*?)```", (ROOT / "docs/upgrading-postgresql.md").read_text(), re.DOTALL)
     assert found
     return found[1]
 
@@ -55,7 +55,7 @@ def test_data_of_another_major_version_are_refused_and_moved() -> None:
             rf"keyrack: {state}/pgdata was made by PostgreSQL 15, but the programs in \S+ are PostgreSQL \S+\. Nothing "
             r"was changed\. Go on with the old programs by setting KEYRACK_POSTGRES_BIN to the directory of those of "
             r"PostgreSQL 15; or bring the data over with `keyrack database upgrade --from` that directory "
-            r"\(docs/upgrading\.md, Another major version of PostgreSQL\)\.\n",
+            r"\(docs/upgrading-postgresql\.md\)\.\n",
             refused.stderr,
         ), refused.stderr
         moved = shell(script, cwd=base)

@@ -226,7 +226,7 @@ def test_a_node_with_another_key_is_refused_before_it_says_anything(
         "keyrack: The secrets in this database are closed with another master key. They need "
         f"{master_keys.read(Settings())[0].id}; KEYRACK_MASTER_KEY holds {other.id}. "
         "Give this node the key of the other "
-        "nodes (KEYRACK_MASTER_KEY or KEYRACK_MASTER_KEY_FILE); what to do if it is lost: docs/operating.md.\n"
+        "nodes (KEYRACK_MASTER_KEY or KEYRACK_MASTER_KEY_FILE); what to do if it is lost: docs/secrets.md.\n"
     )
 
 
@@ -293,15 +293,15 @@ def test_the_embedded_database_brings_its_key_along() -> None:
 
 
 def steps() -> str:
-    """The shell block of docs/operating.md that changes the key."""
-    text = (ROOT / "docs/operating.md").read_text().split("<!-- rotation:")[1]
+    """The shell block of docs/secrets.md that changes the key."""
+    text = (ROOT / "docs/secrets.md").read_text().split("<!-- rotation:")[1]
     found = re.search(r"```sh\n(.*?)```", text, re.DOTALL)
     assert found
     return found[1]
 
 
 def test_the_key_is_changed_while_all_nodes_go_on(house: House, settings: Settings) -> None:
-    """B9: the steps of docs/operating.md, as they stand there."""
+    """B9: the steps of docs/secrets.md, as they stand there."""
     (old,), script = master_keys.read(Settings()), steps()
     house.signing = house.alice.post(f"/webhooks/{house.hook}/rotate-secret").json()["signingSecret"]
     prelude = f'set -euo pipefail; keyrack() {{ {sys.executable} -m keyrack "$@"; }}; OLD={old.text}\n'
@@ -530,7 +530,7 @@ KEPT = {
 
 
 def test_every_column_of_secrets_is_known(sql: Sql) -> None:
-    """B9: a new column of bytes, or one that is called a secret, says here and in docs/operating.md how it is kept."""
+    """B9: a new column of bytes, or one that is called a secret, says here and in docs/secrets.md how it is kept."""
     found = sql.rows(
         "select table_name || '.' || column_name as name from information_schema.columns"
         " where table_schema = 'public' and column_name !~ 'times$'"  # packed, of readings
@@ -541,7 +541,7 @@ def test_every_column_of_secrets_is_known(sql: Sql) -> None:
     assert {row["name"] for row in found} == set(KEPT)
     sealed = {name for name, how in KEPT.items() if how == "sealed"}
     assert sealed == {holding.name for holding in HOLDINGS} | {"webhook.old_signing_secret"}
-    told = (ROOT / "docs/operating.md").read_text()
+    told = (ROOT / "docs/secrets.md").read_text()
     assert all(
         name.split(".")[1] in told for name, how in KEPT.items() if how not in ("hash", NUMBER, "beside what it proves")
     )

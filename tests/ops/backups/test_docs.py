@@ -1,4 +1,4 @@
-"""The section Backups of docs/operating.md: its lines do what it says."""
+"""The commands of docs/backups.md do what the page says."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.servers import SCRIPT_DEADLINE
 pytestmark = pytest.mark.cluster
 
 ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs/operating.md"
+PAGE = ROOT / "docs/backups.md"
 KEYRACK = f'keyrack() {{ "{sys.executable}" -m keyrack "$@"; }}\n'
 WHEN = "2026-11-22T09:59:59Z"
 

@@ -1,4 +1,4 @@
-"""A server of one's own, backed up with Debian's pgBackRest as docs/operating.md says; a restore, what follows it."""
+"""A server of one's own, backed up with Debian's pgBackRest as docs/backups.md says; a restore, what follows it."""
 
 from __future__ import annotations
 

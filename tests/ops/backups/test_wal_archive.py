@@ -156,7 +156,7 @@ def test_a_server_of_somebody_else(house: House) -> None:
     """An own server has its own backups; a path must be whole."""
     assert house.refused("backup", "list", KEYRACK_DATABASE_URL="postgresql://127.0.0.1/x") == (
         "KEYRACK_DATABASE_URL names a server that is not Keyrack's own: back it up with pgBackRest, or as whoever runs "
-        "it says (docs/operating.md, Backups)."
+        "it says (docs/backups.md)."
     )
     assert "'here' is neither a whole path, from / on, nor `off`" in house.refused(
         "backup", "list", KEYRACK_BACKUP_DIRECTORY="here"

@@ -118,7 +118,7 @@ def test_each_alert_has_a_test_and_a_place_in_the_documents() -> None:
     alerts = re.findall(r"- alert: (\w+)", RULES.read_text())
     assert len(alerts) == len(set(alerts)) > 10
     tested = RULES_TEST.read_text()
-    document = (ROOT / "docs/operating.md").read_text()
+    document = (ROOT / "docs/runbook.md").read_text()
     for alert in alerts:
         assert tested.count(f"alertname: {alert}\n") == 2, (
             f"{alert}: one time at which it is quiet, one at which it fires"
@@ -179,7 +179,7 @@ def test_the_page_leads_from_each_finding_to_its_fix() -> None:
     """And from it to an alert that there is."""
     source = " ".join(Path(findings.__file__).read_text().split())
     codes = set(re.findall(r'Finding\( ?(?:Severity\.[A-Z]+|level), "([a-z-]+)"', source))
-    table = (ROOT / "docs/operating.md").read_text().partition("## Woken at night")[2].partition("\n## ")[0]
+    table = (ROOT / "docs/runbook.md").read_text().partition("## Findings")[2].partition("\n## ")[0]
     rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| ")]
     assert codes == {code for row in rows for code in re.findall(r"`([a-z-]+)`", row[0])} - {"code"}
     alerts = set(re.findall(r"- alert: (\w+)", RULES.read_text()))

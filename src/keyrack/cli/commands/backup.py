@@ -247,7 +247,7 @@ def _settled(done: PostRestoreResult) -> list[str]:
         done.key
         or "The master key is not in a backup; the one that is here opens the secrets of the restored database.",
         "Ids and numbers of events go on after a jump, and everybody logs in again. What was revoked, disabled or "
-        "erased after that time is back: do it again (docs/operating.md, After a restore).",
+        "erased after that time is back: do it again (docs/backups.md, After a restore).",
     ]
     if done.full:
         lines.append(f"Too near to their ends to be advanced: {', '.join(done.full)}.")

@@ -10,7 +10,7 @@ from keyrack.core.metrics.instruments import Histogram, Instrument
 HEAD = """# Metrics
 
 Made from the table of metrics (`keyrack metrics --markdown`); a test holds it current. How they are switched on, and
-what to do with them: [Metrics](operating.md#metrics).
+what to do with them: [Metrics](monitoring.md#metrics).
 
 Every process has its own series, with its place in the label `process`: `"0"` where there is one, else the number of
 each child. A process that was started again begins at 0. What is told of the database is told once, and has no such

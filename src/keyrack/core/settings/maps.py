@@ -19,7 +19,7 @@ class Maps(BaseSettings):
         default=None,
         description="Streets on the console's maps: the path of a `.pmtiles` file on this server, or an `https://` "
         "address that browsers ask, of such a file or of tiles with `{z}`, `{x}` and `{y}`. Without it maps show "
-        "borders and cities, and no browser asks another server ([operating.md](operating.md#streets-on-the-maps)).",
+        "borders and cities, and no browser asks another server ([maps.md](maps.md)).",
     )
     map_attribution: str = Field(
         default="© OpenStreetMap contributors, openstreetmap.org/copyright",

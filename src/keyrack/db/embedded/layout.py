@@ -197,7 +197,7 @@ def _check_major(layout: Layout, binaries: Binaries) -> None:
             f"{layout.data} was made by PostgreSQL {made_by}, but the programs in {binaries.directory} are "
             f"PostgreSQL {binaries.version}. Nothing was changed. Go on with the old programs by setting "
             f"KEYRACK_POSTGRES_BIN to the directory of those of PostgreSQL {made_by}; or bring the data over with "
-            "`keyrack database upgrade --from` that directory (docs/upgrading.md, Another major version of PostgreSQL)."
+            "`keyrack database upgrade --from` that directory (docs/upgrading-postgresql.md)."
         )
 
 

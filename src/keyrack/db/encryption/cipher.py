@@ -179,7 +179,7 @@ def _stranger(wanted: Iterable[str], keys: Iterable[str], settings: Settings) ->
     has = f"{where} holds {keys}" if keys else f"there is none: {where} is missing"
     return (
         f"The secrets in this database are closed with another master key. They need {wanted or 'one'}; {has}. "
-        f"Give this node the key of the other nodes ({master_keys.HOW}); what to do if it is lost: docs/operating.md."
+        f"Give this node the key of the other nodes ({master_keys.HOW}); what to do if it is lost: docs/secrets.md."
     )
 
 

@@ -1,6 +1,6 @@
 """In charge of the list of what is sealed: every column of the schema that holds a secret which must stay readable.
 
-Everything else that is secret is stored as a hash, or is not in the database (docs/operating.md, "Keys and passwords").
+Everything else that is secret is stored as a hash, or is not in the database (docs/secrets.md).
 """
 
 from __future__ import annotations

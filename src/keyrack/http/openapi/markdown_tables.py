@@ -33,11 +33,11 @@ ENDPOINTS_COLUMNS = "| Method | Path | What | Needs | Answers | Refuses |\n|---|
 SETTINGS_HEAD = """# Settings
 
 Made from the table of settings (`keyrack settings --markdown`); a test holds it current. Settings come from the
-environment, or from a [configuration file](operating.md#settings); `keyrack settings` shows which hold. A secret may
+environment, or from a [configuration file](configure.md); `keyrack settings` shows which hold. A secret may
 stand in a file that another variable names, which the row of the secret tells. The file is read at the start, without
 the blanks and line ends around its content, which gets into no environment. A file that cannot be read, or both
 variables given, ends the command with a sentence that says so. Old names of settings are in
-[Renamed settings](upgrading.md#renamed-settings).
+[Renamed settings](upgrading-to-0.3.md#renamed-settings).
 
 | Variable | Default | Meaning |
 |---|---|---|

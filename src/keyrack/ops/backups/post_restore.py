@@ -84,7 +84,7 @@ async def key_fault(settings: Settings, dsn: str) -> str | None:
                 return (
                     "The master key is not in a backup, and "
                     f"{master_keys.where(settings)} is missing: put your copy of it "
-                    "there before you start Keyrack (docs/operating.md, The master key)."
+                    "there before you start Keyrack (docs/secrets.md, The master key)."
                 )
             await Encryption(database, settings).load()
         except MasterKeyError as error:

@@ -48,7 +48,7 @@ def plan(house: BackupContext, name: str | None, to: datetime | None, timeline: 
         raise BackupError(
             f"The backup {backup.name} was made by PostgreSQL {backup.version}, but the programs here are PostgreSQL "
             f"{house.binaries.version}. Nothing was changed. Set KEYRACK_POSTGRES_BIN to the directory of those of "
-            f"PostgreSQL {backup.major}; afterwards the data can be moved (docs/operating.md, Another major version)."
+            f"PostgreSQL {backup.major}; afterwards the data can be moved (docs/upgrading-postgresql.md)."
         )
     first, last = backup.start // size, max(way.last(), backup.stop // size)
     missing = way.missing(first)

@@ -201,7 +201,7 @@ def backup_context(settings: Settings) -> BackupContext:
     if settings.database_url is not None:
         raise BackupError(
             "KEYRACK_DATABASE_URL names a server that is not Keyrack's own: back it up with pgBackRest, or as whoever "
-            "runs it says (docs/operating.md, Backups)."
+            "runs it says (docs/backups.md)."
         )
     layout = Layout(settings.state.resolve())
     directory = wal_archiving.resolve_archive_directory(layout, settings.backup_directory)

@@ -73,7 +73,7 @@ async def examined(connection: Connection, vault: Encryption) -> list[Finding]:
             findings.append(failure(CODE, text, ROTATE.format(customer=customer)))
         except CannotDecrypt:
             text = f"A sealed key for boxes of customer {customer} does not open: it was changed or moved."
-            findings.append(failure(CODE, text, "Restore the row from a backup (docs/operating.md, The master key)."))
+            findings.append(failure(CODE, text, "Restore the row from a backup (docs/backups.md)."))
     for query, text, action in TRACES:
         if rows := await connection.fetch(query, LISTED):
             findings.append(failure(CODE, f"{text}: {'; '.join(row['name'] for row in rows)}.", action))

@@ -148,7 +148,7 @@ def _safety(facts: Any) -> Iterator[Finding]:
     if facts["check_interval"] not in ("0", "0ms"):
         yield warning(
             "check-interval", "client_connection_check_interval is set: a commit that waits may be given up.",
-            "Set it to 0, its default (docs/operating.md, High availability).",
+            "Set it to 0, its default (docs/high-availability.md, What Keyrack does).",
         )  # fmt: skip
 
 
@@ -156,7 +156,7 @@ def _role(facts: Any, settings: Settings) -> Iterator[Finding]:
     if facts["superuser"] and settings.database_url is not None:
         yield warning(
             "role", f"The role {facts['role']} is a superuser: Keyrack needs none.",
-            "Give it a role of its own that owns its database (docs/operating.md, The database).",
+            "Give it a role of its own that owns its database (docs/database.md, A single PostgreSQL).",
         )  # fmt: skip
 
 
@@ -167,7 +167,7 @@ async def _secrets(connection: Connection, settings: Settings) -> list[Finding]:
     try:
         await vault.load()
     except MasterKeyError as error:
-        return [failure("secrets", str(error), "See docs/operating.md, The master key.")]
+        return [failure("secrets", str(error), "See docs/secrets.md, The master key.")]
     secrets = ok("secrets", "this node's master key opens the database's secrets")
     return [secrets, *await box_keys.examined(connection, vault)]
 
@@ -247,7 +247,7 @@ def _archive(archive: archive_status.ArchiveStatus) -> Iterator[Finding]:
     if not archive.on:
         yield warning(
             "archive", "The database's log is not archived: what came after the last backup cannot be restored.",
-            "KEYRACK_BACKUP_DIRECTORY for the embedded database; for others see docs/operating.md, Backups.",
+            "KEYRACK_BACKUP_DIRECTORY for the embedded database; for others see docs/backups.md.",
         )  # fmt: skip
     elif archive.late or archive.failing:
         yield failure("archive", "The archiving fails, or stands still.", "The database's log says why.")

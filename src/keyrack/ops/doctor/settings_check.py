@@ -31,7 +31,7 @@ def _names() -> Iterator[Finding]:
         yield warning("names", f"{name} is in the environment, and no setting has that name: it does nothing.", action)
     notes = rename_notes(Settings)
     for note in notes:
-        yield warning("names", note, "Change it as docs/upgrading.md says; it lists every renamed and removed setting.")
+        yield warning("names", note, "Change it: docs/upgrading-to-0.3.md lists every renamed and removed setting.")
     if not strange and not notes:
         yield ok("names", "every KEYRACK_ name in the environment is a setting")
 
@@ -70,7 +70,7 @@ def _master_key(settings: Settings) -> Iterator[Finding]:
     try:
         keys = master_keys.read(settings)
     except MasterKeyError as error:
-        yield failure("master-key", str(error), "Give this node the master key of the others: docs/operating.md.")
+        yield failure("master-key", str(error), "Give this node the master key of the others: docs/secrets.md.")
         return
     if keys:
         yield ok("master-key", f"the master key is in {master_keys.where(settings)}")
