@@ -1,5 +1,5 @@
 /**
- * In charge of the one encoding that docs/keys.md allows ("Encoding"): deterministic CBOR, and of that a small part.
+ * In charge of the one encoding that docs/key-protocol.md allows ("Encoding"): deterministic CBOR, and of that a small part.
  *
  * | CBOR              | JavaScript                                 |
  * |-------------------|--------------------------------------------|

@@ -1,5 +1,5 @@
 /**
- * In charge of the codes of docs/keys.md ("Codes"): their numbers, what they say, and what helps the user.
+ * In charge of the codes of docs/key-protocol.md ("Codes"): their numbers, what they say, and what helps the user.
  */
 
 /** The codes by their numbers; number 0 is that all is good. */

@@ -1,5 +1,5 @@
 /**
- * In charge of signed messages (docs/keys.md, "Signed messages"): COSE_Sign1 with ES256, by WebCrypto.
+ * In charge of signed messages (docs/key-protocol.md, "Signed messages"): COSE_Sign1 with ES256, by WebCrypto.
  */
 
 import { equal, sha256 } from './bytes.js';
@@ -78,7 +78,7 @@ export async function sign(name, claims, { privateKey, kid }) {
 }
 
 /**
- * Read a signed message, in the order of docs/keys.md ("Reading a signed message").
+ * Read a signed message, in the order of docs/key-protocol.md ("Reading a signed message").
  * @param {Uint8Array} bytes
  * @param {...string} names of the messages that may come here
  * @returns {SignedMessage}

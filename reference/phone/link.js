@@ -1,5 +1,5 @@
 /**
- * In charge of what is said on the link (docs/keys.md, "On the link"): one message there, one back.
+ * In charge of what is said on the link (docs/key-link.md, "On the link"): one message there, one back.
  */
 
 import { decode, encode } from './cbor.js';

@@ -1,5 +1,5 @@
 /**
- * In charge of the members and the closed maps of docs/keys.md ("Members"): which members a message has, and what each
+ * In charge of the members and the closed maps of docs/key-protocol.md ("Members"): which members a message has, and what each
  * may be.
  *
  * Here the members have names, as in the document: `{ iss: 'customer:7', iat: 1800000000, ... }`; on the wire they are

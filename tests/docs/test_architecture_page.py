@@ -1,4 +1,4 @@
-"""docs/architecture.md and CONTRIBUTING.md: the drawings agree with the code, and names exist."""
+"""The pages on the architecture and CONTRIBUTING.md: the drawings agree with the code, and names exist."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from keyrack.http.steps import WrapperStep
 from tests.docs.code_blocks import ROOT, blocks
 
 SOURCE = ROOT / "src/keyrack"
-PAGES = ("docs/architecture.md", "CONTRIBUTING.md")
+REQUEST_PATH = "docs/architecture/request-path.md"
+PAGES = (
+    "docs/architecture.md", REQUEST_PATH, "docs/architecture/order-of-work.md", "docs/architecture/replication.md",
+    "docs/architecture/change-log.md", "CONTRIBUTING.md",
+)  # fmt: skip
 # A path in the repository or in the package: core/errors, tests/test_layout.py, db/migrations/versions
 PATH = re.compile(r"(?<![\w./<{])([a-z_][\w-]*(?:/[\w-]+)+(?:\.\w+)?)(?![\w/<{])")
 CODE = re.compile(r"`([^`\n]+)`")
@@ -51,7 +55,7 @@ def test_the_drawing_has_the_layers_of_the_contract() -> None:
 
 
 def test_the_drawing_has_the_steps_of_the_pipeline() -> None:
-    drawing = next(block for block in blocks("docs/architecture.md") if block.text.startswith("RECEIVE"))
+    drawing = next(block for block in blocks(REQUEST_PATH) if block.text.startswith("RECEIVE"))
     lines = [line for line in drawing.text.splitlines() if line.startswith(" ")]
     assert [line.split()[0] for line in lines] == step_names()
     wrappers = [isinstance(step, WrapperStep) for step in (*RECEIVE, *PERFORM)]

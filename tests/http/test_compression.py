@@ -338,7 +338,7 @@ SECRETS = ("password", "secret", "token", "'link'", "'codes'")  # in what an ans
 
 
 def test_answers_that_show_a_secret(alice: Person, eager: RunningServer) -> None:
-    """BREACH: what a secret is compressed together with tells of it by the length; see docs/decisions.md."""
+    """BREACH: the length of a compressed answer could reveal a secret in it; see docs/decisions, "compression"."""
     showing = {name(endpoint) for endpoint in ALL if endpoint.responses.has_secret}
     assert showing == {
         "POST /batch",

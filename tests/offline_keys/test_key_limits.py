@@ -337,7 +337,7 @@ def test_the_default_limit_on_times_is_far_below_the_log_of_a_box(settings: Sett
         (settings.box_time_burst_per_user, settings.box_times_per_hour_per_user),
     ):
         assert burst >= 50, "every phone of a car that many drivers share asks at each visit"
-        assert burst + 8 * rate < 1_024, "entries that a box holds: docs/keys.md, The log of a box"
+        assert burst + 8 * rate < 1_024, "entries that a box holds: docs/key-log.md, The log of a box"
 
 
 def test_the_clock_of_a_box_is_set(alice: Person) -> None:

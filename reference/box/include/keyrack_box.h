@@ -1,4 +1,4 @@
-/* A key box: what firmware needs to open by keys without a network. The protocol is docs/keys.md; names are its terms.
+/* A key box: what firmware needs to open by keys without a network. Protocol and terms: docs/key-protocol.md.
  *
  * Nothing is allocated, and nothing is kept outside of the structs that the caller provides. Times are seconds since
  * 1970; ticks are seconds of a counter that goes on, and never back, while there is power. One task calls, one call
@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* Bounds of docs/keys.md. */
+/* Bounds of docs/key-protocol.md and docs/key-boxes.md. */
 #define KR_WIRE_MOST 2048   /* bytes of a message on a link, in both directions */
 #define KR_ENTRY_MOST 500   /* bytes of an entry of the log */
 #define KR_LINKS 3
@@ -66,7 +66,7 @@ struct kr_store {
     bool (*get)(void *user, uint64_t number, uint8_t *entry, size_t *len);
 };
 
-/* Why a box refuses; numbered as docs/keys.md does ("Codes"). */
+/* Why a box refuses; numbered as docs/key-protocol.md does ("Codes"). */
 enum kr_code {
     KR_GOOD, KR_CODE_REFUSED, KR_CODE_TOO_LONG, KR_CODE_ENCODING, KR_CODE_STRUCTURE, KR_CODE_HEADER, KR_CODE_ALGORITHM,
     KR_CODE_TYP, KR_CODE_CLAIMS, KR_CODE_ISSUING_KEY, KR_CODE_ISSUER, KR_CODE_AUDIENCE, KR_CODE_FUTURE, KR_CODE_NOT_YET,

@@ -1,4 +1,4 @@
-/* The box as a whole: its beginnings, its links, and each message of a link (docs/keys.md, "On the link"). */
+/* The box as a whole: its beginnings, its links, and each message of a link (docs/key-link.md, "On the link"). */
 #include <string.h>
 
 #include "box.h"

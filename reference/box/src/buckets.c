@@ -1,4 +1,4 @@
-/* Buckets, which bound how many signatures the box verifies and makes (docs/keys.md, "Buckets"). */
+/* Buckets, which bound how many signatures the box verifies and makes (docs/key-boxes.md, "Buckets"). */
 #include "box.h"
 
 #define LINK_PERIOD 4 /* seconds for each token of a link */

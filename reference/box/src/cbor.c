@@ -1,4 +1,4 @@
-/* In charge of CBOR: one encoding of each item, and no other (docs/keys.md, "Encoding"). */
+/* In charge of CBOR: one encoding of each item, and no other (docs/key-protocol.md, "Encoding"). */
 #include <string.h>
 
 #include "cbor.h"

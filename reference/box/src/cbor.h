@@ -1,4 +1,4 @@
-/* In charge of CBOR: one encoding of each item, and no other (docs/keys.md, "Encoding").
+/* In charge of CBOR: one encoding of each item, and no other (docs/key-protocol.md, "Encoding").
  *
  * An item is checked as a whole first, by kr_cbor_check; then it is read with a cursor. The readers check every bound
  * again: a caller who forgets the check reads nothing that is not there, but may meet what is not allowed. */

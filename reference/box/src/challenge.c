@@ -1,4 +1,4 @@
-/* Challenges and their nonces (docs/keys.md, "On the link"). */
+/* Challenges and their nonces (docs/key-link.md, "On the link"). */
 #include <string.h>
 
 #include "box.h"

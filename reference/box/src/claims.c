@@ -1,4 +1,4 @@
-/* In charge of payloads: the closed map of each message (docs/keys.md, "Members"). */
+/* In charge of payloads: the closed map of each message (docs/key-protocol.md, "Members"). */
 #include "claims.h"
 
 #define INT31 ((uint64_t)0x7fffffff)

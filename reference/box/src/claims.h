@@ -1,4 +1,4 @@
-/* In charge of payloads: the closed map of each message (docs/keys.md, "Members"). */
+/* In charge of payloads: the closed map of each message (docs/key-protocol.md, "Members"). */
 #ifndef KR_CLAIMS_H
 #define KR_CLAIMS_H
 

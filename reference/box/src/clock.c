@@ -1,4 +1,4 @@
-/* The box's clock, and what goes on with each tick (docs/keys.md, "Clock"). */
+/* The box's clock, and what goes on with each tick (docs/key-boxes.md, "Clock"). */
 #include "box.h"
 
 uint64_t kr_add(uint64_t value, uint64_t more, uint64_t most)

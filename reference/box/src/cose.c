@@ -1,4 +1,4 @@
-/* In charge of signed messages: COSE_Sign1 in the one form of docs/keys.md, "Signed messages". */
+/* In charge of signed messages: COSE_Sign1 in the one form of docs/key-protocol.md, "Signed messages". */
 #include <string.h>
 
 #include "cose.h"

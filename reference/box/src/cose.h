@@ -1,4 +1,4 @@
-/* In charge of signed messages: COSE_Sign1 in the one form of docs/keys.md, "Signed messages". */
+/* In charge of signed messages: COSE_Sign1 in the one form of docs/key-protocol.md, "Signed messages". */
 #ifndef KR_COSE_H
 #define KR_COSE_H
 

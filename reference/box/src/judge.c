@@ -1,4 +1,4 @@
-/* Judging a key and its answer by what the box knows (docs/keys.md, "Judging"). */
+/* Judging a key and its answer by what the box knows (docs/key-boxes.md, "Judging"). */
 #include "box.h"
 
 /* The first that fails is the code; what comes after it is worked out all the same. */

@@ -1,4 +1,4 @@
-/* The status lists that a box holds (docs/keys.md, "Lists"). */
+/* The status lists that a box holds (docs/key-link.md, "Lists"). */
 #include <string.h>
 
 #include "box.h"

@@ -1,4 +1,4 @@
-/* The log: signed entries, each with the SHA-256 of the one before (docs/keys.md, "The log of a box"). */
+/* The log: signed entries, each with the SHA-256 of the one before (docs/key-log.md, "The log of a box"). */
 #include <string.h>
 
 #include "box.h"

@@ -1,4 +1,4 @@
-/* `open` (docs/keys.md, "What a box does with `open`"). */
+/* `open` (docs/key-boxes.md, "What a box does with `open`"). */
 #include <string.h>
 
 #include "box.h"

@@ -1,4 +1,4 @@
-/* Phones and keys that the box remembers: those that opened or closed last (docs/keys.md, "What a box keeps"). */
+/* Phones and keys that the box remembers: those that opened or closed last (docs/key-boxes.md, "What a box keeps"). */
 #include <string.h>
 
 #include "box.h"

@@ -1,4 +1,4 @@
-/* How box and authority come together: enrolment and provisioning (docs/keys.md, "Provisioning"). */
+/* How box and authority come together: enrolment and provisioning (docs/key-enrolment.md, "Provisioning"). */
 #include <string.h>
 
 #include "box.h"

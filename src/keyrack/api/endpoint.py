@@ -136,7 +136,7 @@ class Responses:
     media_type: str = JSON  # of a success; "" if it has no body
     alternative: str = ""  # another media type of a success, for clients that prefer it
     representation: Endpoint[Any] | None = None  # the read that `Prefer: return=representation` responds with
-    has_secret: bool = False  # a success shows a secret, so it is never compressed (docs/decisions.md, "BREACH")
+    has_secret: bool = False  # a success shows a secret, so it is never compressed (docs/decisions, "compression")
 
 
 @dataclass(frozen=True)

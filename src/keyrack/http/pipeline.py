@@ -1,7 +1,7 @@
 """The request pipeline: all steps of a request, in their order.
 
 The order is part of the API and of its security: a caller learns nothing about a body before the key is checked, and
-nothing about an id before the permission is. docs/decisions.md gives the reasons, and tests/http hold it. Each step has
+nothing about an id before the permission is. docs/spec-notes.md has the order, and tests/http check it. Each step has
 the condition under which a row needs it. `compose` chooses a row's steps once, at startup.
 """
 

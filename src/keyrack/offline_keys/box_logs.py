@@ -1,7 +1,7 @@
 """In charge of the logs of boxes as they come home: whose an entry is, where it has its place, what is wrong with it.
 
 Entries come in any order, once or often, by whichever phone. What they tell goes on in the order of their numbers: up
-to the first that is missing and that the box may still have (docs/keys.md, "The log of a box"). An entry may arrive
+to the first that is missing and that the box may still have (docs/key-log.md, "The log of a box"). An entry may arrive
 after the box gave its number up. Then it fills its place in the gap, once, and is published late. An entry of a
 discarded enrolment brings that one back, before it is taken.
 """

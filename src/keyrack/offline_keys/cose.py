@@ -42,7 +42,7 @@ class SignedMessage:
 
 
 def read(data: bytes, *messages: Message) -> SignedMessage:
-    """The message that this is, one of these. Raises `MessageRefused` (docs/keys.md, "Reading a signed message")."""
+    """Read one of these messages. Raises `MessageRefused` (docs/key-protocol.md, "Reading a signed message")."""
     if len(data) > max(message.limit for message in messages):
         raise MessageRefused(BoxRefusalCode.TOO_LONG)
     protected, payload, signature = _parts(_item(data, tagged=True))

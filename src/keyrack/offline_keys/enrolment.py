@@ -1,8 +1,9 @@
 """Enrolment and provisioning of boxes: nonces, keys, epochs, and the messages that a box takes.
 
 With each new key of a box an epoch begins. It is pending until an entry that the new key has signed has arrived; then
-the epoch before ends, with its keys, lists and log (docs/keys.md, "Provisioning"). A pending epoch that was undone or
-replaced is discarded: it comes back if a box is in use under it (docs/keys.md, "Discarded enrolments").
+the epoch before ends, with its keys, lists and log (docs/key-enrolment.md, "Provisioning"). A pending epoch that was
+undone or replaced is discarded: it comes back if a box is in use under it (docs/key-enrolment.md, "Discarded
+enrolments").
 """
 
 from __future__ import annotations

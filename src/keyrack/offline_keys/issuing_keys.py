@@ -349,12 +349,12 @@ def root_kids(root: bytes, new_roots: Iterable[bytes]) -> frozenset[bytes]:
 
 
 def issuer(customer: int) -> str:
-    """What an authority is called in all that it signs (docs/keys.md, "Members": iss)."""
+    """The name of an authority in all that it signs (docs/key-protocol.md, "Members": iss)."""
     return f"customer:{customer}"
 
 
 def box_name(product: int, epoch: int) -> str:
-    """What a box is called (docs/keys.md, "Members": aud)."""
+    """The name of a box (docs/key-protocol.md, "Members": aud)."""
     return f"box:{product}:{epoch}"
 
 

@@ -12,7 +12,7 @@ from keyrack.db.named_parameters import compile_statement
 from keyrack.offline_keys.cose import SignedMessage
 from keyrack.offline_keys.issuing_keys import box_name
 
-OPENED, CLOSED = 1, 2  # events of entries (docs/keys.md, "Members")
+OPENED, CLOSED = 1, 2  # events of entries (docs/key-protocol.md, "Members")
 KINDS = {OPENED: "CarOpened", CLOSED: "CarClosed"}
 AGENT = "Keyrack key, {name}"
 UNCERTAIN = ", clock uncertain"

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class BoxRefusalCode(IntEnum):
-    """Numbered as docs/keys.md does; a number is never given to something else."""
+    """Numbered as docs/key-protocol.md does; a number is never given to something else."""
 
     GOOD = 0
     REFUSED = 1  # all that the wire says until possession of a good key is proven

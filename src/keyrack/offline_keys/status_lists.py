@@ -1,7 +1,7 @@
 """In charge of the status lists of boxes: signed when they are asked for, at once after a revocation, else seldom.
 
-A list is of one box, epoch and generation (docs/keys.md, "Members"). Its time advances though nothing has changed,
-since a box counts on it for as long as a key's limit says.
+A list is of one box, epoch and generation (docs/key-protocol.md, "Members"). Its time advances though nothing has
+changed, since a box counts on it for as long as a key's limit says.
 """
 
 from __future__ import annotations

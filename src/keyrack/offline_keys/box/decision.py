@@ -29,7 +29,7 @@ FOREIGN = {BoxRefusalCode.ISSUER, BoxRefusalCode.AUDIENCE}  # keys that are not 
 def decide(
     state: BoxMemory, link: LinkState, key: SignedMessage, answer: SignedMessage, tick: int
 ) -> list[BoxRefusalCode]:
-    """All codes of docs/keys.md, "Judging", that apply, in its order; `link` has the nonce that was live."""
+    """All codes of docs/key-boxes.md, "Judging", that apply, in its order; `link` has the nonce that was live."""
     authority, claims, answered = state.authority, key.claims, answer.claims
     now = max(clock.now(state, tick), claims["iat"])
     index, uri = claims["status"]

@@ -1,4 +1,4 @@
-"""The status lists that a box holds: which of them count, and which place a new one takes (docs/keys.md, "Lists")."""
+"""The status lists of a box: which of them count, and which place a new one takes (docs/key-link.md, "Lists")."""
 
 from __future__ import annotations
 

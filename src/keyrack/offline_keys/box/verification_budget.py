@@ -1,4 +1,4 @@
-"""The buckets: how many signatures a box verifies and makes for those on its links (docs/keys.md, "Buckets")."""
+"""The buckets: how many signatures a box verifies and makes for those on its links (docs/key-boxes.md, "Buckets")."""
 
 from __future__ import annotations
 

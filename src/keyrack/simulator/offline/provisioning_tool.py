@@ -1,4 +1,4 @@
-"""In charge of the tool that brings a box and the server together, by the public API (docs/keys.md, "Provisioning")."""
+"""The tool that brings a box and the server together (docs/key-enrolment.md, "Provisioning")."""
 
 from __future__ import annotations
 
