@@ -30,7 +30,7 @@ from tests.docs.code_blocks import block, preamble
 from tests.support.people import Person, Town, refused
 from tests.support.servers import RunningServer, Sql, eventually
 
-PAGE = "docs/changes.md"
+PAGE = "docs/access-history.md"
 PROBLEM = {"Accept": "application/problem+json"}
 FUTURE = "2999-01-01T00:00:00Z"
 NOW = "select clock_timestamp()"
@@ -524,7 +524,7 @@ def test_a_person_who_is_erased_stays_a_bare_number(carol: Person, dsn: str) -> 
         assert not any(word in json.dumps(found) for word in ("erased@example.org", "Nobody", "Knows"))
 
 
-# docs/changes.md, "Custody"
+# docs/access-history.md
 
 
 def test_the_page(carol: Person, server: RunningServer, sql: Sql) -> None:

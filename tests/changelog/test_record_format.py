@@ -49,7 +49,7 @@ def test_a_record_says_again_what_it_was_made_of(record: Record) -> None:
 
 
 def test_the_bytes_stand_as_the_page_says() -> None:
-    """docs/changes.md, put together by hand."""
+    """docs/log-format.md, put together by hand."""
     said = [
         (3).to_bytes(8, "big"), bytes(15) + b"\x01", (1).to_bytes(8, "big"),
         (1795442706_000007).to_bytes(8, "big"), (1795442706_090000).to_bytes(8, "big"),

@@ -100,7 +100,7 @@ def test_refusals_do_not_flood_the_log(unit: Unit, dsn: str) -> None:
 
 def test_the_documented_access_list_is_that_of_the_topic() -> None:
     """B15: test_mqtt.py runs it in a broker, where there is one."""
-    text = (Path(__file__).parents[2] / "docs/telemetry.md").read_text()
+    text = (Path(__file__).parents[2] / "docs/mqtt.md").read_text()
     listens, publishes = re.findall(r"^(?:topic read|pattern write) (\S+)$", text, re.MULTILINE)
     topic = Settings().mqtt_topic
     assert listens == topic.format(customer="+", unit="+")

@@ -4,7 +4,7 @@ Each form that an assignment has had is a stretch with two times. It was in forc
 known so from when its change was written until what ended it had its number. Both ends are the wide ones: a change
 is written before it is committed and numbered after that, so for that moment the old and the new form both count, and
 no answer names less than could be opened. What was in what, a box in a car and a service on a box, has the second time
-alone. docs/changes.md says what is made of it; `access_queries` answers, `access_baseline` writes what was there
+alone. docs/access-history.md says what is made of it; `access_queries` answers, `access_baseline` writes what was there
 before.
 """
 

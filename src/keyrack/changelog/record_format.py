@@ -1,7 +1,7 @@
 """In charge of the bytes of a numbered change: what is hashed, and put into the log's tree as a leaf.
 
 A record names everything about a change but who did it and what it was: of these three parts it holds salted digests.
-A part can be erased, salt and all, and the record still proves what is left. docs/changes.md has the bytes for
+A part can be erased, salt and all, and the record still proves what is left. docs/log-format.md has the bytes for
 somebody else's verifier; a change of them is another `VERSION`.
 """
 

@@ -82,9 +82,9 @@ def refused(answer: httpx.Response) -> tuple[int, str]:
 
 
 def proven(proof: dict[str, Any], folder: Path, *, fails: bool = False) -> str:
-    """What the program of docs/changes.md says of a proof: somebody else's verifier."""
+    """What the program of docs/log-verification.md says of a proof: somebody else's verifier."""
     (folder / "proof.json").write_text(json.dumps(proof))
-    program = ["python", "-c", block("docs/changes.md", "prover").text, str(folder / "proof.json")]
+    program = ["python", "-c", block("docs/log-verification.md", "prover").text, str(folder / "proof.json")]
     program[0] = sys.executable
     ran = subprocess.run(program, capture_output=True, text=True, timeout=60)
     assert bool(ran.returncode) is fails, ran.stderr

@@ -1,7 +1,7 @@
 """In charge of the vectors of the log's bytes, for somebody else's verifier.
 
 `python -m tests.changelog.transparency.vectors` writes tests/changelog/transparency/vectors.json anew.
-Salts and keys in it are made up; docs/changes.md says what each thing is.
+Salts and keys in it are made up; docs/log-format.md says what each thing is.
 """
 
 from __future__ import annotations

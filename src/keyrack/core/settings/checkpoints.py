@@ -37,7 +37,7 @@ class Checkpoints(BaseSettings):
         default=None,
         description="Directory, a whole path, into which workers write a copy of each checkpoint, a file for each: on "
         "another machine, where nobody who administers the database may change it "
-        "([changes.md](changes.md#copies-out-of-reach)).",
+        "([checkpoints.md](checkpoints.md#publish-copies)).",
     )
 
     @field_validator("checkpoint_directory")
