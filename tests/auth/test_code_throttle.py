@@ -147,7 +147,7 @@ def test_many_wrong_codes_are_logged_and_recorded_once_a_day(
     person = town.person("paul")
     with_app(browser(person, opened))
     manager = sql.value("select manager_id from manager where username = $1", person.username)
-    with captured_events("many wrong codes") as logs:
+    with captured_events("repeated wrong second factor codes") as logs:
         for number in range(3 * BURST):
             sql.execute("delete from rate_limit where key = $1", f"codes:{manager}")  # time goes by
             (answer,) = guess(person, servers, opened, 1)

@@ -217,4 +217,7 @@ def test_a_password_of_the_database_is_not_printed(password: str) -> None:
     result = CliRunner(env=env).invoke(application("customer"), ["customer", "list"])
     assert result.exit_code == 1
     assert "s3cret" not in result.output and result.stderr.count("\n") == 1
-    assert "KEYRACK_DATABASE_URL: the form is postgresql://user:password@host:port/name; " in result.stderr
+    assert (
+        "KEYRACK_DATABASE_URL: the value is not an address of the form postgresql://user:password@host:port/name. "
+        in result.stderr
+    )

@@ -142,7 +142,7 @@ def test_long_work_tells_how_far_it_is_on_a_terminal(operator: Operator, tmp_pat
 
 def test_a_variable_that_is_no_setting_is_named(operator: Operator) -> None:
     strange = {"KEYRACK_POOLSIZE": "5", "KEYRACK_URL": "http://127.0.0.1/v3"}
-    said = "keyrack: KEYRACK_POOLSIZE is no setting and does nothing. Did you mean KEYRACK_POOL_SIZE?\n"
+    said = "keyrack: KEYRACK_POOLSIZE is not a setting and has no effect. Did you mean KEYRACK_POOL_SIZE?\n"
     for arguments in (("settings",), ("migrate", "--check")):
         assert operator.quick(*arguments, env=strange)[2] == said
     assert operator.quick("customer", "list", env=strange)[2] == ""

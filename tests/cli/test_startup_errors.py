@@ -58,26 +58,26 @@ def refused_by_all(**env: str) -> str:
 
 
 ADDRESS = (
-    "the form is postgresql://user:password@host:port/name; in the user's name and password, "
-    ": / ? # [ ] @ and % are written as %3A %2F %3F %23 %5B %5D %40 and %25"
+    "the value is not an address of the form postgresql://user:password@host:port/name. In the user name and the "
+    "password, write : / ? # [ ] @ and % as %3A %2F %3F %23 %5B %5D %40 and %25."
 )
 
 
 @pytest.mark.parametrize(
     ("name", "value", "why"),
     [
-        ("TRUSTED_PROXIES", "nonsense", "'nonsense' is neither an address nor a network"),
-        ("TRUSTED_PROXIES", "127.0.0.1, 10.0.0.1/8", "'10.0.0.1/8' has bits of a host set"),
-        ("WEBHOOK_ALLOWED_NETWORKS", "10.0.0.0/33", "'10.0.0.0/33' is neither an address nor a network"),
-        ("WEBHOOK_ALLOWED_NETWORKS", "*", "'*' is neither an address nor a network"),
-        ("CORS_ORIGINS", "*,https://a.example", "'*' stands for every origin: name no others beside it"),
-        ("CORS_ORIGINS", "https://a.example/", "'https://a.example/' is no origin: write it as"
-         " https://console.example.com, or with a port behind it, without a path, a user or blanks"),
+        ("TRUSTED_PROXIES", "nonsense", "'nonsense' is not an address or a network."),
+        ("TRUSTED_PROXIES", "127.0.0.1, 10.0.0.1/8", "'10.0.0.1/8' is a network with host bits set."),
+        ("WEBHOOK_ALLOWED_NETWORKS", "10.0.0.0/33", "'10.0.0.0/33' is not an address or a network."),
+        ("WEBHOOK_ALLOWED_NETWORKS", "*", "'*' is not an address or a network."),
+        ("CORS_ORIGINS", "*,https://a.example", "'*' allows every origin. Remove the other origins, or remove '*'."),
+        ("CORS_ORIGINS", "https://a.example/", "'https://a.example/' is not an origin. Write, for example,"
+         " https://console.example.com or https://console.example.com:8443, without path, user name or blanks."),
         ("DATABASE_URL", "nonsense", ADDRESS),
         ("DATABASE_URL", "postgresql://u:s3cret@h:port/d", ADDRESS),
-        ("POOL_SIZE", "many", "'many' is not a whole number from 1 to 500"),
-        ("PUBLIC_URL", "keyrack.example.com", "'keyrack.example.com' is not an http or https address without a slash at"
-         " its end, such as https://keyrack.example.com"),
+        ("POOL_SIZE", "many", "'many' is not a whole number from 1 to 500."),
+        ("PUBLIC_URL", "keyrack.example.com", "'keyrack.example.com' is not an http or https address without a final"
+         " slash, such as https://keyrack.example.com."),
     ],
 )  # fmt: skip
 def test_a_setting_that_is_not_valid(name: str, value: str, why: str) -> None:

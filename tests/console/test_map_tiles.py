@@ -254,20 +254,23 @@ def test_a_file_that_cannot_be_used_keeps_a_server_from_starting(tmp_path: Path)
 @pytest.mark.parametrize(
     ("value", "why"),
     [
-        ("tiles.pmtiles", "is neither the whole path of a .pmtiles file, from / on, nor an address"),
+        ("tiles.pmtiles", "is not the absolute path of a .pmtiles file or an address"),
         ("/srv/tiles.mbtiles", "'/srv/tiles.mbtiles' does not end in .pmtiles"),
-        ("http://tiles.example/a.pmtiles", "begins with https://"),
-        ("ftp://tiles.example/a.pmtiles", "begins with https://"),
-        ("https://tiles.example/style.json", "ends in .pmtiles, or has {z}, {x} and {y} in it"),
-        ("https://tiles.example/{z}/{x}.mvt", "has {z}, {x} and {y} in it"),
-        ("https://tiles.example/{z}/{x}/{y}{r}.png", "and no other {}"),
-        ("https://tiles.example/{z}/{x}/{y}", "ends in what they are: .mvt or .pbf"),
-        ("https://{s}.tiles.example/{z}/{x}/{y}.png", "is no origin"),
-        ("https://me:secret@tiles.example/a.pmtiles", "has no user, no password"),
-        ("https://tiles.example/a b/{z}/{x}/{y}.png", "are written with %"),
-        ("https://tiles.example; script-src */a.pmtiles", "are written with %"),
-        ("https://tiles.example;script-src/a.pmtiles", "is no origin"),
-        ("https:///a.pmtiles", "is no origin"),
+        ("http://tiles.example/a.pmtiles", "does not begin with https://"),
+        ("ftp://tiles.example/a.pmtiles", "does not begin with https://"),
+        (
+            "https://tiles.example/style.json",
+            "does not end in .pmtiles, and does not contain each of {z}, {x} and {y} once",
+        ),
+        ("https://tiles.example/{z}/{x}.mvt", "does not contain each of {z}, {x} and {y} once"),
+        ("https://tiles.example/{z}/{x}/{y}{r}.png", "without other braces"),
+        ("https://tiles.example/{z}/{x}/{y}", "does not end in .mvt or .pbf"),
+        ("https://{s}.tiles.example/{z}/{x}/{y}.png", "is not an origin"),
+        ("https://me:secret@tiles.example/a.pmtiles", "has a user name, a password or a fragment"),
+        ("https://tiles.example/a b/{z}/{x}/{y}.png", "Percent-encode them"),
+        ("https://tiles.example; script-src */a.pmtiles", "Percent-encode them"),
+        ("https://tiles.example;script-src/a.pmtiles", "is not an origin"),
+        ("https:///a.pmtiles", "is not an origin"),
     ],
 )
 def test_a_setting_that_names_no_tiles_is_refused(value: str, why: str) -> None:
@@ -279,7 +282,7 @@ def test_a_setting_that_names_no_tiles_is_refused(value: str, why: str) -> None:
 def test_a_command_says_what_is_wrong_with_the_setting(tmp_path: Path) -> None:
     said = refused("https://tiles.example/style.json", tmp_path)
     assert said.startswith(
-        "keyrack: A setting is not valid. KEYRACK_MAP_TILES: an address of tiles ends in .pmtiles, or has {z}"
+        "keyrack: A setting is not valid. KEYRACK_MAP_TILES: the address does not end in .pmtiles, and"
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from keyrack.core import errors
 from keyrack.core.metrics.reference import metrics_markdown
-from keyrack.core.settings import Settings
+from keyrack.core.settings import ESSENTIAL, Settings, variable
 from keyrack.http.openapi.error_catalog import codes
 from keyrack.http.openapi.error_reference import codes_markdown
 from keyrack.http.openapi.markdown_tables import endpoints_markdown, settings_markdown
@@ -38,8 +38,15 @@ def test_the_table_of_dialects_is_current() -> None:
     assert (ROOT / "docs/webhook-dialects.md").read_text() == written, "run: make docs"
 
 
-def test_every_setting_says_what_it_means() -> None:
+def test_every_setting_has_a_description() -> None:
     assert all(field.description for field in Settings.model_fields.values())
+
+
+def test_the_settings_page_begins_with_the_essential_settings() -> None:
+    essential, tuning = settings_markdown().split("\n## Tuning\n")
+    assert re.findall(r"^\| `(KEYRACK_\w+)`", essential, re.MULTILINE) == [variable(name) for name in ESSENTIAL]
+    others = [variable(name) for name in Settings.model_fields if name not in ESSENTIAL]
+    assert sorted(re.findall(r"^\| `(KEYRACK_\w+)`", tuning, re.MULTILINE)) == sorted(others)
 
 
 def test_every_dependency_has_its_reason() -> None:

@@ -46,7 +46,7 @@ NO_BOX = "There is no box of that name and epoch."
 IN_USE = "The pending enrolment is in use: its key has signed an entry."
 OTHER_PENDING = "The enrolment of this box was undone or replaced, and another one of the product is pending."
 USED_KEY = "The box has had this key in an epoch that is over."
-RETURNED = "discarded enrolment came back"
+RETURNED = "discarded enrolment restored"
 CONTESTED = "discarded enrolment in use"
 NO_LIST = "There is no such status list of the box."
 PENDING_ROWS = """
@@ -292,7 +292,7 @@ def test_an_enrolment_in_use_is_undone_by_its_name_alone(needs_two: Scene, carol
     wrong = "The query parameter thumbprint is not valid. It has 32 bytes."
     refused(carol.delete(path(box, "enrolment?thumbprint=AA")), 400, wrong)
     assert pending(carol, box) == shown
-    with captured_events("box in use lost its enrolment") as alerts:
+    with captured_events("enrolment of a box in use discarded") as alerts:
         undo(carol, box, box.key)
     assert [(line["product"], line["alert"]) for line in alerts] == [(box.product, True)]
     refused(carol.delete(path(box, f"enrolment?thumbprint={thumbprint(box.key)}")), 409, NOT_PENDING)

@@ -227,7 +227,7 @@ def test_a_clock_that_was_ahead_revives_no_key(alice: Person, clock: Clock, dsn:
     assert not is_revoked(alice, removed), "the revocation is lost"
     shared = one_key(max_, box)
     assert places_of(shared) == places_of(removed)
-    with captured_events("places of keys were given back too early") as alerts:
+    with captured_events("status list slots released too early") as alerts:
         for _ in range(2):
             tended(dsn, settings, status_list_slots.recycle_slots)
     assert [line["alert"] for line in alerts] == [True]

@@ -502,7 +502,7 @@ def test_a_tool_provisions_while_enrolments_come_and_go(carol: Person) -> None:
 
 
 def test_the_log_of_changes_and_an_alert(carol: Person) -> None:
-    with captured_events("box at work enrolled anew") as alerts:
+    with captured_events("box in use enrolled again") as alerts:
         made = scene(carol)
         made.attack()
         done(carol.delete(path(made.box)))

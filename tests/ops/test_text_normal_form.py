@@ -83,7 +83,7 @@ def test_unique_texts_that_collide_stay_and_are_reported(database: tuple[str, Sq
     checks = json.loads(Operator(dsn).quick("doctor", "--json")[1])["checks"]
     texts = [check["text"] for check in checks if check["check"] == "texts"]
     assert texts == [
-        f"{name!r} in the table fleet_group is not in NFC; another row has it in NFC."
+        f"{name!r} in the table fleet_group is not in NFC, and another row has its NFC form."
         for name in (DECOMPOSED, twice[1])
     ]
     sql.execute("update fleet_group set name = 'Other' where name = $1 or name = $2", DECOMPOSED, twice[1])

@@ -77,7 +77,7 @@ def test_a_migration_gives_way_and_comes_back(fleet: tuple[str, Sql], next_one: 
     output, errors = process.communicate(timeout=DEADLINE)
     assert (process.returncode, output) == (0, "The schema is at revision 0104.\n"), errors
     assert [line["attempts"] for line in lines] == list(range(1, len(lines) + 1))
-    assert {line["event"] for line in lines} == {"migration waits for a lock, retrying"}
+    assert {line["event"] for line in lines} == {"migration lock timeout, retrying"}
     assert sql.value("select sum(seats) from car") == 8
     holder.close()
 

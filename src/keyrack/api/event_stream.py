@@ -143,11 +143,11 @@ class EventHub:
             raise Unavailable(FULL)
         if len(self._streams.get(customer, ())) >= self._of_customer:
             LIMITS.add("live-streams")
-            seldom.warning("stream limit of a customer reached", customer=customer, limit=self._of_customer)
+            seldom.warning("customer stream limit reached", customer=customer, limit=self._of_customer)
             raise TooManyRequests(TRY_AGAIN, reason=FULL_OF_CUSTOMER.format(most=self._of_customer, seconds=TRY_AGAIN))
         if self._callers.get(caller, 0) >= self._of_caller:
             LIMITS.add("live-streams")
-            seldom.warning("stream limit of a manager reached", manager=caller.number, limit=self._of_caller)
+            seldom.warning("caller stream limit reached", manager=caller.number, limit=self._of_caller)
             raise TooManyRequests(TRY_AGAIN, reason=FULL_OF_CALLER.format(most=self._of_caller, seconds=TRY_AGAIN))
 
     def add(self, stream: Subscription) -> None:

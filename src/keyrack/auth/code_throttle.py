@@ -72,7 +72,7 @@ async def _count_wrong(statements: Statements, settings: Settings, manager: int,
         return
     if not await NOTICE_OF.count(statements, manager):
         return
-    log.warning("many wrong codes", manager=manager, address=loggable_address(address), alert=True)
+    log.warning("repeated wrong second factor codes", manager=manager, address=loggable_address(address), alert=True)
     await statements.execute(RECORD, manager, Actor("client", None, None, address).encoded)
     if settings.sends_mail:
         await statements.execute(MAIL, manager, settings.mail_waiting)

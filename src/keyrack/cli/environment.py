@@ -1,4 +1,4 @@
-"""In charge of the settings of a command: read once, and a word about what is no setting, or none that is valid."""
+"""The settings of a command, and warnings about unknown and old names."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from keyrack.core.settings import (
 
 
 def read_settings(state: Path | None = None) -> Settings:
-    """The settings of the environment; a state directory that was named means its embedded database."""
+    """Read the settings. A state directory in the call selects its embedded database."""
     try:
         return Settings() if state is None else Settings(state=state.resolve(), database_url=None)
     except ValidationError as error:
-        wrong = "; ".join(
-            f"{given(name)}: {explain(e, Settings.model_fields[name])}"
+        wrong = " ".join(
+            f"{given(name)}: {explain(e, Settings.model_fields[name])}."
             for e in error.errors()
             for name in [str(e["loc"][0])]
         )
@@ -42,20 +42,20 @@ def read_settings(state: Path | None = None) -> Settings:
 def warn_of_names() -> None:
     """Warn on standard error about unknown variables and old names of settings.
 
-    A supervisor's child process gives no warning, because its parent has given it.
+    The child process of a supervisor does not repeat the warning of its parent.
     """
     if os.environ.get(SUPERVISED):
         return
     for name, meant in unknown(Settings, os.environ).items():
-        hint = f"Did you mean {meant}?" if meant else "docs/settings.md has all that there are."
-        typer.echo(f"keyrack: {name} is no setting and does nothing. {hint}", err=True)
-        del os.environ[name]  # so that processes that are started say it no more
+        hint = f"Did you mean {meant}?" if meant else "See docs/settings.md."
+        typer.echo(f"keyrack: {name} is not a setting and has no effect. {hint}", err=True)
+        del os.environ[name]  # child processes do not repeat the warning
     for note in rename_notes(Settings):
         typer.echo(f"keyrack: {note}", err=True)
 
 
 def given(name: str) -> str:
-    """The variable that a setting was given by, or the line of the configuration file."""
+    """The variable that sets a setting, or the line of the configuration file."""
     by_file = variable(name, by_file=True)
     if is_secret(Settings.model_fields[name]) and os.environ.get(by_file):
         return by_file

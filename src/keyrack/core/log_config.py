@@ -1,7 +1,7 @@
-"""In charge of the log: one JSON object a line on standard error, ours and that of the libraries alike.
+"""The log: one JSON object per line on standard error, also for libraries.
 
-What an exception of the database quotes may be people's data. So an exception is handed to the log as it is
-(`error=error`), and shown here without what it quotes.
+An exception of the database may quote personal data. So callers pass the exception itself (`error=error`), and this
+module writes it without the quoted values.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from keyrack.core.tracing.context import here
 
 @contextmanager
 def _absent(module: str) -> Generator[None]:
-    """Within the block the module cannot be imported."""
+    """Prevent the import of a module within the block."""
     present = sys.modules.get(module)
-    sys.modules[module] = None  # pyright: ignore[reportArgumentType] - which is how Python marks it
+    sys.modules[module] = None  # pyright: ignore[reportArgumentType] - None blocks the import
     try:
         yield
     finally:
@@ -34,19 +34,19 @@ def _absent(module: str) -> Generator[None]:
             sys.modules[module] = present
 
 
-# Its renderer for terminals imports rich where that is installed, which takes 5 MB of each process; the log is JSON
+# structlog imports rich if it is installed, which takes 5 MB in each process. The log is JSON and does not need it
 with _absent("rich"):
     import structlog
 
-EVERY = 10.0  # seconds between two lines about the same lasting trouble
-MINUTE = 60.0  # seconds between those about what somebody else can bring about as often as they like
+EVERY = 10.0  # interval between lines about the same lasting problem (seconds)
+MINUTE = 60.0  # interval between lines about events that clients can cause (seconds)
 
-# The id of the running request, for each line of the log.
+# The id of the running request, added to each line.
 request_id: ContextVar[str] = ContextVar("request_id")
 
 
 def configure(level: str) -> None:
-    """Log from `level` on. Tracebacks carry no local variables: a secret may be among them."""
+    """Configure the log. Tracebacks omit local variables, because they may contain secrets."""
     shared: list[Any] = [
         _of_request,
         structlog.stdlib.add_log_level,
@@ -73,9 +73,11 @@ def configure(level: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    for name in ("uvicorn", "alembic"):  # they narrate every start and stop
+    for name in ("uvicorn", "alembic"):  # they log every start and stop
         logging.getLogger(name).setLevel("WARNING")
-    logging.getLogger("asyncpg.pool").setLevel("ERROR")  # logs a lost database every other second, with its traceback
+    logging.getLogger("asyncpg.pool").setLevel(
+        "ERROR"
+    )  # logs an unreachable database every other second, with a traceback
 
 
 def _of_request(_logger: object, _method: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -89,7 +91,7 @@ def _of_request(_logger: object, _method: str, line: MutableMapping[str, Any]) -
 
 
 def _add_details(_logger: object, _method: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Add the fields of a record of the standard library: `extra={"details": {...}}`.
+    """Add the fields of a standard library record: `extra={"details": {...}}`.
 
     The embedded server logs that way, because it runs in commands that load no structlog.
     """
@@ -98,9 +100,9 @@ def _add_details(_logger: object, _method: str, line: MutableMapping[str, Any]) 
 
 
 class RateLimitedLogger:
-    """Warnings about a trouble that lasts or comes often, such as a full disk.
+    """Warnings about lasting or frequent problems, such as a full disk.
 
-    Writes one line in `every` seconds for each event and kind of error. The field `times` counts what it stands for.
+    Writes one line per `every` seconds for each event and type of error. The field `times` counts the occurrences.
     """
 
     def __init__(self, name: str, every: float = EVERY) -> None:
@@ -112,9 +114,9 @@ class RateLimitedLogger:
     def warning(
         self, event: str, *, error: BaseException | None = None, throttle_by: Hashable = None, **fields: object
     ) -> None:
-        """Write the line, unless one like it was written within `every` seconds.
+        """Write the line, unless an equal one was written within `every` seconds.
 
-        Lines are alike if event, kind of error and `throttle_by` are equal.
+        Lines are equal if event, type of error and `throttle_by` are equal.
         """
         key, now = (event, type(error), throttle_by), time.monotonic()
         self._times[key] += 1
@@ -126,8 +128,11 @@ class RateLimitedLogger:
 
 
 def cause(error: BaseException) -> str:
-    """The kind of an exception and what it says, without values that it quotes: the detail of PostgreSQL's errors holds
-    keys and rows, the message of a data error (SQLSTATE class 22, also where asyncpg raises it) what was sent."""
+    """The type and message of an exception, without quoted values.
+
+    The detail of a PostgreSQL error contains keys and rows. The message of a data error (SQLSTATE class 22, also from
+    asyncpg) contains the value that was sent.
+    """
     kind = type(error).__name__
     if isinstance(error, asyncpg.PostgresError):
         state = error.sqlstate or ""
@@ -145,7 +150,7 @@ def _traceback(exc_info: Any) -> str:
 
 
 def _traceback_lines(error: BaseException, before: set[int]) -> Iterator[str]:
-    """The traceback of an exception, after those of the exceptions that it came from; groups with their members."""
+    """The traceback of an exception, after those of its causes; groups with their members."""
     before.add(id(error))
     source = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     if source is not None and id(source) not in before:

@@ -136,7 +136,7 @@ async def _with_patience(
                 "migrate` again."
             )
         log.warning(
-            "migration waits for a lock, retrying",
+            "migration lock timeout, retrying",
             revision=seen.revision, attempts=tries, blocked_by=seen.blockers(), retry_seconds=round(pause, 1),
         )  # fmt: skip
         await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - not in step with whoever holds it

@@ -148,4 +148,4 @@ async def erase_orphans(db: Database, settings: Settings) -> None:
                 await _erase_orphan(connection, user)
                 erased += 1
     if erased:
-        log.info("people without a customer erased", count=erased)
+        log.info("orphaned persons erased", count=erased)

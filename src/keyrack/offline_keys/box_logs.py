@@ -506,7 +506,7 @@ async def _report(
             continue
         fields = {"customer": customer, "product": product, "epoch": epoch, "number": number}
         if kind == "Late":
-            log.warning("box log entries arrived late", **fields)
+            log.warning("late box log entry", **fields)
         else:
             log.error("box log fault found", kind=kind, alert=True, **fields)
     kinds, numbers, hashes = (list(column) for column in zip(*reports, strict=True))

@@ -280,7 +280,7 @@ async def enrol(
     if old_epoch is None:
         await status_list_slots.begin(connection, settings, customer, product, epoch, 1)
     if is_pending:
-        log.warning("box at work enrolled anew", customer=customer, product=product, epoch=epoch, alert=True)
+        log.warning("box in use enrolled again", customer=customer, product=product, epoch=epoch, alert=True)
     else:
         await _end_before(connection, customer, product, epoch)
     return BoxEnrolment(product, epoch, key.thumbprint, is_pending)
@@ -375,7 +375,7 @@ async def _return(connection: Connection, customer: int, product: int, epoch: in
     """Make a discarded epoch pending again, which needs an approval then. Whether that is done."""
     if not await connection.fetchval(RETURN, customer, product, epoch):
         return False
-    log.warning("discarded enrolment came back", customer=customer, product=product, epoch=epoch, alert=True)
+    log.warning("discarded enrolment restored", customer=customer, product=product, epoch=epoch, alert=True)
     return True
 
 
@@ -420,7 +420,9 @@ async def _discard(connection: Connection, settings: Settings, customer: int, pr
     """
     row = await connection.fetchrow(DISCARD, customer, product)
     if row is not None and row["is_proven"]:
-        log.warning("box in use lost its enrolment", customer=customer, product=product, epoch=row["epoch"], alert=True)
+        log.warning(
+            "enrolment of a box in use discarded", customer=customer, product=product, epoch=row["epoch"], alert=True
+        )
     rows = await connection.fetch(SUPERFLUOUS, customer, product, settings.max_discarded_enrolments)
     if rows:
         epochs = [row["epoch"] for row in rows]

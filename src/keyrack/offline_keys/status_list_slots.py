@@ -203,4 +203,4 @@ async def _take_back(db: Database) -> None:
         await connection.execute(REVOKE_SHARED, at, *columns)
         taken: int = await connection.fetchval(TAKE_BACK, at, *columns)
     if taken:
-        log.error("places of keys were given back too early", keys=taken, alert=True)
+        log.error("status list slots released too early", keys=taken, alert=True)

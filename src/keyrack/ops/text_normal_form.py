@@ -102,7 +102,7 @@ async def convert(db: Database, settings: Settings) -> None:
         await run_in_batches(db, settings.housekeeping_rows, statement)
     if rows := await collisions(db):
         tables = sorted({row["table"] for row in rows})
-        log.error("texts differ in their form alone", alert=True, tables=tables, count=len(rows))
+        log.error("unicode normal form conflict", alert=True, tables=tables, count=len(rows))
 
 
 async def collisions(statements: Statements) -> list[Row]:

@@ -113,7 +113,7 @@ def test_an_address_that_cannot_be_stored_is_no_verified_address(email: object) 
 def test_an_address_is_verified_by_true_alone(value: object, is_verified: bool, is_logged: bool) -> None:
     """Some providers send the text "true"; what is neither is logged, as nobody of that provider is found."""
     key = made("ES256")
-    with captured_events("verification of an address not understood") as logs:
+    with captured_events("email verification claim not boolean") as logs:
         given = account(token(key, "ES256", email="kim@corp.example", email_verified=value), [key], ("ES256",))
     assert (given.email == "kim@corp.example", bool(logs)) == (is_verified, is_logged)
 

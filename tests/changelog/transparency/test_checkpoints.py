@@ -539,13 +539,13 @@ def test_status_and_doctor_say_what_is_wrong(signing: Signing, customer: int, tm
     said = json.loads(CliRunner(env=told).invoke(application("status"), ["status", "--json"]).stdout)
     (finding,) = [one for one in said["findings"] if one["code"] == "log-refused"]
     assert (finding["level"], finding["text"]) == (
-        "critical", "1 log of changes is not what was signed of it before.",
+        "critical", "1 change log does not match a signed checkpoint.",
     )  # fmt: skip
     signing.given["checkpoint_key_file"] = tmp_path / "missing"
     (found,) = [one for one in examined(signing.settings) if one.code == "checkpoint-key"]
     assert (found.level, found.text) == (
         Severity.WARNING,
-        f"No key of checkpoints is here: {tmp_path}/missing is missing.",
+        f"There is no checkpoint key: {tmp_path}/missing is missing.",
     )
     (tmp_path / "missing").write_text("no key")
     (found,) = [one for one in examined(signing.settings) if one.code == "checkpoint-key"]

@@ -118,7 +118,7 @@ def test_a_number_of_a_few_is_read_from_both_places(tmp_path: Path) -> None:
     env = {"KEYRACK_CONFIG": config, "KEYRACK_CHANGELOG_RETENTION_DAYS": "100"}
     assert told("changelog_retention_days", **env)["value"] == 100
     assert refused_here("settings", **BARE, KEYRACK_CHANGELOG_RETENTION_DAYS="101") == (
-        "A setting is not valid. KEYRACK_CHANGELOG_RETENTION_DAYS: '101' is not one of 100, 400, 800, 3660"
+        "A setting is not valid. KEYRACK_CHANGELOG_RETENTION_DAYS: '101' is not one of 100, 400, 800, 3660."
     )
 
 
@@ -131,14 +131,15 @@ def test_a_number_of_a_few_is_read_from_both_places(tmp_path: Path) -> None:
          ", line 2: there is no setting webhook_network. Did you mean webhook_allowed_networks?"),
         ("config = 'other'", ", line 1: there is no setting config. See docs/settings.md."),
         ("metrics_file = '/x'", ", line 1: there is no setting metrics_file. Did you mean metrics?"),
-        ("[edge]\npool_size = 1", ", line 2: pool_size belongs into [storage]."),
-        ("[edge]\nlog_level = 'info'", ", line 2: log_level belongs into no section, but above all of them."),
+        ("[edge]\npool_size = 1", ", line 2: pool_size is in the section [edge]. Move it into the section [storage]."),
+        ("[edge]\nlog_level = 'info'",
+         ", line 2: log_level is in the section [edge]. Move it above the first section."),
         ("[storrage]\npool_size = 1", ": there is no section [storrage]. Did you mean [storage]?"),
-        ("pool_size = 1\n[storage]\npool_size = 2", ", line 1: pool_size is given twice."),
-        ("pool_size = [1]", ", line 1: pool_size has to be a text in quotes, a number, or true or false."),
-        ("pool_size", " is no TOML: Expected '=' after a key in a key/value pair (at end of document)."),
+        ("pool_size = 1\n[storage]\npool_size = 2", ", line 1: pool_size appears twice."),
+        ("pool_size = [1]", ", line 1: pool_size must be a quoted string, a number, true or false."),
+        ("pool_size", " is not valid TOML: Expected '=' after a key in a key/value pair (at end of document)."),
         ("database_url = 'postgresql://h/d'\ndatabase_url_file = '/x'",
-         ": database_url and database_url_file are both given: which of them holds?"),
+         ": database_url and database_url_file are both set. Remove one of the two."),
     ],
 )  # fmt: skip
 def test_what_is_misspelt_is_refused(tmp_path: Path, text: str, why: str) -> None:
@@ -151,7 +152,7 @@ def test_a_value_that_is_not_valid_is_told_with_its_line(tmp_path: Path) -> None
         f"A setting is not valid. {path}:2, pool_size: 'many' is not a whole number from 1 to 500"
     )
     assert refused(path, "database_url = 'postgresql://u:s3cret@h:port/d'").startswith(
-        f"A setting is not valid. {path}:1, database_url: the form is postgresql://"
+        f"A setting is not valid. {path}:1, database_url: the value is not an address of the form postgresql://"
     )
     assert refused(path, "database_url_file = '/nowhere/s'") == (
         ": database_url_file: /nowhere/s cannot be read: No such file or directory."
@@ -166,8 +167,8 @@ def test_a_secret_that_everybody_may_read_is_refused(tmp_path: Path) -> None:
         ("mqtt_url = 'mqtt://u:s3cret@h'", "mqtt_url"),
     ):
         assert refused(path, text, 0o644) == (
-            f", line 1: {name} is secret, and everybody may read the file: chmod o= {path}, or give the secret a file "
-            "of its own."
+            f", line 1: {name} is secret, and every user of this machine can read the file. Run `chmod o= {path}`, "
+            "or move the secret to a file of its own."
         )
     written(path, "database_url = 'postgresql://h/d'", 0o644)
     assert told("database_url", KEYRACK_CONFIG=str(path))["value"] == "postgresql://h/d"

@@ -1,4 +1,4 @@
-"""Secrets in files: read at the start, told nowhere; what is wrong with one is said in a sentence."""
+"""Secret files: read at startup, never shown, with clear errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ SECRETS = [name for name, field in Settings.model_fields.items() if is_secret(fi
 
 
 def test_which_settings_are_secret() -> None:
-    """One that may hold a password is given by a file where its owner wants it so: the master key's has more to it."""
+    """Each setting that may contain a password can be in a file.
+
+    The master key is not among them, because its file has rules of its own.
+    """
     assert set(SECRETS) == {"database_url", "mail_password", "mqtt_url", "read_database_url"}
 
 
@@ -66,12 +69,16 @@ def test_a_file_that_cannot_be_had(name: str, tmp_path: Path) -> None:
     assert refused_here("customer list", **env | {by_file: str(tmp_path)}) == (
         f"{by_file}: {tmp_path} cannot be read: Is a directory."
     )
-    for content, why in ((b" \n", "is empty"), (b"x" * 65_537, "holds more than 64 KiB"), (b"\xff\xfe", "is no text")):
+    for content, why in (
+        (b" \n", "is empty"),
+        (b"x" * 65_537, "is larger than 64 KiB"),
+        (b"\xff\xfe", "is not a text in UTF-8"),
+    ):
         file.write_bytes(content)
         assert refused_here("customer list", **env) == f"{by_file}: {file} {why}."
     file.write_text("anything")
     assert refused_here("customer list", **env | {variable(name): "given"}) == (
-        f"{variable(name)} and {by_file} are both given: which of them holds? Leave one out."
+        f"{variable(name)} and {by_file} are both set. Remove one of the two."
     )
 
 
@@ -84,8 +91,7 @@ def test_what_is_wrong_with_the_content_names_the_file_and_repeats_nothing(tmp_p
 def test_a_master_key_in_two_places() -> None:
     env = {"KEYRACK_MASTER_KEY": base64.b64encode(bytes(32)).decode(), "KEYRACK_MASTER_KEY_FILE": "/nowhere"}
     assert refused_here("customer list", **env) == (
-        "A setting is not valid. KEYRACK_MASTER_KEY_FILE: KEYRACK_MASTER_KEY is given, too: which of them holds? "
-        "Leave one out"
+        "A setting is not valid. KEYRACK_MASTER_KEY_FILE: KEYRACK_MASTER_KEY is set, too. Remove one of the two."
     )
 
 

@@ -1,4 +1,4 @@
-"""A collector for tests: it takes OTLP over HTTP as a real one does, and keeps the spans."""
+"""A collector for tests: it receives OTLP over HTTP and keeps the spans."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ KINDS = {2: "server", 3: "client", 5: "consumer"}
 
 @dataclass(frozen=True)
 class Told:
-    """One span as it was told; its ids in hexadecimal digits."""
+    """One received span; its ids are hexadecimal."""
 
     name: str
     kind: str
     trace: str
     id: str
-    above: str  # "" where it is the first
+    above: str  # "" for a root span
     state: str
     begun: int
     ended: int
     failed: bool
     told: dict[str, Any]
     links: list[tuple[str, str]]
-    who: dict[str, Any]  # what is told of the process
+    who: dict[str, Any]  # resource attributes
 
 
 class Collector(Receiver):
-    """`answer` decides about each request, as of any receiver; it takes all unless it is told otherwise."""
+    """Receives spans. `answer` decides on each request; by default it accepts all."""
 
     def __init__(self, answer: Callable[[Received], Reply] = lambda _: (200, b"", {})) -> None:
         super().__init__(answer)
@@ -55,12 +55,12 @@ class Collector(Receiver):
         return list(self._spans)
 
     def of(self, trace: str, **told: Any) -> list[Told]:
-        """The spans of a trace that tell these things, with dots for the underscores of their names."""
+        """The spans of a trace with these attributes; underscores of names stand for dots."""
         wanted = {name.replace("_", "."): value for name, value in told.items()}
         return [span for span in self.spans if span.trace == trace and wanted.items() <= span.told.items()]
 
     def one(self, trace: str, name: str) -> Told:
-        """The one span of the trace with this name, which may yet have to come."""
+        """Wait for the only span of the trace with this name."""
         found = eventually(lambda: [span for span in self.of(trace) if span.name == name], f"{name} of {trace}")
         (span,) = found
         return span

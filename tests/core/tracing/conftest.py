@@ -1,4 +1,4 @@
-"""What the tests of this room share: a process that serves, one that works, and the collector that both tell."""
+"""Shared fixtures: an API process, a worker and their collector."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def serving(dsn: str, directory: Path, *arguments: str, **settings: str) -> Iter
 
 @dataclass
 class Traced:
-    """What is traced wholly, and told to the collector."""
+    """An installation that exports all spans to the collector."""
 
     dsn: str
     sql: Sql

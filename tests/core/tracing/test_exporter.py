@@ -1,4 +1,4 @@
-"""The collector: whom it hears of, and what happens while it is slow, away, or not wanted."""
+"""Span export: sampling, and a collector that is slow, unreachable or not set."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def person(traced: Traced, house: House, name: str) -> Person:
 
 
 def test_trusted_callers_decide_what_is_traced(traced: Traced, tmp_path: Path) -> None:
-    """And they hear of it in the webhook: who is not traced is told the same trace, without the flag."""
+    """Webhooks of an unsampled request have the same trace without the sampled flag."""
     with (
         Collector() as collector,
         serving(
@@ -72,7 +72,7 @@ def test_who_decides(share: float, trusts: bool, sampled: bool, expected: set[bo
 
 
 def test_chance_decides_whatever_trace_the_caller_names() -> None:
-    """A sampler that looks at the id would let the caller choose one that it takes."""
+    """Sampling by the trace id would let callers choose a sampled id."""
     traces = Traces()
     traces.begin(lambda _: None, share=0.5, trusts=False, customers=False)
     assert {traces.request(TraceContext("0" * 31 + "1", "b" * 16, True), "").sampled for _ in range(200)} == {
@@ -89,8 +89,10 @@ def gate() -> Iterator[threading.Event]:
 
 
 def test_nobody_waits_for_a_collector(traced: Traced, tmp_path: Path, gate: threading.Event) -> None:
-    """What it does not take is dropped, counted and said once, and so is that it is back; a process that ends does not
-    wait for it either."""
+    """Dropped spans are counted. The log has one line for the failure and one for the recovery.
+
+    Shutdown does not wait for the collector.
+    """
     answers: list[int] = [400]
 
     def answer(_: Received) -> Reply:
@@ -164,5 +166,5 @@ def test_without_the_packages_nothing_starts(command: tuple[str, ...], monkeypat
 
 @pytest.mark.parametrize("value", ["127.0.0.1:4318", "grpc://127.0.0.1:4317", "http://", "http://user:word@host/v1"])
 def test_what_is_no_address_is_refused(value: str) -> None:
-    with pytest.raises(ValidationError, match="no address of a collector"):
+    with pytest.raises(ValidationError, match="not an http or https address without a user"):
         Settings(traces=value)

@@ -1,4 +1,4 @@
-"""What comes of a request is one trace, across processes, up to the webhook; told to a real receiver of OTLP."""
+"""One trace covers a request across processes, up to the webhook."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_neighbours_have_their_own_traces(traced: Traced, tina: Person) -> None:
 
 
 def test_the_trace_is_that_of_the_error_body(traced: Traced, tina: Person) -> None:
-    """Where nobody says otherwise, the id of the request is that of its trace; else the trace tells the id."""
+    """The request id is the trace id by default. Otherwise the span has the request id."""
     accept = {"Accept": "application/problem+json"}
     answer = tina.get("/cars/2147483647", headers=accept)
     assert answer.status_code == 404
@@ -215,7 +215,7 @@ def test_it_goes_on_over_202_and_whatever_flag_a_stranger_sends(traced: Traced, 
 
 
 def test_what_a_request_does_itself_is_in_its_trace(traced: Traced, tina: Person) -> None:
-    """An uninstallation ends assignments: their operations are told below the request that has caused them."""
+    """Operations that an uninstallation causes are children of its request."""
     car = tina.car()
     product = tina.box_in(car)
     tina.assignment(car, tina.user())

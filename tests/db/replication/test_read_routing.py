@@ -332,17 +332,17 @@ def test_the_doctor_looks_at_each_server_that_reads_go_to(cluster: Cluster, data
 
     leads, follows = cluster.leader.port, cluster.replica.port
     assert told(cluster.dsn) == [
-        ("ok", f"127.0.0.1:{leads} leads: it answers reads"),
-        ("ok", f"127.0.0.1:{follows} follows: it takes reads"),
+        ("ok", f"127.0.0.1:{leads} is the primary and answers reads"),
+        ("ok", f"127.0.0.1:{follows} is a standby and answers reads"),
     ]
-    nobody = ("warning", "No server of KEYRACK_READ_DATABASE_URL follows: the leader answers all reads.")
+    nobody = ("warning", "No server of KEYRACK_READ_DATABASE_URL is a standby, so the primary answers all reads.")
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         gone, *rest = told(cluster.named(closed.getsockname()[1]))
-    assert gone[0] == "warning" and "which reads go to, cannot be reached: ConnectionRefusedError" in gone[1]
+    assert gone[0] == "warning" and "cannot be reached: ConnectionRefusedError" in gone[1]
     assert rest == [nobody]
     other, *rest = told(database_server)
-    assert other[0] == "fault" and other[1].endswith("is of another system than the leader: it is never asked.")
+    assert other[0] == "fault" and other[1].endswith("has another system identifier than the primary, so it is unused.")
     assert rest == [nobody]
 
 

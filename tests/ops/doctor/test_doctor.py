@@ -1,4 +1,4 @@
-"""`keyrack doctor`: each thing that does not fit is found, with what to do; what fits is said, too."""
+"""`keyrack doctor`: every problem is a finding with a remedy; passed checks are listed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OTHER_KEY = base64.b64encode(b"the master key of somebody else!").decode()
 
 @dataclass
 class House:
-    """A database, and what `doctor` says of it."""
+    """A database and its `keyrack doctor`."""
 
     dsn: str
     sql: Sql
@@ -43,7 +43,7 @@ class House:
 
 
 def told(env: dict[str, str]) -> tuple[int, dict[str, list[tuple[str, str]]]]:
-    """The exit status; of each check its results and texts."""
+    """The exit status, and results and texts by check."""
     result = CliRunner(env=env).invoke(application("doctor"), ["doctor", "--json"])
     assert result.stderr == ""
     value: Any = json.loads(result.stdout)
@@ -89,12 +89,10 @@ def test_settings_that_do_not_fit(house: House) -> None:
         KEYRACK_POOLSIZE="3", KEYRACK_PUBLIC_URL="http://keyrack.invalid", KEYRACK_METRICS="0.0.0.0:9464",
         KEYRACK_POOL_SIZE="500", KEYRACK_MQTT_URL="mqtt://127.0.0.1:1",
     )  # fmt: skip
-    assert found["names"] == [
-        ("warning", "KEYRACK_POOLSIZE is in the environment, and no setting has that name: it does nothing.")
-    ]
+    assert found["names"] == [("warning", "KEYRACK_POOLSIZE is not a setting and has no effect.")]
     assert found["public-url"][0][0] == "fault" and found["public-url"][1][0] == "warning"
     assert found["metrics"][0][0] == "warning"
-    assert found["connections"][0][0] == "warning" and "may take 504 of " in found["connections"][0][1]
+    assert found["connections"][0][0] == "warning" and "may use 504 of " in found["connections"][0][1]
     assert found["mqtt"][0][0] == "warning"
     assert house.checks(KEYRACK_METRICS="127.0.0.1:9464")["metrics"][0][0] == "ok"
 
@@ -129,10 +127,10 @@ def test_files_with_secrets_that_others_may_read(house: House, tmp_path: Path) -
     for path in (address, key):
         path.chmod(0o604)
     found = house.checks(**env)["secret-files"]
-    assert sorted(found) == sorted(("fault", f"Everybody on this machine may read {path}.") for path in (address, key))
+    assert sorted(found) == sorted(("fault", f"Every user of this machine can read {path}.") for path in (address, key))
     for path in (address, key):
         path.chmod(0o640)
-    assert house.checks(**env)["secret-files"] == [("ok", "no file with a secret is open to others")]
+    assert house.checks(**env)["secret-files"] == [("ok", "other users can read no secret file")]
 
 
 def test_what_is_broken_in_the_schema(house: House) -> None:
@@ -145,7 +143,7 @@ def test_what_is_broken_in_the_schema(house: House) -> None:
     try:
         found = house.checks()
         assert found["indexes"] == [("warning", "The index broken_i is not valid.")]
-        assert found["triggers"] == [("fault", f"The trigger {trigger} is switched off: what it does is not done.")]
+        assert found["triggers"] == [("fault", f"The trigger {trigger} is disabled.")]
     finally:
         house.sql.execute("drop table broken")
         house.sql.execute(f'alter table {table} enable trigger "{trigger}"')

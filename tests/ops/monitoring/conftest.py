@@ -1,4 +1,4 @@
-"""What the tests of this room share: two processes that serve and one that works; their parent shows metrics."""
+"""Shared fixtures: two API processes and a worker, whose parent serves metrics."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Family:
         return {has["process"]: value for has, value in self.scrape().samples["keyrack_process_up"]}
 
     def lines(self, event: str) -> list[Any]:
-        """The lines of the log about this."""
+        """The log lines with this event."""
         return log_events(self.log, event)
 
 
@@ -61,7 +61,7 @@ def family(database_server: str, tmp_path_factory: pytest.TempPathFactory) -> It
 
 @pytest.fixture(scope="module")
 def ann(family: Family) -> Iterator[Person]:
-    """Whose customer, the first, has metrics of its own."""
+    """A person whose customer, the first, has metrics of its own."""
     person = Town(family.sql, family).person("ann")
     assert person.customer == 1
     yield person

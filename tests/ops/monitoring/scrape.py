@@ -1,4 +1,4 @@
-"""What the tests of this room share: real scrapes, read by Prometheus' own parser."""
+"""Real scrapes, parsed by Prometheus' library."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Scrape:
     samples: dict[str, list[tuple[dict[str, str], float]]]
 
     def of(self, name: str, **labels: str) -> list[float]:
-        """The values of the series that have these labels."""
+        """The values of the series with these labels."""
         found = self.samples.get(name, [])
         return [value for has, value in found if all(has.get(key) == want for key, want in labels.items())]
 
@@ -45,7 +45,7 @@ def parsed(text: str) -> Scrape:
 
 @dataclass
 class Port:
-    """Where a process shows its metrics."""
+    """The metrics endpoint of a process."""
 
     number: int
 
@@ -69,7 +69,7 @@ def shown(log: Path) -> Port:
 
 
 def ran(*command: str) -> str:
-    """What a program prints; it must go well."""
+    """Run a program that must succeed, and return its output."""
     found = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE)
     assert found.returncode == 0, found.stdout + found.stderr
     return found.stdout

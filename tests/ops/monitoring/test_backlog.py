@@ -1,4 +1,4 @@
-"""What waits in the database: how much, up to a bound, and for how long."""
+"""The backlog: bounded counts and ages."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_nothing_waits_in_a_new_database(dsn: str) -> None:
 
 
 def test_how_much_waits_and_for_how_long(dsn: str, sql: Sql) -> None:
-    """The oldest may be of any customer, and asked for or brought about by a change."""
+    """The oldest operation may be of any customer and any cause."""
     first, second, third = (sql.value(CUSTOMER) for _ in range(3))
     sql.execute(OPERATION, first, "Request", "Succeeded", 9_000.0)
     sql.execute(OPERATION, first, "Request", "Pending", 10.0)
@@ -68,14 +68,14 @@ def test_how_much_waits_and_for_how_long(dsn: str, sql: Sql) -> None:
         (4, "Dead", 9_000.0),
     ):
         sql.execute(DELIVERY, second, on, lane, state, age)
-    sql.execute(DELIVERY, third, off, 1, "Waiting", 5_000.0)  # for one that is disabled: it is nobody's work
+    sql.execute(DELIVERY, third, off, 1, "Waiting", 5_000.0)  # its webhook is disabled, so it does not count
     now = found(dsn)
     assert (now.operations, now.deliveries, now.dead, now.disabled) == (4, 3, 1, 1)
     assert 600 <= now.operations_age < 700 <= now.deliveries_age < 5_000
 
 
 def test_who_is_there_and_how_long_nobody_was(dsn: str, sql: Sql) -> None:
-    """Who has made no heartbeat for a minute is gone; what waits then waits for nobody."""
+    """A process without a heartbeat for a minute is gone."""
     customer = sql.value(CUSTOMER)
     sql.execute(OPERATION, customer, "Request", "Pending", 59.0)
     assert found(dsn).unattended is None  # not for long yet
@@ -91,7 +91,7 @@ def test_who_is_there_and_how_long_nobody_was(dsn: str, sql: Sql) -> None:
 
 
 def test_a_change_without_a_number_waits_for_somebody(dsn: str, sql: Sql) -> None:
-    """For whom is told, once it takes longer than it should."""
+    """The blocking transaction is named after a while."""
     sql.execute(CHANGE, 1.0)
     assert found(dsn).changes_age >= 1 and found(dsn).writers == ()
     sql.execute("begin")
@@ -122,7 +122,7 @@ def test_counting_ends_at_its_bound(dsn: str, sql: Sql, monkeypatch: pytest.Monk
 
 
 def test_it_is_found_by_indexes(dsn: str, sql: Sql) -> None:
-    """However many there are: no table is read from end to end, also right after it was empty."""
+    """No query scans a whole table, not even right after it was empty."""
     customer = sql.value(CUSTOMER)
     webhook = sql.value(WEBHOOK, customer, True)
     many = "select $1::integer, $2::integer from generate_series(1, 2000)"

@@ -1,5 +1,4 @@
-"""Several processes, seen from outside: what happened is in the sums of their metrics and in their log, and no process
-that is stopped or dead hides it."""
+"""Metrics and log of several processes, also if one is stopped or dead."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ ADDRESS = r"(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F:]+)"  # as far as fail2ban's <
 
 
 def ask(url: str, times: int, **options: object) -> list[int]:
-    """Requests, each on a connection of its own, so that any process may take it."""
+    """Send requests on separate connections, so that any process may answer."""
     return [fetch("GET", url, **options).status_code for _ in range(times)]
 
 
@@ -52,7 +51,7 @@ def test_requests_are_counted_by_route_whoever_took_them(family: Family, ann: Pe
 
 
 def test_labels_are_bounded_whatever_is_sent(family: Family, ann: Person) -> None:
-    """Pages count by their templates; what there is not, as one route; methods that nothing has, as one."""
+    """Pages count by template. Unknown paths share one route, and unknown methods one method."""
     ask(f"{family.url}/console/sign-in", 1)
     ask(f"{family.url}/nothing/of/this", 1, headers=ann.headers)
     ask(f"{family.url}/nothing/of/that", 1)
@@ -151,7 +150,7 @@ def test_the_port_has_nothing_else(family: Family) -> None:
 
 
 def line(family: Family, id: str) -> Any:
-    """The line about the request with this id."""
+    """The log line of the request with this id."""
     return eventually(
         lambda: next((one for one in family.lines("request") if one["request_id"] == id), None), "the line"
     )
@@ -266,7 +265,7 @@ def test_fail2ban_itself_reads_them(guesses: list[str], tmp_path: Path) -> None:
 
 
 def test_a_stopped_process_keeps_nobody_waiting(family: Family) -> None:
-    """It is told as down while the others are told, and counts on where it was."""
+    """It is down while the others report, and continues its counters afterwards."""
     stopped = serving(family.process.popen.pid)[0]
     before = family.scrape()
     os.kill(stopped, signal.SIGSTOP)

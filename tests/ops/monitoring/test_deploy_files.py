@@ -1,4 +1,4 @@
-"""What deploy/ has for Prometheus and Grafana: it names metrics that there are, and Prometheus' own tool agrees."""
+"""The files for Prometheus and Grafana in deploy/ name existing metrics and are valid."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_each_alert_has_a_test_and_a_place_in_the_documents() -> None:
 
 
 def test_the_rules_have_the_numbers_of_the_limits() -> None:
-    """What `keyrack status` calls a warning, Prometheus does too."""
+    """`keyrack status` and Prometheus have the same thresholds."""
     rules = " ".join(RULES.read_text().split())
     for rule in (
         f"max(keyrack_operations_pending_oldest_age_seconds) > {thresholds.OPERATION_AGE:g} unless",
@@ -176,7 +176,7 @@ def test_the_dashboard_has_the_form_of_one() -> None:
 
 
 def test_the_page_leads_from_each_finding_to_its_fix() -> None:
-    """And from it to an alert that there is."""
+    """The page's alerts exist, too."""
     source = " ".join(Path(findings.__file__).read_text().split())
     codes = set(re.findall(r'Finding\( ?(?:Severity\.[A-Z]+|level), "([a-z-]+)"', source))
     table = (ROOT / "docs/runbook.md").read_text().partition("## Findings")[2].partition("\n## ")[0]

@@ -1,4 +1,4 @@
-"""A process alone shows its metrics itself; and a port that cannot be had is said before anything begins."""
+"""A single process serves its metrics, and reports an unavailable port at startup."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_where(value: str, where: tuple[str, int]) -> None:
 
 @pytest.mark.parametrize("value", ["9464", ":9464", "127.0.0.1", "127.0.0.1:65536", "::1:9464", "http://x:9", "x y:1"])
 def test_what_is_no_port_is_refused(value: str) -> None:
-    with pytest.raises(ValidationError, match="is no address with a port"):
+    with pytest.raises(ValidationError, match="is not an address with a port"):
         Settings(metrics=value)
 
 

@@ -1,4 +1,4 @@
-"""How far a standby is behind, as its leader sees it."""
+"""The lag of a standby, as its primary sees it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.cluster
 
 
 async def seen_by_a_plain_role(dsn: str) -> tuple[Standby, ...]:
-    """What is seen without the rights of `pg_monitor`."""
+    """The standbys that a role without `pg_monitor` sees."""
     raw = await asyncpg.connect(dsn)
     try:
         await raw.execute("create role plain; set role plain")

@@ -1,4 +1,4 @@
-"""`keyrack status`: the verdict first, as an exit status too; nothing is started or changed by it."""
+"""`keyrack status`: verdict, exit status and findings, without side effects."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ SERVER = WORKER.replace("'work'", "'serve'")
 
 @dataclass
 class House:
-    """A database, and what `status` says of it."""
+    """A database and its `keyrack status`."""
 
     dsn: str
     sql: Sql
 
     def well(self) -> None:
-        """Somebody serves and works, and housekeeping is done."""
+        """Add an API process, a worker and current housekeeping."""
         for statement in (SERVER, WORKER):
             self.sql.execute(statement, 1.0)
         self.sql.execute(DONE, [step.name for step in STEPS])
@@ -59,7 +59,7 @@ class House:
 
 
 def told(*options: str, **env: str) -> tuple[int, Any]:
-    """The exit status, and what is said for machines."""
+    """The exit status and the JSON output."""
     result = CliRunner(env=env).invoke(application("status"), ["status", "--json", *options])
     assert result.stderr == ""
     return result.exit_code, json.loads(result.stdout)
@@ -111,7 +111,7 @@ def test_what_waits_is_told_with_its_cause(house: House) -> None:
     house.sql.execute("update heartbeat set beat_at = now() - interval '2 min' where role = 'work'")
     status, value = house.told()
     assert (status, [one["code"] for one in value["findings"]]) == (2, ["no-worker"])
-    assert value["findings"][0]["text"].startswith("No worker runs anywhere, and work has waited for 1 min ")
+    assert value["findings"][0]["text"].startswith("No worker runs, and work has waited for 1 min ")
     assert value["unattended"] >= 90
 
 
@@ -132,7 +132,7 @@ def test_webhooks_that_fail_are_named_by_their_host_alone(house: House) -> None:
 
 
 def test_housekeeping_that_has_never_run(house: House) -> None:
-    """A step is late if it fails, or after three rounds in which it could have run."""
+    """A task is late if it fails, or after three missed rounds."""
     house.well()
     house.sql.execute("update housekeeping set last_good = null, due_at = now() where step = 'sessions'")
     house.sql.execute("delete from housekeeping where step = 'operations'")
@@ -159,7 +159,7 @@ def test_housekeeping_that_is_late(house: House) -> None:
     ],
 )
 def test_another_schema(house: House, revision: str, oldest: str, status: int, code: str) -> None:
-    """It is said, and what can be seen is shown, also where a table is lacking."""
+    """The finding names it, and available values are shown even without a table."""
     house.well()
     house.sql.execute("update alembic_version set version_num = $1", revision)
     house.sql.execute("update compatibility set oldest_revision = $1", oldest)
@@ -177,7 +177,7 @@ def test_another_schema(house: House, revision: str, oldest: str, status: int, c
 
 
 def test_a_database_that_is_away(tmp_path: Path) -> None:
-    """Which one, and what was tried, without its password."""
+    """The reason names the database without its password."""
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
@@ -242,7 +242,7 @@ def test_it_fits_a_terminal_with_colours_and_without(
 
 
 def certificate(directory: Path) -> ssl.SSLContext:
-    """A server's own certificate, which nobody knows."""
+    """A self-signed certificate."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     now = datetime.now(UTC)

@@ -133,7 +133,7 @@ def _is_verified(claims: dict[str, Any], provider: Provider) -> bool:
     value = claims.get("email_verified")
     if value is not None and not isinstance(value, bool) and value != "true":
         log.warning(
-            "verification of an address not understood", provider=provider.name, type=type(value).__name__,
+            "email verification claim not boolean", provider=provider.name, type=type(value).__name__,
             remedy="have the provider send true or false",
         )  # fmt: skip
     return value is True or value == "true"

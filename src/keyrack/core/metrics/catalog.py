@@ -1,7 +1,7 @@
-"""In charge of the table of what is measured. docs/metrics.md is made from it.
+"""All metrics. docs/metrics.md is generated from this module.
 
-`OF_PROCESS` are counted by every process; whoever serves the port tells `OF_SERVER` besides, once for all of them.
-To add one: a line here, and a call where it happens.
+Every process counts `OF_PROCESS`. The process that serves the endpoint adds `OF_SERVER`, once for all processes. To add
+a metric, add a row here and a call at its place in the code.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from keyrack.core.metrics.instruments import (
 
 REQUESTS = Counter(
     "keyrack_http_requests_total",
-    "Requests that were answered. The route is a template such as `/cars/{carId}`, `unknown` for a path that there is "
-    "not, and `none` for what was refused before it had one; the method is `other` where no endpoint has it.",
+    "Requests that were answered. `route` is a template such as `/cars/{carId}`; `unknown` for a path without a "
+    "route, and `none` if the request was rejected before routing. `method` is `other` if no endpoint has the method.",
     "method", "route", "status",
 )  # fmt: skip
 REQUEST_SECONDS = Histogram(
     "keyrack_http_request_duration_seconds",
-    "Time from a request's head to the end of its answer; of a live stream to the beginning.",
+    "Time from the head of a request to the end of its response; for a live stream, to the start of the response.",
     "method", "route",
 )  # fmt: skip
-UNDER_WAY = Gauge("keyrack_http_requests_in_progress", "Requests that are being answered; live streams among them.")
-CONNECTIONS = Gauge("keyrack_http_connections", "Connections of clients that are open.")
-STREAMS = Gauge("keyrack_live_streams", "Live streams that are open.")
+UNDER_WAY = Gauge("keyrack_http_requests_in_progress", "Requests in progress, including live streams.")
+CONNECTIONS = Gauge("keyrack_http_connections", "Open client connections.")
+STREAMS = Gauge("keyrack_live_streams", "Open live streams.")
 ERROR_RESPONSES = Counter(
     "keyrack_error_responses_total",
     "Error responses by code (docs/errors.md) and status, including those of pages and of items in a batch.",
@@ -40,8 +40,8 @@ ERROR_RESPONSES = Counter(
 )  # fmt: skip
 LIMITS = Counter(
     "keyrack_limits_reached_total",
-    "Times that a bound was reached: a rate limit by its name, `connections`, `connections-of-address`, "
-    "`slow-clients`, `unread-bytes`, `live-streams`, `live-queue`, `queue-waiting`, `queue-seconds`, `holds`.",
+    "Times that a limit was reached. `limit` is the name of a rate limit, or `connections`, `connections-of-address`,"
+    " `slow-clients`, `unread-bytes`, `live-streams`, `live-queue`, `queue-waiting`, `queue-seconds` or `holds`.",
     "limit",
     initial_labels=(
         "address", "challenge", "codes", "login", "name", "invitations", "users", "assignments", "dry-runs", "webhooks",
@@ -51,23 +51,23 @@ LIMITS = Counter(
     ),
 )  # fmt: skip
 
-# Who calls
+# Callers
 
 LOGINS = Counter(
     "keyrack_logins_total",
-    "Logins with a password: `accepted`, `wrong` (unknown name or wrong password), `limited`, or `failed` if an error "
-    "prevented the check.",
+    "Logins with a password: `accepted`, `wrong` (unknown name or wrong password), `limited`, or `failed` if an error"
+    " prevented the check.",
     "result", initial_labels=("accepted", "wrong", "limited", "failed"),
 )  # fmt: skip
 MAILS = Counter(
     "keyrack_mails_total",
-    "Mails: `sent`, `failed` where the server will be asked again, `refused` by it for good, and `given up`.",
+    "Mails: `sent`, `failed` (will be retried), `refused` (rejected permanently by the mail server) or `given up`.",
     "result", initial_labels=("sent", "failed", "refused", "given up"),
 )  # fmt: skip
 LOOKUPS = Counter(
     "keyrack_access_cache_lookups_total",
-    "Questions about keys, tokens, managers, devices and signing keys that were answered from memory (`hit`), or had "
-    "to be asked (`miss`).",
+    "Lookups of keys, tokens, managers, devices and signing keys: answered from the cache (`hit`) or by the database "
+    "(`miss`).",
     "cache", "result",
 )  # fmt: skip
 
@@ -87,24 +87,24 @@ QUEUE_SECONDS = Histogram(
 )
 STATEMENT_SECONDS = Histogram(
     "keyrack_database_statement_duration_seconds",
-    "Time of a statement of the database, until its rows are here; by the name of the connections.",
+    "Time of a database statement until its rows have arrived. `pool` is the application name of the connections.",
     "pool",
 )  # fmt: skip
 READS = Counter(
     "keyrack_reads_total",
-    "Reads by the server that answered, where there are replicas: a `replica`, or the leader because only "
-    "it answers this (`leader-only`), because no replica was far enough (`leader-ahead`), or because one had failed or "
-    "had not found it (`leader-after`).",
+    "Reads by server, if there are replicas: a `replica`, or the primary for one of three reasons. `leader-only`: only "
+    "the primary may answer. `leader-ahead`: no replica was recent enough. `leader-after`: a replica failed or did not "
+    "have the row.",
     "server",
     initial_labels=("replica", "leader-only", "leader-ahead", "leader-after"),
 )  # fmt: skip
 READ_LAG = Gauge(
     "keyrack_read_replica_lag_seconds",
-    "Seconds that a replica is behind the leader at most, as the process sees it, by the host and the port that the "
-    "address names; none where that is more than a minute, or not known.",
+    "Upper bound of the lag of a replica behind the primary, as the process sees it. `replica` is the host and port "
+    "in the address. Missing if the lag is unknown or above a minute.",
     "replica",
 )  # fmt: skip
-LISTENERS = Gauge("keyrack_database_listeners", "Connections that hear the database's notices.")
+LISTENERS = Gauge("keyrack_database_listeners", "Connections that listen for notifications of the database.")
 
 # Work
 
@@ -116,35 +116,35 @@ OPERATIONS = Counter(
 )
 OPERATION_SECONDS = Histogram(
     "keyrack_operation_wait_duration_seconds",
-    "Time from an operation's request until it was applied.",
+    "Time from the request of an operation until it was applied.",
     bounds=LONG,
 )
 ATTEMPTS = Counter(
     "keyrack_delivery_attempts_total",
-    "Attempts to deliver to webhooks: `delivered`, `refused` (answered with another status than 2xx), `unanswered`.",
+    "Attempts to deliver to webhooks: `delivered`, `refused` (a status other than 2xx) or `unanswered`.",
     "result", initial_labels=("delivered", "refused", "unanswered"),
 )  # fmt: skip
-ATTEMPT_SECONDS = Histogram("keyrack_delivery_attempt_duration_seconds", "Time of such an attempt.")
+ATTEMPT_SECONDS = Histogram("keyrack_delivery_attempt_duration_seconds", "Time of an attempt to deliver to a webhook.")
 DELIVERY_SECONDS = Histogram(
     "keyrack_delivery_wait_duration_seconds", "Time from an outcome until it was delivered.", bounds=LONG
 )
-# Not "keyrack_deliveries_dead_total": OpenMetrics names that family like the gauge `keyrack_deliveries_dead`
+# Not "keyrack_deliveries_dead_total": OpenMetrics gives that family the name of the gauge `keyrack_deliveries_dead`
 DELIVERIES_MARKED_DEAD = Counter(
     "keyrack_deliveries_marked_dead_total", "Deliveries marked dead after their last retry."
 )
 
-# The log of changes
+# The change log
 
 CHANGES_SEQUENCED = Counter("keyrack_changes_sequenced_total", "Changes that got their sequence number.")
 SEQUENCING_DELAY = Histogram(
     "keyrack_change_sequencing_delay_seconds", "Time from a change until it got its sequence number.", bounds=LONG
 )
-CHECKPOINTS = Counter("keyrack_checkpoints_made_total", "Checkpoints of logs of changes that were signed.")
+CHECKPOINTS = Counter("keyrack_checkpoints_made_total", "Checkpoints of change logs that were signed.")
 CHECKPOINTS_PUBLISHED = Counter(
-    "keyrack_checkpoints_published_total", "Copies of checkpoints that were written to the directory for them."
+    "keyrack_checkpoints_published_total", "Copies of checkpoints that were written to the checkpoint directory."
 )
 
-# What units tell
+# Telemetry and events
 
 SAMPLES = Counter(
     "keyrack_telemetry_samples_total",
@@ -154,29 +154,27 @@ SAMPLES = Counter(
 )
 EVENTS = Counter(
     "keyrack_events_total",
-    "Events of cars, one by one or delivered: `accepted`, `duplicate` or `refused`.",
+    "Events of cars, single or delivered in batches: `accepted`, `duplicate` or `refused`.",
     "result",
     initial_labels=("accepted", "duplicate", "refused"),
 )
 
 # The process
 
-LOOP_SECONDS = Histogram(
-    "keyrack_event_loop_lag_seconds", "By how much a timer of the process, twice a second, was late."
-)
+LOOP_SECONDS = Histogram("keyrack_event_loop_lag_seconds", "Event-loop lag: delay of a timer that runs twice a second.")
 SPANS = Counter(
     "keyrack_trace_spans_total",
-    "Spans of traces: `exported`, `dropped` because the queue was full, or `failed` because the collector did not take "
-    "them.",
+    "Spans of traces: `exported`, `dropped` because the queue was full, or `failed` because the collector did not "
+    "accept them.",
     "result", initial_labels=("exported", "dropped", "failed"),
 )  # fmt: skip
-PROCESS = Gauge("keyrack_process_info", "What runs here: 1.", "version", "python", "role")
+PROCESS = Gauge("keyrack_process_info", "Version and role of the process; the value is 1.", "version", "python", "role")
 
-# Customers that were asked for
+# Selected customers
 
 CUSTOMERS = Customers()
 REQUESTS_OF = OfCustomers(
-    CUSTOMERS, "keyrack_customer_requests_total", "Requests for a customer, by class of status, as `2xx`.", "status"
+    CUSTOMERS, "keyrack_customer_requests_total", "Requests for a customer by class of status, such as `2xx`.", "status"
 )
 OPERATIONS_OF = OfCustomers(
     CUSTOMERS, "keyrack_customer_operations_applied_total", "Operations of a customer that were applied."
@@ -196,22 +194,23 @@ OF_PROCESS: tuple[Instrument, ...] = (
     PROCESS, DROPPED, REQUESTS_OF, OPERATIONS_OF, ATTEMPTS_OF, SAMPLES_OF,
 )  # fmt: skip
 
-# Told once, by whoever serves the port. What is not known has no series: `keyrack_database_up` says so
+# Reported once, by the process that serves the endpoint. If `keyrack_database_up` is 0, the others have no series
 
-UP = Gauge("keyrack_process_up", "Whether the process has answered in time: 1, else 0.", "process")
+UP = Gauge("keyrack_process_up", "1 if the process has answered in time, otherwise 0.", "process")
 DATABASE_UP = Gauge(
-    "keyrack_database_up", "Whether the database has answered in time: 1; else 0, and what follows is not known."
+    "keyrack_database_up",
+    "1 if the database has answered in time. Otherwise 0, and the metrics read from the database are missing.",
 )
-PENDING = Gauge("keyrack_operations_pending", "Operations that wait to be applied; 10,000 stands for more, too.")
+PENDING = Gauge("keyrack_operations_pending", "Operations that wait to be applied; counted up to 10,000.")
 PENDING_AGE = Gauge(
     "keyrack_operations_pending_oldest_age_seconds",
-    "Age of the oldest of them, 0 where none waits; of the first 1,000 customers that have any.",
+    "Age of the oldest pending operation, 0 if none waits. Covers the first 1,000 customers with pending operations.",
 )
-WAITING = Gauge("keyrack_deliveries_waiting", "Deliveries that wait for webhooks; 10,000 stands for more, too.")
+WAITING = Gauge("keyrack_deliveries_waiting", "Deliveries that wait for webhooks; counted up to 10,000.")
 WAITING_AGE = Gauge(
     "keyrack_deliveries_waiting_oldest_age_seconds",
-    "Age of the oldest that waits for an enabled webhook, 0 where none does; of the first 1,000 webhooks that have "
-    "any, and of each the 100 first in the order of their assignments.",
+    "Age of the oldest delivery that waits for an enabled webhook, 0 if none waits. Covers the first 1,000 webhooks "
+    "with waiting deliveries, and of each the first 100 deliveries in the order of their assignments.",
 )
 UNSEQUENCED_AGE = Gauge(
     "keyrack_changes_unsequenced_oldest_age_seconds",
@@ -221,26 +220,30 @@ CHECKPOINT_FAILED_LOGS = Gauge(
     "keyrack_checkpoint_failed_logs",
     "Changelogs that do not match their last checkpoint and get no new one; counted up to 10,000.",
 )
-DEAD = Gauge("keyrack_deliveries_dead", "Deliveries that were given up, and are kept; 10,000 stands for more, too.")
-DISABLED = Gauge("keyrack_webhooks_disabled", "Webhooks that are disabled; 10,000 stands for more, too.")
+DEAD = Gauge("keyrack_deliveries_dead", "Dead deliveries that are kept; counted up to 10,000.")
+DISABLED = Gauge("keyrack_webhooks_disabled", "Disabled webhooks; counted up to 10,000.")
 LAST_SUCCESS = Gauge(
     "keyrack_housekeeping_last_success_timestamp_seconds",
-    "Time of a housekeeping step's last success, in seconds since 1970; missing before the first success.",
+    "Time of a housekeeping task's last success, in seconds since 1970; missing before the first success.",
     "step",
 )  # fmt: skip
-FAILURES = Gauge("keyrack_housekeeping_failures", "How often a step has not gone well since it last did.", "step")
-LATE = Gauge("keyrack_housekeeping_late", "Whether a step has not gone well for several rounds: 1, else 0.", "step")
-DATABASE_BYTES = Gauge("keyrack_database_size_bytes", "Size of the database on its disk.")
+FAILURES = Gauge("keyrack_housekeeping_failures", "Failures of a housekeeping task since its last success.", "step")
+LATE = Gauge(
+    "keyrack_housekeeping_late", "1 if a housekeeping task has not succeeded for several rounds, otherwise 0.", "step"
+)
+DATABASE_BYTES = Gauge("keyrack_database_size_bytes", "Size of the database on disk.")
 SESSIONS = Gauge(
     "keyrack_database_connections",
-    "Connections to the database by the name that the program gave, `other` for those that are not Keyrack's.",
+    "Connections to the database server by application name; `other` for those of other programs.",
     "application",
 )  # fmt: skip
-MOST_SESSIONS = Gauge("keyrack_database_connections_max", "Connections that the database's server takes, at most.")
+MOST_SESSIONS = Gauge(
+    "keyrack_database_connections_max", "Maximum number of connections that the database server accepts."
+)
 LIVING = Gauge(
     "keyrack_processes",
-    "Processes on the database that have made a heartbeat within a minute, on whatever machine: those that `serve`, "
-    "and those that `work`; one that does both counts in each.",
+    "Processes of all machines with a heartbeat within the last minute, by role: `serve` or `work`. A process with "
+    "both roles counts in each.",
     "role",
 )  # fmt: skip
 PENDING_WITHOUT_WORKER = Gauge(
@@ -249,19 +252,19 @@ PENDING_WITHOUT_WORKER = Gauge(
 )
 REPLICA_LAG = Gauge(
     "keyrack_replica_lag_seconds",
-    "How far a replica is behind with replaying the log, as the leader sees it; without the rights of `pg_monitor` it "
-    "is not known.",
+    "Replay lag of a replica, as the primary sees it; missing without the rights of `pg_monitor`.",
     "replica",
 )  # fmt: skip
-REPLICA_BYTES = Gauge("keyrack_replica_lag_bytes", "The log that it has not replayed yet.", "replica")
+REPLICA_BYTES = Gauge("keyrack_replica_lag_bytes", "Write-ahead log that the replica has not replayed yet.", "replica")
 ARCHIVE_AGE = Gauge(
     "keyrack_archive_age_seconds",
-    "Age of the last archived piece of the database's log, where it is archived, and was since the counters began.",
+    "Age of the last archived segment of the write-ahead log; missing if archiving is off, or if nothing was archived"
+    " since the counters were reset.",
 )
 ARCHIVE_LATE = Gauge(
     "keyrack_archive_late",
-    "Whether that is ten minutes older than it should be; where nobody can say, whether the archiving fails: 1, else "
-    "0.",
+    "1 if the last archived segment is ten minutes older than it should be, or, if the age is unknown, if archiving "
+    "fails; otherwise 0.",
 )
 
 OF_DATABASE: tuple[Gauge, ...] = (
@@ -271,12 +274,12 @@ OF_DATABASE: tuple[Gauge, ...] = (
 )  # fmt: skip
 OF_SERVER: tuple[Instrument, ...] = (UP, DATABASE_UP, *OF_DATABASE)
 
-# What the system tells of each process: named by Prometheus' own library
+# Metrics of the operating system for each process, with the names of Prometheus' library
 OF_SYSTEM = (
-    ("keyrack_process_cpu_seconds_total", "counter", "Time of processors that it has used."),
-    ("keyrack_process_resident_memory_bytes", "gauge", "Memory that it has in RAM."),
-    ("keyrack_process_virtual_memory_bytes", "gauge", "Memory that it has addresses for."),
-    ("keyrack_process_start_time_seconds", "gauge", "When it began, in seconds since 1970."),
-    ("keyrack_process_open_fds", "gauge", "Files and connections that it has open."),
-    ("keyrack_process_max_fds", "gauge", "Files and connections that it may have open."),
+    ("keyrack_process_cpu_seconds_total", "counter", "CPU time that the process has used."),
+    ("keyrack_process_resident_memory_bytes", "gauge", "Resident memory of the process."),
+    ("keyrack_process_virtual_memory_bytes", "gauge", "Virtual memory of the process."),
+    ("keyrack_process_start_time_seconds", "gauge", "Start time of the process, in seconds since 1970."),
+    ("keyrack_process_open_fds", "gauge", "Open files and connections of the process."),
+    ("keyrack_process_max_fds", "gauge", "Limit of open files and connections of the process."),
 )

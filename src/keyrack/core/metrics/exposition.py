@@ -1,5 +1,7 @@
-"""In charge of Prometheus' format: the snapshots of processes become one page. The one module that knows its library,
-which is loaded only where a page is asked for."""
+"""The metrics page in Prometheus' format, from the snapshots of all processes.
+
+Only this module uses Prometheus' library. It is imported at the first request of the page.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 
 from keyrack.core.metrics.instruments import Snapshot
 
-PROCESS = "process"  # the label of the process, by its place: "0", "1" ...
-GZIP = 31  # of zlib: with gzip's head
+PROCESS = "process"  # the label with the index of the process: "0", "1" ...
+GZIP = 31  # `wbits` of zlib: with the header of gzip
 
 
 class MetricsPage:
@@ -26,7 +28,10 @@ class MetricsPage:
         self._processes: list[tuple[str, int]] = []
 
     def add(self, snapshot: Snapshot, process: str | None = None, pid: int | None = None) -> None:
-        """Show a snapshot: that of a process, by its place and its id, or of what is told once for all of them."""
+        """Add the snapshot of a process, or of metrics that all processes share.
+
+        `process` is the index of the process, `pid` its id.
+        """
         for metric in snapshot:
             family = self._families.get(metric["name"])
             if family is None:
@@ -42,15 +47,17 @@ class MetricsPage:
             self._processes.append((process, pid))
 
     def collect(self) -> Iterable[Metric]:
-        """The families, as the library takes them."""
+        """The families, in the interface of Prometheus' library."""
         yield from self._families.values()
         yield from _of_system(self._processes)
 
     def text(self, headers: Mapping[str, str]) -> tuple[bytes, dict[str, str]]:
-        """The page in the form that these headers of a request, whose names are in lower case, ask for; and the headers
-        of the answer."""
+        """The page and its response headers, as negotiated by the request headers.
+
+        The names of `headers` are in lower case.
+        """
         encode, media_type = choose_encoder(headers.get("accept", ""))
-        page: bytes = encode(self)  # pyright: ignore[reportArgumentType] - anything that collects will do
+        page: bytes = encode(self)  # pyright: ignore[reportArgumentType] - it accepts any object with `collect`
         response_headers = {"content-type": media_type, "vary": "Accept, Accept-Encoding"}
         if gzip_accepted(headers.get("accept-encoding", "")):
             return zlib.compress(page, 1, GZIP), response_headers | {"content-encoding": "gzip"}
@@ -63,13 +70,13 @@ def _family(metric: dict[str, Any], labels: list[str]) -> Any:
 
 
 def _buckets(bounds: list[float], counts: list[int]) -> list[tuple[str, float]]:
-    """Cumulative, as the format wants them."""
+    """The cumulative counts of the buckets."""
     names = [*(f"{bound:g}" for bound in bounds), "+Inf"]
     return [(name, float(count)) for name, count in zip(names, accumulate(counts), strict=True)]
 
 
 def _of_system(processes: Iterable[tuple[str, int]]) -> Iterable[Metric]:
-    """What the system tells of processes: processor, memory, files, when they began."""
+    """Metrics of the operating system: CPU, memory, files, start time."""
     families: dict[str, Metric] = {}
     for place, pid in processes:
         for metric in ProcessCollector("keyrack", pid=lambda pid=pid: pid, registry=None).collect():

@@ -1,6 +1,6 @@
-"""In charge of instruments: what counts and measures in one process, cheaply enough to do so always.
+"""Instruments: counters, gauges and histograms of one process.
 
-An instrument is a dictionary of its series, each a cell that adds up. One event loop writes them: there are no locks.
+An instrument is a dictionary of series. Only one event loop writes them, so there are no locks.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 Kind = Literal["counter", "gauge", "histogram"]
-Snapshot = list[dict[str, Any]]  # instruments with their series, fit for JSON
+Snapshot = list[dict[str, Any]]  # instruments with their series, as JSON values
 
-MOST = 5_000  # series of one instrument: label values come from tables, so only a fault of ours could make more
-# Seconds: from a read of one row to what a client hardly waits for
+MOST = 5_000  # series of one instrument. Label values come from tables, so only a bug exceeds it
+# Buckets in seconds, from the read of one row to the patience of a client
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-LONG = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3_600.0, 86_400.0)  # of what may wait
+LONG = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3_600.0, 86_400.0)  # for queued work
 
 
 class Cell:
@@ -34,7 +34,7 @@ class Cell:
 
 
 class Spread:
-    """One series of a histogram: how many fell into each bucket, and their sum."""
+    """One series of a histogram: the count of each bucket, and the sum."""
 
     __slots__ = ("_bounds", "counts", "sum")
 
@@ -49,8 +49,10 @@ class Spread:
 
 
 class Counter:
-    """What only grows. `labels` are the names of its labels; of one label the `initial_labels` exist from the start,
-    so that the first time that one counts is seen as a change."""
+    """A counter with labels.
+
+    With one label, the series of `initial_labels` exist from the start, so that their first increment is visible.
+    """
 
     kind: ClassVar[Kind] = "counter"
 
@@ -63,16 +65,16 @@ class Counter:
             self._cells[()] = Cell()
 
     def of(self, *values: str) -> Cell:
-        """The series with these values of the labels."""
+        """The series with these label values."""
         cell = self._cells.get(values)
         return self._new(values) if cell is None else cell
 
     def add(self, *values: str, by: float = 1.0) -> None:
-        """Count, in the series with these values of the labels."""
+        """Increment the series with these label values."""
         self.of(*values).value += by
 
     def series(self) -> list[tuple[list[str], Any]]:
-        """Each series' values of the labels, and what it has come to."""
+        """The label values and the value of each series."""
         return [(list(values), cell.value) for values, cell in list(self._cells.items())]
 
     def _new(self, values: tuple[str, ...]) -> Cell:
@@ -85,12 +87,12 @@ class Counter:
 
 
 class Gauge(Counter):
-    """What goes up and down."""
+    """A value that goes up and down."""
 
     kind: ClassVar[Kind] = "gauge"
 
     def replace(self, values: Mapping[tuple[str, ...], float]) -> None:
-        """Have these series and no others: what is not known has none."""
+        """Replace all series. An unknown value has no series."""
         fresh: dict[tuple[str, ...], Cell] = {}
         for labels, value in values.items():
             fresh[labels] = Cell()
@@ -99,7 +101,7 @@ class Gauge(Counter):
 
 
 class Histogram:
-    """How long something takes, in classic buckets."""
+    """A distribution of durations, in classic buckets."""
 
     kind: ClassVar[Kind] = "histogram"
 
@@ -113,7 +115,7 @@ class Histogram:
             self._cells[()] = Spread(self.bounds)
 
     def of(self, *values: str) -> Spread:
-        """The series with these values of the labels."""
+        """The series with these label values."""
         cell = self._cells.get(values)
         if cell is None:
             cell = Spread(self.bounds)
@@ -124,32 +126,32 @@ class Histogram:
         return cell
 
     def observe(self, value: float, *values: str) -> None:
-        """Take note of one, in seconds, in the series with these values of the labels."""
+        """Add a duration in seconds to the series with these label values."""
         self.of(*values).observe(value)
 
     def series(self) -> list[tuple[list[str], Any]]:
-        """Each series' values of the labels, and its buckets' counts with the sum."""
+        """The label values, bucket counts and sum of each series."""
         return [(list(values), [list(cell.counts), cell.sum]) for values, cell in list(self._cells.items())]
 
 
 Instrument = Counter | Histogram
 
 DROPPED = Counter(
-    "keyrack_metrics_dropped_total", "Counts that were not kept, because there were as many series as there may be."
+    "keyrack_metrics_dropped_total", "Values that were dropped because the maximum number of series was reached."
 )
 
 
 class Customers:
-    """Which customers have series of their own: none, unless somebody has asked for them; and how many in all."""
+    """The customers that have series of their own, and the maximum number of series."""
 
     def __init__(self) -> None:
-        self.any = False  # whether there are such
+        self.any = False  # whether any customer is selected
         self._is_all = False
         self._ids = frozenset[str]()
         self._series_left = 0
 
     def choose(self, selection: str, max_series: int) -> None:
-        """`selection` is `true` for everybody, or ids with commas between them; `max_series` bounds all series."""
+        """Select customers: `true` for all, or comma-separated ids. `max_series` is the maximum for all together."""
         self._is_all = selection == "true"
         self._ids = frozenset(part.strip() for part in selection.split(",") if part.strip().isdigit())
         self._series_left = max_series
@@ -159,20 +161,20 @@ class Customers:
         return self._is_all or customer in self._ids
 
     def take(self) -> bool:
-        """Whether one more series may be kept."""
+        """Reserve one more series. Returns False if none is left."""
         self._series_left -= 1
         return self._series_left >= 0
 
 
 class OfCustomers(Counter):
-    """What is counted for each customer that was asked for; its first label is the customer."""
+    """A counter per selected customer, whose id is the first label."""
 
     def __init__(self, customers: Customers, name: str, help: str, *labels: str) -> None:
         super().__init__(name, help, "customer", *labels)
         self._customers = customers
 
     def count(self, customer: int, *values: str, by: float = 1.0) -> None:
-        """Count, if somebody wants to know it of this customer."""
+        """Increment the series of the customer, if the customer is selected."""
         if self._customers.any and self._customers.has(str(customer)):
             self.of(str(customer), *values).value += by
 
@@ -184,7 +186,7 @@ class OfCustomers(Counter):
 
 
 def snapshot(instruments: Sequence[Instrument]) -> Snapshot:
-    """What these instruments have come to."""
+    """The current values of these instruments."""
     return [
         {
             "name": metric.name, "help": metric.help, "kind": metric.kind, "labels": list(metric.labels),

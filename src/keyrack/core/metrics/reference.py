@@ -1,4 +1,4 @@
-"""In charge of the table of metrics: docs/metrics.md, and the same as data."""
+"""The metrics reference: docs/metrics.md and the same as data."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from keyrack.core.metrics.instruments import Histogram, Instrument
 
 HEAD = """# Metrics
 
-Made from the table of metrics (`keyrack metrics --markdown`); a test holds it current. How they are switched on, and
-what to do with them: [Metrics](monitoring.md#metrics).
+`keyrack metrics --markdown` generates this page. [Metrics](monitoring.md#metrics) describes how to enable and use them.
 
-Every process has its own series, with its place in the label `process`: `"0"` where there is one, else the number of
-each child. A process that was started again begins at 0. What is told of the database is told once, and has no such
-label.
-
-Durations are histograms in seconds, whose series end in `_bucket`, `_sum` and `_count`.
+- Every process has its own series. The label `process` is `"0"` for a single process, otherwise the index of the child.
+  The counters of a restarted process begin at 0.
+- Metrics of the database appear once and have no label `process`.
+- Durations are histograms in seconds, with series that end in `_bucket`, `_sum` and `_count`.
 
 """
 
@@ -41,7 +39,7 @@ def _row(instrument: Instrument, labels: tuple[str, ...] = ()) -> dict[str, Any]
 
 def metrics_markdown() -> str:
     """docs/metrics.md."""
-    lines = ["| Name | Kind | Labels | What it is |", "|---|---|---|---|"]
+    lines = ["| Name | Type | Labels | Description |", "|---|---|---|---|"]
     for row in metrics_json():
         labels = ", ".join(f"`{label}`" for label in row["labels"])
         lines.append(f"| `{row['name']}` | {row['kind']} | {labels} | {row['help']} |")

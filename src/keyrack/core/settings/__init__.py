@@ -1,4 +1,4 @@
-"""Settings: one table of names, defaults and descriptions, read from the environment and a configuration file."""
+"""The settings, read from the environment and a configuration file."""
 
 from __future__ import annotations
 
@@ -13,8 +13,16 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from keyrack.core.settings.batches import Batches
 from keyrack.core.settings.checkpoints import Checkpoints
-from keyrack.core.settings.config_file import ConfigurationError, ConfigurationFile, masked, nearest, sections
+from keyrack.core.settings.config_file import (
+    ConfigurationError,
+    ConfigurationFile,
+    masked,
+    nearest,
+    section_titles,
+    sections,
+)
 from keyrack.core.settings.database import Storage, default_state
+from keyrack.core.settings.essential import ESSENTIAL
 from keyrack.core.settings.http import Edge
 from keyrack.core.settings.live_updates import Live
 from keyrack.core.settings.mail import Mail
@@ -42,6 +50,7 @@ from keyrack.core.settings.value_errors import ValueForm, explain
 from keyrack.core.settings.worker import Work
 
 __all__ = [
+    "ESSENTIAL",
     "OLD_NAMES",
     "REMOVED",
     "REMOVED_IN",
@@ -60,6 +69,7 @@ __all__ = [
     "origins_of",
     "printable",
     "rename_notes",
+    "section_titles",
     "sections",
     "unknown",
     "variable",
@@ -84,18 +94,20 @@ class Settings(
     Monitoring,
     Tracing,
 ):
-    """Every setting; docs/settings.md is made from these fields."""
+    """All settings. docs/settings.md is generated from these fields."""
 
     model_config = SettingsConfigDict(env_prefix="KEYRACK_", extra="forbid", env_ignore_empty=True, frozen=True)
 
     log_level: Annotated[str, ValueForm("one of debug, info, warning, error")] = Field(
-        default="info", pattern="^(debug|info|warning|error)$", description="`debug`, `info`, `warning` or `error`."
+        default="info",
+        pattern="^(debug|info|warning|error)$",
+        description="Minimum level of log messages: `debug`, `info`, `warning` or `error`.",
     )
 
     config: Path | None = Field(
         default=None,
-        description="Configuration file: other settings, by their names in lower case and without `KEYRACK_`, in TOML. "
-        "What the environment says holds over it. `keyrack --config FILE` says the same.",
+        description="Configuration file in TOML with other settings: their names in lower case, without `KEYRACK_`. "
+        "Environment variables take precedence. The option `keyrack --config FILE` sets it, too.",
     )
 
     @classmethod
@@ -107,16 +119,16 @@ class Settings(
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """What was given in the call, then files of secrets, then the environment, then the configuration file."""
+        """The sources by precedence: call, secret files, environment, configuration file."""
         return (
             init_settings, SecretFiles(settings_cls), env_settings, RenamedVariables(settings_cls),
             ConfigurationFile(settings_cls),
         )  # fmt: skip
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy with other values. Raises `TypeError` for a name that is no setting, which pydantic would accept."""
+        """A copy with other values. Raises `TypeError` for an unknown name, which pydantic accepts."""
         if update and (wrong := update.keys() - type(self).model_fields.keys()):
-            raise TypeError(f"no setting has the name {', '.join(sorted(wrong))}")
+            raise TypeError(f"there is no setting {', '.join(sorted(wrong))}")
         return super().model_copy(update=update, deep=deep)
 
     @field_validator("trusted_proxies", "webhook_allowed_networks", "webhook_denied_networks", "provider_networks")
@@ -129,10 +141,10 @@ class Settings(
             try:
                 interface = ipaddress.ip_interface(part)
             except ValueError:
-                raise ValueError(f"{part!r} is neither an address nor a network") from None
-            # uvicorn would pass over one with bits of a host
+                raise ValueError(f"{part!r} is not an address or a network") from None
+            # uvicorn ignores a network with host bits
             if proxies and int(interface) != int(interface.network.network_address):
-                raise ValueError(f"{part!r} has bits of a host set")
+                raise ValueError(f"{part!r} is a network with host bits set")
         return value
 
     @field_validator("cors_origins")
@@ -148,12 +160,12 @@ class Settings(
 
     @property
     def origins(self) -> frozenset[str]:
-        """The origins of `cors_origins`, as browsers may write them; `*` for all."""
+        """The origins of `cors_origins` as browsers write them; `*` for all."""
         return origins(self.cors_origins)
 
     @property
     def own_origins(self) -> frozenset[str]:
-        """The origin of the public address, as browsers may write it."""
+        """The origin of the public address as browsers write it."""
         return origins("{0.scheme}://{0.netloc}".format(urlsplit(self.public_url)))
 
     @property

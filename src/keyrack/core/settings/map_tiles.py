@@ -1,4 +1,4 @@
-"""In charge of what may be named as the tiles of maps: a file of the server, or an address that browsers ask."""
+"""The tile source of maps: a file on this server, or an address for browsers."""
 
 from __future__ import annotations
 
@@ -16,46 +16,47 @@ ENDING = ".pmtiles"
 PLACES = ("{x}", "{y}", "{z}")
 VECTOR = (".mvt", ".pbf")
 RASTER = (".png", ".webp", ".jpg", ".jpeg")
-NAMED = re.compile(r"[!-~]+")  # what an address is written with (RFC 3986): others are percent-encoded
+NAMED = re.compile(r"[!-~]+")  # characters of an address (RFC 3986); all others are percent-encoded
 
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """Where streets come from. `origin` is whom browsers ask for them: "" for Keyrack itself."""
+    """The source of map tiles. `origin` is the server that browsers request; "" for Keyrack itself."""
 
     kind: Kind
-    address: str  # as it was given
+    address: str  # as the operator wrote it
     origin: str = ""
 
 
 def tiles(text: str) -> Tiles:
-    """What is named by a path or an address. Raises `ValueError` for what is neither, in words."""
+    """Parse a path or an address. Raises `ValueError` if it is neither."""
     if text.startswith("/"):
         if not text.endswith(ENDING):
-            raise ValueError(f"{text!r} does not end in {ENDING}: a file of tiles must be of that format")
+            raise ValueError(f"{text!r} does not end in {ENDING}. A tile file must have that format")
         return Tiles("file", text)
     if "://" not in text:
         raise ValueError(
-            f"{text!r} is neither the whole path of a {ENDING} file, from / on, nor an address that begins with https://"
+            f"{text!r} is not the absolute path of a {ENDING} file or an address that begins with https://"
         )
     return _address(text)
 
 
 def _address(text: str) -> Tiles:
-    """An address may hold somebody's key, so it is not repeated in what is wrong with it."""
+    """Parse an address. Errors do not repeat it, because it may contain an API key."""
     if not NAMED.fullmatch(text) or "\\" in text:
-        raise ValueError("in an address, blanks and characters other than ASCII are written with %")
+        raise ValueError("the address contains blanks or non-ASCII characters. Percent-encode them")
     try:
         parts = urlsplit(text)
         user = parts.username
     except ValueError as error:
-        raise ValueError(f"that is no address: {error}") from None
+        raise ValueError(f"the value is not an address: {error}") from None
     if user is not None or parts.fragment:
-        raise ValueError("an address of tiles has no user, no password and no #: browsers would not send them")
+        raise ValueError("the address has a user name, a password or a fragment, which browsers do not send. Remove it")
     origin = min(origins(f"{parts.scheme}://{parts.netloc}"), key=len)
     if parts.scheme != "https" and not (parts.scheme == "http" and _is_loopback(parts.hostname or "")):
         raise ValueError(
-            "an address of tiles begins with https://; http:// is for the own machine alone, as http://127.0.0.1"
+            "the address does not begin with https://. http:// is only valid for this machine, for example "
+            "http://127.0.0.1"
         )
     return Tiles(_kind(text, parts.path), text, origin)
 
@@ -66,16 +67,16 @@ def _kind(text: str, path: str) -> Kind:
         return "pmtiles"
     if tuple(places) != PLACES or text.count("{") != 3 or text.count("}") != 3:
         raise ValueError(
-            f"an address of tiles ends in {ENDING}, or has {{z}}, {{x}} and {{y}} in it, each of them once, "
-            "and no other {}"
+            f"the address does not end in {ENDING}, and does not contain each of {{z}}, {{x}} and {{y}} once, without "
+            "other braces"
         )
     if path.endswith(VECTOR):
         return "vector"
     if path.endswith(RASTER):
         return "raster"
     raise ValueError(
-        f"the path of an address of tiles ends in what they are: {' or '.join(VECTOR)} for vectors, "
-        f"{', '.join(RASTER)} for pictures"
+        f"the path of the address does not end in {' or '.join(VECTOR)} (vector tiles), or in {', '.join(RASTER)} "
+        "(raster tiles)"
     )
 
 

@@ -1,4 +1,4 @@
-"""In charge of settings of the console's maps."""
+"""Settings of the console's maps."""
 
 from __future__ import annotations
 
@@ -11,26 +11,29 @@ from keyrack.core.settings.map_tiles import Tiles, tiles
 
 
 class Maps(BaseSettings):
-    """Settings of the console's maps."""
+    """Settings of the console's maps: tiles and attribution."""
 
     section: ClassVar[str] = "maps"
+    title: ClassVar[str] = "Maps"
 
     map_tiles: str | None = Field(
         default=None,
         description="Streets on the console's maps: the path of a `.pmtiles` file on this server, or an `https://` "
-        "address that browsers ask, of such a file or of tiles with `{z}`, `{x}` and `{y}`. Without it maps show "
-        "borders and cities, and no browser asks another server ([maps.md](maps.md)).",
+        "address of such a file or of tiles with `{z}`, `{x}` and `{y}`. Browsers request such an address themselves. "
+        "If unset, maps show borders and cities, and browsers contact no other server "
+        "([maps.md](maps.md)).",
     )
     map_attribution: str = Field(
         default="© OpenStreetMap contributors, openstreetmap.org/copyright",
         max_length=300,
-        description="What the licence of these tiles wants to stand on the map. Addresses in it become links.",
+        description="Attribution that the licence of the tiles requires on the map. Addresses in it become links.",
     )
     map_range_bytes: int = Field(
         default=2_000_000,
         ge=16_384,
         le=50_000_000,
-        description="Bytes of that file that one request may ask for, at most: 416. A tile has some 100,000.",
+        description="Maximum size of one range of the tile file (bytes). Above it, the request gets 416. A tile has "
+        "some 100,000 bytes.",
     )
 
     @field_validator("map_tiles")
@@ -42,5 +45,5 @@ class Maps(BaseSettings):
 
     @property
     def tiles(self) -> Tiles | None:
-        """What `map_tiles` names."""
+        """The parsed `map_tiles`."""
         return None if self.map_tiles is None else tiles(self.map_tiles)

@@ -1,4 +1,4 @@
-"""In charge of where each setting comes from, and of how it is shown: what is secret is not."""
+"""The origin of each setting, and its value without secrets."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from keyrack.core.settings.secret_files import ENDING, is_secret, variable
 
 PREFIX = "KEYRACK_"
 SUPERVISED = "KEYRACK_SUPERVISED"  # set in the environment of a supervisor's child processes
-# Names of others: what `keyrack demo` prints for a shell, what `keyrack import api` is told of its source, and what the
-# child processes, tests and tools of this project are told
+# Variables that are not settings: output of `keyrack demo` for a shell, options of `keyrack import api`, and variables
+# of the child processes, tests and tools of this project
 OTHERS = frozenset(
     PREFIX + name
     for name in (
@@ -33,7 +33,7 @@ OTHERS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The place that gives a setting: its kind, its name, and the old name of the setting if that is used."""
+    """The source of a setting: its kind, its name, and an old name of the setting."""
 
     kind: Literal["default", "environment", "file", "configuration"]
     where: str | None = None
@@ -44,7 +44,7 @@ DEFAULT = Origin("default")
 
 
 def origins_of(settings: type[BaseSettings]) -> dict[str, Origin]:
-    """The origin of each setting: the first place in the order of precedence that gives it.
+    """The origin of each setting: the source with the highest precedence that sets it.
 
     Raises `ConfigurationError`, `DuplicateSettingError`.
     """
@@ -78,7 +78,7 @@ def origins_of(settings: type[BaseSettings]) -> dict[str, Origin]:
 
 
 def printable(value: object) -> Any:
-    """A value for people and programs: numbers, texts, true and false, None; what is secret is `***`."""
+    """A value for output: a number, text, boolean or None. A secret is `***`."""
     if isinstance(value, SecretStr):
         return "***"
     if isinstance(value, Path):
@@ -87,7 +87,7 @@ def printable(value: object) -> Any:
 
 
 def unknown(settings: type[BaseSettings], environment: Mapping[str, str]) -> dict[str, str | None]:
-    """The variables of ours by their names that are no settings, with the name that was probably meant."""
+    """KEYRACK_ variables that are not settings, each with the most similar setting."""
     known_variables = {variable(name) for name in settings.model_fields}
     known_variables |= {
         variable(name, by_file=True) for name, field in settings.model_fields.items() if is_secret(field)
@@ -101,9 +101,9 @@ def unknown(settings: type[BaseSettings], environment: Mapping[str, str]) -> dic
 
 
 def rename_notes(settings: type[BaseSettings]) -> list[str]:
-    """A warning for each old name and each removed setting that is given.
+    """A warning for each old name and each removed setting in use.
 
-    The environment and the configuration file give them. Raises `ConfigurationError`, `DuplicateSettingError`.
+    It covers the environment and the configuration file. Raises `ConfigurationError`, `DuplicateSettingError`.
     """
     given = old_variables()
     path = named()
@@ -113,7 +113,7 @@ def rename_notes(settings: type[BaseSettings]) -> list[str]:
         entry = written.get(new)
         if old in given:
             note = rename_note(variable(old), variable(new))
-            # The release that ignores the variable would take the value from the file without a word
+            # The release that ignores the variable will silently use the value in the file
             notes.append(f"{note} It overrides {entry.name} in {path}, line {entry.line}." if entry else note)
         if entry is not None and entry.name == old:
             notes.append(f"{path}, line {entry.line}: {rename_note(old, new)}")

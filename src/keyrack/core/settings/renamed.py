@@ -1,4 +1,4 @@
-"""Renamed and removed settings: their names are accepted for one release, with a warning.
+"""Renamed and removed settings, whose names work for one more release.
 
 `RENAMED` and `REMOVED` are the only lists. Environment variables, keys of the configuration file, warnings and hints
 follow from them. The release `REMOVED_IN` removes their rows.
@@ -89,7 +89,7 @@ RENAMED: Mapping[str, str] = {
     "webhook_refused": "webhook_denied_networks",
     "webhook_waiting": "webhook_max_pending",
 }
-# Without an effect -> the section of the configuration file that they stood in
+# Settings without an effect, each with its former section of the configuration file
 REMOVED: Mapping[str, str] = {
     "max_passkey_challenges": "sessions",
     "max_pending_sso_logins": "federation",
@@ -100,7 +100,7 @@ OLD_NAMES: Mapping[str, str] = {new: old for old, new in RENAMED.items()}
 
 
 class DuplicateSettingError(ValueError):
-    """The environment has a setting by its old and its new name."""
+    """The environment has both the old and the new name of a setting."""
 
 
 class RenamedVariables(PydanticBaseSettingsSource):
@@ -126,7 +126,7 @@ def old_variables() -> dict[str, str]:
         if variable(old) in given:
             if variable(new) in given:
                 raise DuplicateSettingError(
-                    f"{variable(old)} and {variable(new)} are both in the environment, and they are the same setting. "
+                    f"{variable(old)} and {variable(new)} are the same setting, and both are in the environment. "
                     f"Remove {variable(old)}, the old name."
                 )
             values[old] = given[variable(old)]
@@ -146,6 +146,6 @@ def removal_note(name: str) -> str:
     """The warning about a setting that was removed.
 
     >>> removal_note("KEYRACK_PROVIDER_SIGN_INS")
-    'KEYRACK_PROVIDER_SIGN_INS has no effect any more. Remove it; 0.4 does not know the name.'
+    'KEYRACK_PROVIDER_SIGN_INS no longer has an effect. Remove it; 0.4 does not know the name.'
     """
-    return f"{name} has no effect any more. Remove it; {REMOVED_IN} does not know the name."
+    return f"{name} no longer has an effect. Remove it; {REMOVED_IN} does not know the name."

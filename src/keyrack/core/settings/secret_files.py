@@ -1,4 +1,4 @@
-"""In charge of secrets in files: where a setting is secret, `KEYRACK_<NAME>_FILE` names a file that holds it."""
+"""Secret files: `KEYRACK_<NAME>_FILE` names a file that contains a secret setting."""
 
 from __future__ import annotations
 
@@ -10,28 +10,31 @@ from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
-SECRET: JsonDict = {"secret": True}  # `json_schema_extra` of a field that may be given by a file
+SECRET: JsonDict = {"secret": True}  # `json_schema_extra` of a setting that a file may contain
 ENDING = "_file"
-LONGEST = 65_536  # bytes of such a file
+LONGEST = 65_536  # bytes of a secret file
 
 
 class SecretFileError(ValueError):
-    """Why a secret cannot be had from its file, in words for the operator; nothing of the secret is in them."""
+    """A secret file that cannot be used. The text is for the operator and does not contain the secret."""
 
 
 def variable(name: str, *, by_file: bool = False) -> str:
-    """The variable of a setting, or the one that names its file."""
+    """The environment variable of a setting, or the one that names its file."""
     return f"KEYRACK_{name}{ENDING if by_file else ''}".upper()
 
 
 def is_secret(field: FieldInfo) -> bool:
-    """Whether the setting may be given by a file."""
+    """Whether a file may contain the setting."""
     return field.json_schema_extra == SECRET
 
 
 class SecretFiles(PydanticBaseSettingsSource):
-    """Reads the files when the settings are read. What they hold stands in no variable, so no child and no list of
-    processes has it; a setting that was given in the call asks for no file."""
+    """Reads the secret files when the settings are read.
+
+    The secrets are in no environment variable, so child processes do not inherit them. A setting that is passed in the
+    call reads no file.
+    """
 
     def __init__(self, settings: type[BaseSettings]) -> None:
         super().__init__(settings)
@@ -53,11 +56,13 @@ class SecretFiles(PydanticBaseSettingsSource):
 
 
 def read(name: str, file: Path, told_by: str | None = None) -> str:
-    """The secret of the setting `name`, without the blanks and lines around it; `told_by` is what names its file, else
-    the variable that does. Raises `SecretFileError`."""
+    """The secret of the setting `name`, without surrounding white space.
+
+    Errors call the file by `told_by`; without it, by the variable that names the file. Raises `SecretFileError`.
+    """
     by_file = told_by or variable(name, by_file=True)
     if told_by is None and os.environ.get(variable(name)):
-        raise SecretFileError(f"{variable(name)} and {by_file} are both given: which of them holds? Leave one out.")
+        raise SecretFileError(f"{variable(name)} and {by_file} are both set. Remove one of the two.")
     try:
         with file.open("rb") as opened:
             content = opened.read(LONGEST + 1)
@@ -65,7 +70,7 @@ def read(name: str, file: Path, told_by: str | None = None) -> str:
     except OSError as error:
         raise SecretFileError(f"{by_file}: {file} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
-        raise SecretFileError(f"{by_file}: {file} is no text.") from None
+        raise SecretFileError(f"{by_file}: {file} is not a text in UTF-8.") from None
     if not text or len(content) > LONGEST:
-        raise SecretFileError(f"{by_file}: {file} {'holds more than 64 KiB' if text else 'is empty'}.")
+        raise SecretFileError(f"{by_file}: {file} {'is larger than 64 KiB' if text else 'is empty'}.")
     return text

@@ -1,4 +1,4 @@
-"""In charge of settings of sessions: how long a browser stays signed in."""
+"""Settings of browser sessions and second factors."""
 
 from __future__ import annotations
 
@@ -9,46 +9,53 @@ from pydantic_settings import BaseSettings
 
 
 class Sessions(BaseSettings):
-    """Settings of sessions: how long a browser stays signed in."""
+    """Settings of browser sessions and second factors."""
 
     section: ClassVar[str] = "sessions"
+    title: ClassVar[str] = "Sessions and second factors"
 
     session_minutes: int = Field(
-        default=720, ge=1, description="Minutes without a request, after which a browser is signed out."
+        default=720, ge=1, description="Idle time after which a browser session ends (minutes)."
     )
     session_hours: int = Field(
-        default=168, ge=1, description="Hours after which a browser is signed out, however busy it is."
+        default=168, ge=1, description="Maximum duration of a browser session, even one in use (hours)."
     )
     sessions_per_manager: int = Field(
         default=50,
         ge=1,
         le=10_000,
-        description="Browsers in which a manager is signed in at a time, at most; with one more, the one that was not "
-        "seen for the longest time is signed out.",
+        description="Maximum number of browser sessions of one manager. Above it, the least recently used session "
+        "ends.",
     )
     reauthentication_minutes: int = Field(
         default=10,
         ge=1,
-        description="Minutes after signing in within which passkeys and other second factors may be added and removed, "
-        "and accounts of providers connected; later one signs in again first.",
+        description="Time after sign-in within which a manager may add or remove passkeys and other second factors, "
+        "and connect accounts of providers (minutes). Later, the manager must sign in again.",
     )
     mfa_codes_per_hour: int = Field(
         default=20,
         ge=1,
-        description="Wrong six-digit codes of each manager an hour, over time, from all addresses together. A right "
-        "password returns none.",
+        description="Rate limit of wrong six-digit codes of one manager, from all addresses together (per hour). Above"
+        " it, requests get 429. A correct password does not reset it.",
     )
     mfa_code_burst: int = Field(
         default=10,
         ge=1,
         le=1_000,
-        description="Wrong six-digit codes of each manager at once. As many within a day are reported to the "
-        "manager by mail, and in the log.",
+        description="Burst of wrong six-digit codes of one manager. As many within a day are reported to the manager "
+        "by mail, and logged.",
     )
-    passkeys_per_manager: int = Field(default=20, ge=1, le=1_000, description="Passkeys of a manager, at most.")
+    passkeys_per_manager: int = Field(
+        default=20,
+        ge=1,
+        le=1_000,
+        description="Maximum number of passkeys of one manager. Above it, a new one gets 409.",
+    )
     pending_logins_per_manager: int = Field(
         default=10,
         ge=1,
         le=1_000,
-        description="Browsers that wait for a manager's second factor at a time, at most; the oldest give way.",
+        description="Maximum number of logins of one manager that wait for a second factor. Above it, the oldest are "
+        "discarded.",
     )

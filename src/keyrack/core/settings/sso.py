@@ -1,4 +1,4 @@
-"""In charge of settings of single sign-on: how providers are reached, and how far their clocks may be off."""
+"""Settings of single sign-on."""
 
 from __future__ import annotations
 
@@ -9,33 +9,34 @@ from pydantic_settings import BaseSettings
 
 
 class Federation(BaseSettings):
-    """Settings of single sign-on: how providers are reached, and how far their clocks may be off."""
+    """Settings of single sign-on: timeouts, caches and networks of providers."""
 
     section: ClassVar[str] = "federation"
+    title: ClassVar[str] = "Single sign-on"
 
     provider_timeout: float = Field(
-        default=10.0, gt=0, le=60, description="Seconds that a provider of single sign-on has for each answer."
+        default=10.0, gt=0, le=60, description="Timeout of a response from a single sign-on provider (seconds)."
     )
     provider_metadata_ttl_seconds: int = Field(
         default=3_600,
         ge=60,
         le=86_400,
-        description="Seconds for which a process goes on with a provider's addresses and keys. For a token of a key "
-        "that it does not know it looks anew, five times in five minutes at most.",
+        description="Time for which a process caches the addresses and keys of a provider (seconds). A token with an "
+        "unknown key reloads the keys, at most five times in five minutes.",
     )
     provider_skew: int = Field(
         default=60,
         ge=0,
         le=300,
-        description="Seconds by which a provider's clock may differ from ours, ahead or behind.",
+        description="Maximum difference between the clock of a provider and this server's clock (seconds).",
     )
     provider_networks: str = Field(
         default="",
-        description="Networks, comma-separated, in which providers of single sign-on may be although they are not "
-        "public, such as `10.0.0.0/8`. `KEYRACK_WEBHOOK_DENIED_NETWORKS` holds for them too.",
+        description="Networks, comma-separated, in which single sign-on providers may be although they are not public,"
+        " for example `10.0.0.0/8`. `KEYRACK_WEBHOOK_DENIED_NETWORKS` takes precedence.",
     )
     provider_loopback: bool = Field(
         default=False,
-        description="Whether a provider may be on this machine and without TLS, as at `http://127.0.0.1:9000`: for "
-        "development and tests only.",
+        description="`true` allows a provider on this machine without TLS, for example `http://127.0.0.1:9000`. Use it"
+        " only for development and tests.",
     )

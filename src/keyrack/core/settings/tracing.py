@@ -1,4 +1,4 @@
-"""In charge of settings of traces."""
+"""Settings of tracing."""
 
 from __future__ import annotations
 
@@ -10,30 +10,37 @@ from pydantic_settings import BaseSettings
 
 
 class Tracing(BaseSettings):
-    """Settings of traces."""
+    """Settings of tracing: collector, sampling and queue."""
 
     section: ClassVar[str] = "tracing"
+    title: ClassVar[str] = "Tracing"
 
     traces: str | None = Field(
         default=None,
-        description="Where a collector of traces takes OTLP over HTTP, as `http://127.0.0.1:4318/v1/traces`. It needs "
-        "the extra `keyrack[traces]`. Without it nothing is traced, and nothing of OpenTelemetry is loaded.",
+        description="OTLP/HTTP endpoint of a trace collector, for example `http://127.0.0.1:4318/v1/traces`. It "
+        "requires the extra `keyrack[traces]`. If unset, tracing is off, and OpenTelemetry is not loaded.",
     )
     traces_sample_ratio: float = Field(
-        default=0.01, ge=0, le=1, description="Share of the requests that are traced, with what comes of them."
+        default=0.01,
+        ge=0,
+        le=1,
+        description="Fraction of requests that are traced, from 0 to 1, with the operations and deliveries that they "
+        "cause.",
     )
     traces_trust_parent: bool = Field(
         default=False,
-        description="`true` to trace what callers trace: the sampled flag of their `traceparent` decides, not the "
-        "share. For callers that are all your own, or a gateway that sets the header.",
+        description="`true` lets the sampled flag of a caller's `traceparent` decide instead of the sample ratio. Use "
+        "it only if all callers are your own, or if a gateway sets the header.",
     )
-    traces_customers: bool = Field(default=False, description="`true` to tell the customer's id with each trace.")
+    traces_customers: bool = Field(
+        default=False, description="`true` adds the customer's id to the spans of requests and operations."
+    )
     traces_queue: int = Field(
         default=2_048,
         ge=1,
         le=1_000_000,
-        description="Spans that each process keeps for the collector, at most; more are dropped, and counted in "
-        "`keyrack_trace_spans_total`.",
+        description="Maximum number of spans that wait for the collector in each process. Above it, spans are dropped "
+        "and counted in `keyrack_trace_spans_total`.",
     )
 
     @field_validator("traces")
@@ -42,5 +49,8 @@ class Tracing(BaseSettings):
         if value is not None:
             parts = urlsplit(value)
             if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
-                raise ValueError("this is no address of a collector: write http://127.0.0.1:4318/v1/traces")
+                raise ValueError(
+                    "the value is not an http or https address without a user. Write, for example, "
+                    "http://127.0.0.1:4318/v1/traces"
+                )
         return value

@@ -1,4 +1,4 @@
-"""Errors of setting values in plain words: the value that came, and what is valid."""
+"""Error texts of setting values: the value, and what is valid."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from keyrack.core.settings.secret_files import is_secret
 LONGEST = 60  # characters of a value that an error shows
 OWN = "Value error, "  # pydantic's prefix for errors of the validators in this package
 
-NOUNS: Mapping[type, str] = {int: "a whole number", float: "a number", Path: "a path", str: "a text"}
+NOUNS: Mapping[type, str] = {int: "a whole number", float: "a number", Path: "a path", str: "text"}
 
 
 @dataclass(frozen=True, slots=True)
 class ValueForm:
-    """The valid values of a setting with a pattern, in words, as its annotation."""
+    """Annotation of a setting with a pattern: its valid values in words."""
 
     words: str
 
 
 def explain(error: Mapping[str, Any], field: FieldInfo) -> str:
-    """The value of a setting and what is valid; `error` is one of pydantic's. No secret is repeated.
+    """The error text of a setting for an error of pydantic, without secrets.
 
     >>> from keyrack.core.settings import Settings
     >>> explain({"type": "int_parsing", "input": "many", "msg": "..."}, Settings.model_fields["pool_size"])
@@ -46,7 +46,7 @@ def _shortened(value: str) -> str:
 
 
 def valid(field: FieldInfo) -> str:
-    """The valid values of a setting, as the words behind "is not"."""
+    """The valid values of a setting, as a phrase after "is not"."""
     for form in field.metadata:
         if isinstance(form, ValueForm):
             return form.words
@@ -55,27 +55,27 @@ def valid(field: FieldInfo) -> str:
         return "one of " + ", ".join(map(str, get_args(kind)))
     if kind is bool:
         return "true or false"
-    return NOUNS.get(kind, "a text") + _bounds(field)
+    return NOUNS.get(kind, "text") + _bounds(field)
 
 
 def _kind(annotation: Any) -> Any:
-    """The type of a setting that may be left out."""
+    """The type of a setting without `None`."""
     if get_origin(annotation) in (Union, UnionType):
         return next(part for part in get_args(annotation) if part is not type(None))
     return annotation
 
 
 def _bounds(field: FieldInfo) -> str:
-    """The range of a number or the length of a text, or nothing."""
+    """The range of a number or the maximum length of a text."""
 
     def bound(name: str) -> Any:
         return next((value for part in field.metadata if (value := getattr(part, name, None)) is not None), None)
 
     least, above, most, longest = (bound(name) for name in ("ge", "gt", "le", "max_length"))
     if least is not None:
-        return f" of {least} or more" if most is None else f" from {least} to {most}"
+        return f" of at least {least}" if most is None else f" from {least} to {most}"
     if above is not None:
         return f" above {above}" if most is None else f" above {above}, up to {most}"
     if most is not None:
-        return f" of {most} or less"
+        return f" of at most {most}"
     return "" if longest is None else f" of at most {longest} characters"

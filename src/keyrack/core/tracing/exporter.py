@@ -1,7 +1,7 @@
-"""In charge of telling spans to a collector: OpenTelemetry's SDK, its queue and its exporter (OTLP over HTTP).
+"""Export of spans to a collector by OpenTelemetry's SDK (OTLP over HTTP).
 
-Nobody waits for the collector. What it does not take is dropped and counted; that it is away is one line in the log,
-and so is that it is back. OpenTelemetry is loaded here alone, and only where traces are on.
+No request waits for the collector. Spans that it does not accept are dropped and counted. The log has one line when it
+becomes unreachable, and one when it is reachable again. OpenTelemetry is only imported here, and only if tracing is on.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ log = structlog.get_logger("keyrack.traces")
 seldom = RateLimitedLogger("keyrack.traces", MINUTE)
 
 KINDS: dict[Kind, SpanKind] = {"server": SpanKind.SERVER, "client": SpanKind.CLIENT, "consumer": SpanKind.CONSUMER}
-PIECE = 512  # spans that go to the collector together, at most
-PATIENCE = 10.0  # seconds that the collector has to take them, all tries together
-LAST = 2.0  # seconds that a stop waits for what is left
-MOST_STATE = 512  # characters of a `tracestate`: what is longer is left out, as W3C allows
+PIECE = 512  # maximum number of spans in one export
+PATIENCE = 10.0  # timeout of an export with its retries (seconds)
+LAST = 2.0  # maximum wait for the last export at shutdown (seconds)
+MOST_STATE = 512  # characters of a `tracestate`; a longer one is dropped, as W3C allows
 SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 NO_STATE = TraceState()
 
 
 class Collector:
-    """The way to the collector, for one process."""
+    """The span queue of one process."""
 
     def __init__(self, address: str, most: int) -> None:
         self._queue_size = most
-        self._queued = 0  # of the loop's thread alone
+        self._queued = 0  # only used in the thread of the event loop
         self._ids = Ids()
         self._exporter = Exporter(address)
         self._provider = TracerProvider(
@@ -61,7 +61,7 @@ class Collector:
         self._tracer = self._provider.get_tracer("keyrack", __version__)
 
     def enqueue(self, span: SpanData) -> None:
-        """Put a span into the queue; if that is full, it is dropped."""
+        """Put a span into the queue. Drops it if the queue is full."""
         if self._queued - self._exporter.dequeued >= self._queue_size:
             SPANS.add("dropped")
             seldom.warning("span queue full, spans dropped", queue_size=self._queue_size)
@@ -82,12 +82,12 @@ class Collector:
         otel_span.end(span.end_ns)
 
     def close(self) -> None:
-        """Send what is left, for as long as the exporter may take."""
+        """Export the remaining spans, within the exporter's timeout."""
         self._provider.shutdown()
 
 
 class Ids(IdGenerator):
-    """The ids of the next span, which were known before it."""
+    """Returns the ids that were chosen before the span ended."""
 
     trace = 0
     span = 0
@@ -100,7 +100,7 @@ class Ids(IdGenerator):
 
 
 class Exporter(SpanExporter):
-    """OpenTelemetry's exporter, in the queue's thread: what came of it is counted, and told once."""
+    """OpenTelemetry's exporter with counters and log. It runs in the queue's thread."""
 
     def __init__(self, address: str) -> None:
         self.dequeued = 0  # spans that have left the queue
@@ -110,7 +110,7 @@ class Exporter(SpanExporter):
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         try:
             result = self._inner.export(spans)
-        except Exception as error:  # whatever it is, the queue goes on
+        except Exception as error:  # the queue must survive any error
             result = SpanExportResult.FAILURE
             seldom.warning("span export failed", error=error)
         self.dequeued += len(spans)
@@ -136,7 +136,7 @@ def _state(header: str) -> TraceState:
 
 
 def _resource() -> Resource:
-    """Who tells: OpenTelemetry's own OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say more, or otherwise."""
+    """The resource attributes. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES extend or override them."""
     own = {"service.version": __version__, "service.instance.id": str(uuid.uuid4()), "process.pid": os.getpid()}
     named = "OTEL_SERVICE_NAME" in os.environ or "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
     return Resource.create(own if named else {**own, "service.name": "keyrack"})
@@ -144,9 +144,12 @@ def _resource() -> Resource:
 
 @asynccontextmanager
 async def export_spans(settings: Settings) -> AsyncGenerator[None]:
-    """Trace within the block, to the collector of the settings. At its end what is left is sent, in seconds."""
-    assert settings.traces is not None  # noqa: S101 - who calls has looked
-    for name in ("opentelemetry", "urllib3"):  # they would say each time what is said here once
+    """Export spans to the collector of the settings within the block.
+
+    At the end, the remaining spans are exported within `LAST` seconds.
+    """
+    assert settings.traces is not None  # noqa: S101 - the caller has checked
+    for name in ("opentelemetry", "urllib3"):  # they would log each failure, and this module logs only changes
         logging.getLogger(name).setLevel(logging.CRITICAL)
     collector = Collector(settings.traces, settings.traces_queue)
     TRACES.begin(
@@ -166,7 +169,7 @@ async def export_spans(settings: Settings) -> AsyncGenerator[None]:
             collector.close()
             loop.call_soon_threadsafe(closed.set)
 
-        threading.Thread(target=close, daemon=True).start()  # which a process that ends does not wait for
+        threading.Thread(target=close, daemon=True).start()  # a daemon, so that the process does not wait for it
         try:
             async with asyncio.timeout(LAST):
                 await closed.wait()

@@ -1,7 +1,7 @@
-"""In charge of what is traced: requests, statements, operations and deliveries; and of how many requests are.
+"""Spans of requests, statements, operations and deliveries, and the sampling of requests.
 
-While traces are off, `TRACES.on` is all that anybody looks at. A span is told when it has ended. Its id is known
-before, so that what lies below it may be told first, by another process, or when it never ends.
+While tracing is off, callers only check `TRACES.on`. A span is exported when it has ended. Its id is known before, so
+its children can be exported first, by another process, or if it never ends.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from keyrack.core.tracing.context import TraceContext, chance, here, is_sampled,
 from keyrack.core.tracing.statement_names import statement_name
 
 Kind = Literal["server", "client", "consumer"]
-STATEMENTS = 100  # that one request or operation tells of, at most: of the others it says how many there were
-SECOND = 1_000_000_000  # of the times here, which are nanoseconds since 1970
+STATEMENTS = 100  # maximum number of statement spans per request or operation; further ones are counted
+SECOND = 1_000_000_000  # in nanoseconds, the unit of all times here
 
 
 @dataclass(slots=True)
 class SpanData:
-    """What is told of one: names and values of OpenTelemetry's semantic conventions, or ours, which begin `keyrack.`"""
+    """A span with attributes of OpenTelemetry's semantic conventions or with the prefix `keyrack.`."""
 
     name: str
     kind: Kind
@@ -33,17 +33,17 @@ class SpanData:
     start_ns: int
     end_ns: int
     attributes: Mapping[str, Any]
-    failed: str = ""  # the kind of the error, where it failed
+    failed: str = ""  # the type of the error, if it failed
 
 
 class OperationSpan(Protocol):
-    """A pending operation, as its row tells it."""
+    """The row of a pending operation."""
 
     def __getitem__(self, name: str, /) -> Any: ...
 
 
 class Traces:
-    """What this process traces: nothing, unless it was told to."""
+    """The tracing state of this process. It is off until `begin`."""
 
     def __init__(self) -> None:
         self.on = False
@@ -53,35 +53,38 @@ class Traces:
         self._export: Callable[[SpanData], None] = _nobody
 
     def begin(self, export: Callable[[SpanData], None], *, share: float, trusts: bool, customers: bool) -> None:
-        """Trace from now on: `share` of the requests, and where we `trust` callers those that they trace; with the ids
-        of `customers`, or without."""
+        """Start tracing.
+
+        `share` is the fraction of sampled requests. With `trusts`, the sampled flag of callers decides instead. With
+        `customers`, spans have the customer's id.
+        """
         self._export, self._share, self._trusts, self._customers = export, share, trusts, customers
         self.on = True
 
     def end(self) -> None:
-        """Trace no more."""
+        """Stop tracing."""
         self.on = False
         self._export = _nobody
 
     def request(self, caller: TraceContext | None, trace: str) -> TraceContext:
-        """The place of a request: in the trace of its `caller`, if it has one, else in this one. It counts as worked on
-        from now on, within the caller's context.
+        """The trace context of a request: in the trace of its `caller`, otherwise in `trace`.
 
-        Who may call may not say how much is traced: chance does, and not the trace's id, which is the caller's too.
+        It becomes the context of the running task. Callers do not control the sampling unless they are trusted: it is
+        random and does not depend on the trace's id, which the caller chooses.
         """
         sampled = caller.sampled if caller is not None and self._trusts else chance.random() < self._share
         place = TraceContext(trace if caller is None else caller.trace, new_span(), sampled, caller)
         if caller is not None:
             place.state = caller.state
             if not sampled:
-                place.span = caller.span  # nobody would find the one between them
+                place.span = caller.span  # a span that is not exported cannot be a parent
         here.set(place)
         return place
 
     def answered(
         self, place: TraceContext, method: str, route: str, status: str, begun: int, id: str, customer: int, failed: str
     ) -> None:
-        """Tell of a request that has come to its end; `route` is "" where it had none."""
+        """Export the span of a finished request. `route` is "" if it had none."""
         attributes: dict[str, Any] = {
             "http.request.method": method, "http.response.status_code": int(status), "keyrack.request_id": id,
         }  # fmt: skip
@@ -93,7 +96,7 @@ class Traces:
         self._emit(SpanData(name, "server", place, begun, time.time_ns(), attributes, failed), customer)
 
     def statement(self, sql: str, seconds: float, error: BaseException | None) -> None:
-        """Tell of a statement that has ended, if what it belongs to is traced."""
+        """Export the span of a finished statement, if its parent is sampled."""
         above = here.get()
         if above is None or not above.sampled:
             return
@@ -114,7 +117,7 @@ class Traces:
 
     @contextmanager
     def working(self) -> Generator[None]:
-        """Within the block a worker may be `at` operations; afterwards it is not."""
+        """Allow `at` within the block, and reset the trace context afterwards."""
         if not self.on:
             yield
             return
@@ -125,13 +128,15 @@ class Traces:
             here.reset(token)
 
     def at(self, works: Iterable[OperationSpan]) -> None:
-        """Take these operations for what is worked on now, unless a request does them: statements for all of them
-        belong to the first one that is traced."""
+        """Make these operations the context of the running task, unless a request applies them.
+
+        The statements of all of them belong to the first sampled one.
+        """
         if here.get() is None:
             here.set(next((place for work in works if (place := _place(work)) is not None and place.sampled), None))
 
     def applied(self, works: Iterable[OperationSpan], failed: frozenset[UUID], begun: int) -> None:
-        """Tell of operations that were applied together, or came to nothing."""
+        """Export the spans of operations that were applied together, or failed."""
         now, at = time.time_ns(), here.get()
         for work in works:
             place = _place(work)
@@ -150,7 +155,7 @@ class Traces:
             self._emit(SpanData(name, "consumer", place, begun, now, attributes, said), work["customer_id"])
 
     def delivery(self, traceparent: str | None, message: str) -> TraceContext | None:
-        """The place of an attempt to deliver the outcome `message`, which is the id of its operation."""
+        """The trace context of an attempt to deliver `message`, the id of its operation."""
         above = is_sampled(traceparent)
         if above is None:
             return None
@@ -158,7 +163,10 @@ class Traces:
         return TraceContext(above.trace, new_span(), True, operation) if above.sampled else operation
 
     def delivered(self, place: TraceContext, host: str, port: int, status: int | None, begun: int, failed: str) -> None:
-        """Tell of an attempt to deliver that has ended. Its address is not told, a part of which may be secret."""
+        """Export the span of a finished delivery attempt.
+
+        It has no full address, because a part of it may be secret.
+        """
         if not place.sampled:
             return
         attributes: dict[str, Any] = {"http.request.method": "POST", "server.address": host, "server.port": port}

@@ -1,4 +1,4 @@
-"""In charge of what a statement is called in a trace: what it does and to which table, nothing of its values."""
+"""Names of SQL statements in traces: operation and table, without values."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ _READING = ("select", "with")
 
 @lru_cache(maxsize=2_000)
 def statement_name(sql: str) -> tuple[str, str]:
-    """What a statement does and the table that it is about, "" where that cannot be seen: of several the first that it
-    writes, else the outermost that it reads. Our own statements are literals, so there are not many of them."""
+    """The operation and the table of a statement; "" if there is no table.
+
+    The table is the first one that the statement writes, otherwise the outermost one that it reads. Statements are
+    literals, so the cache stays small.
+    """
     plain = _LOCKS.sub(" ", _TEXTS.sub("''", sql)).lower()
     own = {*_NAMED.findall(plain), "lateral", "select"}
     for kind, table in _WRITES.findall(plain):
@@ -29,7 +32,7 @@ def statement_name(sql: str) -> tuple[str, str]:
 
 
 def _read(plain: str, own: set[str]) -> str:
-    """The table that is read in the fewest brackets, the first of those."""
+    """The first table at the lowest nesting depth."""
     depth, table_by_depth = 0, dict[int, str]()
     for bracket, table in _READS.findall(plain):
         if bracket:

@@ -8,7 +8,7 @@ from typing import Any
 from keyrack.api.auth_schemes import AppAuth, DeviceAuth
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.permissions import GRANTED, MEANINGS, ROLES, WITHIN_GROUPS, Permission, Role
-from keyrack.core.settings import Settings, is_secret, variable
+from keyrack.core.settings import ESSENTIAL, Settings, is_secret, section_titles, sections, variable
 from keyrack.http.openapi.error_catalog import refusals
 
 ENDPOINTS_HEAD = """# Endpoints
@@ -32,18 +32,32 @@ ENDPOINTS_COLUMNS = "| Method | Path | What | Needs | Answers | Refuses |\n|---|
 
 SETTINGS_HEAD = """# Settings
 
-Made from the table of settings (`keyrack settings --markdown`); a test holds it current. Settings come from the
-environment, or from a [configuration file](configure.md); `keyrack settings` shows which hold. A secret may
-stand in a file that another variable names, which the row of the secret tells. The file is read at the start, without
-the blanks and line ends around its content, which gets into no environment. A file that cannot be read, or both
-variables given, ends the command with a sentence that says so. Old names of settings are in
-[Renamed settings](upgrading-to-0.3.md#renamed-settings).
+`keyrack settings --markdown` generates this page.
 
-| Variable | Default | Meaning |
-|---|---|---|
+- **Sources.** Set a variable in the environment, or a key in the [configuration file](configure.md#configuration-file).
+  `keyrack settings` shows each value and its source.
+- **Secret files.** A second variable can name a file that contains a secret. The file is read at startup, without
+  surrounding white space. The command fails if it cannot read the file, or if both variables are set.
+- **Rate limits.** A rate limit is the long-term average. Its burst is the number that is allowed at once; it refills at
+  the rate.
+- **Old names.** See [Renamed settings](upgrading-to-0.3.md#renamed-settings).
+
+## Settings to know
+
+Most installations need no other settings.
+
 """
 
-BY_FILE = " Or, in a file: `{}`."
+SETTINGS_TUNING = """
+## Tuning
+
+The defaults fit most installations. Change one of these settings if its limit is reached in normal operation.
+"""
+
+SETTINGS_COLUMNS = "| Variable | Default | Description |\n|---|---|---|\n"
+GENERAL = "General"  # heading of the settings above all sections
+
+BY_FILE = " `{}` names a file that contains it."
 
 
 def endpoints_markdown(endpoints: Iterable[Endpoint[Any]]) -> str:
@@ -132,26 +146,35 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def settings_json() -> list[dict[str, str | None]]:
-    """The settings as data."""
-    return [
-        {
-            "variable": variable(name),
-            "default": None if field.default_factory is not None or field.default is None else str(field.default),
-            "meaning": (field.description or "") + (BY_FILE.format(variable(name, by_file=True)) * is_secret(field)),
-        }
-        for name, field in Settings.model_fields.items()
-    ]
-
-
 def settings_markdown() -> str:
-    """docs/settings.md."""
-    rows = [f"| `{row['variable']}` | {_code(row['default'])} | {row['meaning']} |" for row in settings_json()]
-    return SETTINGS_HEAD + "\n".join(rows) + "\n"
+    """docs/settings.md: the essential settings, then all others by section."""
+    parts = [SETTINGS_HEAD + _settings_table(ESSENTIAL), SETTINGS_TUNING]
+    titles = section_titles(Settings)
+    names_by_section: dict[str, list[str]] = {}
+    for name, section in sections(Settings).items():
+        if name not in ESSENTIAL:
+            names_by_section.setdefault(section, []).append(name)
+    for section, names in sorted(names_by_section.items(), key=lambda item: titles.get(item[0], GENERAL)):
+        note = f"Section of the configuration file: `[{section}]`.\n\n" if section else ""
+        parts.append(f"\n### {titles.get(section, GENERAL)}\n\n{note}{_settings_table(names)}")
+    return "".join(parts)
 
 
-def _code(text: str | None) -> str:
-    return "" if text is None else f"`{text}`"
+def _settings_table(names: Iterable[str]) -> str:
+    rows = [f"| `{variable(name)}` | {_default(name)} | {_description(name)} |\n" for name in names]
+    return SETTINGS_COLUMNS + "".join(rows)
+
+
+def _default(name: str) -> str:
+    value = Settings.model_fields[name].default
+    if value in (None, "") or Settings.model_fields[name].default_factory is not None:
+        return ""
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def _description(name: str) -> str:
+    field = Settings.model_fields[name]
+    return (field.description or "") + BY_FILE.format(variable(name, by_file=True)) * is_secret(field)
 
 
 def endpoints_json(endpoints: Iterable[Endpoint[Any]]) -> list[dict[str, object]]:

@@ -8,10 +8,13 @@ from keyrack.ops.monitoring.findings import Finding
 
 
 async def examined(settings: Settings) -> dict[str, list[Finding]]:
-    """What was found, by subject; what is right among it. Nothing is started or changed, and every look is bounded."""
+    """Run all checks: findings by subject, including passed checks.
+
+    The checks only read, and each has a time limit.
+    """
     return {
         "Settings": settings_check.examined(settings),
         "Machine": machine.examined(settings),
         "Database": await database.examined(settings),
-        "Within reach": await reachability.examined(settings),
+        "Reachability": await reachability.examined(settings),
     }

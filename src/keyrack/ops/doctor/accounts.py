@@ -1,4 +1,4 @@
-"""Checks of managers' accounts: unproven addresses, and ways in from before the proof."""
+"""Checks of managers' accounts: unproven addresses and older sign-in methods."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ where proven_at is null and not is_disabled and username like '%@%'
   and (select count(*) from manager_customer c where c.manager_id = m.manager_id) > 1
 order by manager_id limit $1
 """
-# The first proof removes them all: a node of an older release, or SQL, has added one since
+# The first proof removes all sign-in methods. So a node of an older release, or SQL, has added these later
 OLDER: LiteralString = """
 select username, count(*) over () as total from manager m
 where proven_at is not null and not is_disabled and (
@@ -30,24 +30,24 @@ order by manager_id limit $1
 
 
 async def examined(connection: Connection) -> list[Finding]:
-    """Findings about unproven managers of several customers, and about older ways in."""
+    """Find unproven managers of several customers, and older sign-in methods."""
     findings: list[Finding] = []
     if rows := await connection.fetch(UNPROVEN, LISTED):
         findings.append(
             warning(
                 "unproven-managers",
                 f"These managers act for several customers with an unproven address: {_names(rows)}.",
-                "Ask each person, then run `keyrack manager prove USERNAME`: it removes every way in that was set until"
-                " now, and prints a link for a new password (docs/managers.md, Proven addresses).",
+                "Ask each person whether the account is theirs. Then run `keyrack manager prove USERNAME`. It removes"
+                " all sign-in methods and prints a link for a new password (docs/managers.md, Proven addresses).",
             )
         )
     if rows := await connection.fetch(OLDER, LISTED):
         findings.append(
             warning(
                 "older-ways-in",
-                f"These managers have a way in that is older than the proof of their address: {_names(rows)}.",
-                "Run `keyrack manager reset-password USERNAME`, which names them. Then `keyrack manager reset-factors`,"
-                " `disconnect` and `sign-out` remove them.",
+                f"These managers have a sign-in method that is older than the proof of their address: {_names(rows)}.",
+                "Run `keyrack manager reset-password USERNAME` to list the methods. Remove them with `keyrack manager"
+                " reset-factors`, `disconnect` and `sign-out`.",
             )
         )
     return findings or [ok("managers", "every manager that acts for several customers has a proven address")]

@@ -1,4 +1,4 @@
-"""Checks of the keys that open boxes: traces of forged keys and lists."""
+"""Checks of box keys: traces of forged keys and status lists."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ OTHER_THUMBPRINTS: LiteralString = """
 select 'customer ' || customer_id || ', device ' || encode(device_id, 'hex') as name from app_device
 where key_thumbprint(public_key) <> device_id order by customer_id, device_id limit $1
 """
-# A box has no list and no key set before the server has signed it. The clocks of nodes differ by some seconds. An epoch
-# before the one in force counts as long as its keys have places
+# A box cannot have a list or a key set that the server has not signed. 60 seconds allow for the clocks of nodes. An
+# epoch before the current one counts as long as its keys have slots
 UNSIGNED_LISTS: LiteralString = """
 select 'customer ' || customer_id || ', box ' || product_id || ' in epoch ' || epoch as name
 from box_epoch e left join key_authority t using (customer_id)
@@ -43,25 +43,26 @@ select 'customer ' || customer_id || ', box ' || product_id || ' in epoch ' || e
 group by customer_id, product_id, epoch, uri having count(*) > 1 order by customer_id, product_id, epoch limit $1
 """
 ROTATE = (
-    "Run `keyrack keys rotate --customer {customer} --revoke`: it repairs the row, and ends what other keys signed."
+    "Run `keyrack keys rotate --customer {customer} --revoke`. It repairs the row and revokes what other keys signed."
 )
-REGISTER = "Remove these devices, ask the change log who changed them, and rotate with `keyrack keys rotate --revoke`."
-UNLIMITED_TEXT = "Keys have no limit at {}: a revoked phone that keeps lists from a box opens it until its key expires."
+REGISTER = "Remove these phones, and run `keyrack keys rotate --revoke`. The change log shows who changed them."
+UNLIMITED_TEXT = (
+    "No limit holds for {}: a revoked phone that withholds lists from a box opens it until its key expires."
+)
 LOWER = "Set a limit with `keyrack keys policy --customer ID --limit 72h` (docs/keys.md, How long a revoked key opens)."
 STOLEN = (
-    "The server did not sign what these boxes have, or was set back to an older state. If it was not set back, run"
-    " `keyrack keys rotate --revoke` for the customer, and provision each of these boxes again (docs/keys.md,"
-    " Provisioning)."
+    "Check whether the server was restored to an older state. If it was not, another key has signed for these boxes:"
+    " run `keyrack keys rotate --revoke` for the customer, and provision each box again (docs/keys.md, Provisioning)."
 )
 TRACES: tuple[tuple[LiteralString, str, str], ...] = (
-    (OTHER_THUMBPRINTS, "The public keys of these phones do not fit their ids", REGISTER),
-    (UNSIGNED_LISTS, "These boxes have a status list or a key set of other hands", STOLEN),
-    (SHARED_URIS, "Two status lists of these boxes have one URI", STOLEN),
+    (OTHER_THUMBPRINTS, "The public keys of these phones do not match their ids", REGISTER),
+    (UNSIGNED_LISTS, "These boxes have a status list or a key set that this server has not signed", STOLEN),
+    (SHARED_URIS, "Two status lists of these boxes have the same URI", STOLEN),
 )
 
 
 async def examined(connection: Connection, vault: Encryption) -> list[Finding]:
-    """Findings about authorities, registered phones and the status lists of boxes."""
+    """Check authorities, registered phones and the status lists of boxes."""
     findings: list[Finding] = []
     signers = IssuingKeySigners(vault, logs=False)
     for row in await connection.fetch(AUTHORITIES):
@@ -72,12 +73,12 @@ async def examined(connection: Connection, vault: Encryption) -> list[Finding]:
             text = f"The keys for boxes of customer {customer} were changed in the database: {error.difference}."
             findings.append(failure(CODE, text, ROTATE.format(customer=customer)))
         except CannotDecrypt:
-            text = f"A sealed key for boxes of customer {customer} does not open: it was changed or moved."
+            text = f"A key for boxes of customer {customer} cannot be decrypted: its row was changed or moved."
             findings.append(failure(CODE, text, "Restore the row from a backup (docs/backups.md)."))
     for query, text, action in TRACES:
         if rows := await connection.fetch(query, LISTED):
             findings.append(failure(CODE, f"{text}: {'; '.join(row['name'] for row in rows)}.", action))
-    findings = findings or [ok(CODE, "the keys for boxes are those that the server has sealed")]
+    findings = findings or [ok(CODE, "the keys for boxes are unchanged")]
     if rows := await connection.fetch(UNLIMITED, LISTED):
         findings.append(warning("box-key-limit", UNLIMITED_TEXT.format(", ".join(row["name"] for row in rows)), LOWER))
     return findings

@@ -1,4 +1,4 @@
-"""In charge of what the database tells of itself: who leads, rights, schema, clock, safety of what is written."""
+"""Database checks: servers, clock, version, durability, schema, secrets and backups."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from keyrack.ops.monitoring import status
 from keyrack.ops.monitoring.findings import Finding, duration, evaluate
 from keyrack.ops.monitoring.status import DatabaseUnknown, StatusSnapshot
 
-CONFLICTS = 20  # pairs of one address that are listed, at most
-RENAME_MANAGER = "`keyrack manager change {0} --username NAME --enable`, or `keyrack manager remove {0}`"
+CONFLICTS = 20  # maximum number of listed pairs with the same address
+RENAME_MANAGER = "Run `keyrack manager change {0} --username NAME --enable`, or `keyrack manager remove {0}`."
 EXTENSIONS = "create extension if not exists pg_trgm; create extension if not exists btree_gin"
-OF_PROCESS = 4  # connections of a process beside its pool
-CLOCK = 2.0  # seconds by which two clocks may differ
-# Releases before these have weaknesses that are known (CVE-2025-12817, CVE-2025-12818)
+OF_PROCESS = 4  # connections of a process outside its pool
+CLOCK = 2.0  # maximum difference of two clocks (seconds)
+# Earlier releases have known vulnerabilities (CVE-2025-12817, CVE-2025-12818)
 MINOR = {15: 15, 16: 11, 17: 7, 18: 1}
 
 FACTS: LiteralString = """
@@ -54,15 +54,15 @@ SEALED: LiteralString = "select exists (select from data_key)"
 
 
 async def examined(settings: Settings) -> list[Finding]:
-    """What the database tells, each of its servers first."""
+    """Check the database, its servers first."""
     try:
         picture = await status.collect_status(settings)
     except DatabaseUnknown as error:
         lines = [] if settings.database_url is None else await servers.examined(settings.database_url, settings)
-        return [*lines, failure("database", str(error), "Look whether it runs, and whether this machine may reach it.")]
+        return [*lines, failure("database", str(error), "Check that it runs, and that this machine can reach it.")]
     if not picture.running:
-        text = f"The embedded database in {picture.database} does not run: nothing of it was looked at."
-        return [warning("database", text, "Start it (`keyrack serve`), and ask again.")]
+        text = f"The embedded database in {picture.database} does not run, so it was not checked."
+        return [warning("database", text, "Start it with `keyrack serve`, and check again.")]
     lines: list[Finding] = []
     if (dsn := settings.database_url) is not None:
         lines += [*await servers.examined(dsn, settings), *await servers.pooled(dsn, settings)]
@@ -70,7 +70,7 @@ async def examined(settings: Settings) -> list[Finding]:
         async with asyncio.timeout(status.LONGEST), status.opened(settings) as raw:
             lines += await _inside(Connection(raw), settings, picture)
     except (TimeoutError, *UNREACHABLE, asyncpg.PostgresError) as error:
-        lines.append(failure("database", f"The database was lost on the way: {cause(error)}", "Ask again."))
+        lines.append(failure("database", f"The connection to the database was lost: {cause(error)}", "Check again."))
     return lines
 
 
@@ -85,9 +85,13 @@ async def _inside(connection: Connection, settings: Settings, picture: StatusSna
         lines.append(ok("schema", f"the schema is at revision {picture.schema.revision}"))
         try:
             await schema_version.read_schema_state(status.address(settings), settings)
-            lines.append(ok("rights", f"the role {facts['role']} owns what it has to"))
+            lines.append(ok("rights", f"the role {facts['role']} has the rights that it needs"))
         except schema_version.SchemaError as error:
-            lines.append(failure("rights", str(error), "`alter database ... owner to ...`, or `reassign owned`."))
+            lines.append(
+                failure(
+                    "rights", str(error), "Change the owner with `alter database ... owner to ...` or `reassign owned`."
+                )
+            )
         lines += await _secrets(connection, settings)
         lines += await accounts.examined(connection)
         lines += await _addresses(connection)
@@ -95,23 +99,23 @@ async def _inside(connection: Connection, settings: Settings, picture: StatusSna
         lines += await _texts(connection)
         lines += _connections(await process_registry.processes(connection), facts, settings)
     for name in broken["indexes"]:
-        lines.append(warning("indexes", f"The index {name} is not valid.", f"`reindex index concurrently {name}`"))
+        lines.append(warning("indexes", f"The index {name} is not valid.", f"Run `reindex index concurrently {name}`."))
     for name in broken["triggers"]:
-        text = f"The trigger {name} is switched off: what it does is not done."
-        lines.append(failure("triggers", text, "`alter table ... enable trigger`"))
+        text = f"The trigger {name} is disabled."
+        lines.append(failure("triggers", text, f"Run `alter table ... enable trigger {name}`."))
     if not broken["indexes"] and not broken["triggers"]:
-        lines.append(ok("indexes", "every index is valid, and every trigger on"))
+        lines.append(ok("indexes", "every index is valid, and every trigger is enabled"))
     lines += _standbys(await standbys.standbys(connection), facts, settings)
     return [*lines, *_archive(await archive_status.standing(connection)), *_backups(picture)]
 
 
 def clock(before: datetime, there: datetime, after: datetime) -> Iterator[Finding]:
-    """What the database says that it is, between two looks at our own clock."""
+    """Compare the database's clock with two readings of this machine's clock."""
     ahead = max((before - there).total_seconds(), (there - after).total_seconds(), 0.0)
     if ahead > CLOCK:
         yield failure(
-            "clock", f"The clocks of this machine and of the database differ by {duration(ahead)} or more.",
-            "Have both follow the same time servers (chrony, systemd-timesyncd): tokens and limits go by them.",
+            "clock", f"The clocks of this machine and of the database differ by at least {duration(ahead)}.",
+            "Synchronise both with the same time servers (chrony, systemd-timesyncd). Tokens and limits need it.",
         )  # fmt: skip
     else:
         yield ok("clock", "the clocks of this machine and of the database agree")
@@ -121,11 +125,11 @@ def _version(facts: Any) -> Iterator[Finding]:
     major, minor = divmod(facts["version"], 10_000)
     version = facts["version_text"].split()[0]
     if major < min(MINOR):
-        yield failure("version", f"PostgreSQL {version} is too old.", f"Use {min(MINOR)} or newer.")
+        yield failure("version", f"PostgreSQL {version} is too old.", f"Upgrade to PostgreSQL {min(MINOR)} or newer.")
     elif minor < MINOR.get(major, 0):
         yield warning(
-            "version", f"PostgreSQL {version} has weaknesses that are known.",
-            f"Install the newest {major}; {major}.{MINOR[major]} is the least.",
+            "version", f"PostgreSQL {version} has known vulnerabilities.",
+            f"Install the newest release of PostgreSQL {major}, at least {major}.{MINOR[major]}.",
         )  # fmt: skip
     else:
         yield ok("version", f"PostgreSQL {version}")
@@ -135,19 +139,19 @@ def _safety(facts: Any) -> Iterator[Finding]:
     off = [name for name in ("fsync", "full_page_writes") if not facts[name]]
     off += ["synchronous_commit"] if facts["synchronous_commit"] in ("off", "local") else []
     for name in off:
-        yield failure("durability", f"{name} is off: what was acknowledged may be lost.", f"Set {name} to on.")
+        yield failure("durability", f"{name} is not `on`, so acknowledged writes can be lost.", f"Set {name} to on.")
     if not off:
-        yield ok("durability", "what is acknowledged is on the disk")
+        yield ok("durability", "acknowledged writes are on disk")
     if facts["checksums"]:
-        yield ok("checksums", "the data have checksums")
+        yield ok("checksums", "data checksums are enabled")
     else:
         yield warning(
-            "checksums", "The data have no checksums: a disk that lies is not noticed.",
-            "`pg_checksums --enable`, with the server stopped.",
+            "checksums", "Data checksums are disabled, so corruption on disk is not detected.",
+            "Stop the server, and run `pg_checksums --enable`.",
         )  # fmt: skip
     if facts["check_interval"] not in ("0", "0ms"):
         yield warning(
-            "check-interval", "client_connection_check_interval is set: a commit that waits may be given up.",
+            "check-interval", "client_connection_check_interval is set, so a waiting commit can be cancelled.",
             "Set it to 0, its default (docs/high-availability.md, What Keyrack does).",
         )  # fmt: skip
 
@@ -155,35 +159,37 @@ def _safety(facts: Any) -> Iterator[Finding]:
 def _role(facts: Any, settings: Settings) -> Iterator[Finding]:
     if facts["superuser"] and settings.database_url is not None:
         yield warning(
-            "role", f"The role {facts['role']} is a superuser: Keyrack needs none.",
-            "Give it a role of its own that owns its database (docs/database.md, A single PostgreSQL).",
+            "role", f"The role {facts['role']} is a superuser, which Keyrack does not need.",
+            "Use a role that owns only Keyrack's database (docs/database.md, A single PostgreSQL).",
         )  # fmt: skip
 
 
 async def _secrets(connection: Connection, settings: Settings) -> list[Finding]:
     if not await connection.fetchval(SEALED):
-        return [ok("secrets", "nothing is sealed in the database yet")]
+        return [ok("secrets", "the database has no encrypted secrets yet")]
     vault = Encryption(connection, settings)
     try:
         await vault.load()
     except MasterKeyError as error:
         return [failure("secrets", str(error), "See docs/secrets.md, The master key.")]
-    secrets = ok("secrets", "this node's master key opens the database's secrets")
+    secrets = ok("secrets", "this node's master key decrypts the database's secrets")
     return [secrets, *await box_keys.examined(connection, vault)]
 
 
 async def _addresses(connection: Connection) -> list[Finding]:
-    """Rows that share an address with an earlier row, and how to resolve that."""
+    """Find rows with the address of an earlier row."""
     lines: list[Finding] = []
     for row in await usernames.MANAGERS.conflicts(connection, CONFLICTS):
         text = f"{_pair('manager', row)} Manager {row['id']} is disabled and cannot sign in."
         lines.append(failure("addresses", text, RENAME_MANAGER.format(row["id"])))
     for row in await person_lookup.PERSONS.conflicts(connection, CONFLICTS):
-        text = f"{_pair('user', row)} The address finds user {row['holder']} alone."
-        lines.append(failure("addresses", text, f"`keyrack user change {row['id']} --address ADDRESS`"))
+        text = f"{_pair('user', row)} The address only finds user {row['holder']}."
+        lines.append(failure("addresses", text, f"Run `keyrack user change {row['id']} --address ADDRESS`."))
     for row in await providers.domain_conflicts(connection):
-        text = f"{row['domain']} of provider {row['name']} is the domain {row['form']} of provider {row['holder']}."
-        remedy = f"`keyrack provider change {row['name']} --remove-domain {row['domain']}`"
+        text = (
+            f"Domain {row['domain']} of provider {row['name']} is the domain {row['form']} of provider {row['holder']}."
+        )
+        remedy = f"Run `keyrack provider change {row['name']} --remove-domain {row['domain']}`."
         lines.append(failure("addresses", text, remedy))
     return lines or [ok("addresses", "every address belongs to one manager and one user")]
 
@@ -191,8 +197,8 @@ async def _addresses(connection: Connection) -> list[Finding]:
 async def _texts(connection: Connection) -> list[Finding]:
     lines = [
         failure(
-            "texts", f"{row['text']!r} in the table {row['table']} is not in NFC; another row has it in NFC.",
-            "Rename one of the two: they look the same, and a filter finds the other one.",
+            "texts", f"{row['text']!r} in the table {row['table']} is not in NFC, and another row has its NFC form.",
+            "Rename one of the two. They look the same, but a filter only finds the one in NFC.",
         )
         for row in await text_normal_form.collisions(connection)
     ]  # fmt: skip
@@ -201,24 +207,25 @@ async def _texts(connection: Connection) -> list[Finding]:
 
 async def _search_indexes(connection: Connection) -> list[Finding]:
     if not (statements := await search_text.missing_indexes(connection)):
-        return [ok("search", "searches have their indexes")]
+        return [ok("search", "searches have indexes")]
     return [
         warning(
-            "search", "Searches have no index: each reads all cars or users of its customer.",
+            "search", "Searches have no index, so each reads all cars or users of its customer.",
             f"Run `{EXTENSIONS}` in Keyrack's database as a superuser. Then run `{'; '.join(statements)}`.",
         )
     ]  # fmt: skip
 
 
 def _pair(noun: str, row: Row) -> str:
-    return f"The {noun}s {row['holder']} ({row['holder_address']}) and {row['id']} ({row['address']}) have one address."
+    holder, other = f"{row['holder']} ({row['holder_address']})", f"{row['id']} ({row['address']})"
+    return f"The {noun}s {holder} and {other} have the same address."
 
 
 def _connections(processes: tuple[process_registry.Presence, ...], facts: Any, settings: Settings) -> Iterator[Finding]:
     count = len({(process.host, process.pid) for process in processes if process.lives}) or 1
     needed = count * (settings.pool_size + OF_PROCESS)
     many = f"{count} {'process' if count == 1 else 'processes'}"
-    text = f"{many} with KEYRACK_POOL_SIZE {settings.pool_size} may take {needed} of {facts['room']} connections"
+    text = f"{many} with KEYRACK_POOL_SIZE {settings.pool_size} may use {needed} of {facts['room']} connections"
     if needed > facts["room"]:
         yield warning(
             "connections", f"{text}.", "Raise the server's max_connections, lower KEYRACK_POOL_SIZE, or use PgBouncer."
@@ -231,13 +238,13 @@ def _standbys(replicas: tuple[standbys.Standby, ...], facts: Any, settings: Sett
     several = settings.database_url is not None and len(hosts_of(settings.database_url)) > 1
     if any(replica.state is None for replica in replicas):
         yield warning(
-            "replicas", "How far replicas are behind is not to be seen.",
-            f"`grant pg_monitor to {facts['role']}`: then status and metrics tell it.",
+            "replicas", "The lag of replicas is not visible.",
+            f"Run `grant pg_monitor to {facts['role']}`, so that status and metrics show it.",
         )  # fmt: skip
     if several and not facts["synchronous_standby_names"]:
         yield warning(
-            "synchronous", "No standby is synchronous: what was acknowledged may be lost with the leader.",
-            "Patroni's synchronous_mode sets it (docs/high-availability.md).",
+            "synchronous", "No standby is synchronous, so acknowledged writes can be lost with the primary.",
+            "Set synchronous_mode of Patroni (docs/high-availability.md).",
         )  # fmt: skip
     elif facts["synchronous_standby_names"]:
         yield ok("synchronous", f"commits wait for {facts['synchronous_standby_names']}")
@@ -246,13 +253,17 @@ def _standbys(replicas: tuple[standbys.Standby, ...], facts: Any, settings: Sett
 def _archive(archive: archive_status.ArchiveStatus) -> Iterator[Finding]:
     if not archive.on:
         yield warning(
-            "archive", "The database's log is not archived: what came after the last backup cannot be restored.",
-            "KEYRACK_BACKUP_DIRECTORY for the embedded database; for others see docs/backups.md.",
+            "archive", "The write-ahead log is not archived, so changes after the last backup cannot be restored.",
+            "Set KEYRACK_BACKUP_DIRECTORY for the embedded database. For others, see docs/backups.md.",
         )  # fmt: skip
     elif archive.late or archive.failing:
-        yield failure("archive", "The archiving fails, or stands still.", "The database's log says why.")
+        yield failure(
+            "archive",
+            "The archiving of the write-ahead log fails or is late.",
+            "Read the database's log for the cause.",
+        )
     else:
-        yield ok("archive", "the log is archived")
+        yield ok("archive", "the write-ahead log is archived")
 
 
 def _backups(picture: StatusSnapshot) -> Iterator[Finding]:

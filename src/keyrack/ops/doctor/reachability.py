@@ -1,4 +1,4 @@
-"""In charge of what has to be reached beside the database: the public address, and the broker of units."""
+"""Reachability checks: the public address and the MQTT broker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SECONDS = 5.0
 
 
 async def examined(settings: Settings) -> list[Finding]:
-    """What answers, and what does not."""
+    """Check the public address, and the broker if one is set."""
     lines = list(await asyncio.to_thread(lambda: list(_public_url(settings))))
     if "mqtt_url" in settings.model_fields_set:
         lines += [await _broker(settings.mqtt_url)]
@@ -33,8 +33,8 @@ def _public_url(settings: Settings) -> Iterator[Finding]:
     except (OSError, ValueError, http.client.HTTPException) as error:  # urllib.error.URLError is an OSError
         reason = getattr(error, "reason", None) or error
         yield warning(
-            "public-url", f"{settings.public_url} cannot be reached from here: {reason}",
-            "Look whether it is served, at the proxy in front of it, and at its certificate.",
+            "public-url", f"{settings.public_url} cannot be reached from this machine: {reason}",
+            "Check that the server runs, the proxy in front of it, and its certificate.",
         )  # fmt: skip
 
 
@@ -48,7 +48,7 @@ async def _broker(url: str) -> Finding:
             writer.close()
     except OSError as error:
         return warning(
-            "mqtt", f"The broker {host}:{port} cannot be reached: {error or 'it says nothing'}",
-            "`keyrack ingest-mqtt` tries on; look whether the broker runs, and at its certificate.",
+            "mqtt", f"The broker {host}:{port} cannot be reached: {error or 'no response'}",
+            "Check that the broker runs, and its certificate. `keyrack ingest-mqtt` keeps retrying.",
         )  # fmt: skip
     return ok("mqtt", f"the broker {host}:{port} answers")

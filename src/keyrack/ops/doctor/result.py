@@ -1,4 +1,4 @@
-"""In charge of the three things that a check may come to."""
+"""The three results of a check: ok, warning and failure."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from keyrack.ops.monitoring.findings import Finding, Severity
 
 
 def ok(code: str, text: str) -> Finding:
-    """As it should be."""
+    """A passed check."""
     return Finding(Severity.OK, code, text, "")
 
 
 def warning(code: str, text: str, action: str) -> Finding:
-    """It works, and may not always."""
+    """A problem that may cause failures later."""
     return Finding(Severity.WARNING, code, text, action)
 
 
 def failure(code: str, text: str, action: str) -> Finding:
-    """It does not work, or is not safe."""
+    """A problem that causes failures or is unsafe."""
     return Finding(Severity.CRITICAL, code, text, action)

@@ -1,4 +1,4 @@
-"""In charge of the servers that the addresses name: that each answers, who leads, who stands between."""
+"""Server checks: reachability, primary, replicas and connection pooler."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ select not pg_is_in_recovery() as leads, (select system_identifier from pg_contr
 
 @dataclass(frozen=True, slots=True)
 class ServerReply:
-    """What a server says of itself; `leads` is None where it says nothing, and `reason` why not."""
+    """The reply of a server. Without a reply, `leads` is None, and `reason` has the cause."""
 
     leads: bool | None
     system: int = 0
@@ -32,7 +32,7 @@ class ServerReply:
 
 
 async def examined(dsn: str, settings: Settings) -> list[Finding]:
-    """The servers of the database's address, those that reads go to, and who stands between."""
+    """Check the servers of the database's address and the read replicas."""
     replies = await _query_servers(dsn)
     lines = [*_leading(replies)]
     if settings.read_database_url is not None:
@@ -56,49 +56,50 @@ async def _ask(dsn: str, host: Host) -> ServerReply:
             finally:
                 raw.terminate()
     except (TimeoutError, *UNREACHABLE, asyncpg.PostgresError) as error:
-        return ServerReply(None, reason="it says nothing" if isinstance(error, TimeoutError) else cause(error))
+        return ServerReply(None, reason="no response" if isinstance(error, TimeoutError) else cause(error))
 
 
 def _leading(replies: dict[Host, ServerReply]) -> Iterator[Finding]:
-    """One of them has to lead; one that is away is no fault where another one leads."""
+    """Exactly one server must be the primary. An unreachable one is only a warning if there is a primary."""
     leaders = sum(bool(answer.leads) for answer in replies.values())
     for host, answer in replies.items():
         if answer.leads is None:
             say = warning if leaders else failure
             yield say(
-                "servers", f"{host} cannot be reached: {answer.reason}", "Look whether it runs, and at the way to it."
+                "servers", f"{host} cannot be reached: {answer.reason}", "Check that it runs, and the network to it."
             )
         else:
-            yield ok("servers", f"{host} {'leads' if answer.leads else 'follows'}")
+            yield ok("servers", f"{host} is {'the primary' if answer.leads else 'a standby'}")
     if replies and leaders != 1:
-        text = f"{leaders or 'None'} of the servers {'lead' if leaders else 'leads'}."
-        yield failure("servers", text, "One has to: `patronictl list` shows who should (docs/high-availability.md).")
+        text = f"{leaders} servers are primaries." if leaders else "No server is the primary."
+        yield failure("servers", text, "Run `patronictl list` to see which one should be (docs/high-availability.md).")
 
 
 def _reading(replies: dict[Host, ServerReply], system: int | None) -> Iterator[Finding]:
-    """None has to follow: the leader answers what nobody else may."""
+    """A read replica is optional, because the primary answers all other reads."""
     for host, answer in replies.items():
         if answer.leads is None:
             yield warning(
-                "read-servers", f"{host}, which reads go to, cannot be reached: {answer.reason}",
-                "Look whether it runs, and at the way to it. Until then others answer.",
+                "read-servers", f"The read replica {host} cannot be reached: {answer.reason}",
+                "Check that it runs, and the network to it. Until then, other servers answer its reads.",
             )  # fmt: skip
         elif system is not None and answer.system != system:
             yield failure(
-                "read-servers", f"{host}, which reads go to, is of another system than the leader: it is never asked.",
-                "Correct KEYRACK_READ_DATABASE_URL, or build the replica anew.",
+                "read-servers",
+                f"The read replica {host} has another system identifier than the primary, so it is unused.",
+                "Correct KEYRACK_READ_DATABASE_URL, or rebuild the replica.",
             )  # fmt: skip
         else:
-            yield ok("read-servers", f"{host} {'leads: it answers' if answer.leads else 'follows: it takes'} reads")
+            yield ok("read-servers", f"{host} is {'the primary' if answer.leads else 'a standby'} and answers reads")
     if replies and not any(answer.leads is False for answer in replies.values()):
         yield warning(
-            "read-servers", "No server of KEYRACK_READ_DATABASE_URL follows: the leader answers all reads.",
+            "read-servers", "No server of KEYRACK_READ_DATABASE_URL is a standby, so the primary answers all reads.",
             "See docs/replicas.md.",
         )  # fmt: skip
 
 
 async def pooled(dsn: str, settings: Settings) -> list[Finding]:
-    """Whether somebody stands between: PgBouncer gives its clients another process id than the server's."""
+    """Check for a pooler: PgBouncer shows its clients another process id than the server's."""
     try:
         async with asyncio.timeout(SECONDS):
             raw: Any = await asyncpg.connect(dsn, statement_cache_size=0)
@@ -107,22 +108,22 @@ async def pooled(dsn: str, settings: Settings) -> list[Finding]:
             finally:
                 raw.terminate()
     except (TimeoutError, *UNREACHABLE, asyncpg.PostgresError):
-        return []  # which the servers have told
+        return []  # the checks of the servers report it
     if not between:
-        return [ok("pooler", "nobody stands between Keyrack and the server")]
-    lines = [ok("pooler", "PgBouncer, or something like it, stands between Keyrack and the server")]
+        return [ok("pooler", "Keyrack connects to the server without a pooler")]
+    lines = [ok("pooler", "Keyrack connects through PgBouncer or a similar pooler")]
     if settings.database_direct_url is None:
         lines.append(
             failure(
-                "pooler", "KEYRACK_DATABASE_DIRECT_URL is not set: notices and migrations cannot go through it.",
+                "pooler", "KEYRACK_DATABASE_DIRECT_URL is not set, but notifications and migrations need it.",
                 "Set it to the address of the server itself.",
             )
         )  # fmt: skip
     if settings.statement_cache:
         lines.append(
             warning(
-                "pooler", f"KEYRACK_STATEMENT_CACHE is {settings.statement_cache}.",
-                "Set it to 0, unless it is PgBouncer 1.21 or newer with max_prepared_statements.",
+                "pooler", f"KEYRACK_STATEMENT_CACHE is {settings.statement_cache}, which not every pooler supports.",
+                "Set it to 0, unless the pooler is PgBouncer 1.21 or newer with max_prepared_statements.",
             )
         )  # fmt: skip
     return lines

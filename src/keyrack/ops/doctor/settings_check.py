@@ -1,4 +1,4 @@
-"""In charge of settings that do not fit one another, or the world that they are in."""
+"""Settings checks: names, public address, metrics, keys and direct address."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from keyrack.ops.monitoring.findings import Finding
 
 
 def examined(settings: Settings) -> list[Finding]:
-    """What the settings alone tell."""
+    """Check the settings without the database."""
     return [
         *_names(), *_public_url(settings), *_metrics(settings), *_master_key(settings), *_checkpoint_key(settings),
         *_pooler(settings),
@@ -27,13 +27,13 @@ def examined(settings: Settings) -> list[Finding]:
 def _names() -> Iterator[Finding]:
     strange = unknown(Settings, os.environ)
     for name, meant in strange.items():
-        action = f"Did you mean {meant}?" if meant else "Remove it; docs/settings.md has all that there are."
-        yield warning("names", f"{name} is in the environment, and no setting has that name: it does nothing.", action)
+        action = f"Did you mean {meant}?" if meant else "Remove it. docs/settings.md lists all settings."
+        yield warning("names", f"{name} is not a setting and has no effect.", action)
     notes = rename_notes(Settings)
     for note in notes:
-        yield warning("names", note, "Change it: docs/upgrading-to-0.3.md lists every renamed and removed setting.")
+        yield warning("names", note, "Rename or remove it. docs/upgrading-to-0.3.md lists all of them.")
     if not strange and not notes:
-        yield ok("names", "every KEYRACK_ name in the environment is a setting")
+        yield ok("names", "every KEYRACK_ variable in the environment is known")
 
 
 def _public_url(settings: Settings) -> Iterator[Finding]:
@@ -42,27 +42,27 @@ def _public_url(settings: Settings) -> Iterator[Finding]:
         yield ok("public-url", f"KEYRACK_PUBLIC_URL is {settings.public_url}")
     elif not _is_local(parts.hostname or ""):
         yield failure(
-            "public-url", f"KEYRACK_PUBLIC_URL is {settings.public_url}: keys, passwords and tokens travel readable.",
-            "Put a proxy with TLS in front (deploy/nginx), and name its https address.",
+            "public-url", f"KEYRACK_PUBLIC_URL is {settings.public_url}: keys, passwords and tokens are unencrypted.",
+            "Put a proxy with TLS in front (deploy/nginx), and set KEYRACK_PUBLIC_URL to its https address.",
         )  # fmt: skip
     elif "public_url" not in settings.model_fields_set and settings.database_url is not None:
         yield warning(
-            "public-url", f"KEYRACK_PUBLIC_URL is not set: the issuer of tokens is {settings.public_url}.",
+            "public-url", f"KEYRACK_PUBLIC_URL is not set, so {settings.public_url} is the issuer of tokens.",
             "Set it to the https address at which clients reach the server.",
         )  # fmt: skip
     else:
-        yield ok("public-url", f"KEYRACK_PUBLIC_URL is {settings.public_url}, on this machine alone")
+        yield ok("public-url", f"KEYRACK_PUBLIC_URL is {settings.public_url}, an address of this machine")
 
 
 def _metrics(settings: Settings) -> Iterator[Finding]:
     if settings.metrics_at is None:
-        yield ok("metrics", "no port shows metrics")
+        yield ok("metrics", "the metrics endpoint is off")
     elif _is_inside(host := settings.metrics_at[0]):
-        yield ok("metrics", f"metrics are shown at {settings.metrics}")
+        yield ok("metrics", f"the metrics endpoint is {settings.metrics}")
     else:
         yield warning(
-            "metrics", f"KEYRACK_METRICS shows metrics at {host} to whoever reaches it: it asks for no key.",
-            "Name the loopback interface, or the address in a network of operators.",
+            "metrics", f"KEYRACK_METRICS serves metrics at {host}, without authentication.",
+            "Bind it to the loopback interface, or to an address in a network of operators.",
         )  # fmt: skip
 
 
@@ -70,16 +70,20 @@ def _master_key(settings: Settings) -> Iterator[Finding]:
     try:
         keys = master_keys.read(settings)
     except MasterKeyError as error:
-        yield failure("master-key", str(error), "Give this node the master key of the others: docs/secrets.md.")
+        yield failure(
+            "master-key",
+            str(error),
+            "Give this node the master key of the other nodes (docs/secrets.md, The master key).",
+        )
         return
     if keys:
         yield ok("master-key", f"the master key is in {master_keys.where(settings)}")
     elif master_keys.is_ours(settings):
-        yield ok("master-key", f"the master key will be made in {master_keys.where(settings)}")
+        yield ok("master-key", f"the master key will be created in {master_keys.where(settings)}")
     else:
         yield failure(
             "master-key", f"There is no master key: {master_keys.where(settings)} is missing.",
-            "`keyrack master-key new` makes one; give the same one to every node.",
+            "Create one with `keyrack master-key new`, and give the same one to every node.",
         )  # fmt: skip
 
 
@@ -87,24 +91,26 @@ def _checkpoint_key(settings: Settings) -> Iterator[Finding]:
     try:
         key = checkpoint_keys.read(settings)
     except CheckpointKeyError as error:
-        yield failure("checkpoint-key", str(error), "Give this node the key of the other workers: docs/checkpoints.md.")
+        yield failure(
+            "checkpoint-key", str(error), "Give this node the key of the other workers (docs/checkpoints.md)."
+        )
         return
     if key:
-        yield ok("checkpoint-key", f"the key of checkpoints is in {checkpoint_keys.path(settings)}")
+        yield ok("checkpoint-key", f"the checkpoint key is in {checkpoint_keys.path(settings)}")
     elif checkpoint_keys.is_ours(settings):
-        yield ok("checkpoint-key", f"the key of checkpoints will be made in {checkpoint_keys.path(settings)}")
+        yield ok("checkpoint-key", f"the checkpoint key will be created in {checkpoint_keys.path(settings)}")
     else:
         yield warning(
-            "checkpoint-key", f"No key of checkpoints is here: {checkpoint_keys.path(settings)} is missing.",
-            "A worker needs it: `keyrack audit keys` makes one; give the same one to every worker.",
+            "checkpoint-key", f"There is no checkpoint key: {checkpoint_keys.path(settings)} is missing.",
+            "Create one with `keyrack audit keys`, and give the same one to every worker.",
         )  # fmt: skip
 
 
 def _pooler(settings: Settings) -> Iterator[Finding]:
     if settings.database_direct_url is not None and settings.database_url is None:
         yield warning(
-            "direct-url", "KEYRACK_DATABASE_DIRECT_URL is set, and KEYRACK_DATABASE_URL is not: it does nothing.",
-            "Name the database, or leave both out.",
+            "direct-url", "KEYRACK_DATABASE_DIRECT_URL has no effect, because KEYRACK_DATABASE_URL is not set.",
+            "Set KEYRACK_DATABASE_URL, or remove both.",
         )  # fmt: skip
 
 
@@ -119,5 +125,5 @@ def _is_inside(host: str) -> bool:
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
-        return True  # a name says nothing about who reaches it
+        return True  # a name does not show who can reach it
     return address.is_private and not address.is_unspecified

@@ -1,8 +1,9 @@
-"""In charge of what waits in the database and for how long, who is there to do it, who follows, what is archived: read
-in the same way for metrics and for people.
+"""The backlog in the database, and its processes, replicas and archive.
 
-Each statement is led by an index and bounded: what is counted up to `MOST` is told as `MOST` where there is more, and
-ages are those of the first `LOOK` customers or webhooks that have anything waiting.
+Metrics and `keyrack status` use it.
+
+Each statement uses an index and has a bound. Counts end at `MOST`. Ages cover the first `LOOK` customers or webhooks
+with pending work.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from keyrack.db.process_registry import Presence, processes
 from keyrack.db.standbys import Standby, standbys
 from keyrack.ops import housekeeping
 
-MOST = 10_000  # that are counted
-LOOK = 1_000  # customers with operations, or webhooks with deliveries, that are looked at
-OF_EACH = 100  # deliveries of each that are looked at
-APPLICATION = "keyrack metrics"  # what the connections of who looks are called
+MOST = 10_000  # maximum of a count
+LOOK = 1_000  # maximum number of customers with operations, or webhooks with deliveries, that are read
+OF_EACH = 100  # maximum number of deliveries read of each
+APPLICATION = "keyrack metrics"  # application name of the connections
 
-# All of these go through partial indexes alone (`operation_pending`, `delivery_waiting`, `delivery_dead`,
-# `webhook_disabled`, `change_tree_refused`), and end after so many entries
+# Each count reads only a partial index (`operation_pending`, `delivery_waiting`, `delivery_dead`, `webhook_disabled`,
+# `change_tree_refused`), and stops at the limit
 COUNTS: LiteralString = """
 select
   (select count(*) from (select from operation where state = 'Pending' limit $1) o) as pending,
@@ -36,8 +37,8 @@ select
   (select count(*) from (select from webhook where not is_enabled limit $1) w) as disabled,
   (select count(*) from (select from change_tree where refused is not null limit $1) t) as refused
 """
-# Steps from customer to customer through the index of what is pending; of each the first one of either kind is the
-# oldest of its kind
+# Walks from customer to customer through the index of pending operations. The first operation of each kind (by request
+# or not) is the oldest of its kind
 OLDEST_PENDING: LiteralString = """
 with recursive customer_of as (
   (select customer_id, 1 as step from operation where state = 'Pending' order by customer_id limit 1)
@@ -53,7 +54,7 @@ cross join (values (true), (false)) kind (by_request) cross join lateral (
   where o.customer_id = c.customer_id and (o.cause = 'Request') = kind.by_request and o.state = 'Pending'
   order by o.seq limit 1) first
 """
-# The same from webhook to webhook
+# The same walk from webhook to webhook
 WEBHOOKS: LiteralString = """
 with recursive webhook_of as (
   (select customer_id, webhook_id, 1 as step from delivery where state = 'Waiting'
@@ -66,7 +67,7 @@ with recursive webhook_of as (
   where w.step < $1
 )
 """
-# What waits for a disabled one waits for nobody's work
+# Deliveries of disabled webhooks do not count, because no worker sends them
 OLDEST_WAITING: LiteralString = (
     WEBHOOKS
     + """
@@ -93,43 +94,43 @@ from pg_stat_activity where backend_type = 'client backend' group by 1
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
-    """How one step of housekeeping stands."""
+    """The state of one housekeeping task."""
 
     name: str
     last_good: datetime | None
-    failures: int  # since then
+    failures: int  # since the last success
     late: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What waits, and for how long. Ages are in seconds, 0 where nothing waits; `MOST` of anything stands for more."""
+    """Pending work and its age. Ages are in seconds, 0 if nothing waits. Counts end at `MOST`."""
 
     operations: int
     operations_age: float
     deliveries: int
     deliveries_age: float  # for enabled webhooks
-    changes_age: float  # of the oldest change without a number
-    writers: tuple[OpenWriter, ...]  # of changes, where one waits for longer than it takes: the oldest first
-    refused: int  # logs of changes that are not what was signed of them
+    changes_age: float  # of the oldest change without a sequence number
+    writers: tuple[OpenWriter, ...]  # open transactions that block old changes, the oldest first
+    refused: int  # change logs that do not match their signed checkpoint
     dead: int
     disabled: int  # webhooks
     housekeeping: tuple[TaskStatus, ...]
     database_bytes: int
-    sessions: Mapping[str, int]  # connections to the database's server, by the program's name
+    sessions: Mapping[str, int]  # connections to the database server, by application name
     most_sessions: int
     processes: tuple[Presence, ...]
-    unattended: float | None  # seconds for which work has waited while no worker lives
+    unattended: float | None  # seconds for which work has waited without a running worker
     standbys: tuple[Standby, ...]
     archive: archive_status.ArchiveStatus
 
     def living(self, role: str) -> int:
-        """How many processes have this role."""
+        """The number of live processes with this role."""
         return sum(process.lives and process.role == role for process in self.processes)
 
 
 async def backlog(statements: Statements) -> Backlog:
-    """How it stands now. Raises what the database raises."""
+    """Read the current backlog. Raises the errors of the database."""
     counts = _row(await statements.fetchrow(COUNTS, MOST))
     server = _row(await statements.fetchrow(SERVER))
     sessions = await statements.fetch(SESSIONS)

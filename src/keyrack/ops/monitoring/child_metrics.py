@@ -1,7 +1,7 @@
-"""In charge of what several processes under one parent tell of themselves: the parent asks, each child answers.
+"""Metrics of child processes: the parent requests a snapshot from each child.
 
-Parent and child have a pair of sockets. A question is a line, and so is the answer: when it was made, and the snapshot.
-A child that is stopped, or busy for too long, answers nothing, and nobody waits for it; one that has died has none.
+Parent and child share a pair of sockets. A request is a line, and so is the reply, with its time and the snapshot. A
+child that does not reply in time is skipped.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from typing import Any
 from keyrack.core.metrics.catalog import OF_PROCESS
 from keyrack.core.metrics.instruments import Snapshot, snapshot
 
-PATIENCE = 1.5  # seconds that a child has to answer: well below the ten that Prometheus waits
-LONGEST = 64_000_000  # bytes of an answer
+PATIENCE = 1.5  # timeout of a child (seconds), well below the ten seconds of Prometheus
+LONGEST = 64_000_000  # maximum size of a reply (bytes)
 QUESTION = b"?\n"
 
 
 @dataclass(frozen=True, slots=True)
 class ChildReport:
-    """What a process tells of itself."""
+    """The metrics of one process."""
 
     pid: int
     snapshot: Snapshot
 
 
 class Child:
-    """A place of a child, and of its successors; only if `is_polled` there is a line to it."""
+    """The slot of a child and of its successors. It has a line only if `is_polled`."""
 
     def __init__(self, *, is_polled: bool) -> None:
         self.pid = 0
@@ -41,7 +41,7 @@ class Child:
 
     @contextmanager
     def line(self) -> Generator[tuple[list[str], list[int]]]:
-        """What a new child is to be started with within the block: options of its command, and files."""
+        """The options and file descriptors for a new child, valid within the block."""
         if self._line is not None:
             self._line.close()
         if not self._is_polled:
@@ -53,13 +53,13 @@ class Child:
             yield ["--metrics-fd", str(other.fileno())], [other.fileno()]
 
     async def ask(self) -> ChildReport | None:
-        """What the child tells, None if it does not in time. One question at a time."""
+        """The child's report, or None if it does not reply in time. Allows one request at a time."""
         if self._line is None:
             return None
         try:
             async with asyncio.timeout(PATIENCE):
                 metrics = await self._line.ask()
-        except (OSError, ValueError):  # a time-out among them
+        except (OSError, ValueError):  # includes timeouts
             return None
         return None if metrics is None else ChildReport(self.pid, metrics)
 
@@ -70,10 +70,10 @@ class _Line:
     def __init__(self, own: socket.socket) -> None:
         self._socket = own
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
-        self._waits = False  # a question has no answer yet
+        self._waits = False  # the last request has no reply yet
 
     async def ask(self) -> Snapshot | None:
-        """What the child tells from now on; None if it has gone."""
+        """Request a new snapshot. Returns None if the child has exited."""
         begun = time.monotonic()
         if self._streams is None:
             self._streams = await asyncio.open_unix_connection(sock=self._socket, limit=LONGEST)
@@ -87,7 +87,7 @@ class _Line:
                 return None
             self._waits = False
             answer: dict[str, Any] = json.loads(line)
-            if answer["at"] >= begun:  # else it is the answer to a question that nobody waits for any more
+            if answer["at"] >= begun:  # otherwise it answers an earlier request that timed out
                 return answer["found"]
 
     def close(self) -> None:
@@ -99,7 +99,7 @@ class _Line:
 
 @asynccontextmanager
 async def answering(parent: socket.socket) -> AsyncGenerator[None]:
-    """Answer the parent's questions within the block."""
+    """Reply to the parent's requests within the block."""
     reader, writer = await asyncio.open_unix_connection(sock=parent)
     task = asyncio.create_task(_answer(reader, writer))
     try:
@@ -111,7 +111,7 @@ async def answering(parent: socket.socket) -> AsyncGenerator[None]:
 
 
 async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with suppress(ConnectionError):  # the parent has gone, and this process goes, too
+    with suppress(ConnectionError):  # the parent has exited, and this process exits, too
         while await reader.readline():
             reply = {"at": time.monotonic(), "found": snapshot(OF_PROCESS)}
             writer.write(json.dumps(reply).encode() + b"\n")

@@ -1,7 +1,7 @@
-"""In charge of the gauges that are read from the database: by one process for all, seldom, and never for long.
+"""Gauges that are read from the database, by one process for all.
 
-Whoever asks for metrics does not wait for a database that is away or slow: what is not known is left out, and
-`keyrack_database_up` says so.
+A request of metrics does not wait for an unreachable or slow database. Unknown values are left out, and
+`keyrack_database_up` is 0.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from keyrack.ops.monitoring.backlog import APPLICATION, Backlog, backlog
 log = structlog.get_logger("keyrack.metrics")
 seldom = ThrottledLogger("keyrack.metrics", MINUTE)
 
-EVERY = 5.0  # seconds between two looks
-PATIENCE = 2.0  # seconds that a page waits for one
-STATEMENT = 2.0  # seconds that a statement may take
-# A plan that reads a table from end to end is none that we want: the tables are large where it matters
+EVERY = 5.0  # minimum time between two readings (seconds)
+PATIENCE = 2.0  # maximum wait of a page for a reading (seconds)
+STATEMENT = 2.0  # statement timeout (seconds)
+# Sequential scans are off, because the tables can be large
 PARAMETERS = {"statement_timeout": str(int(STATEMENT * 1000)), "enable_seqscan": "off"}
 
 
 class GaugeCollector:
-    """The looks of one process."""
+    """Reads the gauges of one process."""
 
     def __init__(self, dsn: str, settings: Settings) -> None:
         self._dsn = dsn
@@ -40,7 +40,7 @@ class GaugeCollector:
         self._due = 0.0
 
     async def look(self) -> None:
-        """Bring the gauges up to date, if they are old. One look at a time; if it takes long, nobody waits for it."""
+        """Refresh outdated gauges. One reading runs at a time, and callers wait at most `PATIENCE`."""
         if self._task is not None and self._task.done():
             self._task = None
         if self._task is None and time.monotonic() >= self._due:
@@ -51,7 +51,7 @@ class GaugeCollector:
                 _unknown()
 
     async def close(self) -> None:
-        """Give back the connection."""
+        """Close the connection."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait((self._task,), timeout=PATIENCE)
@@ -65,7 +65,7 @@ class GaugeCollector:
                     self._dsn, self._settings, application=APPLICATION, parameters=PARAMETERS, size=1
                 )
             _tell(await backlog(self._db))
-        except Exception as error:  # whatever it is, the other metrics are told
+        except Exception as error:  # the page shows all other metrics
             _unknown()
             if isinstance(error, Unavailable) or is_interruption(error):
                 seldom.warning("backlog query failed, database unreachable or slow", error=error.__cause__ or error)

@@ -1,4 +1,4 @@
-"""In charge of which webhooks fail: those with deliveries that were tried, and wait; and what was given up just now."""
+"""Failing webhooks: retried deliveries that wait, and recently dead deliveries."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from keyrack.db.connection import Statements
 from keyrack.ops.monitoring.backlog import LOOK, MOST, OF_EACH, WEBHOOKS
 from keyrack.ops.monitoring.thresholds import DEAD_WITHIN
 
-SHOWN = 10  # webhooks, those whose deliveries have waited for longest
+SHOWN = 10  # maximum number of webhooks, those with the oldest deliveries
 
-# Of each webhook that something waits for, the first ones in the order of its lanes
+# The oldest retried delivery among the first ones of each webhook
 FAILING: LiteralString = (
     WEBHOOKS
     + """
@@ -37,32 +37,35 @@ ENABLED: LiteralString = "select distinct url from webhook where is_enabled and 
 
 @dataclass(frozen=True, slots=True)
 class FailingWebhook:
-    """A webhook that fails."""
+    """A webhook with failed attempts."""
 
     customer: int
     webhook: int
     url: str
     attempts: int
     error: str | None
-    age: float  # seconds of the oldest delivery that was tried
+    age: float  # of the oldest retried delivery (seconds)
 
     @property
     def host(self) -> str:
-        """Where it leads; the rest of the address may hold a token."""
+        """The host of the address, because the rest may contain a token."""
         return urlsplit(self.url).netloc.rpartition("@")[2]
 
 
 async def failing(statements: Statements) -> tuple[FailingWebhook, ...]:
-    """The enabled webhooks that fail, `SHOWN` at most. Raises what the database raises."""
+    """The enabled webhooks that fail, at most `SHOWN`. Raises the errors of the database."""
     rows = await statements.fetch(FAILING, LOOK, OF_EACH, SHOWN)
     return tuple(FailingWebhook(**dict(row)) for row in rows)
 
 
 async def given_up(statements: Statements) -> int:
-    """Deliveries that were given up within an hour, among the first that are kept."""
+    """Count deliveries marked dead within an hour.
+
+    The count covers the first `MOST` dead deliveries.
+    """
     return await statements.fetchval(GIVEN_UP, MOST, DEAD_WITHIN)
 
 
 async def addresses(statements: Statements, most: int) -> list[str]:
-    """The addresses of enabled webhooks that have certificates, `most` of them."""
+    """At most `most` addresses of enabled webhooks with TLS."""
     return [row["url"] for row in await statements.fetch(ENABLED, most)]

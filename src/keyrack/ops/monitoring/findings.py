@@ -1,6 +1,6 @@
-"""In charge of the verdict on a picture: what is a warning and what is critical, in words, and what to do about it.
+"""The findings of `keyrack status`: severity, problem and remedy.
 
-The numbers are those of the alerts (`limits`, and where something is known).
+Thresholds are those of the alerts: in `thresholds`, and in the modules that collect a value.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from keyrack.ops.monitoring.status import StatusSnapshot
 
 
 class Severity(IntEnum):
-    """How bad it is: the exit status that monitoring programs expect."""
+    """The severity of a finding, as the exit status that monitoring programs expect."""
 
     OK = 0
     WARNING = 1
@@ -28,7 +28,7 @@ class Severity(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong: a code for programs, and for people what it is and what to do."""
+    """A result of a check: a code for programs, and a text and a remedy for people."""
 
     level: Severity
     code: str
@@ -37,7 +37,7 @@ class Finding:
 
 
 def duration(seconds: float) -> str:
-    """A span of time in its one or two largest units.
+    """Format a duration in its one or two largest units.
 
     >>> [duration(n) for n in (0.4, 59, 61, 3_600, 90_000)]
     ['0 s', '59 s', '1 min 1 s', '1 h', '1 d 1 h']
@@ -54,12 +54,12 @@ def duration(seconds: float) -> str:
 
 
 def verdict(findings: list[Finding]) -> Severity:
-    """The worst of them."""
+    """The highest severity."""
     return max((finding.level for finding in findings), default=Severity.OK)
 
 
 def evaluate(picture: StatusSnapshot) -> list[Finding]:
-    """What is wrong, the worst first."""
+    """The findings, the most severe first."""
     findings = [*_of_database(picture), *_of_machine(picture)]
     if picture.backlog is not None:
         findings += [*_of_work(picture, picture.backlog), *_of_server(picture.backlog)]
@@ -72,45 +72,43 @@ def _of_database(picture: StatusSnapshot) -> Iterator[Finding]:
         yield Finding(
             Severity.CRITICAL,
             "not-running",
-            f"Nothing of Keyrack runs on the embedded database in {picture.database}.",
-            "Start it: `keyrack serve`. If it should run, the end of its log says why it does not.",
+            f"No Keyrack process uses the embedded database in {picture.database}.",
+            "Start it with `keyrack serve`. If it should run, the end of its log shows why it stopped.",
         )
     if picture.standby:
         yield Finding(
-            Severity.CRITICAL, "database-read-only", "The database's server is a standby: it takes no writes.",
-            "Promote it, or name the one that leads in KEYRACK_DATABASE_URL: several hosts may stand there.",
+            Severity.CRITICAL, "database-read-only", "The database server is a standby and accepts no writes.",
+            "Promote it, or name the primary in KEYRACK_DATABASE_URL. The address may list several hosts.",
         )  # fmt: skip
     if picture.schema is None:
         return
     head = schema_version.head()
-    at = f"The schema is at revision {picture.schema.revision}; this Keyrack, {__version__}, knows {head}."
+    at = f"The schema is at revision {picture.schema.revision}, and Keyrack {__version__} expects {head}."
     match picture.schema.state:
         case schema_version.SchemaState.EMPTY if picture.schema.mend_search_path is not None:
             yield Finding(
                 Severity.CRITICAL, "schema-search-path", schema_version.OFF_SEARCH_PATH,
-                f"`{picture.schema.mend_search_path}`, then start Keyrack again.",
+                f"Run `{picture.schema.mend_search_path}` in the database. Then restart Keyrack.",
             )  # fmt: skip
         case schema_version.SchemaState.EMPTY:
-            yield Finding(
-                Severity.CRITICAL, "schema-empty", "The database is empty.", "`keyrack migrate` or `serve` fill it."
-            )
+            yield Finding(Severity.CRITICAL, "schema-empty", "The database is empty.", "Run `keyrack migrate`.")
         case schema_version.SchemaState.OLDER:
             yield Finding(
                 Severity.CRITICAL,
                 "schema-older",
-                f"{at} What it lacks is not shown here.",
-                "`keyrack migrate --plan` says what is to be done, docs/upgrading.md how.",
+                f"{at} Values of missing tables are not shown.",
+                "Run `keyrack migrate --plan` to see the pending migrations. Then follow docs/upgrading.md.",
             )
         case schema_version.SchemaState.TOO_NEW:
             yield Finding(
                 Severity.CRITICAL,
                 "schema-too-new",
                 at,
-                "Start the newer release: this one does not work with that schema.",
+                "Start the newer release. This one does not work with that schema.",
             )
         case schema_version.SchemaState.NEWER:
             yield Finding(
-                Severity.WARNING, "schema-newer", at, "Let the newer release take over: docs/upgrading.md.",
+                Severity.WARNING, "schema-newer", at, "Upgrade all nodes to the newer release (docs/upgrading.md).",
             )  # fmt: skip
         case schema_version.SchemaState.CURRENT:
             pass
@@ -122,58 +120,59 @@ def _of_work(picture: StatusSnapshot, backlog: Backlog) -> Iterator[Finding]:
             Severity.CRITICAL,
             "no-api",
             "No process serves the API.",
-            "Start one: `keyrack serve`. The end of its log says why.",
+            "Start one with `keyrack serve`. The end of its log shows why it stopped.",
         )
     if backlog.unattended is not None:
         yield Finding(
             Severity.CRITICAL, "no-worker",
-            f"No worker runs anywhere, and work has waited for {duration(backlog.unattended)}.",
-            "Start one: `keyrack work`, or `keyrack serve` without --no-worker.",
+            f"No worker runs, and work has waited for {duration(backlog.unattended)}.",
+            "Start one with `keyrack work`, or with `keyrack serve` without --no-worker.",
         )  # fmt: skip
     elif not backlog.living("work"):
         yield Finding(
-            Severity.WARNING, "no-worker-yet", "No worker runs anywhere; nothing has waited for long yet.",
-            "Start one: `keyrack work`, or `keyrack serve` without --no-worker.",
+            Severity.WARNING, "no-worker-yet", "No worker runs. No work has waited for a minute yet.",
+            "Start one with `keyrack work`, or with `keyrack serve` without --no-worker.",
         )  # fmt: skip
     elif backlog.operations_age > thresholds.OPERATION_AGE:
         yield Finding(
             Severity.CRITICAL, "operations-old",
             f"Assignments have waited for {duration(backlog.operations_age)}, though workers run.",
-            "The workers' log says what keeps them: a slow database, a customer that is held, too many at once.",
+            "Read the workers' log for the cause: a slow database, a locked customer, or too many operations.",
         )  # fmt: skip
     if backlog.deliveries_age > thresholds.DELIVERY_AGE:
-        hosts = ", ".join(dict.fromkeys(webhook.host for webhook in picture.failing)) or "see `keyrack webhook list`"
+        hosts = ", ".join(dict.fromkeys(webhook.host for webhook in picture.failing))
         yield Finding(
             Severity.WARNING, "deliveries-old", f"A delivery has waited for {duration(backlog.deliveries_age)}.",
-            f"Mostly a receiver that fails: {hosts}. It is tried on; tell who runs it.",
+            f"Inform the operator of the failing receiver: {hosts}. Keyrack keeps retrying." if hosts
+            else "Find the failing receiver with `keyrack webhook list`. Inform its operator; Keyrack keeps retrying.",
         )  # fmt: skip
     if backlog.changes_age > thresholds.CHANGE_AGE:
         blocker = f" It waits for {backlog.writers[0]}." if backlog.writers else ""
         yield Finding(
             Severity.WARNING, "changes-late",
-            f"A change has waited for its number in the log for {duration(backlog.changes_age)}.{blocker}",
-            "End that transaction (`pg_terminate_backend`, `rollback prepared`)." if blocker
-            else "The workers' log says why: none runs, or the database is slow.",
+            f"A change has waited for its sequence number for {duration(backlog.changes_age)}.{blocker}",
+            "End that transaction with `pg_terminate_backend` or `rollback prepared`." if blocker
+            else "Read the workers' log for the cause: no worker runs, or the database is slow.",
         )  # fmt: skip
     if backlog.refused:
         yield Finding(
             Severity.CRITICAL, "log-refused",
-            f"{_count(backlog.refused, 'log of changes is', 'logs of changes are')} not what was signed of it before.",
-            "Somebody has written in the database past Keyrack. `keyrack housekeeping list` names the log; keep the "
-            "database as it is, and compare it with published checkpoints: `keyrack audit verify`.",
+            f"{_count(backlog.refused, 'change log does', 'change logs do')} not match a signed checkpoint.",
+            "Assume that another program has written to the database. Find the log with `keyrack housekeeping list`, "
+            "preserve the database, and compare it with published checkpoints (`keyrack audit verify`).",
         )  # fmt: skip
     if picture.given_up:
         yield Finding(
             Severity.WARNING,
             "deliveries-dead",
-            f"{_count(picture.given_up, 'delivery was', 'deliveries were')} given up within an hour.",
-            "Their customers miss outcomes. When the receiver is well, `keyrack webhook replay`.",
+            f"{_count(picture.given_up, 'delivery was', 'deliveries were')} marked dead within the last hour.",
+            "Run `keyrack webhook replay` when the receiver works again, because customers have missed outcomes.",
         )
     if late := [step.name for step in backlog.housekeeping if step.late]:
         shown = ", ".join(late[:3]) + (f" and {len(late) - 3} more" if len(late) > 3 else "")
         yield Finding(
             Severity.WARNING, "housekeeping-late", f"Housekeeping is late: {shown}.",
-            "`keyrack housekeeping list` says why.",
+            "Run `keyrack housekeeping list` to see the reason.",
         )  # fmt: skip
 
 
@@ -181,21 +180,24 @@ def _of_server(backlog: Backlog) -> Iterator[Finding]:
     used = sum(backlog.sessions.values())
     if used > thresholds.CONNECTIONS_USED * backlog.most_sessions:
         yield Finding(
-            Severity.WARNING, "connections", f"{used} of the server's {backlog.most_sessions} connections are taken.",
-            "Raise its max_connections, or lower KEYRACK_POOL_SIZE; `keyrack doctor` counts what is needed.",
+            Severity.WARNING, "connections", f"{used} of the server's {backlog.most_sessions} connections are in use.",
+            "Raise its max_connections, or lower KEYRACK_POOL_SIZE. `keyrack doctor` shows how many are needed.",
         )  # fmt: skip
     for standby in backlog.standbys:
         if standby.seconds is not None and standby.seconds > thresholds.REPLICA_LAG:
             yield Finding(
-                Severity.WARNING, "replica-lag", f"The replica {standby.name} is {duration(standby.seconds)} behind.",
-                "Look at its disk and its log, and for a long query on it.",
+                Severity.WARNING, "replica-lag", f"The replica {standby.name} lags by {duration(standby.seconds)}.",
+                "Check its disk, its log and long queries on it.",
             )  # fmt: skip
     if backlog.archive.late:
         age = backlog.archive.age
-        since = "fails" if age is None else f"has stood still for {duration(age)}"
+        text = (
+            "The archiving of the write-ahead log fails." if age is None
+            else f"The write-ahead log has not been archived for {duration(age)}."
+        )  # fmt: skip
         yield Finding(
-            Severity.WARNING, "archive-late", f"The archiving of the database's log {since}.",
-            "What is not archived fills the database's disk: look at the archive's disk and the database's log.",
+            Severity.WARNING, "archive-late", text,
+            "Check the archive's disk and the database's log, before unarchived segments fill the database's disk.",
         )  # fmt: skip
 
 
@@ -203,19 +205,21 @@ def _of_machine(picture: StatusSnapshot) -> Iterator[Finding]:
     if picture.disk is not None and (free := picture.disk.free / picture.disk.bytes) < thresholds.DISK_LOW:
         level = Severity.CRITICAL if free < thresholds.DISK_FULL else Severity.WARNING
         yield Finding(
-            level, "disk", f"The disk of {picture.disk.path} has {free:.1%} left.",
-            "Make room or a larger disk; when it is full, Keyrack takes no writes until there is room again.",
+            level, "disk", f"Only {free:.1%} of the disk of {picture.disk.path} is free.",
+            "Free space, or use a larger disk. Keyrack accepts no writes while the disk is full.",
         )  # fmt: skip
     if (backups := picture.backups) is None:
         return
     if backups.wrong is not None:
-        yield Finding(Severity.WARNING, "backups", backups.wrong, "Look at the directory of the backups.")
+        yield Finding(Severity.WARNING, "backups", backups.wrong, "Check the backup directory.")
     elif backups.newest is None:
-        yield Finding(Severity.WARNING, "backups", "There is no full backup.", "`keyrack backup create`, every night.")
+        yield Finding(
+            Severity.WARNING, "backups", "There is no full backup.", "Run `keyrack backup create` every night."
+        )
     elif (age := (datetime.now(UTC) - backups.newest).total_seconds()) > thresholds.BACKUP_AGE:
         yield Finding(
-            Severity.WARNING, "backups", f"The last full backup was made {duration(age)} ago.",
-            "`keyrack backup create`, every night.",
+            Severity.WARNING, "backups", f"The last full backup is {duration(age)} old.",
+            "Run `keyrack backup create` every night.",
         )  # fmt: skip
 
 
@@ -226,14 +230,14 @@ def _of_certificates(picture: StatusSnapshot) -> Iterator[Finding]:
                 Severity.WARNING,
                 "certificate",
                 f"{certificate.host}: {certificate.wrong}",
-                "Tell who runs the webhook's receiver.",
+                "Inform the operator of the webhook's receiver.",
             )
         elif certificate.days is not None and certificate.days < thresholds.CERTIFICATE_DAYS:
             yield Finding(
                 Severity.WARNING,
                 "certificate",
-                f"The certificate of {certificate.host} ends in {max(0, int(certificate.days))} days.",
-                "Tell who runs the webhook's receiver.",
+                f"The certificate of {certificate.host} expires in {max(0, int(certificate.days))} days.",
+                "Inform the operator of the webhook's receiver.",
             )  # fmt: skip
 
 

@@ -1,6 +1,6 @@
-"""In charge of showing metrics: a process, or the parent of several, serves them at a port of their own.
+"""The metrics endpoint of a process, or of the parent of several.
 
-Nothing here runs, and Prometheus' library is not loaded, unless somebody has set that port.
+Without a port, nothing here runs, and Prometheus' library is not imported.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from keyrack.ops.monitoring.database_gauges import GaugeCollector
 
 log = structlog.get_logger("keyrack.metrics")
 
-TICK = 0.5  # seconds of the timer whose lateness is measured
-CONNECTIONS = 32  # of those who read metrics, at most
+TICK = 0.5  # interval of the timer that measures the lag (seconds)
+CONNECTIONS = 32  # maximum of concurrent connections
 PATH = "/metrics"
 CollectReports = Callable[
     [], Awaitable[Mapping[str, ChildReport | None]]
-]  # the processes by their places; None: no answer
+]  # reports by the index of the process; None: no reply
 
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """Where a process shows what it measures: at a port of its own, or to its parent; or nowhere."""
+    """The destination of a process' metrics: an own port, its parent, or none."""
 
     port: socket.socket | None = None
     parent: socket.socket | None = None
@@ -48,7 +48,7 @@ NOWHERE = Reports()
 
 @asynccontextmanager
 async def reporting(reports: Reports, dsn: str, settings: Settings, role: str) -> AsyncGenerator[None]:
-    """Show within the block what this process measures. `role` says what it does."""
+    """Report the metrics of this process within the block. `role` is a label."""
     catalog.CUSTOMERS.choose(settings.metrics_customers, settings.metrics_series)
     catalog.PROCESS.of(__version__, platform.python_version(), role).set(1)
     async with AsyncExitStack() as stack:
@@ -65,7 +65,7 @@ async def reporting(reports: Reports, dsn: str, settings: Settings, role: str) -
 async def of_children(
     port: socket.socket | None, dsn: str, settings: Settings, children: Sequence[Child]
 ) -> AsyncGenerator[None]:
-    """Show within the block what these children measure, if there is a port; the place of each is its number."""
+    """Serve the metrics of these children within the block, if there is a port."""
 
     async def ask() -> dict[str, ChildReport | None]:
         reports = await asyncio.gather(*(child.ask() for child in children))
@@ -112,7 +112,7 @@ async def _serving(port: socket.socket, dsn: str, settings: Settings, collect: C
 
 
 class _MetricsUvicorn(uvicorn.Server):
-    """uvicorn's server without its own signal handling, which the process has."""
+    """uvicorn's server without signal handling, because the process handles signals."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -120,7 +120,7 @@ class _MetricsUvicorn(uvicorn.Server):
 
 
 class MetricsPages:
-    """The pages of the port: `/metrics`, and nothing else. Those who ask at the same time get the same one."""
+    """The ASGI application of the port: `/metrics`. Concurrent requests share one page."""
 
     def __init__(self, gauges: GaugeCollector, collect: CollectReports) -> None:
         self._gauges = gauges
@@ -128,7 +128,7 @@ class MetricsPages:
         self._task: asyncio.Task[Any] | None = None
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-        """ASGI."""
+        """The interface of ASGI."""
         if scope["path"] != PATH or scope["method"] not in ("GET", "HEAD"):
             body, headers, status = b"Metrics are at /metrics.\n", {"content-type": "text/plain; charset=utf-8"}, 404
         else:
@@ -142,7 +142,7 @@ class MetricsPages:
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
     async def _page(self) -> Any:
-        """What all processes and the database tell now."""
+        """The current page of all processes and the database."""
         if self._task is None:
             self._task = asyncio.create_task(self._make())
             self._task.add_done_callback(self._made)

@@ -1,6 +1,6 @@
-"""In charge of the whole picture for `keyrack status`: what there is to be seen of the database and of this machine.
+"""The snapshot for `keyrack status`: the state of the database and of this machine.
 
-Nothing is started, made or changed by a look: an embedded database that nobody uses stays as it is.
+The snapshot only reads. It does not start an embedded database.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from keyrack.webhooks import certificates
 from keyrack.webhooks.certificates import Certificate
 
 APPLICATION = "keyrack status"
-LONGEST = 20.0  # seconds of a look; each statement has its own time
-ALL_CERTIFICATES = 100  # hosts, where all are asked for
+LONGEST = 20.0  # seconds of a snapshot; each statement has a timeout of its own
+ALL_CERTIFICATES = 100  # maximum number of hosts with `--certificates`
 
 SERVER: LiteralString = """
 select current_setting('server_version') as version, current_database() as name, pg_is_in_recovery() as standby
 """
-# For this transaction alone: what is set for a session may become that of others behind PgBouncer
+# `set local`, because PgBouncer may give a session and its settings to another client
 BEGIN: LiteralString = """
 begin read only; set local statement_timeout = '2s'; set local lock_timeout = '1s'; set local enable_seqscan = off
 """
-LACKING = ("42P01", "42703", "42883")  # SQLSTATEs of a table, a column, a function that there is not
+LACKING = ("42P01", "42703", "42883")  # SQLSTATEs of a missing table, column or function
 
 
 class DatabaseUnknown(Exception):
-    """Nothing can be seen; the text says which database that is, and what was tried."""
+    """The database cannot be read. The text names the database and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Disk:
 
 @dataclass(frozen=True, slots=True)
 class Backups:
-    """The full backups of the embedded database; `wrong` says why they cannot be seen."""
+    """The full backups of the embedded database; `wrong` is the reason if they cannot be read."""
 
     newest: datetime | None = None
     name: str | None = None
@@ -68,14 +68,14 @@ class Backups:
 
 @dataclass(slots=True)
 class StatusSnapshot:
-    """What there is to be seen; None or empty: it is not known, or is not there."""
+    """The state of an installation. None or empty: unknown or missing."""
 
-    database: str  # where it is, without what is secret
-    running: bool = True  # False: the embedded database has no user
+    database: str  # its address without secrets
+    running: bool = True  # False: no process uses the embedded database
     schema: schema_version.SchemaStatus | None = None
     server: str | None = None  # PostgreSQL's version
     name: str | None = None
-    standby: bool = False  # the server takes no writes
+    standby: bool = False  # the server accepts no writes
     backlog: Backlog | None = None
     given_up: int = 0
     failing: tuple[FailingWebhook, ...] = ()
@@ -85,7 +85,7 @@ class StatusSnapshot:
 
 
 async def collect_status(settings: Settings, *, all_certificates: bool = False) -> StatusSnapshot:
-    """What there is to be seen now. Raises `DatabaseUnknown`."""
+    """Collect the current state. Raises `DatabaseUnknown`."""
     embedded = settings.database_url is None
     where = str(settings.state) if embedded else printable_address(address(settings))
     picture = StatusSnapshot(where)
@@ -97,9 +97,7 @@ async def collect_status(settings: Settings, *, all_certificates: bool = False) 
         async with asyncio.timeout(LONGEST), opened(settings) as raw:
             await _in_the_database(Connection(raw), picture, settings, all_certificates)
     except TimeoutError:
-        raise DatabaseUnknown(
-            f"The database at {where} does not answer in time: it is stuck, or has too much to do."
-        ) from None
+        raise DatabaseUnknown(f"The database at {where} does not respond within {LONGEST:g} seconds.") from None
     except (*UNREACHABLE, asyncpg.PostgresError) as error:
         said = " ".join(cause(error).split())
         raise DatabaseUnknown(f"The database at {where} cannot be reached: {said}") from None
@@ -107,24 +105,24 @@ async def collect_status(settings: Settings, *, all_certificates: bool = False) 
 
 
 def printable_address(dsn: str) -> str:
-    """Where an address leads, without what is secret.
+    """The hosts of an address, without secrets.
 
     >>> printable_address("postgresql://u:secret@one,two:5433/keyrack")
     'one:5432, two:5433'
     """
-    return ", ".join(map(str, hosts_of(dsn))) or "the place that the environment names"
+    return ", ".join(map(str, hosts_of(dsn))) or "the address in the environment"
 
 
 def address(settings: Settings) -> str:
-    """The database's address past PgBouncer; an embedded one is not started for it."""
+    """The database's address without PgBouncer. It does not start an embedded database."""
     return settings.database_direct_url or settings.database_url or EmbeddedServer(settings.state).dsn
 
 
 @asynccontextmanager
 async def opened(settings: Settings) -> AsyncGenerator[asyncpg.Connection]:
-    """A connection in a transaction that reads only, past PgBouncer; the embedded server has to run.
+    """A connection without PgBouncer, in a read-only transaction.
 
-    Raises what asyncpg raises.
+    An embedded server must run already. Raises the errors of asyncpg.
     """
     raw = await PrimaryConnector(address(settings), settings).connect(
         server_settings={"application_name": APPLICATION},
@@ -143,8 +141,8 @@ def _on_this_machine(settings: Settings, picture: StatusSnapshot) -> None:
     layout = Layout(settings.state.resolve())
     if not EmbeddedServer(settings.state).made:
         raise DatabaseUnknown(
-            f"There is no database in {settings.state}, and KEYRACK_DATABASE_URL names none. `--state DIR` or "
-            "KEYRACK_STATE say where it is."
+            f"There is no database in {settings.state}, and KEYRACK_DATABASE_URL is not set. Name its directory with "
+            "`--state DIR` or KEYRACK_STATE."
         )
     usage = shutil.disk_usage(layout.data)
     picture.disk = Disk(layout.state, usage.free, usage.total)

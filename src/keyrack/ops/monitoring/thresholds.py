@@ -1,16 +1,17 @@
-"""In charge of the numbers from which on something is a warning, or critical: those of deploy/prometheus are the same,
-which a test holds. What is judged where it is known (`worker_liveness`, `archive_status`, `housekeeping`) has its
-number there.
+"""Thresholds of warnings and critical findings.
+
+The rules in deploy/prometheus have the same values; a test compares them. `worker_liveness`, `archive_status` and
+`housekeeping` have thresholds of their own.
 """
 
 from __future__ import annotations
 
-OPERATION_AGE = 60.0  # seconds of the oldest operation that waits: critical
-DELIVERY_AGE = 3_600.0  # seconds of the oldest delivery that waits
-CHANGE_AGE = 30.0  # seconds of the oldest change without a number
-DEAD_WITHIN = 3_600  # seconds in which no delivery should have been given up
+OPERATION_AGE = 60.0  # age of the oldest pending operation (seconds): critical
+DELIVERY_AGE = 3_600.0  # age of the oldest waiting delivery (seconds)
+CHANGE_AGE = 30.0  # age of the oldest change without a sequence number (seconds)
+DEAD_WITHIN = 3_600  # seconds without a dead delivery
 REPLICA_LAG = 30.0  # seconds
-CONNECTIONS_USED = 0.85  # of those that the database takes
-DISK_LOW, DISK_FULL = 0.1, 0.03  # of it that is free: a warning, critical
-CERTIFICATE_DAYS = 14  # that a webhook's certificate is good for
-BACKUP_AGE = 8 * 86_400  # seconds of the last full backup
+CONNECTIONS_USED = 0.85  # fraction of the maximum
+DISK_LOW, DISK_FULL = 0.1, 0.03  # free fraction: warning, critical
+CERTIFICATE_DAYS = 14  # remaining validity of a webhook's certificate
+BACKUP_AGE = 8 * 86_400  # age of the last full backup (seconds)
