@@ -24,7 +24,7 @@ PREFIX = "keyrack_client_"  # by which a secret that lies around is recognised
 INVALID_CLIENT = ErrorCode(
     "invalid-client",
     "There is no machine client with this id and secret, or it may not call any more.",
-    "Check both. Who may see clients sees in GET /clients whether it is disabled, or its time is over.",
+    "Check the id and the secret; `GET /clients` shows whether the client is disabled or expired.",
 )
 
 CLIENT: LiteralString = """

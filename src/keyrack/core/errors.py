@@ -1,6 +1,6 @@
-"""In charge of refusals: every answer that is not what the caller asked for, and the body its status has.
+"""The exceptions of error responses, and the body of each status.
 
-A refusal is raised new each time; its reason is a constant.
+Each raise creates a new exception; its error code is a constant.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from keyrack.core.error_codes import (
 PLAIN_TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
 PROBLEM = "application/problem+json"  # RFC 9457
-LONGEST_VALUE = 100  # characters of a header that a refusal repeats
+LONGEST_VALUE = 100  # characters of a header value in a message
 
 
 class Refusal(Exception):
-    """An answer with an error status; `text` is its message (spec, "Errors": plain text unless said otherwise).
+    """An error response. Its body is plain text unless the spec gives its status another form (spec, "Errors").
 
-    `errors` tell, fault by fault, what is wrong with the request, as far as that is known.
+    `errors` lists the known errors in the request.
     """
 
     status: int
@@ -50,11 +50,11 @@ class Refusal(Exception):
         return self.reason.text
 
     def body(self, trace_id: str) -> bytes:
-        """The body that the spec gives the answer, encoded as `media_type` says; `trace_id` is the request's id."""
+        """The body in the spec's form, encoded as `media_type`; `trace_id` is the id of the request."""
         return self.text.encode()
 
     def extensions(self) -> dict[str, object]:
-        """The members of its own that it has as a problem (RFC 9457, section 3.2)."""
+        """Its extension members as a problem (RFC 9457, section 3.2)."""
         return {"retryAfter": int(self.headers["Retry-After"])} if "Retry-After" in self.headers else {}
 
 
@@ -79,7 +79,7 @@ class Unauthorized(Refusal):
 
 
 class GrantRefused(Refusal):
-    """A refused token request: the members of RFC 6749, section 5.2; with 401 also the spec's own two."""
+    """A rejected token request: the members of RFC 6749, section 5.2. A 401 also has the two of the spec."""
 
     status = 400
     media_type = JSON
@@ -99,7 +99,7 @@ class GrantRefused(Refusal):
 
 
 class WrongCredentials(GrantRefused):
-    """401: an unknown user name or a wrong password, answered alike."""
+    """401 for an unknown user name or a wrong password. Both get the same response."""
 
     status = 401
 
@@ -112,7 +112,7 @@ class WrongCredentials(GrantRefused):
 
 
 class InvalidClient(GrantRefused):
-    """401: an unknown client, a wrong secret, or a client that may not call any more, all answered alike."""
+    """401 for an unknown client, a wrong secret, or a disabled or expired client. All get the same response."""
 
     status = 401
 
@@ -133,7 +133,7 @@ class NotFound(Refusal):
 
 
 class MethodNotAllowed(Refusal):
-    """405; `allowed` are the methods that the path knows (RFC 9110, section 15.5.6)."""
+    """405 with the methods that the path supports (RFC 9110, section 15.5.6)."""
 
     status = 405
 
@@ -151,7 +151,7 @@ class Conflict(Refusal):
 
 
 class Gone(Refusal):
-    """410: what was to be gone on from is not there any more, or never was; `extensions` says what there is."""
+    """410: the position is not available. `extensions` has the available range."""
 
     status = 410
 
@@ -182,15 +182,19 @@ class UriTooLong(Refusal):
 
 
 class UnsupportedMediaType(Refusal):
-    """415 with the spec's JSON body and what would have been right: the `header` came with `value`, where only those of
-    `valid` are taken, which the header Accept or Accept-Encoding of the answer names too (RFC 9110, 15.5.16)."""
+    """415 with the spec's JSON body: `header` has the value `value`, which is not one of `valid`.
+
+    The header Accept or Accept-Encoding of the response lists the valid values (RFC 9110, section 15.5.16).
+    """
 
     status = 415
     media_type = JSON
 
     def __init__(self, header: str, value: str | None, valid: Sequence[str]) -> None:
-        came = "is missing" if not value else f"is {value[:LONGEST_VALUE]!a}"
-        self.detail = f"The header {header} {came}. Taken is {' or '.join(valid)}."
+        names = " or ".join(valid)
+        self.detail = f"The header {header} is missing. It must be {names}."
+        if value:
+            self.detail = f"The header {header} is {value[:LONGEST_VALUE]!a}. It must be {names}."
         taken = {"Content-Type": "Accept", "Content-Encoding": "Accept-Encoding"}[header]
         super().__init__(
             UNSUPPORTED_TYPE,
@@ -246,13 +250,13 @@ class InternalError(Refusal):
 
 
 class NotImplemented(Refusal):
-    """501: well-formed OData that Keyrack does not do (OData 4.01 Part 1, section 9.3.1)."""
+    """501: valid OData that Keyrack does not support (OData 4.01 Part 1, section 9.3.1)."""
 
     status = 501
 
 
 class Unavailable(Refusal):
-    """503: the database cannot be reached now. With `Retry-After` the request did nothing and may be repeated."""
+    """503. With `Retry-After`, the request had no effect and can be retried."""
 
     status = 503
 
@@ -261,7 +265,7 @@ class Unavailable(Refusal):
 
 
 class IdempotentReplay(Refusal):
-    """A refusal that was kept, with the body that it had, for whoever sends the same request again."""
+    """A stored error response, replayed for a repeated request with its `Idempotency-Key`."""
 
     def __init__(
         self,
@@ -287,12 +291,12 @@ class IdempotentReplay(Refusal):
 
 
 class ConnectionAborted(Exception):
-    """An answer that has begun cannot be ended: the client must see that it is not whole. The log says why."""
+    """A started response cannot be completed, and the client must notice that. The log has the cause."""
 
 
 @contextmanager
 def on_constraint(refusals: Mapping[str, tuple[type[Refusal], ErrorCode]]) -> Generator[None]:
-    """Translate the violation of a named constraint into its refusal; any other violation goes on as it is."""
+    """Translate the violation of a named constraint into its error. Other violations propagate."""
     try:
         yield
     except IntegrityConstraintViolationError as violation:

@@ -39,11 +39,11 @@ LOGGED = 10  # reports of one kind and one delivery that the server's log has on
 LARGEST = (1 << 31) - 1  # that a column of integers has
 AT_ONCE = 500  # entries that are told in one go
 ATTEMPTS = 3  # for an enrolment that is discarded again and again at the same time
-NO_BOX = "There is no box of that name and epoch."
-TOO_LARGE = f"Its number is larger than {LARGEST:,}."
-FORGED = "The box has not signed this."
-UNREADABLE = "This is no entry: {code}."
-OTHER_PENDING = "The enrolment of this box was undone or replaced, and another one of the product is pending."
+NO_BOX = "There is no box with this name and epoch."
+TOO_LARGE = f"The number of the entry is greater than {LARGEST:,}."
+FORGED = "The entry is not signed by the box."
+UNREADABLE = "The entry is not valid ({code})."
+OTHER_PENDING = "The enrolment of this box was discarded or replaced, and another enrolment of the product is pending."
 
 BOXES: LiteralString = """
 select product_id, epoch, public_key, is_pending, discarded_at is not null as is_discarded

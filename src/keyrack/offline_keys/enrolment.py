@@ -175,7 +175,7 @@ class NoNonce(Exception):
 
 
 class UsedKey(Exception):
-    """The box has had this key in an epoch that is over: each epoch has its own."""
+    """The box had this key in an earlier epoch. Each epoch has its own key."""
 
 
 class NotEnrolled(Exception):
@@ -187,7 +187,7 @@ class NotPending(Exception):
 
 
 class OtherKey(Exception):
-    """The box's key has another thumbprint than the expected one."""
+    """The thumbprint of the box's key differs from the expected one."""
 
 
 class InUse(Exception):
