@@ -103,7 +103,7 @@ def _comments(source: str) -> Iterator[Passage]:
 
 
 def page_passages(text: str) -> Iterator[Passage]:
-    """Paragraphs, list items and table cells of a page, without headings and blocks of code."""
+    """Paragraphs, list items and table cells of a page, without headings and code."""
     first, lines, fenced = 0, list[str](), False
     for number, line in enumerate([*text.splitlines(), ""], 1):
         ends = (
@@ -128,17 +128,16 @@ def page_passages(text: str) -> Iterator[Passage]:
 
 def sentences(text: str) -> list[str]:
     """The sentences of a passage. A name in backticks counts as one word."""
-    plain = LINK.sub(r"\1", CODE.sub("`name`", " ".join(text.split())))
-    return [sentence for sentence in END.split(plain) if sentence]
+    paragraphs = [" ".join(paragraph.split()) for paragraph in text.split("\n\n")]
+    plain = [LINK.sub(r"\1", CODE.sub("`name`", paragraph)) for paragraph in paragraphs if paragraph]
+    return [sentence for paragraph in plain for sentence in END.split(paragraph)]
 
 
 def faults(passage: Passage) -> Iterator[tuple[str, str]]:
     """The broken rules of a passage, each with its sentence."""
     found = sentences(passage.text)
-    if passage.kind == "docstring" and found:
-        first = passage.text.split("\n\n")[0]
-        if len(sentences(first)[0].split()) > MAX_FIRST_LINE:
-            yield f"first sentence above {MAX_FIRST_LINE} words", found[0]
+    if passage.kind == "docstring" and found and len(found[0].split()) > MAX_FIRST_LINE:
+        yield f"first sentence above {MAX_FIRST_LINE} words", found[0]
     for sentence in found:
         if OPENING.match(sentence) and sentence.count(" ") > 2:
             yield "opens with a relative clause", sentence
@@ -164,7 +163,7 @@ def files(paths: list[str]) -> list[Path]:
 
 
 def group(path: Path) -> str:
-    """The directory whose limit holds for a file: a package of the source, or a directory of the root."""
+    """The directory whose limit holds for a file: a package, or a directory of the root."""
     parts = path.parts[:-1]
     return "/".join(parts[: 3 if parts[:1] == ("src",) else 1]) or path.name
 

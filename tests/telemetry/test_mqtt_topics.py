@@ -24,7 +24,7 @@ from tests.telemetry.endpoints.test_ingest import Unit, ago, unit_of
 REJECTED, LIMIT_REACHED = "sample rejected", "sample rejection log limit reached"
 NOT_LOGGED = "sample rejections not logged"
 ONLY_ITSELF = "A unit can only deliver its own samples."
-OTHER_FORM = "The topic has another form."
+OTHER_FORM = "The topic does not match the configured pattern."
 
 
 @pytest.fixture
