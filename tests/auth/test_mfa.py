@@ -314,7 +314,7 @@ def test_the_operator_helps_who_has_lost_a_phone(town: Town, sql: Sql, opened: l
     person = town.person("lost")
     owner = browser(person, opened)
     with_app(owner)
-    command = block("docs/access.md", "lost").text.replace("kim@example.com", person.username).split()[1:]
+    command = block("docs/second-factor.md", "lost").text.replace("kim@example.com", person.username).split()[1:]
     told = Operator(dsn).run(*command)
     assert "The second factors of manager" in told.stdout
     assert not owner.is_in

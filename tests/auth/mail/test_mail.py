@@ -416,8 +416,8 @@ def test_encrypted_and_signed_in(dsn: str, tmp_path: Path) -> None:
 
 
 def test_the_page_names_settings_that_there_are() -> None:
-    """The block mail of docs/access.md."""
-    lines = block("docs/access.md", "mail").lines
+    """The block mail of docs/managers.md."""
+    lines = block("docs/managers.md", "mail").lines
     assert {line.partition("=")[0].removesuffix("_FILE") for line in lines} <= {
         f"KEYRACK_{name}".upper() for name in Settings.model_fields
     }

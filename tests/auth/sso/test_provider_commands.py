@@ -1,4 +1,4 @@
-"""The operator's commands of providers, and what docs/access.md shows of them."""
+"""The operator's commands of providers, and what docs/single-sign-on.md shows of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.servers import SCRIPT_DEADLINE, Sql, migrated_database
 
 pytestmark = pytest.mark.cluster
 
-PAGE = "docs/access.md"
+PAGE = "docs/single-sign-on.md"
 
 
 @pytest.fixture(scope="module")

@@ -69,6 +69,6 @@ def test_no_customer_is_left_without_an_owner_unsaid(operator: Operator, town: T
 
 
 def test_the_page_invites_as_it_stands(database_server: str) -> None:
-    """The block invite of docs/access.md."""
-    output = run_block(database_server, "docs/access.md", "invite", before=CUSTOMER + VIEWER)
+    """The block invite of docs/managers.md."""
+    output = run_block(database_server, "docs/managers.md", "invite", before=CUSTOMER + VIEWER)
     assert output.count("#") == 2 and "lee@example.com is invited" in output
