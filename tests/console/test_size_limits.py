@@ -100,7 +100,7 @@ def test_more_bars_than_can_be_shown_are_told_with_a_way_out(town: Town) -> None
     with person.browser() as client:
         address = f"/{person.customer}/assignments/board?{WEEK}"
         many, one = client.get(address), client.get(f"{address}&q=02")
-    assert "Only 1,500 times are shown, those that begin first" in many.text
+    assert "Only 1,500 bookings are shown, the earliest ones." in many.text
     assert "Search for cars, or show fewer days." in many.text
     assert "bookings are shown" not in one.text
     assert many.text.count('id="bar-') == 1_500 and len(many.content) < 1_500_000

@@ -101,13 +101,11 @@ def test_samples_have_an_etag(unit: Unit) -> None:
 
 
 def test_members_without_stored_readings_are_rejected(alice: Person) -> None:
-    text = (
-        f"The query parameter fields is not valid. Of these members readings are kept: odometer, {', '.join(MEASURES)}."
-    )
+    text = f"The query parameter fields is not valid. The valid properties are odometer, {', '.join(MEASURES)}."
     for fields in ("ignition", "odometer,fuelType", "dtc", "currentLatitude", "", "odometer,", "Odometer"):
         refused(alice.get("/cars/1/samples", params={"fields": fields}), 400, text)
     most = Settings().sample_points
-    text = f"The query parameter points is not valid. It is {most} at most."
+    text = f"The query parameter points is not valid. The value must be at most {most}, but is {most + 1}."
     refused(alice.get("/cars/1/samples", params={"points": most + 1}), 400, text)
     refused(alice.get("/cars/1/samples", params={"from": DAY["to"], "to": DAY["from"]}), 400, EMPTY_RANGE)
     long = {"from": "2020-01-01T00:00:00Z", "to": "2026-01-01T00:00:00Z"}
