@@ -47,6 +47,6 @@ test('a key is fetched, opens and closes, and the log comes home', { skip }, asy
 
 test('the server tells the time to who has a key of the box', { skip }, async () => {
   const server = new Server(base, async () => idToken);
-  await assert.rejects(server.time('box:2000000000:1', new Uint8Array(16)), { status: 404, code: 'box-without-key' });
+  await assert.rejects(server.time('box:2000000000:1', new Uint8Array(16)), { status: 404, code: 'no-key-for-box' });
   await assert.rejects(server.getKeys('A'.repeat(43), null), { status: 404, code: 'device-not-found' });
 });
