@@ -1,1 +1,1 @@
-"""Servers that a Python team would write for the same questions, in an environment of their own."""
+"""Servers that a Python team would write for the same queries, in a separate environment."""
