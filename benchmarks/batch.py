@@ -1,4 +1,4 @@
-"""Batches beside single requests, and beside a bare insert of as many rows in the same database.
+"""Batches beside single requests, and beside a bare insert of their rows.
 
 The database writes to disk as in production. No worker applies the operations meanwhile.
 """

@@ -44,7 +44,7 @@ select extract(epoch from recorded_at - at) * 1000 as ms from change where at >=
 
 
 async def numbered(raw: Any, pid: int, customers: int) -> tuple[float, float]:
-    """Changes of these customers numbered per second, and CPU microseconds of the worker for each."""
+    """Changes numbered per second, and CPU microseconds of the worker for each."""
     await raw.execute(WRITE, customers, 1, 1)  # starts the worker
 
     async def done() -> bool:

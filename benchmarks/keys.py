@@ -102,7 +102,10 @@ async def enrol(dsn: str) -> None:
 
 
 async def analyze(dsn: str) -> None:
-    """Run `vacuum analyze`, as autovacuum would within a minute, because the planner has not seen any key."""
+    """Run `vacuum analyze`, because the planner has not seen any key.
+
+    Autovacuum does it within a minute.
+    """
     raw = await asyncpg.connect(dsn)
     await raw.execute("vacuum analyze")
     await raw.close()

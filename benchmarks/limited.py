@@ -1,4 +1,4 @@
-"""A manager limited to a group of a large customer beside one of a whole small customer, in one run.
+"""A manager limited to a group beside one of a small customer.
 
 The cost of a permission check is measured, too.
 

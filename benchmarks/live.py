@@ -80,7 +80,7 @@ class Heard:
 
 
 async def rest(pid: int, port: int, request: bytes) -> tuple[float, float, float]:
-    """Share of a core without and with streams, and MB of memory for all of them."""
+    """Share of a core without and with streams, and their memory in MB."""
     before, memory = cpu_seconds(pid), resident(pid)
     await asyncio.sleep(REST)
     idle = (cpu_seconds(pid) - before) / REST

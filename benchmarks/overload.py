@@ -95,7 +95,7 @@ async def _lines(port: int, count: int, seen: Seen) -> deque[Line]:
 
 
 async def _closed(port: int, requests: itertools.cycle[bytes], seconds: float) -> Seen:
-    """Send as many requests as the server accepts from connections that wait for each response."""
+    """Send requests over connections that wait for each response."""
     seen = Seen()
     free = await _lines(port, CLOSED, seen)
     end = time.monotonic() + seconds

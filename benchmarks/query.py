@@ -194,7 +194,10 @@ def compiling() -> None:
 
 
 async def fill(dsn: str, rows: list[dict[str, Any]]) -> dict[str, str]:
-    """Insert the foundation's data with 100,000 cars of one customer, and rows for the queries."""
+    """Insert the foundation's data, and rows for the queries.
+
+    One customer has 100,000 cars.
+    """
     headers = await foundation.load(dsn, 3, CARS + 1100)
     raw = await asyncpg.connect(dsn)
     for statement in FILL.split(";\n"):
@@ -382,7 +385,7 @@ class Filters:
         return f" {operator} ".join(f"({text})" for text, _ in parts), lambda env: join([run(env) for _, run in parts])
 
     def number(self) -> Filter:
-        """A comparison of the id, or of a number computed from it or from a length."""
+        """A comparison of the id, or of a number from id or length."""
         how = self.chance.choice(("id", "length", "add", "sub", "mul", "div", "mod"))
         n = self.chance.randint(2, 9)
         if how == "length":
@@ -452,7 +455,7 @@ def right_rows(rows: list[dict[str, Any]], chance: random.Random) -> dict[str, s
 
 
 def judged(port: int, base: str, headers: dict[str, str], filters: dict[str, set[int]]) -> Counter[str]:
-    """Count the filters with a correct response of a server, and the outcomes of the others."""
+    """Count a server's correct responses to the filters, and its other outcomes."""
     counted: Counter[str] = Counter()
     for text, ids in filters.items():
         status, rows = answer(port, f"{base}/cars?$filter={quote(text)}", headers | {"Customer-ID": str(SAMPLE)})
@@ -498,7 +501,10 @@ def environment() -> Iterator[Path | None]:
 
 
 def measured(name: str, server: Running, base: str, headers: dict[str, str]) -> list[Result]:
-    """Measure the query over 100,000 cars, each time with a new text, and the expansion of 100 cars."""
+    """Measure the query over 100,000 cars, and the expansion of 100 cars.
+
+    Each query has a new text.
+    """
     large, fleet = headers | {"Customer-ID": str(LARGE)}, headers | {"Customer-ID": str(FLEET)}
     questions = [http("GET", base + asked(n), large) for n in range(30_000, 30_000 + PEER_COUNT + 100)]
     expand = [http("GET", base + EXPAND, fleet)]

@@ -99,7 +99,10 @@ def spent(server: Running, cluster: Cluster, requests: Sequence[bytes], total: S
 
 
 def chained(port: int, metrics: int, headers: dict[str, str]) -> float:
-    """The share of reads that leave the primary if each sends the position of the previous response."""
+    """The share of chained reads that leave the primary.
+
+    Each read sends the position of the previous response.
+    """
     before, seen = reads(metrics), {}
     for number in range(CHAIN):
         path = f"/v3/cars/{1 + number % 100}"

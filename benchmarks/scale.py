@@ -270,7 +270,10 @@ async def apply(system: System) -> tuple[Spent, float]:
 
 
 async def outcome(system: System) -> list[float]:
-    """Milliseconds from the 204 to the webhook, at RATE requests a second, customer after customer."""
+    """Milliseconds from the 204 to the webhook, at RATE requests a second.
+
+    The customers take turns.
+    """
     system.receiver.forget()
     answered: dict[str, float] = {}
     port = system.server.port

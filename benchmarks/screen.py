@@ -83,7 +83,7 @@ async def signed_in(page: Page) -> None:
 
 
 async def outcomes(page: Page, dsn: str) -> list[float]:
-    """Milliseconds from the begin of a worker's transaction to the frame that shows its outcome."""
+    """Milliseconds from the start of a worker's transaction to the outcome's frame."""
     raw = await asyncpg.connect(dsn)
     found: list[float] = []
     for number in range(OUTCOMES):
@@ -98,7 +98,7 @@ async def outcomes(page: Page, dsn: str) -> list[float]:
 
 
 async def board(page: Page) -> tuple[float, float, int]:
-    """Median milliseconds of scripts and until the page is complete, and the number of bars."""
+    """Median milliseconds of scripts and of the page, and the number of bars."""
     session = await page.context.new_cdp_session(page)
     await session.send("Performance.enable")
     scripts: list[float] = []
@@ -114,7 +114,7 @@ async def board(page: Page) -> tuple[float, float, int]:
 
 
 async def fleet(page: Page) -> tuple[float, float, float]:
-    """Seconds until the map of all cars is drawn, and milliseconds per frame while zooming: p50, p95."""
+    """Seconds to draw the map, and milliseconds per frame while zooming: p50, p95."""
     begin = time.perf_counter()
     await page.goto("/console/3")
     await page.locator("#fleet-map canvas").wait_for()

@@ -178,7 +178,10 @@ def event(number: int) -> dict[str, Any]:
 
 
 def events() -> None:
-    """Events one by one from 50 clients, and in batches of 100 from 8 clients."""
+    """Events one by one from 50 clients, and in batches from 8.
+
+    A batch has 100 events.
+    """
     with database("events") as dsn:
         headers = asyncio.run(set_up(dsn))
         with serving(dsn) as server:
@@ -379,7 +382,10 @@ def standing() -> None:
 
 
 async def _stand(dsn: str, first: datetime, count: int) -> float:
-    """Ingest the readings as units deliver them, a hundred of one car at a time. Returns the seconds."""
+    """Ingest the readings as units deliver them. Returns the seconds.
+
+    Each delivery has a hundred readings of one car.
+    """
     db = await Database.connect(dsn, Settings())
     telemetry = Telemetry(GroupCommitter(db), Settings())
     rounds = [range(n, min(n + BATCH, count // CARS)) for n in range(0, count // CARS, BATCH)]

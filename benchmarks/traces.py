@@ -87,7 +87,7 @@ def signed_in(port: int, headers: dict[str, str]) -> dict[str, str]:
 
 
 def compare(found: dict[str, Running], requests: Sequence[bytes], count: int) -> dict[str, tuple[float, float]]:
-    """Median microseconds per request for each kind of server, and their ratio to those of `OFF`."""
+    """Median microseconds per request and ratio to `OFF`, by kind of server."""
     cpu: dict[str, list[float]] = {name: [] for name in found}
     names, order = list(found), random.Random(1)
     for number in range(-1, ROUNDS):

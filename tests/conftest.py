@@ -37,7 +37,7 @@ os.environ.setdefault("KEYRACK_MASTER_KEY", base64.b64encode(b"the master key of
 
 
 def key_of_checkpoints() -> Path:
-    """The key that signs checkpoints, in a file that all processes of the tests share."""
+    """The key that signs checkpoints, in a file shared by all processes."""
     file = Path(tempfile.gettempdir()) / f"keyrack-tests-{os.getuid()}" / "checkpoint.key"
     file.parent.mkdir(mode=0o700, exist_ok=True)
     with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as opened:

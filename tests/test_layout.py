@@ -97,7 +97,7 @@ def test_private_names_stay_in_their_package() -> None:
 
 
 def test_no_module_has_the_name_of_an_object_in_its_package() -> None:
-    """The import of the module would replace the function or class of that name in the package."""
+    """Importing the module would replace that function or class in the package."""
     offenders: list[str] = []
     for module, path in MODULES.items():
         if path.name == "__init__.py":
@@ -150,7 +150,7 @@ def calls(source: str) -> Iterator[tuple[str, str]]:
 
 
 def test_a_worker_does_not_import_the_http_stack() -> None:
-    """Workers, supervisors and commands start fast and stay small, because heavy modules are imported on demand."""
+    """Workers, supervisors and commands import heavy modules on demand to start fast."""
     heavy = {"alembic", "sqlalchemy", "falcon", "jinja2", "opentelemetry", "keyrack.console", "keyrack.http.routes"}
     heavy |= {"rich"}  # structlog imports it unless `keyrack.core.log_config` is its first importer
     script = "import keyrack.cli.commands.run, keyrack.server.supervisor, sys; print(*sys.modules)"

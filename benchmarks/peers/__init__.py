@@ -1,1 +1,1 @@
-"""Servers that a Python team would write for the same queries, in a separate environment."""
+"""Peers: servers that a Python team would write, in a separate environment."""

@@ -1,4 +1,7 @@
-"""Replace this process by a peer's server in another Python, which keeps the measured process id."""
+"""Replace this process by a peer's server in another Python.
+
+The process id stays, because it is measured.
+"""
 
 import os
 import sys

@@ -1,4 +1,7 @@
-"""Keyrack's tables as SQLAlchemy models for both peers, with the attribute names of the API."""
+"""Keyrack's tables as SQLAlchemy models for both peers.
+
+Attributes have the names of the API.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""odatapy's server through its ASGI adapter, with its push-down of `$filter` and `$orderby` to SQLAlchemy.
+"""odatapy's server through its ASGI adapter.
 
-Its own in-memory processor is "not a production data layer" (its README), so this is a processor over the database.
+It uses the push-down of `$filter` and `$orderby` to SQLAlchemy. Its own in-memory processor is "not a production data
+layer" (its README), so this is a processor over the database.
 """
 
 from __future__ import annotations

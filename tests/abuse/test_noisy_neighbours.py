@@ -130,7 +130,10 @@ def test_a_flood_slows_a_bystander_within_the_goal(
 
 
 def look(person: Person, base: str) -> dict[str, float]:
-    """The bystander's 99th percentile of each kind of call in seconds, and the maximum of logins."""
+    """The bystander's 99th percentile of each kind of call, in seconds.
+
+    The value of logins is their maximum.
+    """
     car = person.sql.value("select max(car_id) from car where customer_id = $1", person.customer)
     form = {"username": person.username, "password": PASSWORD, "grant_type": "password"}
     key = {"vendor-API-Key": person.api_key}

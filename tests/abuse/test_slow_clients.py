@@ -127,7 +127,7 @@ def test_a_million_cars_use_limited_memory(
 
 
 def warm(url: str, person: Person, query: str = "") -> None:
-    """Send requests first, so that one-time memory of a process and its backends is not counted."""
+    """Send requests first, so that one-time memory is not counted."""
     for _ in range(7):
         assert httpx.get(f"{url}/cars?$top=1001&{query}", headers=person.headers, timeout=120).status_code == 200
 

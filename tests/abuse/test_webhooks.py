@@ -118,7 +118,7 @@ def attack(person: Person, receivers: Receivers) -> Iterator[None]:
 
 
 def told(person: Person, receivers: Receivers, seconds: float) -> list[float]:
-    """Seconds from each 204 to its webhook, in order, at ten assignment requests per second."""
+    """Seconds from each 204 to its webhook, at ten requests per second."""
     user, cars = person.user(), [person.car_with_box() for _ in range(20)]
     answer = person.put("/webhooks", {"url": f"http://127.0.0.1:{receivers.port}/quick"})
     assert answer.status_code == 201, answer.text

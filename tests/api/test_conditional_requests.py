@@ -420,7 +420,10 @@ def test_lists_in_chunks_or_from_a_file_have_no_etag(dsn: str, settings: Any, sq
 
 
 def test_the_database_does_not_build_an_unchanged_list(alice: Person, sql: Sql) -> None:
-    """According to EXPLAIN, PostgreSQL never runs the part of the statement that builds the JSON."""
+    """PostgreSQL does not run the part of the statement that builds JSON.
+
+    EXPLAIN shows it.
+    """
     alice.car()
     query = odata.query(CAR, b"", odata.Shape.COLLECTION, alias="t", limits=odata.Limits())
     statement = Select(CAR).statement(query.sql, has_versions=True)

@@ -129,7 +129,7 @@ def test_a_row_may_have_any_auth(auth: Any) -> None:
 
 
 def test_a_handler_gets_the_arguments_of_its_signature() -> None:
-    """The request, an existing body, and the services if the handler has a parameter for them."""
+    """The request, the body if there is one, and the services if required."""
     rows = registry()
     rows.put("/1", DOC)(lambda request: (request,))  # type: ignore[arg-type, return-value]
     rows.put("/2", DOC)(lambda request, services: (request, services))  # type: ignore[arg-type, return-value]

@@ -244,7 +244,7 @@ def test_secrets_in_stored_responses_are_encrypted(alice: Person) -> None:
 
 
 def test_every_write_of_a_customer_accepts_a_key() -> None:
-    """A write about the caller alone has no customer for whom a response could be stored."""
+    """Writes about the caller alone have no customer to store a response for."""
     without = {
         (row.method, row.path)
         for row in ALL

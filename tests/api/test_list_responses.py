@@ -1,4 +1,4 @@
-"""Long lists, in chunks or from a file, have the bytes of a single statement.
+"""Long lists, in chunks or from a file, equal a single statement's bytes.
 
 Chunks continue after the key of the sort order.
 """
@@ -60,7 +60,7 @@ def from_pieces(running: RunningServer, person: Person, path: str, query: dict[s
 
 
 def same(running: RunningServer, person: Person, path: str, query: dict[str, str]) -> httpx.Response:
-    """Check that the response in chunks has the bytes of the whole one, and return it."""
+    """Check that chunks have the bytes of the whole response, and return it."""
     whole = person.get(f"{path}?{urlencode(query)}")
     answer = from_pieces(running, person, path, query)
     assert (answer.status_code, answer.content) == (whole.status_code, whole.content), (path, query)

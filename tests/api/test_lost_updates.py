@@ -109,9 +109,10 @@ def test_concurrent_conditional_changes_form_one_chain(carol: Person) -> None:
 
 
 def test_concurrent_conditional_changes_of_an_assignment_form_one_chain(carol: Person) -> None:
-    """With workers and clients without ETags, each conditional change was applied to the state that it names.
+    """Each conditional change was applied to the state that it names.
 
-    The operations, in the order of their numbers, have the applied changes.
+    Workers and clients without ETags run at the same time. The operations, in the order of their numbers, have the
+    applied changes.
     """
     print(f"seed {SEED}")
     assignment = carol.assignment(carol.car_with_box(), carol.user())
@@ -168,7 +169,7 @@ from assignment where customer_id = $1 and assignment_id = $2
 
 
 def test_a_conditional_change_waits_for_an_uncommitted_request(carol: Person) -> None:
-    """Another request has its place in the order, but is not committed during the comparison."""
+    """Another request is in the order, but not committed, during the comparison."""
     assignment = carol.assignment(carol.car_with_box(), carol.user())
     path = f"/assignments/{assignment}"
     tag = carol.get(path).headers["etag"]

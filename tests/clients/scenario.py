@@ -1,4 +1,4 @@
-"""A whole integration with the generated Python client, from sign-in to the events of a car."""
+"""An integration with the generated Python client, from sign-in to events."""
 
 from __future__ import annotations
 

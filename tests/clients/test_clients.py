@@ -37,7 +37,7 @@ def blocks(heading: str, language: str) -> list[str]:
 
 
 class Workshop:
-    """A directory for a generated client, with the tools and the settings of a server."""
+    """A directory for a generated client, with tools and a server's settings."""
 
     def __init__(self, directory: Path, server: RunningServer, person: Person) -> None:
         self.directory, self.person = directory, person
@@ -83,7 +83,7 @@ class Workshop:
             shutil.copy(HERE / name, self.directory)
 
     def devices(self) -> dict[str, str]:
-        """Make a box and a unit, each with a service, and a device key for the unit."""
+        """Make a box and a unit with services, and a device key."""
         serials = {"KEYRACK_BOX": "Box", "KEYRACK_IQ": "IQ"}
         for serial, kind in serials.items():
             product = self.person.product(kind, serial_number=serial, unique_id=f"unique {serial}")

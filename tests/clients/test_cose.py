@@ -1,4 +1,4 @@
-"""Messages that a server signs for phones and boxes are verified by python-cwt and @auth0/cose."""
+"""Messages signed by a server are verified by python-cwt and @auth0/cose."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def by_cwt(asked: Asked) -> list[list[int] | None]:
 
 
 def signed(alice: Person) -> list[tuple[Message, bytes, PublicKey]]:
-    """One of each message that a server signs, and an entry of a box, with the signing keys."""
+    """One of each message of a server and a box, with the keys."""
     car, box = garage(alice)
     kim = driver(alice)
     alice.assignment(car, kim.user)

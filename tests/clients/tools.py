@@ -24,7 +24,10 @@ QUIET = ("--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error", 
 
 
 def put_node(directory: Path) -> dict[str, str]:
-    """Install node, npm and npx into bin/ of the directory, and return the environment to find them."""
+    """Install node, npm and npx into bin/ of the directory.
+
+    Returns the environment in which they are found.
+    """
     scripts = directory / "bin"
     scripts.mkdir(parents=True, exist_ok=True)
     for name, command in (("node", ""), ("npm", NPM / "npm-cli.js"), ("npx", NPM / "npx-cli.js")):

@@ -108,7 +108,7 @@ def test_each_path_exists(page: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_each_name_exists(page: str) -> None:
-    """The second part of a dotted name must be in the module that the first part names."""
+    """A dotted name must exist in the module of its first part."""
     text = (ROOT / page).read_text()
     examples = {word for block in FENCED.findall(text) for word in NAME.findall(block)}
     settings = {f"KEYRACK_{name}".upper() for name in {*Settings.model_fields, *examples}}

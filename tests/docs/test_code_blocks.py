@@ -1,4 +1,4 @@
-"""Every block of every document is run unchanged by a test, or is in a short list with a reason."""
+"""Every code block is run unchanged by a test, or listed with a reason."""
 
 from __future__ import annotations
 

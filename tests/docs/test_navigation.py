@@ -1,6 +1,7 @@
-"""Documents are in the site's navigation once, and their links lead to existing files and headings.
+"""Navigation and links of the documents.
 
-Names of headings are those of GitHub and of the site's generator.
+Each document is in the site's navigation once. Links lead to existing files and headings. Names of headings are those
+of GitHub and of the site's generator.
 """
 
 from __future__ import annotations

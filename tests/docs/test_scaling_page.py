@@ -67,7 +67,7 @@ def test_every_table_has_a_row(sql: Sql) -> None:
 
 
 def test_tables_of_a_customer_are_placed_by_customer(sql: Sql) -> None:
-    """The primary key contains the customer, so each row can be on the customer's node."""
+    """The primary key contains the customer, which determines the row's node."""
     told = rows()
     for table in sql.rows(TABLES):
         place, key = told[table["name"]][1], table["key"] or ""

@@ -30,7 +30,7 @@ Element.prototype.attachShadow = function (options) { return attach.call(this, {
 
 
 class Document(HTMLParser):
-    """The ids of a page, its links, and the resources that a browser fetches for it."""
+    """The ids of a page, its links, and the resources it fetches."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

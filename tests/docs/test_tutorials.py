@@ -1,4 +1,4 @@
-"""docs/tutorials and docs/how-to, run line by line as by a newcomer, with a demo or from nothing."""
+"""docs/tutorials and docs/how-to, run line by line as by a newcomer."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ HOW_TO = (
 
 @pytest.fixture(scope="module")
 def demo() -> Iterator[str]:
-    """The command that loads the credentials of a demo whose webhooks may reach this machine."""
+    """The command that loads the credentials of a demo.
+
+    The demo's webhooks may reach this machine.
+    """
     with reachable_directory() as directory:
         number_from_two(directory / "state")
         process = Process("demo", "--port", "0", "--state", str(directory / "state"), "--json", env=LOCAL)

@@ -51,7 +51,7 @@ def number_from_two(state: Path) -> None:
 
 
 def walk(document: str, env: dict[str, str], directory: Path, *, mark: str | None = None) -> list[Printed]:
-    """Run the shell blocks of a document one after another, or only those with a mark.
+    """Run the shell blocks of a document, or only those with a mark.
 
     The block that they need is run first if the document refers to it (`PREAMBLE`).
     """

@@ -1,4 +1,4 @@
-"""Requests that fail because of the state of boxes, phones and keys, with their preparation."""
+"""Requests that fail because of the state of boxes, phones and keys."""
 
 from __future__ import annotations
 

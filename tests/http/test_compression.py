@@ -231,7 +231,7 @@ def test_a_long_list_is_one_gzip_stream(fleet: Person, eager: RunningServer, ord
 
 
 def test_the_first_chunk_does_not_wait_for_the_others(fleet: Person, eager: RunningServer, dsn: str) -> None:
-    """Compressed data is sent as it is produced."""
+    """Compressed data is sent at once, before the whole response exists."""
 
     async def first(parts: Iterator[bytes]) -> bytes:
         connection = await asyncpg.connect(dsn)

@@ -31,7 +31,7 @@ class Guest:
 
 
 def test_the_longest_idle_connection_is_closed() -> None:
-    """B3: a connection with a request under way stays open."""
+    """B3: a connection with an active request stays open."""
     crowd, guests = ConnectionLimiter(3, 3, ""), [Guest() for _ in range(6)]
     for guest in guests[:3]:
         assert crowd.enter(guest, "10.0.0.1") is None
@@ -98,13 +98,13 @@ def test_an_idle_connection_is_closed_for_a_new_one(few: RunningServer, alice: P
 
 
 def test_a_rejected_connection_gets_an_explanation(few: RunningServer, alice: Person) -> None:
-    """B3: 503 with a text if all connections of an address have a request under way."""
+    """B3: 503 with a text if all connections of an address are busy."""
     with ExitStack() as stack:
         for _ in range(3):
             line = stack.enter_context(Line(few))
             more = ("Content-Type: application/json", "Content-Length: 9", "Expect: 100-continue")
             line.send(head(alice, "PUT", "/v3/cars", *more))
-            assert line.reply().status == 100  # a request is now under way
+            assert line.reply().status == 100  # the connection is busy now
         with Line(few) as late:
             reply = late.reply()
             assert (reply.status, reply.text, late.closed()) == (503, FULL_OF_ONE.text, True)

@@ -60,7 +60,7 @@ def read_headers() -> set[str]:
 
 
 async def received_headers(settings: Settings, head: bytes) -> dict[str, str]:
-    """Return the headers of a request as an application behind the server's protocol receives them."""
+    """Return the headers that an application behind the server's protocol receives."""
     got: dict[str, str] = {}
 
     async def app(scope: Any, receive: Any, send: Any) -> None:

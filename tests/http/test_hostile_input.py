@@ -1,4 +1,4 @@
-"""Hostile input gets a clear 4xx, never a 500 or a stack trace, and the server survives."""
+"""Hostile input gets a clear 4xx, never a 500 or stack trace."""
 
 from __future__ import annotations
 
@@ -436,7 +436,7 @@ RIGHT = {
 
 
 def members(endpoint: Endpoint) -> dict[str, Any]:
-    """A body with every member, which is valid except for ids that do not exist."""
+    """A body with every member, valid except for ids that do not exist."""
     assert endpoint.body_adapter is not None
     properties = endpoint.body_adapter.json_schema()["properties"]
     defaults = {key: schema.get("enum", [schema.get("default")])[0] for key, schema in properties.items()}

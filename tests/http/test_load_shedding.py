@@ -34,7 +34,10 @@ def asked(method: str, path: str, customer: int) -> dict[str, object]:
 
 
 def with_busy_and_late(late: float, act: Callable[[Overload], None]) -> None:
-    """Run `act` with many requests of customer 1, one of customer 2, and the given event loop lag."""
+    """Run `act` under the given event loop lag.
+
+    Many requests of customer 1 and one request of customer 2 are active.
+    """
 
     async def main() -> None:
         now = 100.0
@@ -249,7 +252,10 @@ def test_a_client_that_ignores_retry_after_waits(settings: Settings, dsn: str, a
 def nearly_full(
     settings: Settings, dsn: str, alice: Person, sql: Sql, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Line]:
-    """A connection to a server that, by its clock, lags and accepts one more request at a time."""
+    """A connection to a server that lags and accepts one more request.
+
+    The clock of the server makes it lag.
+    """
     hurried = partial(Overload, clock=lambda: 1_000 * time.monotonic())
     monkeypatch.setattr("keyrack.http.connections.Overload", hurried)
     with (

@@ -277,7 +277,7 @@ def test_upstream_connections_are_reused(tmp_path: Path, dsn: str, settings: Set
 
 
 class Closing:
-    """A server that answers the first request of each connection and closes the connection at the second."""
+    """A server that closes each connection at its second request."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))

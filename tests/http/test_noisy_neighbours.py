@@ -196,7 +196,7 @@ def _new_user(number: int) -> dict[str, object]:
 
 
 def test_no_connection_waits_for_a_hash(carol: Person, dsn: str, settings: Settings, sql: Sql, held: Held) -> None:
-    """Not even with an Idempotency-Key, which stores the write and its response in one transaction."""
+    """This includes writes with an Idempotency-Key, which share a transaction with their response."""
     with (
         RunningServer(patient(settings, pool_size=2), dsn, worker=False) as running,
         ThreadPoolExecutor(4) as threads,

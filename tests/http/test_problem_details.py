@@ -82,7 +82,10 @@ def text_of(answer: httpx.Response) -> str:
 
 
 def both(ask: Ask, *args: Any, headers: Json | None = None, **options: Any) -> Json:
-    """Return the problem of a request, after a comparison with the error in the spec's form."""
+    """Return the problem of a request.
+
+    Checks that the error in the spec's form is the same.
+    """
     given = headers or {}
     plain = ask(*args, headers={**given, "Accept": None}, **options)
     star = ask(*args, headers={**given, "Accept": "*/*"}, **options)
@@ -387,7 +390,10 @@ def guessed(person: Person) -> tuple[Any, ...]:
 
 
 def with_passkey(person: Person) -> tuple[str, Json]:
-    """Another manager with the same password, a passkey, and a token from before the passkey."""
+    """Another manager with a passkey, and a token from before the passkey.
+
+    The password is the same.
+    """
     username = f"passkey-{uuid.uuid4()}"
     manager = person.sql.value(
         "insert into manager (username, password_hash) select $2, password_hash from manager where username = $1"
@@ -916,7 +922,10 @@ def test_errors_name_valid_values(alice: Person) -> None:
 
 
 def test_every_pointer_resolves_in_the_body(alice: Person) -> None:
-    """Every error except a missing member points to a value of the body (RFC 6901)."""
+    """Every error points to a value of the body (RFC 6901).
+
+    Only errors about missing members do not.
+    """
     draw = random.Random(10)
     values: list[Any] = [None, 1, -1, 1.5, "", " ", "x" * 300, [], {}, True, "2026-01-01T00:00:00Z", {"firstName": 1}]
     names = ["name", "emailAddress", "userData", "type", "carId", "start", "a/b", "~", "\u00e4", ""]

@@ -418,7 +418,7 @@ def told_to(kim: Phone, box: str, device: str) -> list[tuple[int, Any]]:
 
 
 def visitor(person: Person) -> tuple[Phone, Firmware]:
-    """A user who has opened a car and has the log of its box to upload."""
+    """A user who has opened a car, with the box's log to upload."""
     kim = driver(person)
     car, box = garage(person)
     person.assignment(car, kim.user)

@@ -91,7 +91,7 @@ def test_conflicting_unique_texts_are_kept_and_reported(database: tuple[str, Sql
 
 
 def test_every_column_of_free_text_is_converted(database: tuple[str, Sql]) -> None:
-    """A new column of free text fails here until it is in the table or named here."""
+    """A new column of free text must be in the table or here."""
     _, sql = database
     converted = {f"{table}.{column}" for table, columns in text_normal_form.TEXTS.items() for column in columns}
     converted |= {f"{text.table}.{text.column}" for text in text_normal_form.UNIQUE_TEXTS}

@@ -42,7 +42,10 @@ def locked(wheels: Path, digest: str = "") -> Path:
 
 
 def install(lock: Path, wheels: Path, *, uv: bool) -> subprocess.CompletedProcess[str]:
-    """Run the program with that directory as pip's only source, with or without uv on the PATH."""
+    """Run the program with that directory as pip's only source.
+
+    uv is on the PATH or not.
+    """
     tools = wheels.parent / "tools"
     tools.mkdir(exist_ok=True)
     if uv:

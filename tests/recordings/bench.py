@@ -38,7 +38,7 @@ Made = tuple[dict[str, Any], Any]  # path parameters, and the body
 
 
 class Bench:
-    """Makes the rows that a request needs, and removes the rows that it has made."""
+    """Makes the rows that a request needs, and removes its new rows."""
 
     def __init__(self, session: Session, cast: Cast, fleet: Fleet) -> None:
         self.session, self.cast, self.fleet = session, cast, fleet
@@ -179,7 +179,7 @@ class Bench:
                 return ""
 
     def clean_up(self, row: Row, response: Response) -> None:
-        """Remove the row that a request has made, and forget a row that it has used up."""
+        """Remove a row that a request made. Forget a row it used up."""
         if response.status >= 300 or row.method == "GET":
             return
         if row.method == "DELETE" or row.name in USES_UP:

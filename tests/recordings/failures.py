@@ -162,7 +162,7 @@ def _members(bench: Bench, row: Row) -> Iterator[tuple[Call, str]]:
 
 
 def _mutants(row: Row, good: Any) -> Iterator[tuple[str, Any]]:
-    """The valid body with one member missing or of another type, for each member of the schema."""
+    """The valid body with one member missing or of another type."""
     if isinstance(good, list):
         for name in ("op", "path", "value"):
             for kind, value in TYPES.items():

@@ -223,7 +223,10 @@ class Fleet:
         self.checkpoint()
 
     def checkpoint(self) -> None:
-        """Make a checkpoint of each change log now, so that no worker makes one later."""
+        """Make a checkpoint of each change log now.
+
+        Otherwise a worker would make one later.
+        """
         self.session.installation.settle()
         for customer in (ALICE, BOB, CAROL):
             self.session.installation.run("audit", "checkpoint", "--customer", str(customer))

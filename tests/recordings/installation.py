@@ -131,7 +131,7 @@ class Installation:
         self.execute(POSTPONE)
 
     def execute(self, statement: str, *arguments: object) -> None:
-        """Execute SQL for effects that no command has, as an operator with a database shell."""
+        """Execute SQL for effects that no command has."""
         self._runner.run(self._database.execute(statement, *arguments))
 
     def settle(self) -> None:

@@ -167,6 +167,6 @@ def _is_now(year: str) -> bool:
 
 
 def _member(found: re.Match[str]) -> str:
-    """Mask the value of a member, unless it is masked already or too short to be random."""
+    """Mask a member's value unless it is masked or too short."""
     is_plain = len(found[2]) < SHORTEST or re.fullmatch(r"<[^>]*>", found[2])
     return found[0] if is_plain else f'{found[1]}"<masked>"'

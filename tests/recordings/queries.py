@@ -1,4 +1,7 @@
-"""Random OData queries of every list, with properties from OpenAPI and values from the lists."""
+"""Random OData queries of every list.
+
+Properties come from OpenAPI, values from the lists.
+"""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ class Session:
         return response
 
     def watch(self, client: int, caller: Caller) -> None:
-        """Use this machine client to observe how far the server has applied changes of access."""
+        """Use this machine client to observe the server's state of access."""
         self._canary, self._access = (client, caller), self.installation.access()
 
     def _catch_up(self) -> None:

@@ -36,7 +36,10 @@ START = (datetime.now(UTC) - timedelta(hours=24)).replace(microsecond=0)
 
 @pytest.fixture(scope="module")
 def dora(town: Town) -> Person:
-    """A person with five cars with units and boxes, and users with and without assignments."""
+    """A person with five cars with units and boxes, and three users.
+
+    Four cars have assignments.
+    """
     person = town.person("dora")
     users = [person.user() for _ in range(3)]
     for number in range(5):
@@ -133,7 +136,10 @@ def test_lost_data_are_detected(access: SimulatorCredentials, dora: Person) -> N
 
 
 def test_another_fleet_in_the_same_cars_is_reported(access: SimulatorCredentials, dora: Person) -> None:
-    """The affected car is the last one, not the first as in the background of the demo."""
+    """The affected car is the last one.
+
+    The background fleet of the demo drives the first one.
+    """
     car = dora.get("/cars").json()[-1]["id"]
 
     async def run() -> SimulationSummary:
@@ -150,7 +156,10 @@ def test_another_fleet_in_the_same_cars_is_reported(access: SimulatorCredentials
 
 
 def test_a_known_second_keeps_its_first_reading(access: SimulatorCredentials) -> None:
-    """Another seed drives through seconds with existing readings, as in the demo's history at each full hour."""
+    """Another seed drives through seconds with existing readings.
+
+    The demo's history has such readings at each full hour.
+    """
     start = START - timedelta(hours=30)
     assert drive(access, start=start, seed=21).disagreements == []
     again = drive(access, start=start, seed=22)

@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 
 
 def log_lines(path: Path) -> list[str]:
-    """Return the complete lines of the file, or none if the file does not exist yet."""
+    """Return the complete lines of the file, or none without the file."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:

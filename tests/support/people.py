@@ -67,7 +67,7 @@ CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)  # a hash cont
 
 @dataclass
 class Person:
-    """A manager with one customer, as a client that sends the headers of every call."""
+    """A manager with one customer, as a client with the required headers."""
 
     name: str
     customer: int
@@ -227,7 +227,7 @@ class Person:
 
 
 def when_proven(call: Callable[[], httpx.Response]) -> httpx.Response:
-    """Repeat a set-up call while the server cannot confirm the primary, and return its response.
+    """Repeat a set-up call until the server can confirm the primary.
 
     A heartbeat may be late on a busy machine. The server then returns 503 before any effect.
     """

@@ -37,7 +37,7 @@ SCRIPT_DEADLINE = 600.0
 
 
 def eventually(condition: Callable[[], Any], what: str = "the condition") -> Any:
-    """Return the value of `condition` as soon as it is true."""
+    """Wait for a true value of `condition`, and return it."""
     end = time.monotonic() + DEADLINE
     while time.monotonic() < end:
         if found := condition():

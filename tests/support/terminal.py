@@ -19,7 +19,7 @@ ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 def seen(columns: int, env: dict[str, str], *arguments: str) -> tuple[int, str]:
-    """Run `keyrack` in a terminal of that width, and return its exit status and output."""
+    """Run `keyrack` in such a terminal. Returns exit status and output."""
     own, other = pty.openpty()
     fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     whole = {name: value for name, value in (os.environ | env).items() if name != "COLUMNS"}
@@ -35,7 +35,10 @@ def seen(columns: int, env: dict[str, str], *arguments: str) -> tuple[int, str]:
 
 
 def typed(env: dict[str, str], *arguments: str, until: str) -> str:
-    """Run `keyrack` until it has written `until`, end it as by Ctrl-C, and return its output."""
+    """Run `keyrack` until it writes `until`, end it, and return its output.
+
+    It ends as by Ctrl-C.
+    """
     own, other = pty.openpty()
     command = [sys.executable, "-m", "keyrack", *arguments]
     whole = {**os.environ, **env}

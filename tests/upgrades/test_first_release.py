@@ -1,4 +1,7 @@
-"""The upgrade from 0.1.0 with a documented stop, tested with the data of its demo and many more rows."""
+"""The upgrade from 0.1.0 with a documented stop.
+
+The data is that of its demo, and many more rows.
+"""
 
 from __future__ import annotations
 

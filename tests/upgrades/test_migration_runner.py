@@ -200,7 +200,7 @@ def test_a_release_works_with_a_newer_schema_that_only_expands(
 def test_the_plan_of_a_skipped_release_needs_a_stop(fleet: tuple[str, Sql], after_next: Path) -> None:
     """The schema lacks objects that the skipped release relies on.
 
-    The plan says so and names the release to install first.
+    The plan reports it and names the release to install first.
     """
     dsn, _ = fleet
     process = migrate(after_next, dsn, "--plan", "--json", "--sql")

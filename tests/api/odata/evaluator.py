@@ -1,7 +1,7 @@
-"""The semantics of a filter in plain Python, from the OData text and not from the compiler.
+"""The semantics of filters in plain Python, written from the OData specification.
 
-A null value is None. Numbers are int, Fraction (Decimal) and float (Double). Conditions are True, False or None. A
-division by zero is `Undefined`: a comparison with it is neither true nor false.
+It is independent of the compiler. A null value is None. Numbers are int, Fraction (Decimal) and float (Double).
+Conditions are True, False or None. A division by zero is `Undefined`: a comparison with it is neither true nor false.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A small fleet for queries over the real resources, and the statement of a read."""
+"""A small fleet for queries over the real resources."""
 
 from __future__ import annotations
 

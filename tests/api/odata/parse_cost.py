@@ -1,4 +1,7 @@
-"""The cost of parsing a text, in executed lines of Python, which does not depend on the machine's load."""
+"""The cost of parsing a text, in executed lines of Python.
+
+It does not depend on the machine's load.
+"""
 
 from __future__ import annotations
 

@@ -142,7 +142,10 @@ def sample_rows(count: int = 80) -> list[dict[str, Any]]:
 
 
 def fill(sql: Any, customers: tuple[int, ...], rows: list[dict[str, Any]]) -> None:
-    """Insert the same rows for each customer, and register the resources as targets of relations."""
+    """Insert the same rows for each customer.
+
+    Registers the resources as targets of relations.
+    """
     RESOURCES.update(Part=PART, Whole=WHOLE, Sample=SAMPLE)
     for statement in SCHEMA:
         sql.execute(statement)

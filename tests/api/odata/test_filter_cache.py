@@ -67,7 +67,7 @@ def made_anew(resource: Resource, filter: str, others: str = "") -> object:
 
 
 def check(resource: Resource, *filters: str, others: str = "") -> int:
-    """Check that each filter is the same with and without the cache, and return the number of hits."""
+    """Compare each filter with and without the cache. Returns the hits."""
     with remembering(Counted()) as shapes:
         for filter in filters:
             # repr, because of NaN and 1.0
@@ -79,7 +79,7 @@ def check(resource: Resource, *filters: str, others: str = "") -> int:
 @settings(max_examples=5_000 if LONG else 150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(piece=filters, data=st.data())
 def test_a_cached_shape_gives_the_same_query_as_a_fresh_parse(piece: Piece, data: st.DataObject) -> None:
-    """Other literals of any kind and form replace literals in any place, also invalid ones."""
+    """Other literals of any kind, also invalid ones, replace literals in any place."""
     RESOURCES.update(Part=PART, Whole=WHOLE, Sample=SAMPLE)
     texts = [piece.text]
     for _ in range(3):

@@ -41,7 +41,7 @@ CASES = read_cases()
 
 @pytest.fixture(scope="module")
 def car(alice: Person) -> int:
-    """The car `Alpha` in a small fleet, whose rows most filters of the table distinguish."""
+    """The car `Alpha` in a small fleet that the filters distinguish."""
     alice.car("Beta", brand="BMW", vin="V2", licensePlate="B-2")
     alice.car("Pool car 1", brand="VW", description="not(")
     alice.car("it's", brand="Ä")

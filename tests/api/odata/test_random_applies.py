@@ -32,7 +32,7 @@ def compiled(**options: str) -> Query:
 
 @pytest.fixture(scope="module")
 def ask(sql: Any) -> Any:
-    """Return a function from options to the rows of the response, and their number without a page."""
+    """Return a function from options to rows and their total number."""
     fill(sql, (OURS, THEIRS), ROWS)
 
     def run(**options: str) -> tuple[list[Any], int]:

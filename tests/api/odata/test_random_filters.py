@@ -155,7 +155,10 @@ def test_random_expands_return_the_expected_rows_and_counts(shown: Any, item: Ex
 @few
 @given(piece=condition(2, "$this"))
 def test_a_count_does_not_depend_on_the_shown_rows(shown: Any, piece: Piece) -> None:
-    """A count alone, beside the whole array and beside a page equals the length of the array."""
+    """The count equals the length of the array.
+
+    It is read alone, beside the whole array and beside a page.
+    """
     where = f"$filter={piece.text}"
     try:
         whole = shown(select="id", expand=f"parts({where})")

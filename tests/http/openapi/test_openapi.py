@@ -1,4 +1,4 @@
-"""The OpenAPI document matches the server, and `/docs` shows all of it without external resources."""
+"""The OpenAPI document matches the server, and `/docs` shows it completely."""
 
 from __future__ import annotations
 
@@ -443,7 +443,7 @@ def test_generated_requests_get_documented_responses(
 
 @pytest.fixture(scope="module")
 def asking(town: Town) -> Callable[[Endpoint], Person]:
-    """One person per endpoint keeps events of one endpoint's requests out of webhooks of another."""
+    """One person per endpoint, so that webhooks get only events of their endpoint."""
     people: dict[str, Person] = {}
 
     def find(endpoint: Endpoint) -> Person:
@@ -489,7 +489,7 @@ def test_the_page_shows_the_headers_of_the_response(page: str, document: Json, e
 
 
 def test_asynchronous_writes_are_documented_as_accepted(page: str, document: Json) -> None:
-    """The 204 of each request that a worker applies refers to the operation with the outcome."""
+    """The 204 of each asynchronous request refers to its operation."""
     asynchronous = [row for row in ALL if "Operation-Id" in row.responses.headers]
     assert {row.method for row in asynchronous if row.path.startswith("/assignments")} == {"PUT", "PATCH", "DELETE"}
     for row in asynchronous:

@@ -1,4 +1,7 @@
-"""A used installation with a backup, and copies of it, which are faster to make than new ones."""
+"""A used installation with a backup, and copies of it.
+
+A copy is faster to make than a new installation.
+"""
 
 from __future__ import annotations
 

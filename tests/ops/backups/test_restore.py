@@ -103,7 +103,10 @@ def test_a_restore_includes_wal_that_is_not_archived_yet(house: House) -> None:
 
 
 def test_impossible_restores_are_rejected_with_an_explanation(house: House) -> None:
-    """The data stay unchanged if they are in use, for unreachable times, other versions, and a gap in the WAL."""
+    """Rejected restores leave the data unchanged.
+
+    Reasons are data in use, an unreachable time, another version and a gap in the WAL.
+    """
     with house.running():
         assert house.refused("backup", "restore", "--replace", "--yes") == (
             f"The database in {house.state}/pgdata is in use. Nothing was changed. Stop what uses it (`keyrack serve`, "

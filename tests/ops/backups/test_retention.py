@@ -13,9 +13,9 @@ pytestmark = pytest.mark.cluster
 
 
 def test_retention_keeps_the_wal_of_kept_backups(house: House) -> None:
-    """The oldest backup beyond the limit is removed, with the WAL before the oldest kept one.
+    """The oldest backup beyond the limit is removed, with its WAL.
 
-    That one can be restored.
+    WAL from the oldest kept backup on stays. That backup can be restored.
     """
     first = house.full
     with house.running():
@@ -41,7 +41,7 @@ def test_retention_keeps_the_wal_of_kept_backups(house: House) -> None:
 
 
 def test_verification_finds_damage(house: House) -> None:
-    """A changed byte of a table, a changed byte of WAL, and a segment with the content of another one."""
+    """Damage: a changed byte of a table or WAL, and a wrong segment."""
     note = house.backups / "base" / f"{house.full['name']}.json"
     before = json.loads(note.read_text())["verified"]
     assert house.json("backup", "verify", house.full["name"])["upToNow"] is False

@@ -223,7 +223,7 @@ FORGED = '1", "event": "login failed", "address": "198.51.100.7", "logger": "key
 
 @pytest.fixture(scope="module")
 def guesses(family: Family) -> list[str]:
-    """Log lines of failed logins from three addresses and from invalid ones, among other lines."""
+    """Log lines of failed logins from valid and invalid addresses, among others."""
     for address in ("203.0.113.9", "2001:db8::7", "::ffff:203.0.113.10", FORGED, "a.name.example"):
         failed(family, f"nobody {FORGED}", address)
     fetch("GET", f"{family.url}/v3/cars", headers={"X-Forwarded-For": FORGED})

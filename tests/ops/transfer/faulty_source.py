@@ -1,4 +1,7 @@
-"""A proxy of a real server that fails regularly, and may offer only the spec's endpoints."""
+"""A proxy of a real server that fails regularly.
+
+It can hide the extensions of the spec.
+"""
 
 from __future__ import annotations
 

@@ -84,7 +84,10 @@ def read_at(day: int, minute: int) -> str:
 
 
 def driven(person: Person) -> None:
-    """A unit that has reported positions, odometers and other values, the last of them twice."""
+    """A unit that has reported positions, odometers and other values.
+
+    The last values are reported twice.
+    """
     unit, key = unit_of(person), device_key(person)
     lines = [
         {
@@ -310,7 +313,7 @@ def test_damaged_exports_are_rejected(carla: Person, operator: Operator, sql: Sq
 
 
 def test_every_table_of_a_customer_is_exported_or_named_here(sql: Sql) -> None:
-    """A new table must be in the export, or be listed here with a reason."""
+    """A new table must be in the export, or here with a reason."""
     left = {
         "customer", "customer_hold", "event_counter",  # in the manifest
         # secrets, and the customer's managers

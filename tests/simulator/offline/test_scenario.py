@@ -160,7 +160,10 @@ def test_faulty_boxes_are_detected(
 def test_boxes_that_keep_lists_of_a_revoked_signer_are_detected(
     settings: Settings, empty: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise lists of a stolen issuing key hide revocations, even after the key's own revocation."""
+    """Otherwise lists of a stolen issuing key hide revocations.
+
+    They do so even after the key's own revocation.
+    """
     apply = carried_messages._apply
 
     def keep(state: BoxMemory, signed: SignedMessage, *rest: Any) -> None:
@@ -176,7 +179,10 @@ def test_boxes_that_keep_lists_of_a_revoked_signer_are_detected(
 def test_boxes_that_know_phones_only_by_their_keys_are_detected(
     settings: Settings, empty: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A flood then locks out a phone with a renewed key, and every phone after a power loss."""
+    """A flood then locks out a phone with a renewed key.
+
+    After a power loss, it locks out every phone.
+    """
     take = verification_budget.take_for_open
 
     def take_by_key(*rest: Any, is_remembered_key: bool) -> None:
