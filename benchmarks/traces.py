@@ -1,8 +1,8 @@
 """The cost of traces and metrics: server CPU time per request with and without them.
 
 Servers on one database run throughout and get requests in rounds, each time in another order. So other load on the
-machine affects all alike. Two of them have both features off. Ratios refer to their mean in the same round, and the
-distance of their own ratios from 1 shows the precision. All ratios are medians over the rounds. The collector, a
+machine affects all alike. Two of the servers have both features off. Ratios refer to the mean of these two in the same
+round. The distance of their ratios from 1 shows the precision. All ratios are medians over the rounds. The collector, a
 separate process, discards its input.
 """
 

@@ -742,7 +742,7 @@ def test_pending_changes_of_an_assignment_are_applied_before_the_comparison(caro
     assert (operation["state"], operation["applied"]) == ("Succeeded", 3)
 
 
-def test_a_request_for_an_assignment_without_if_match_stays_pending(carol: Person) -> None:
+def test_an_assignment_request_without_an_etag_stays_pending(carol: Person) -> None:
     assignment = carol.assignment(carol.car_with_box(), carol.user())
     path = f"/assignments/{assignment}"
     with nobody_works(carol):

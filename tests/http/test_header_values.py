@@ -116,7 +116,7 @@ def test_a_header_without_a_value_is_missing(server: RunningServer, alice: Perso
 
 
 @pytest.mark.parametrize(("name", "status"), [("If-Match", 400), ("Idempotency-Key", 400), ("Prefer", 201)])
-def test_a_precondition_or_key_without_a_value_is_rejected(
+def test_empty_preconditions_and_keys_are_rejected(
     server: RunningServer, alice: Person, name: str, status: int
 ) -> None:
     """Otherwise the write would be done without its guard."""

@@ -85,7 +85,7 @@ def test_more_lag_defers_writes_of_the_busiest_customers() -> None:
     with_busy_and_late(3 * TARGET, act)
 
 
-def test_extreme_lag_defers_everything_but_health_and_sign_out() -> None:
+def test_extreme_lag_defers_all_but_essential_requests() -> None:
     def act(load: Overload) -> None:
         assert not any(taken(load, method, "/v3/cars", 3) for method in ("GET", "PUT"))
         assert taken(load, "GET", "/v3/health", 1)

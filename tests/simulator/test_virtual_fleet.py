@@ -118,7 +118,7 @@ def test_a_seed_repeats_the_failures(access: SimulatorCredentials, dora: Person)
     assert run(0) == run(30)
 
 
-def test_lost_data_are_detected(access: SimulatorCredentials, dora: Person) -> None:
+def test_overwritten_data_are_detected(access: SimulatorCredentials, dora: Person) -> None:
     """The test overwrites car states in the database while the fleet drives."""
 
     async def run() -> SimulationSummary:

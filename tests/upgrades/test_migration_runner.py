@@ -198,9 +198,9 @@ def test_a_release_works_with_a_newer_schema_that_only_expands(
 
 
 def test_the_plan_of_a_skipped_release_needs_a_stop(fleet: tuple[str, Sql], after_next: Path) -> None:
-    """The schema lacks objects that the skipped release relies on.
+    """A step drops a column that is unused only since the skipped release.
 
-    The plan reports it and names the release to install first.
+    The plan needs a stop, and the check names the release to install first.
     """
     dsn, _ = fleet
     process = migrate(after_next, dsn, "--plan", "--json", "--sql")

@@ -78,7 +78,7 @@ def test_a_missing_list_gets_404_with_apply(fleet: Person) -> None:
     assert fleet.get(f"/cars/{empty}/events?$apply=groupby((type))").json() == []
 
 
-def test_groups_have_pages_if_rows_have(fleet: Person, sql: Sql) -> None:
+def test_grouped_rows_are_paged_like_the_list(fleet: Person, sql: Sql) -> None:
     car, user = fleet.car("Busy"), fleet.user()
     sql.execute(
         "insert into event (customer_id, event_id, local_at, local_text, utc_at, user_id, car_id, type, user_agent)"

@@ -331,7 +331,7 @@ def test_every_table_of_a_customer_is_exported_or_named_here(sql: Sql) -> None:
         # events of this installation: a new one starts a separate log
         "change", "change_checkpoint", "change_inbox", "change_log", "change_tile", "change_tree",
         "change_edge", "change_epoch",
-        "car_state", "customer_user",  # derived from positions and odometers, and from users
+        "car_state", "customer_user",  # contained in positions, odometers and users
     }  # fmt: skip
     tables = {
         row["relname"]

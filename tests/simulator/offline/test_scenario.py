@@ -100,7 +100,7 @@ FORGIVEN = (
         set[BoxRefusalCode](),
     ),
 )
-# of the second group, which also accepts old lists: any signature is valid, and no time is stored
+# Faults of the second group, whose boxes also accept old lists: any signature is valid, no time is stored
 CARELESS, TIMELESS = 2, 3
 
 
