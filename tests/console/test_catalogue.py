@@ -1,4 +1,4 @@
-"""Every text of the console is there in every language, with the same places to fill."""
+"""Each text of the console has a translation in every language, with the same placeholders."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ PLACE = re.compile(r"%\(\w+\)s|\{\w+\}")
 
 
 def said() -> dict[str, str]:
-    """Each text of a template or of Python -> where it stands."""
+    """Text of a template or of Python -> its place."""
     keywords = {"_": None, "ngettext": (1, 2), "pgettext": ((1, "c"), 2)}
     of_templates = extract_from_dir(
         CONSOLE / "templates", [("**.html", "jinja2")], {"**.html": TEMPLATES}, {**keywords, "gettext": None}
@@ -126,7 +126,7 @@ def test_a_translation_fills_the_same_places(language: str) -> None:
     for entry in catalogue(language):
         if isinstance(entry.id, str) and isinstance(entry.string, str):
             wanted, found = sorted(PLACE.findall(entry.id)), sorted(PLACE.findall(entry.string))
-            # What a refusal is of, "create webhook", is English: a translation may leave it out
+            # The request in an error, for example "create webhook", is English: a translation may leave it out
             assert found == wanted or (entry.id.startswith("Couldn't {what}") and {*found} < {*wanted}), entry.id
 
 

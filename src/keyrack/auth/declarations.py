@@ -103,7 +103,7 @@ class ClientRow(Body):
     expires: Annotated[
         Expires,
         MemberInfo(
-            N_("Good until"),
+            N_("Valid until"),
             N_("the end"),
             "When the client expires; null for never.",
             "2030-01-01T00:00:00Z",

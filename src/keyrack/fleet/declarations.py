@@ -1,12 +1,13 @@
 """The members of customers, cars, groups, products, services, contracts and users, each declared once.
 
-`api.schema.declaration` says what follows from a declaration. CONTRIBUTING.md, "Add a member", says what else to do.
+`api.schema.declaration` describes what is derived from a declaration. CONTRIBUTING.md, "Add a member", lists the other
+steps.
 
 Exports have the members of a customer in their manifest. A new one is also added to `manifest.py`, `export_files.py`
 and `import_files.py` of `ops/transfer`. The retention of a customer is in `fleet/endpoints/retention.py`.
 
 Brands and keys are not declared. They belong to the installation: no customer creates or exports one, or sees its
-changes. A declaration would give the property and its description alone, and labels that nobody reads. The facts are in
+changes. A declaration would only give the property and its description, and labels that no page shows. The facts are in
 `fleet/schema.py`, `http/openapi/descriptions/fleet.py`, `changelog/column_decisions.py`, `ops/text_normal_form.py` and
 `cli/commands/brand.py`, which writes a key and its form in one statement.
 """
@@ -39,7 +40,7 @@ CUSTOMERS = ResourceTable(
 )
 
 
-# The members of a car, which are also the body of a new one (spec, "Car"). A docstring would be a text of OpenAPI
+# The members of a car, which are also the body of a new one (spec, "Car"). A docstring would become an OpenAPI text
 class NewCar(Body):
     name: Annotated[
         Name,
@@ -194,7 +195,7 @@ class ServiceRow(Body):
         datetime | None,
         MemberInfo(
             N_("Ended at"),
-            N_("the time of its end"),
+            N_("the time of the end"),
             "When the service ended or will end.",
             None,
             column="terminated_at",
@@ -204,8 +205,8 @@ class ServiceRow(Body):
     termination_cause: Annotated[
         Text | None,
         MemberInfo(
-            N_("Why it ended"),
-            N_("the reason of its end"),
+            N_("Reason of the end"),
+            N_("the reason of the end"),
             "Why the service ended, as entered by the operator.",
             None,
             is_searchable=True,

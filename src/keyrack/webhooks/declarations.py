@@ -1,7 +1,7 @@
 """The members of webhooks, each declared once.
 
-`api.schema.declaration` says what follows from a declaration. The statements of `webhooks.subscriptions` add what no
-body has: the signing secrets, and the encryption of the static one.
+`api.schema.declaration` describes what is derived from a declaration. The statements of `webhooks.subscriptions` add
+what no body has: the signing secrets, and the encryption of the static secret.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from keyrack.webhooks.dialects import DEFAULT, DIALECTS
 def check_url(url: str) -> None:
     """Raises `ValueError` for a URL that a webhook cannot have. Its text is a sentence.
 
-    The sender judges whether it may be dialled.
+    The sender decides whether the address may be dialled.
     """
     try:
         parts = urlsplit(url)
@@ -80,7 +80,7 @@ _COUNT: LiteralString = (
 )
 
 
-# The body of a new webhook. A member that is left out or null has the default of the row
+# The body of a new webhook. A missing or null member gets the default of the row
 class NewWebhook(Body):
     url: Url
     dialect: DialectName | None = None
@@ -90,7 +90,7 @@ class NewWebhook(Body):
 
 
 class WebhookRow(Body):
-    """The members of a webhook. A patch that removes one gives it its default."""
+    """The members of a webhook. A patch that removes a member sets its default."""
 
     url: Annotated[
         Url,
@@ -105,8 +105,8 @@ class WebhookRow(Body):
     kinds: Annotated[
         Kinds,
         MemberInfo(
-            N_("What it is told"),
-            N_("the kinds"),
+            N_("Sent event types"),
+            N_("the event types"),
             "The event types and wildcards to send, from `GET /webhooks/kinds`. Omitted or null: the"
             " outcomes of assignments.",
             ["assignment.created", "car.*"],
@@ -147,8 +147,8 @@ class WebhookRow(Body):
     disabled_reason: Annotated[
         str | None,
         MemberInfo(
-            N_("Why it was disabled"),
-            N_("the reason why it is disabled"),
+            N_("Reason of the disabling"),
+            N_("the reason of the disabling"),
             "Why Keyrack disabled the webhook; null if it did not.",
             None,
             is_read_only=True,

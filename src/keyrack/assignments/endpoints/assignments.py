@@ -1,4 +1,4 @@
-"""Assignments: who may use which car, and when. Changes are asynchronous; the outcome comes by webhook."""
+"""Assignments of cars to users for a time. Changes are asynchronous; the outcome comes by webhook."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ endpoints.read(
     ),
 )
 
-# Text, or a number where the member is one; what is neither is refused by the member's own name
+# Text, or a number for a numeric member. Other values get an error that names the member
 PatchValue = Annotated[
     Any, WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "integer", "format": "int32"}, {"type": "null"}]})
 ]
@@ -148,7 +148,7 @@ class AssignmentPatch(StrictBody):
 
 @dataclass(frozen=True, slots=True)
 class AssignmentRequest:
-    """An assignment that a caller asks for, and the limit on how many the customer may ask for."""
+    """A requested operation, and the rate limit of the customer that it counts for."""
 
     operation: OperationRequest
     limit: RateLimit
@@ -157,10 +157,10 @@ class AssignmentRequest:
 async def accept(
     db: Database, customer: int, parts: Sequence[Sequence[AssignmentRequest]]
 ) -> list[list[Mapping[str, str] | Refusal]]:
-    """Accept what several callers of a customer ask for: for each the limit's headers, or why not.
+    """Accept the requests of several callers of a customer; return each one's rate-limit headers or error.
 
-    The limit is taken in a statement of its own: together with the operations its row would stay locked until they are
-    on disk, and the customer's requests would queue behind one another.
+    The rate limit has a statement of its own. In the statement of the operations its row would stay locked until they
+    are on disk, and the customer's requests would queue behind one another.
     """
     requests = [request for part in parts for request in part]
     taken = await requests[0].limit.take_many(db, customer, len(requests))
@@ -207,12 +207,12 @@ async def create(request: Request, body: NewAssignment, services: ReadServices) 
 
 
 def limit(settings: Settings) -> RateLimit:
-    """How many assignments a customer may ask for."""
+    """The rate limit on a customer's new assignments."""
     return RateLimit("assignments", settings.assignment_rate, settings.assignment_burst)
 
 
 def creation(request: Request, body: NewAssignment) -> OperationRequest:
-    """What the body asks for. Raises `BadRequest`."""
+    """The operation that the body requests. Raises `BadRequest`."""
     _check(CREATE, "/{}".format, body.start, body.end, body.lifetime, body.renewable_after)
     last = body.end and format_timestamp(body.end)
     values = {
@@ -251,7 +251,7 @@ async def update(request: Request, patch: list[AssignmentPatch], services: ReadS
 
 
 def change(request: Request, patch: list[AssignmentPatch]) -> OperationRequest:
-    """What the patch asks for. Raises `BadRequest`."""
+    """The operation that the patch requests. Raises `BadRequest`."""
     changes: dict[str, Any] = {
         name: _value(name, value, at(patch, name)) for name, value in apply_patch(patch, UPDATE).items()
     }
@@ -286,22 +286,23 @@ async def delete(request: Request, services: ReadServices) -> Response:
 
 
 def end(request: Request) -> OperationRequest:
-    """The end of the path's assignment."""
+    """The operation that ends the path's assignment."""
     (id,) = request.ids
     return OperationRequest("DeleteAssignment", id, None, None, {}, *_origin(request))
 
 
 def _origin(request: Request) -> tuple[str, RequestOrigin, bool]:
-    """Which request it was, who has sent it, and whether that one is limited to groups."""
+    """The request's checksum, its origin, and whether its caller is group-limited."""
     return request.checksum, request.asker, request.scope is not None
 
 
 async def _accept(request: Request, operation: OperationRequest, settings: Settings) -> Response:
-    """Write down what is wanted.
+    """Write the operation; with `If-Match`, also apply it at once.
 
-    With `If-Match` it has its place in the order of work at once: after everything that was asked for before it, and
-    before whatever is asked for while it is compared. So what it changes is what the client has seen. Raises
-    `NotFound`, `PreconditionFailed`, `Unavailable`.
+    With `If-Match` the operation comes after all that was accepted before it, and before all that is accepted during
+    the comparison. It therefore changes exactly the state that the client has seen.
+
+    Raises `NotFound`, `PreconditionFailed`, `Unavailable`.
     """
     if request.compares:
         async with request.db.transaction() as connection:
@@ -321,7 +322,7 @@ async def _write(statements: Statements, customer: int, operation: OperationRequ
 
 
 def absent(references: References) -> NotFound | None:
-    """The refusal of what names something that is not there."""
+    """The error for a request that references something missing; None if all of it exists."""
     for there, reason in ((references.assignment, NO_ASSIGNMENT), (references.car, NO_CAR), (references.user, NO_USER)):
         if not there:
             return NotFound(reason)
@@ -331,7 +332,7 @@ def absent(references: References) -> NotFound | None:
 def _accepted(
     request: Request, operation: OperationRequest, settings: Settings, more: Mapping[str, str] | None = None
 ) -> Response:
-    """204 for what was written down."""
+    """204 for an operation that was written."""
     request.announce(WORK)
     headers = {
         "Operation-Id": str(operation.operation),
@@ -341,7 +342,7 @@ def _accepted(
 
 
 def operations(settings: Settings) -> str:
-    """Where to ask for outcomes, as a path: a proxy may have put one before Keyrack's."""
+    """The path prefix of operations, for `Operation-Location`. A proxy may have put a path before Keyrack's."""
     return urlsplit(settings.public_url).path + "/v3/operations/"
 
 
@@ -355,8 +356,10 @@ def _check(
     *,
     complete: bool = True,
 ) -> None:
-    """What the body alone shows to be wrong; `place` tells where a member is. Raises `BadRequest`. Without `complete`
-    the lifetime stays as it is."""
+    """Check the values that need no database; `place` maps a member to its pointer. Raises `BadRequest`.
+
+    Without `complete` the assignment keeps its lifetime.
+    """
     if start is not None and end is not None and end < start:
         raise _of_member(END_BEFORE_START, action, "end", place)
     if lifetime is not None and not LIFETIME < lifetime < LIFETIME_BOUND:
@@ -368,13 +371,13 @@ def _check(
 
 
 def _of_member(reason: ErrorCode, action: str, member: str, place: Callable[[str], str]) -> BadRequest:
-    """The refusal for this reason, behind the name of the member that it is about."""
+    """The error for this reason, prefixed with the member's name."""
     fault = FieldError("out-of-range", reason.text, place(member))
     return BadRequest(reason.with_text(f"{invalid_member(action, member)} {reason}"), errors=[fault])
 
 
 def _value(name: str, value: object, place: str) -> str | int | None:
-    """A patch's value as its member's type: numbers may come as text (spec). Raises `BadRequest`."""
+    """A patch's value in the type of its member: numbers may come as text (spec). Raises `BadRequest`."""
     if value is None and name in ("end", "lifetime", "renewableAfter"):
         return None
     if name in ("start", "end"):

@@ -1,4 +1,4 @@
-"""In charge of the forms of batches: their bodies by kind, the row that each item stands for, and their answers."""
+"""Schemas of batches: their bodies by kind, the endpoint of each item, and their answers."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Form = TypeVar("Form")
 
 
 class BatchCreation(StrictBody, Generic[Form]):
-    """What the `PUT` of the kind would take; it is checked as there, item by item."""
+    """A creation: `body` is that of the kind's `PUT`, and is validated in the same way, item by item."""
 
     op: Literal["create"]
     body: SkipValidation[Form]
 
 
 class BatchChange(StrictBody, Generic[Form]):
-    """What the `PATCH` of the kind would take."""
+    """A change: `patch` is the body of the kind's `PATCH`."""
 
     op: Literal["change"]
     id: Int32
@@ -69,7 +69,7 @@ class GroupChange(BatchChange[GroupPatch]): ...
 
 
 class Batch(StrictBody):
-    """`atomic`: all or nothing. `dryRun`: what would happen is told, and nothing is done."""
+    """The members of every batch. `atomic`: all items or none. `dryRun`: report the results and roll back."""
 
     atomic: bool = False
     dry_run: bool = False
@@ -110,7 +110,7 @@ def _row(method: str, path: str) -> Endpoint[FleetServices]:
     return next(row for row in rows if (row.method, row.path) == (method, path))
 
 
-# The row that an item stands for, by kind and op
+# The endpoint that an item calls, by kind and op
 ROWS: Mapping[tuple[str, str], Endpoint[FleetServices]] = {
     ("assignments", "create"): _row("PUT", "/assignments"),
     ("assignments", "change"): _row("PATCH", "/assignments/{assignmentId}"),
@@ -132,7 +132,7 @@ OF_KINDS: Mapping[str, Permission] = {
 
 
 def ways(batch: OneBatch) -> Iterator[tuple[Endpoint[FleetServices], tuple[int, ...], Any]]:
-    """For each item its row, the ids of its path, and its body."""
+    """The endpoint of each item, with its path ids and its body."""
     for item in batch.items:
         row = ROWS[batch.kind, item.op]
         if isinstance(item, BatchCreation):

@@ -1,4 +1,4 @@
-"""Operations: what became of the asynchronous changes of assignments. Ours, beside the spec."""
+"""Operations: the state of asynchronous changes of assignments. An extension of the spec."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NO_UUID = UUID(int=0)
 
 
 def path_uuid(text: str) -> UUID:
-    """A UUID of the path; what is none becomes one that no row has."""
+    """The UUID of a path. An invalid one becomes `NO_UUID`, which no row has."""
     try:
         return UUID(text) if len(text) == 36 else NO_UUID
     except ValueError:

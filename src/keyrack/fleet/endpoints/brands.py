@@ -1,4 +1,4 @@
-"""Brands: the keyfob tool, which tells the key forms of a car brand and the boxes that press them."""
+"""Brands: the keyfob tool, which lists the key forms of a car brand and the boxes that press them."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ DRAWING: LiteralString = "select drawing from key_form where key_form_id = $1"
 
 
 def brand(text: str) -> str:
-    """A brand's name in the path. Raises `BadRequest` for what no brand is called."""
-    text = text.replace("%2F", "/")  # the edge left an encoded slash as it was
+    """The brand name in the path. Raises `BadRequest` if no brand can have this name."""
+    text = text.replace("%2F", "/")  # `http.base_path` keeps an encoded slash encoded
     if not text.strip() or len(text) > 250 or not text.isprintable() or "\ufffd" in text:
         raise BadRequest(INVALID_BRAND)
     return text.strip()

@@ -1,4 +1,4 @@
-"""Cars, and what is asked of one car: products, assignments, telemetry, location, events."""
+"""Cars, and the sub-resources of one car: products, assignments, telemetry, location, events."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ INVALID_DATE = ErrorCode(
 
 
 def search_date(text: str) -> datetime:
-    """The date of the path. Raises `BadRequest`."""
+    """The date in the path. Raises `BadRequest`."""
     try:
         return moment(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Customers: those for which the caller may act."""
+"""Customers that the caller may access."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Erasing a person from a customer: what would go, and doing it. Ours, beside the spec."""
+"""Erasure of a person from a customer, with a preview. An extension of the spec."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from keyrack.fleet.endpoints.users import MEMBER, NO_USER, TAG
 
 endpoints = Endpoints[ReadServices](TAG, "erasure", is_extension=True)
 
-# Those whose users the manager may see that have the person too: the manager finds the person there anyway
+# Customers with the same person whose users the manager may list: the manager can find the person there anyway
 OTHERS: LiteralString = """
 select c.customer_id, c.name from customer_user u join customer c using (customer_id)
 where u.user_id = $2 and u.customer_id = any($3) and u.customer_id <> $1 order by c.customer_id

@@ -197,9 +197,9 @@ class ProductOfGroup(Body):
 
 
 def links(path: str, item_path: str, body: type[Body], thing: LiteralString, missing: ErrorCode, stays: str) -> None:
-    """The two endpoints that put a thing into a group and take it out; the database finds what is wrong.
+    """Define the two endpoints that add an item to a group and remove it. The database finds invalid requests.
 
-    `stays` describes what becomes of the thing itself.
+    `stays` describes what happens to the item itself.
     """
     column: LiteralString = thing + "_id"
     table: LiteralString = "group_" + thing

@@ -1,4 +1,4 @@
-"""Installations: which product is in which car. Taking a key box out ends the car's assignments."""
+"""Installations of products in cars. Removal of a key box ends the car's assignments."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ PUT_INTO: LiteralString = "update product set car_id = $3 where customer_id = $1
 
 
 class ProductRef(Body):
-    """A product, named by any of three."""
+    """A product, identified by any of three members."""
 
     unique_id: Text | None = None
     serial_number: Text | None = None
@@ -95,7 +95,7 @@ class InstallationBody(ProductRef):
 
 
 def product_given(ref: ProductRef, action: str) -> tuple[int | None, str | None, str | None]:
-    """What the product is named by; several names must mean the same product. Raises `BadRequest` for no valid one."""
+    """The identifiers of a product; several must identify the same one. Raises `BadRequest` without a valid one."""
     serial_number, unique_id = trimmed(ref.serial_number or "") or None, trimmed(ref.unique_id or "") or None
     if (ref.product_id or 0) < 1 and serial_number is None and unique_id is None:
         raise BadRequest(no_product(action), errors=[ONE_NEEDED])
@@ -103,12 +103,12 @@ def product_given(ref: ProductRef, action: str) -> tuple[int | None, str | None,
 
 
 def no_product(action: str) -> ErrorCode:
-    """Why it is refused when nothing names a product."""
+    """The error for a request without a product identifier."""
     return NO_NAME.format(what=action)
 
 
 async def find_product(statements: Statements, request: Request, ref: ProductRef, action: str) -> Row:
-    """The product that is named. Raises `BadRequest`, `NotFound`."""
+    """The identified product. Raises `BadRequest`, `NotFound`."""
     product = await _product(statements, request, ref, action)
     if product is None:
         raise NotFound(NO_PRODUCT)
@@ -116,7 +116,7 @@ async def find_product(statements: Statements, request: Request, ref: ProductRef
 
 
 async def _product(statements: Statements, request: Request, ref: ProductRef, action: str) -> Row | None:
-    """The product that is named, if it exists for who asks. Raises `BadRequest`."""
+    """The identified product; None if it is missing or out of the caller's scope. Raises `BadRequest`."""
     product = await statements.fetchrow(PRODUCT, request.customer, *product_given(ref, action))
     if product is None or await group_scope_checks.is_out_of_scope(
         request, "productId", product["product_id"], statements
@@ -126,10 +126,10 @@ async def _product(statements: Statements, request: Request, ref: ProductRef, ac
 
 
 async def _product_and_car(statements: Statements, request: Request, body: InstallationBody, action: str) -> Row:
-    """The product, where the car is there too. Raises `BadRequest`, `NotFound`.
+    """The product, if the car exists as well. Raises `BadRequest`, `NotFound`.
 
-    The car is looked up later and refused first: as no car comes back, what was seen of the product was seen while the
-    car was there.
+    The product is read before the car, but a missing car is reported first. The id of a deleted car is never used
+    again, so the car existed when the product was read.
     """
     product = await _product(statements, request, body, action)
     await check_car(statements, request.customer, body.car_id)

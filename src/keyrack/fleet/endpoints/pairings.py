@@ -1,4 +1,4 @@
-"""Pairings: which service belongs to which product."""
+"""Pairings of services with products."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def _both(statements: Statements, request: Request, body: PairingBody, act
 
 
 async def _pairable(statements: Statements, request: Request, body: PairingBody) -> tuple[Row, Row]:
-    """Both, the service without a product. Raises `BadRequest`, `NotFound`, `Conflict`."""
+    """The service, which has no product, and the product. Raises `BadRequest`, `NotFound`, `Conflict`."""
     service, product = await _both(statements, request, body, PAIR)
     if service["product_id"] is not None:
         raise Conflict(ALREADY)
@@ -69,7 +69,7 @@ async def _pairable(statements: Statements, request: Request, body: PairingBody)
 
 
 async def _paired(statements: Statements, request: Request, body: PairingBody) -> tuple[Row, Row]:
-    """Both, paired. Raises `BadRequest`, `NotFound`, `Conflict`."""
+    """The service and its product. Raises `BadRequest`, `NotFound`, `Conflict`."""
     service, product = await _both(statements, request, body, UNPAIR)
     if service["product_id"] != product["product_id"]:
         raise Conflict(NOT_PAIRED)

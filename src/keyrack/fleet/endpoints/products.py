@@ -1,4 +1,4 @@
-"""Products: key boxes and IQ units, their service and the car that holds them."""
+"""Products: key boxes and IQ units, their service and their car."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Services: the contracts of boxes."""
+"""Services of products, and their contracts."""
 
 from __future__ import annotations
 

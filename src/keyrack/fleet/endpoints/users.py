@@ -1,4 +1,4 @@
-"""Users: people shared between customers, and their membership of a customer."""
+"""Users: persons, which several customers can share, and their memberships."""
 
 from __future__ import annotations
 
@@ -95,13 +95,13 @@ with p as (
 )
 insert into customer_user (customer_id, user_id) select $1, user_id from p returning user_id
 """
-# By number only people of customers are found whose users the caller may see: whoever counts finds nobody else
+# An id finds only persons of customers whose users the caller may list, so that counting through ids reveals no others
 BY_ID: LiteralString = "select user_id from customer_user where user_id = $1 and customer_id = any($2) limit 1"
-# As it was sent first: an address that is stored may be one that is not taken any more
+# The address exactly as sent comes first: a stored address may no longer be valid input
 BY_ADDRESS: LiteralString = "select coalesce(" + PERSONS.key_by_form("$1") + ", " + PERSONS.key_by_form("$2") + ")"
 JOIN: LiteralString = "insert into customer_user (customer_id, user_id) values ($1, $2)"
 MEMBER: LiteralString = "select exists (select from customer_user where customer_id = $1 and user_id = $2)"
-# Whether it was the last customer is asked when the person would be erased (fleet/global_erasure.py)
+# The erasure itself checks whether this was the last customer (fleet/global_erasure.py)
 LEAVE: LiteralString = """
 with gone as (delete from customer_user where customer_id = $1 and user_id = $2 returning user_id)
 update person p set left_at = now() from gone where p.user_id = gone.user_id
@@ -139,7 +139,7 @@ _MEMBERS = (("emailAddress",), ("userData",), ("firstName", "lastName"), ("first
 
 
 class UserWithHash(NamedTuple):
-    """A user to be created: the password to tell, where one was made, and the hash to keep."""
+    """A user to create: the generated password to return, if any, and the hash to store."""
 
     user: NewUser
     generated: str | None
@@ -147,7 +147,7 @@ class UserWithHash(NamedTuple):
 
 
 async def hashed(request: Request, user: NewUser, services: FleetServices) -> UserWithHash:
-    """A hash takes its time, and no connection waits for it."""
+    """Hash the password before the handler runs: hashing is slow, and must not occupy a connection."""
     if user.type != "Normal":
         return UserWithHash(user, None, None)
     generated = secrets.token_urlsafe(12) if is_blank(user.password) else None
@@ -194,8 +194,10 @@ async def create(request: Request, new: UserWithHash) -> Response:
 
 
 async def _require_user(statements: Statements, request: Request, user: UserReference) -> int:
-    """The id of whoever is meant. Raises `BadRequest` unless exactly one valid identifier is given, `NotFound` for
-    nobody."""
+    """The id of the identified user.
+
+    Raises `BadRequest` unless exactly one valid identifier is given, and `NotFound` if it identifies no user.
+    """
     id = await _find_user(statements, request, user, NOBODY)
     if await _is_elsewhere(statements, request, id) and await statements.fetchval(MEMBER, request.customer, id):
         raise NotFound(NOBODY)
@@ -212,7 +214,7 @@ async def _member(statements: Statements, request: Request, user: UserReference)
 
 
 async def _is_elsewhere(statements: Statements, request: Request, id: int) -> bool:
-    """Whether who asks is limited to groups in which the user is not."""
+    """Whether the user is out of the scope of a group-limited caller."""
     return await group_scope_checks.is_out_of_scope(request, "userId", id, statements)
 
 
@@ -235,7 +237,10 @@ async def _find_user(statements: Statements, request: Request, user: UserReferen
 
 
 def _readable_customers(request: Request) -> list[int]:
-    """The customers in which whoever asks may see every user; and the one that is asked for."""
+    """Customers whose users the caller may list.
+
+    The caller has no group scope there, except perhaps in the customer of the request.
+    """
     caller, customers = request.caller, request.customers_with(Permission.USERS_READ)
     return [
         customer
@@ -252,10 +257,10 @@ def _is_address(text: str) -> bool:
 
 
 async def limit_lookups(request: Request, user: UserReference, services: FleetServices) -> UserReference:
-    """Take from the customer's limit on finding people by address. Raises `TooManyRequests`.
+    """Take from the customer's rate limit on finding persons by address. Raises `TooManyRequests`.
 
-    A caller finds people of other customers by their addresses, and reads their names afterwards. So addresses must not
-    be tried without end.
+    A caller finds persons of other customers by address, and can then read their names. The limit prevents guessing of
+    addresses.
     """
     if user.email_address:
         rate, burst = services.settings.user_lookups_per_hour, services.settings.user_lookup_burst

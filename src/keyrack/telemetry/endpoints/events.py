@@ -54,7 +54,7 @@ NO_EVENT = ErrorCode(
 CREATE_EVENT = "create event"
 TOO_LATE = "`utcDateTime` is in the future."
 TOO_EARLY = "`utcDateTime` is more than {days} days in the past."
-PER_BATCH = 100  # lines of a delivery that are read, and recorded, at once
+PER_BATCH = 100  # lines of a delivery that are read and recorded together
 
 endpoints.read(
     "/events",
@@ -76,7 +76,7 @@ ONE_EVENT = endpoints.read(
     missing_error=NO_EVENT,
 )
 
-# The counter's row stays locked until the commit: numbers have no gaps, and a higher one is never seen first
+# The counter's row stays locked until the commit: numbers have no gaps, and no higher number is visible first
 RECORD = compile_statement("""
 with told as (
   select * from unnest(
@@ -107,7 +107,7 @@ with told as (
 select j.car, j."user", j.known, counter.before + new.step as id
 from judged j left join new using (n) left join counter on true order by j.n
 """)
-# Whether a client's id is known can only be asked once nobody else can add it any more
+# Taken before `RECORD`, so that no other transaction can add the same client ids after the check
 ALONE: LiteralString = "select from event_counter where customer_id = $1 for update"
 
 
@@ -143,7 +143,7 @@ class DeliveredEvents(IngestResult):
 
 @dataclass(frozen=True, slots=True)
 class ReportedEvent:
-    """An event and who tells of it: `client_id` names it, a `unit` may only tell of the car that it is in."""
+    """An event and its origin. `client_id` identifies it; a `unit` may only report its own car."""
 
     event: NewEvent
     client_id: str | None = None
@@ -152,7 +152,7 @@ class ReportedEvent:
 
 @dataclass(frozen=True, slots=True)
 class RecordedEventBody:
-    """The number of an event, and whether it had been recorded before."""
+    """The number of an event, and whether it was already recorded."""
 
     id: int
     known: bool = False
@@ -161,8 +161,8 @@ class RecordedEventBody:
 async def record(
     db: Database, customer: int, parts: Sequence[Sequence[ReportedEvent]]
 ) -> list[list[RecordedEventBody | Refusal]]:
-    """Record the events of several callers in one transaction; a client's id that comes again gets its old number."""
-    first: dict[str, int] = {}  # client's id -> where it stands among `rows`
+    """Record events of several callers in one transaction. A repeated `clientId` gets its old number."""
+    first: dict[str, int] = {}  # client id -> index in `reported`
     reported: list[ReportedEvent] = []
     places: list[list[tuple[int, bool]]] = []
     for part in parts:
@@ -262,7 +262,7 @@ async def deliver(request: Request, services: ReadServices) -> Response:
     try:
         for part in _parts(lines(request.body, services.settings), report, unit, services.settings):
             if not part:
-                await asyncio.sleep(0)  # others want to be served too
+                await asyncio.sleep(0)  # let other tasks run
                 continue
             results = await request.batches.put(record, request.customer, [event for _, event in part])
             for (line, _), result in zip(part, results, strict=True):
@@ -284,7 +284,7 @@ async def deliver(request: Request, services: ReadServices) -> Response:
 def _parts(
     values: Iterable[tuple[int, Any]], report: Report, unit: int | None, settings: Settings
 ) -> Iterable[list[tuple[int, ReportedEvent]]]:
-    """The events among the lines, a few at a time; what is none is refused. A part may be empty."""
+    """Batches of the events in these lines. Rejects invalid lines. A batch may be empty."""
     part: list[tuple[int, ReportedEvent]] = []
     for count, (line, value) in enumerate(values, 1):
         try:
@@ -317,5 +317,5 @@ def _event(value: Any, settings: Settings) -> OfflineEvent:
 
 
 def _named(client_id: str, unit: int | None) -> str:
-    """What the event is called in the database. A unit has names of its own, so it can take nobody's event away."""
+    """The client id in the database. Each unit has its own namespace, so that it cannot take an id of another one."""
     return client_id if unit is None else f"{unit}\x1f{client_id}"

@@ -1,4 +1,4 @@
-"""Ingest: what units in cars, and boxes and apps that were offline, deliver. All ours."""
+"""Ingest: deliveries of units in cars, and of boxes and apps that were offline. Extensions of the spec."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class IngestResult(BaseModel):
 
 
 def shown(report: Report) -> dict[str, Any]:
-    """A report as JSON tells it."""
+    """A report as JSON."""
     refused = [{"line": line, "reason": reason} for line, reason in report.rejections]
     counts = {"accepted": report.accepted, "duplicates": report.duplicates, "refused": refused}
     return counts | ({"refusedCount": report.refusals, "truncated": True} if report.refusals > len(refused) else {})

@@ -1,4 +1,4 @@
-"""Positions: where all cars are, where one of them was, and what its unit told over a time. Ours, beside the spec."""
+"""Positions of all cars, the track of one car, and its telemetry series. An extension of the spec."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ endpoints.read(
     ),
 )
 
-# Of a stretch that lasts, the first and the last reading within the time; it may have begun before, on the same day in
-# UTC. With an odometer reading as old as a day at most, for a stretch of these lies within a day, too
+# For each run, its first and last reading within the time range. A run may begin before the range, on the same UTC day.
+# The odometer reading of a point is less than a day old, because an odometer run lies within one day, too
 TRACK: LiteralString = (
     """
 with told as (
@@ -145,10 +145,11 @@ async def track(request: Request, services: ReadServices) -> Response:
     return conditional_requests.created_response(request, body)
 
 
-# Each reading in the bucket of its time; $5 buckets share the time evenly, and those without a reading are left out.
-# What was read last is told by the greatest pair of time and value. The odometer's readings are all there are; of other
-# members there is one for each quarter of an hour, of which the last has not ended and stands in the newest state: what
-# another unit has told in it is a row already
+# Each reading goes into the bucket of its time. The range has $5 equal buckets; those without a reading are left out.
+# The last reading of a bucket is the greatest pair of time and value.
+#
+# All odometer readings are stored. Other members have one value for each quarter of an hour. The last quarter has not
+# ended, so its values are in the newest state; values of that quarter from another unit are a row already
 SAMPLES: LiteralString = (
     """
 with quarter as (
@@ -213,10 +214,11 @@ select convert_to(json_build_object(
 from car c cross join width w where c.customer_id = $1 and c.car_id = $2
 """
 )
+# Telemetry members with stored readings; others have only their newest value
 KEPT = (
     "odometer",
     *MEASURES,
-)  # the members of telemetry whose readings are kept; of the others there is the newest alone
+)
 
 
 def _fields(text: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Kinds of webhooks: what a webhook may be told. Ours, beside the spec."""
+"""Event types and wildcards that a webhook can subscribe to. An extension of the spec."""
 
 from __future__ import annotations
 

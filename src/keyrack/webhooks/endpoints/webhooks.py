@@ -1,5 +1,4 @@
-"""Webhooks: where a customer's outcomes and changes are sent, what was sent, and sending it again. Ours, beside the
-spec."""
+"""Webhooks: targets of a customer's outcomes and changes, their deliveries and replay. An extension of the spec."""
 
 from __future__ import annotations
 
@@ -201,7 +200,7 @@ async def create(request: Request, webhook: NewWebhook, services: WebhookService
     ),
 )
 async def update(request: Request, patch: list[WebhookPatch], services: WebhookServices) -> Response:
-    # A member that is removed gets its default; only the url has none
+    # A removed member gets its default; only the URL has none
     given = {name: value for name, value in apply_patch(patch, UPDATE).items() if value is not None or name == "url"}
     whole = validate_body(CHANGED, json.dumps(given).encode(), UPDATE, patch=patch)
     values: dict[str, Any] = whole.model_dump(by_alias=True, exclude_unset=True)
@@ -326,7 +325,10 @@ async def replay_range(request: Request, body: TimeRange, services: WebhookServi
 
 
 async def _taken(request: Request, settings: Settings) -> dict[str, str]:
-    """The headers of the limit, of which one is taken if the webhook is there and enabled. Raises `Refusal`."""
+    """Take one from the rate limit and return its headers.
+
+    Raises `Refusal`, also if the webhook is missing or disabled.
+    """
     enabled = await request.db.fetchval(subscriptions.ENABLED, request.customer, request.ids[0])
     if enabled is None:
         raise NotFound(NO_WEBHOOK)
