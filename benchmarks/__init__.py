@@ -2,8 +2,8 @@ import os
 
 from keyrack.db.encryption import master_keys
 
-# The servers that are measured share one database, so the key to its secrets is given
+# The measured servers share one database, so they need its master key
 os.environ.setdefault("KEYRACK_MASTER_KEY", master_keys.new().text)
 
-# The triggers of the change log reject what is written without an actor
+# Triggers of the change log reject writes without an actor
 ACTOR = '{"type": "operator", "name": "benchmarks"}'

@@ -41,7 +41,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _run(benchmark: Benchmark) -> str | None:
-    """The output of a benchmark, which is shown as it comes; None if it failed."""
+    """Show the output of a benchmark as it comes, and return it. None if the benchmark failed."""
     command = [sys.executable, "-c", f"from benchmarks.catalog import run_alone; run_alone({benchmark.name!r})"]
     output = ""
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -53,7 +53,7 @@ def _run(benchmark: Benchmark) -> str | None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; the exit status: 1 if a benchmark failed or a table could not be written."""
+    """Run the command, and return the exit status: 1 if a benchmark failed or a table could not be written."""
     options = _options(arguments)
     if options.list:
         for benchmark in BENCHMARKS.values():

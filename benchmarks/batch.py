@@ -1,6 +1,6 @@
-"""Batches beside single requests, and beside their floor: one bare insert of as many rows, in the same database.
+"""Batches beside single requests, and beside a bare insert of their rows.
 
-The database writes to disk as in production. Nothing applies the operations meanwhile.
+The database writes to disk as in production. No worker applies the operations meanwhile.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from benchmarks.sizes import sized
 from benchmarks.tables import row, table
 
 ITEMS = sized(1_000, tiny=100)
-RUNS = sized(7, tiny=1)  # of which the median counts, after one that is not counted
+RUNS = sized(7, tiny=1)  # the median counts, after a warm-up run
 START = "2026-01-01T08:00:00Z"
 
-# As many rows as the batch has items, written as nobody would who had to check anything
+# As many rows as the batch has items, written without any check
 FLOOR_OPERATIONS = """
 insert into operation (customer_id, kind, car_id, user_id, request, checksum)
 select 1, 'CreateAssignment', car_id, 1, request::jsonb, checksum
@@ -38,7 +38,7 @@ Json = dict[str, Any]
 
 
 def creations(count: int) -> list[Json]:
-    """Of cars of the first customer, one hour each: they do not overlap."""
+    """Creations for cars of the first customer, an hour each, which do not overlap."""
     return [
         {
             "op": "create",
@@ -57,7 +57,7 @@ def hour(number: int) -> str:
 
 
 def mixed() -> list[Json]:
-    """Two creations, one change, one end, in turn."""
+    """Two creations, one change and one end, in turn."""
     items = iter(creations(ITEMS))
     patch = [{"op": "replace", "path": "/lifetime", "value": 700_000}]
     found: list[Json] = []
@@ -72,7 +72,7 @@ def mixed() -> list[Json]:
 
 
 def cases() -> list[tuple[str, int, Json, str]]:
-    """Name, customer, body, and which floor it stands beside."""
+    """The cases: name, customer, body, and their floor."""
     cars = [{"op": "create", "body": {"name": f"New {n}"}} for n in range(ITEMS)]
     assignments = {"kind": "assignments", "items": creations(ITEMS)}
     return [
@@ -86,7 +86,7 @@ def cases() -> list[tuple[str, int, Json, str]]:
 
 
 class Bench:
-    """A server and its database, and what is forgotten between two runs."""
+    """A server with its database, and the rows that are removed between two runs."""
 
     def __init__(self, port: int, headers: dict[str, str], raw: Any) -> None:
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
@@ -96,7 +96,7 @@ class Bench:
         await self.raw.execute("delete from operation; delete from car where customer_id = 3")
 
     async def median(self, once: Callable[[], Awaitable[float]]) -> float:
-        """Milliseconds of so many runs."""
+        """Median milliseconds of the runs."""
         times: list[float] = []
         for _ in range(RUNS + 1):
             await self.forget()
@@ -139,7 +139,7 @@ def single(pid: int, port: int, headers: dict[str, str]) -> dict[str, float]:
 
 
 async def compare(dsn: str, headers: dict[str, str]) -> None:
-    """The table."""
+    """Print the table."""
     port = free_port()
     raw = await asyncpg.connect(dsn)
     env = {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_DRY_RUN_RATE": "100000", "KEYRACK_DRY_RUN_BURST": "1000", **UNLIMITED}

@@ -1,4 +1,4 @@
-"""All benchmarks: the command, `make bench-tables` and the tests read them here."""
+"""All benchmarks, for the command, `make bench-tables` and the tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import structlog
 
 @dataclass(frozen=True)
 class Benchmark:
-    """One benchmark: a function of a module of this package, and how long it takes at full size."""
+    """A benchmark: a function of a module of this package, and its duration at full size."""
 
     name: str
     minutes: float  # at full size, on a quiet machine of two cores
@@ -20,7 +20,7 @@ class Benchmark:
     function: str = "main"
 
     def run(self) -> None:
-        """Print the tables. The module is imported here, as its sizes are those of the process."""
+        """Print the tables. The import is here, because the module's sizes depend on the process."""
         module = importlib.import_module(f"benchmarks.{self.module or self.name}")
         main: Callable[[], None] = getattr(module, self.function)
         main()
@@ -58,6 +58,6 @@ BENCHMARKS = {
 
 
 def run_alone(name: str) -> None:
-    """Run a benchmark in a process of its own. Its log goes to standard error, apart from the tables."""
+    """Run a benchmark in a separate process. Its log goes to standard error, apart from the tables."""
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     BENCHMARKS[name].run()

@@ -1,6 +1,6 @@
-"""Changes: how many one worker numbers and hashes in a second, and how soon each has its number. One worker process.
+"""Changes: the rate at which one worker numbers and hashes them, and the delay of each.
 
-The database writes to disk as in production. Changes come as the recording writes them, by SQL into the inbox.
+The database writes to disk as in production. Changes are inserted into the outbox by SQL, as the triggers write them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from benchmarks.sizes import sized
 from benchmarks.tables import row, table
 from keyrack.db import schema_version
 
-COUNT = sized(50_000, tiny=200)  # that wait at once
-RUNS = sized(3, tiny=1)  # of which the best one counts: other work on the machine only makes them slower
-GOAL = 5_000  # numbered and hashed a second
-RATE, SECONDS = 100, sized(15, tiny=1)  # of single changes, whose way to a number is timed
+COUNT = sized(50_000, tiny=200)  # changes that wait at once
+RUNS = sized(3, tiny=1)  # the best one counts, because other work only slows runs down
+GOAL = 5_000  # numbered and hashed per second
+RATE, SECONDS = 100, sized(15, tiny=1)  # single changes with a timed way to their number
 
-# Of so many customers in turn; one change in five is of a person
+# Changes of customers in turn. One in five is about a person
 WRITE = """
 insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
 select 1 + n % $1::integer, r || '.updated', r, (n % 900)::text,
@@ -44,8 +44,8 @@ select extract(epoch from recorded_at - at) * 1000 as ms from change where at >=
 
 
 async def numbered(raw: Any, pid: int, customers: int) -> tuple[float, float]:
-    """Changes of so many customers numbered a second, and microseconds of the worker's processor for each."""
-    await raw.execute(WRITE, customers, 1, 1)  # the worker has begun
+    """Changes numbered per second, and CPU microseconds of the worker for each."""
+    await raw.execute(WRITE, customers, 1, 1)  # starts the worker
 
     async def done() -> bool:
         return not await raw.fetchval(LEFT)
@@ -59,7 +59,7 @@ async def numbered(raw: Any, pid: int, customers: int) -> tuple[float, float]:
 
 
 async def soon(raw: Any) -> tuple[float, float]:
-    """Milliseconds until a single change gets its number, whose commit follows: the median, and of one in a hundred."""
+    """Milliseconds from a single change, before its commit, to its number: median and 99th percentile."""
     since = await raw.fetchval("select clock_timestamp()")
     loop = asyncio.get_running_loop()
     begun = loop.time()

@@ -1,4 +1,4 @@
-"""Lists plain and in gzip, in threads and not: CPU, bytes, and how long others wait for the event loop meanwhile."""
+"""Plain and gzip lists, with and without threads: CPU, bytes, and delay of other requests."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from benchmarks.load import Result, http, measure
 from benchmarks.sizes import sized
 from benchmarks.tables import row, table
 
-HUGE, HUGE_CARS = 3, sized(2_900, tiny=300)  # the customer whose cars come in one piece of the largest size
+HUGE, HUGE_CARS = 3, sized(2_900, tiny=300)  # the customer whose cars are one chunk of the largest size
 CUSTOMERS, CARS = 100, 2_000
 REQUESTS = {SMALL: sized(1_500, tiny=20), LARGE: sized(600, tiny=5), HUGE: sized(200, tiny=5)}
 BESIDE = sized(1_000, tiny=20)  # requests beside the readers of the largest list
-HOP_BYTES = sized(20_000_000, tiny=500_000)  # that are compressed in each way
+HOP_BYTES = sized(20_000_000, tiny=500_000)  # bytes that are compressed in each way
 WAYS = {
     "plain": {},
     "gzip": {"KEYRACK_GZIP_OFFLOAD_MIN_BYTES": "1000000000"},
@@ -40,7 +40,7 @@ insert into car (customer_id, name, vin, license_plate, brand, model, descriptio
 
 @dataclass(frozen=True)
 class Server:
-    """A server process whose lists come in one of the ways, and the headers for them."""
+    """A server process with one of the settings, and its request headers."""
 
     pid: int
     port: int
@@ -67,7 +67,7 @@ def server(dsn: str, headers: dict[str, str], way: str) -> Iterator[Server]:
 
 
 def beside(server: Server) -> Result:
-    """What a reader of one small row sees while four others read the largest list all the time."""
+    """Response times of a small read while four clients read the largest list continuously."""
     stop = threading.Event()
 
     def flood() -> None:
@@ -105,7 +105,7 @@ def _timed(body: bytes, level: int) -> float:
 
 
 async def hops(body: bytes) -> None:
-    """CPU of compressing in the loop, which is held as long, and of letting a thread do it."""
+    """CPU of compression in the event loop, which it blocks, and in a thread."""
     loop, threads = asyncio.get_running_loop(), ThreadPoolExecutor(2)
     table("compression threads", "bytes", "in the loop us", "in a thread us")
     for size in (4_096, 16_384, 65_536, 262_144):

@@ -1,6 +1,6 @@
-"""A 304 beside its 200, in one run: what the server and PostgreSQL's backends spend on each.
+"""A 304 beside its 200, in one run: CPU of the server and of PostgreSQL's backends.
 
-The client of the 200 asks as if for the first time, that of the 304 has the answer. The last column is the goal: both
+The client of the 200 has no earlier response, the client of the 304 has one. The goal concerns the last column: both
 together at most half.
 """
 
@@ -18,13 +18,13 @@ from benchmarks.sizes import sized
 from benchmarks.tables import row, table
 
 CUSTOMERS, CARS = 3, 2_000
-COUNT = sized(2_000, tiny=20)  # requests of one row
-ROUNDS = sized(5, tiny=1)  # the 200 and the 304 by turns, so that what else the machine does meets both
+COUNT = sized(2_000, tiny=20)  # requests per measurement
+ROUNDS = sized(5, tiny=1)  # the 200 and the 304 in turn, so that other load affects both
 
 
 @dataclass
 class Spent:
-    """Microseconds of CPU a request."""
+    """CPU microseconds per request."""
 
     server: float = 0.0
     database: float = 0.0
@@ -43,10 +43,10 @@ async def backends(dsn: str) -> list[int]:
 
 
 def spent(keyrack: Running, dsn: str, requests: list[bytes], count: int, status: int) -> Spent:
-    """What so many of these requests cost, which are all answered with the status."""
+    """Measure these requests, which must all get the status."""
     measure(
         keyrack.pid, keyrack.port, requests, min(len(requests) * 8, count)
-    )  # the connections are open and their plans made
+    )  # opens the connections and makes their plans
     pids = asyncio.run(backends(dsn))
     before = sum(cpu_seconds(pid) for pid in pids)
     result = measure(keyrack.pid, keyrack.port, requests, count, 4)
@@ -56,7 +56,7 @@ def spent(keyrack: Running, dsn: str, requests: list[bytes], count: int, status:
 
 
 def tags(port: int, paths: list[str], headers: dict[str, str]) -> list[str]:
-    """The tag of each path."""
+    """The ETag of each path."""
     found: list[str] = []
     for path in paths:
         request = urllib.request.Request(f"http://127.0.0.1:{port}/v3{path}", headers=headers)
@@ -65,7 +65,7 @@ def tags(port: int, paths: list[str], headers: dict[str, str]) -> list[str]:
 
 
 def compare(keyrack: Running, dsn: str, paths: list[str], headers: dict[str, str], count: int) -> tuple[Spent, Spent]:
-    """The 200 and the 304 of these paths, by turns."""
+    """Print the 200 and the 304 of these paths, measured in turn."""
     whole = [http("GET", "/v3" + path, headers) for path in paths]
     same = [
         http("GET", "/v3" + path, headers | {"If-None-Match": tag})

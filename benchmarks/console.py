@@ -1,6 +1,6 @@
-"""Pages of lists over 100,000 cars: how long a page takes, its part, and the call of the API beneath.
+"""List pages over 100,000 cars: times of a page, its fragment, and the underlying API call.
 
-One browser asks, page after page; the figures are times from the request to its whole answer, on one machine.
+One browser requests page after page. The figures are times from the request to the whole response, on one machine.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from keyrack.console.lists.people import ASSIGNMENTS, USERS
 from keyrack.console.lists.query import options
 from keyrack.console.lists.state import ROWS, ListState
 
-CUSTOMER = 3  # the one with nearly all of the cars
+CUSTOMER = 3  # has nearly all of the cars
 FLEET = sized(100_000, tiny=2_400)  # cars of all customers
 EVENT_COUNT = sized(200_000, tiny=500)
 COUNT = sized(300, tiny=1)  # requests of one measurement
@@ -63,7 +63,7 @@ vacuum analyze
 """
 
 LATE_PAGE, SORTED_PAGE = sized((1_900, 100), tiny=(11, 10))
-# The pages, and the state of each address
+# The pages with the state of each address
 PAGES = {
     "cars": ("/cars", ListState(CARS)),
     "cars, page 10": ("/cars?page=10", ListState(CARS, page=10)),
@@ -97,14 +97,14 @@ async def fill(dsn: str) -> dict[str, str]:
 
 
 class _Stay(urllib.request.HTTPRedirectHandler):
-    """Redirects are looked at, not followed."""
+    """Does not follow redirects."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
 
 
 def cookie(port: int) -> str:
-    """The session of a browser that has signed in."""
+    """The session cookie of a signed-in browser."""
     root = f"http://127.0.0.1:{port}"
     form = b"username=bench&password=bench"
     request = urllib.request.Request(f"{root}/console/sign-in", form, {"Origin": root})
@@ -116,7 +116,7 @@ def cookie(port: int) -> str:
 
 
 def asked(state: ListState, headers: dict[str, str]) -> bytes:
-    """The request to the API that the page makes of its state."""
+    """The API request that the page makes for its state."""
     query = options(UTC, state, state.shown)
     query |= {"$count": "true", "$top": str(ROWS), "$skip": str((state.page - 1) * ROWS)}
     path = f"/v3{state.listing.rows}?{urlencode(query, safe='$')}"
@@ -124,7 +124,7 @@ def asked(state: ListState, headers: dict[str, str]) -> bytes:
 
 
 def beside_call(name: str, page: Result, part: Result, call: Result) -> None:
-    """A row: a page, its part, and the call of the API beneath."""
+    """Print a row: a page, its fragment, and the underlying API call."""
     assert set(page.statuses) == set(part.statuses) == set(call.statuses) == {200}, (name, page, part, call)
     row(
         name, f"**{page.p50:.0f}**", f"**{page.p99:.0f}**", f"{part.p50:.0f}", f"{call.p50:.0f}",
@@ -133,7 +133,7 @@ def beside_call(name: str, page: Result, part: Result, call: Result) -> None:
 
 
 def written(port: int, session: str) -> str:
-    """How long a file of all cars takes."""
+    """Print the time of a file of all cars."""
     request = urllib.request.Request(
         f"http://127.0.0.1:{port}/console/{CUSTOMER}/cars.csv", headers={"Cookie": session}
     )

@@ -1,7 +1,7 @@
-"""Custody: who could open a car, asked of a log of ten million changes.
+"""The access history: queries about who could open a car, over a log of ten million changes.
 
-Cars are handed on from one user to the next; of each assignment three changes are in the log: it was created, its end
-was changed, and it was deleted. So it stands as two stretches in custody.
+Cars pass from one user to the next. Each assignment has three changes in the log: its creation, a change of its end,
+and its deletion. So it has two access periods.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from benchmarks.sizes import sized
 from benchmarks.tables import row, table
 
 CHANGES = sized(10_000_000, tiny=30_000)
-CUSTOMER, CARS = 2, 1_000  # the one with as many cars, of which the first has this id
+CUSTOMER, CARS = 2, 1_000  # the customer with that many cars, and the id of its first car
 FIRST_CAR = 101
 DAYS = 360
 REQUESTS, CONNECTIONS = sized(3_000, tiny=20), 2
-GOAL = 10  # ms, of one question in a hundred
+GOAL = 10  # ms of the 99th percentile
 
 FILL = """
 select make_changes((now() - n * interval '28 days')::date) from generate_series(0, 14) n;
@@ -65,7 +65,7 @@ async def fill(dsn: str) -> None:
 
 
 def questions(headers: dict[str, str]) -> dict[str, list[bytes]]:
-    """Name -> requests, of cars and times by chance."""
+    """Requests by name, with random cars and times."""
     chance, now = random.Random(7), datetime.now(UTC)
 
     def time() -> datetime:

@@ -1,4 +1,4 @@
-"""The feed of changes: how soon a listener has a change, and what a thousand listeners cost a process."""
+"""The change feed: its delay to a listener, and the cost of a thousand listeners."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from benchmarks.sizes import sized
 from benchmarks.tables import row, table
 
 RATE, SECONDS = 100, sized(20, tiny=1)
-WARM = sized(RATE, tiny=5)  # changes before those that count
+WARM = sized(RATE, tiny=5)  # warm-up changes
 LISTENERS = sized(1_000, tiny=5)
 LAST, PAUSE = sized((20, 0.5), tiny=(2, 0.05))  # changes whose last listener is timed, and seconds between them
-GOALS = (30, 40)  # ms from the change to a listener, half of the time; kB of a listener
+GOALS = (30, 40)  # median ms from the change to a listener; kB per listener
 CUSTOMER = 1
 LIMITS = {
     "KEYRACK_LIVE_STREAMS": "4000",
@@ -31,10 +31,10 @@ LIMITS = {
 
 
 class Listener:
-    """A stream of changes, and when each of them came."""
+    """A stream of changes with the arrival time of each."""
 
     def __init__(self) -> None:
-        self.late: list[float] = []  # milliseconds from the change, before its commit, until it was read here
+        self.late: list[float] = []  # milliseconds from the change, before its commit, until it was read
         self.last = 0
 
     async def listen(self, port: int, request: bytes) -> None:
@@ -59,7 +59,7 @@ class Listener:
 
 
 async def changed(port: int, request: bytes, count: int) -> None:
-    """So many changes, one after another, at the rate."""
+    """Make `count` changes one after another at the rate."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     loop = asyncio.get_running_loop()
     begun = loop.time()
@@ -74,7 +74,7 @@ async def changed(port: int, request: bytes, count: int) -> None:
 
 
 async def told(listeners: list[Listener], count: int) -> None:
-    """Wait until each has heard of so many."""
+    """Wait until each listener has received so many changes."""
 
     async def done() -> bool:
         return all(len(listener.late) >= count for listener in listeners)
@@ -86,7 +86,7 @@ async def measured(dsn: str, pid: int, port: int, headers: dict[str, str]) -> No
     write = http("PUT", "/v3/cars", headers, {"name": "Told"})
 
     async def stream() -> bytes:
-        """A listener's request, from now on."""
+        """The request of a listener for changes from now on."""
         path = f"/v3/changes?$filter=id%20gt%20{await numbered(dsn)}"
         return http("GET", path, headers | {"Accept": "text/event-stream"})
 

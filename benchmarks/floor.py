@@ -26,7 +26,7 @@ select $1, 'CreateAssignment', c.car_id, u.user_id, $4, $5 from c, u returning o
 
 
 def statement(path: str) -> NamedStatement:
-    """The statement of a read of the table."""
+    """The statement of a read from the table of endpoints."""
     read = next(row.read for row in ALL if row.method == "GET" and row.path == path)
     assert read is not None
     select = read.select
@@ -35,7 +35,7 @@ def statement(path: str) -> NamedStatement:
 
 
 class Floor:
-    """GET and PUT as a function would do them that knows nothing of keys, tenants or errors."""
+    """GET and PUT as a function without knowledge of keys, tenants or errors."""
 
     def __init__(self, dsn: str, settings: Settings) -> None:
         self.dsn, self.settings = dsn, settings

@@ -33,13 +33,13 @@ from keyrack.db.embedded.server import EmbeddedServer
 
 CUSTOMERS, CARS = 100, sized(100_000, tiny=1_400)
 GROWTH = (1_000, sized(1_000_000, tiny=2_000))  # cars
-START_TIMEOUT = 60.0  # seconds until a server answers
-SETTLE_TIMEOUT = 300.0  # seconds until a worker has begun the access history of all customers
+START_TIMEOUT = 60.0  # seconds until a server responds
+SETTLE_TIMEOUT = 300.0  # seconds until a worker has started the access history of all customers
 UNSETTLED = """
 select exists (select from customer c where not exists (
   select from custody_log l where l.customer_id = c.customer_id)) or exists (select from change_inbox)
 """
-COUNT = sized(6_000, tiny=40)  # requests of one row
+COUNT = sized(6_000, tiny=40)  # requests per measurement
 SMALL, LARGE = 1, 2  # the customers with 100 and with 1,000 cars
 UNLIMITED = {"KEYRACK_ASSIGNMENT_RATE": "100000000", "KEYRACK_ASSIGNMENT_BURST": "100000000"}
 
@@ -59,14 +59,14 @@ insert into assignment (customer_id, car_id, user_id, starts_at, ends_at, lifeti
 
 @dataclass(frozen=True)
 class Running:
-    """A server process under measurement."""
+    """A measured server process."""
 
     pid: int
     port: int
 
 
 async def load(dsn: str, customers: int, cars: int, more: str = "") -> dict[str, str]:
-    """Fill a database, with the rows of `LOAD` and those of `more`; the headers of a manager of all its customers."""
+    """Fill a database with the rows of `LOAD` and `more`. Returns the headers of a manager of all its customers."""
     await schema_version.migrate(dsn)
     raw = await asyncpg.connect(dsn)
     for statement in (LOAD + more).split(";\n"):
@@ -86,8 +86,11 @@ async def load(dsn: str, customers: int, cars: int, more: str = "") -> dict[str,
 
 
 async def settle(dsn: str) -> None:
-    """Let a worker do what it does once for new rows, which would else go on while something is measured: it begins the
-    access history of each customer. The changes that the rows are have no number: there would be a million of them."""
+    """Let a worker finish its one-time work on new rows before the measurement.
+
+    It starts the access history of each customer. The changes for the inserted rows are dropped first, because
+    numbering a million of them would take too long.
+    """
     raw = await asyncpg.connect(dsn)
     await raw.execute("delete from change_inbox")
     env = {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_LOG_LEVEL": "error"}
@@ -110,7 +113,10 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def running(command: list[str], port: int, path: str, env: dict[str, str]) -> Iterator[Running]:
-    """A server process that answers at the path. Raises RuntimeError if it ends, or does not answer in time."""
+    """A server process that responds at the path.
+
+    Raises RuntimeError if the process ends, or does not respond in time.
+    """
     with started(command, environment=env) as (process,):
         end = time.monotonic() + START_TIMEOUT
         while True:
@@ -136,19 +142,19 @@ def _execute(dsn: str, statement: str) -> None:
 
 
 def _name(dsn: str) -> str:
-    """The database's name, quoted."""
+    """The quoted name of the database."""
     return f'"{unquote(urlsplit(dsn).path[1:])}"'
 
 
 def _with_actor(dsn: str) -> str:
-    """The address, whose sessions have an actor from now on: what they write is recorded."""
+    """Give the sessions of the address an actor, so that their writes are recorded. Returns the address."""
     _execute(dsn, f"alter database {_name(dsn)} set keyrack.who = '{ACTOR}'")
     return dsn
 
 
 @contextlib.contextmanager
 def database(name: str) -> Iterator[str]:
-    """A database on a server of its own, with fsync as production has it.
+    """A database on a separate server, with fsync as in production.
 
     With `BENCHMARK_DATABASE_URL` it is a copy of that database instead, on the same server.
     """
@@ -172,7 +178,7 @@ def database(name: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def both(dsn: str, headers: dict[str, str]) -> Iterator[tuple[Running, Running, dict[str, str]]]:
-    """Keyrack and the floor, each in a process of its own, and the headers of a signed-in manager."""
+    """Keyrack and the floor in separate processes, and the headers of a signed-in manager."""
     port, floor_port = free_port(), free_port()
     env = {"KEYRACK_DATABASE_URL": dsn, **UNLIMITED}
     command = ["keyrack", "serve", "--port", str(port), "--no-worker"]
@@ -190,7 +196,7 @@ def token(port: int, headers: dict[str, str]) -> str:
 
 
 def cases(headers: dict[str, str]) -> list[tuple[str, list[bytes], list[bytes], int]]:
-    """Name, requests to Keyrack, the same to the floor, and how many."""
+    """The cases: name, requests to Keyrack, the same requests to the floor, and their number."""
 
     def small(path: str) -> bytes:
         return http("GET", "/v3" + path, headers | {"Customer-ID": str(SMALL)})
@@ -238,7 +244,7 @@ BESIDE_FLOOR = (
 
 
 def beside_floor(name: str, ours: Result, floor: Result) -> None:
-    """A row of a table with the columns `BESIDE_FLOOR`."""
+    """Print a row of a table with the columns `BESIDE_FLOOR`."""
     row(
         name, f"{ours.rate:,.0f}", f"{ours.p50:.2f}", f"{ours.p99:.2f}", f"{ours.cpu:.0f}",
         f"{floor.rate:,.0f}", f"{floor.cpu:.0f}", f"**{ours.cpu / floor.cpu:.2f}**",
@@ -246,13 +252,13 @@ def beside_floor(name: str, ours: Result, floor: Result) -> None:
 
 
 def compare() -> None:
-    """The table of reads and writes, each beside its floor, and the memory afterwards."""
+    """Print the table of reads and writes beside their floor, and the memory afterwards."""
     with database("foundation") as dsn:
         headers = asyncio.run(load(dsn, CUSTOMERS, CARS))
         with both(dsn, headers) as (keyrack, floor, signed_in):
             table("foundation reads-and-writes", *BESIDE_FLOOR)
             for name, ours, theirs, count in cases(signed_in):
-                measure(keyrack.pid, keyrack.port, ours, count // 5)  # both are warm before they are compared
+                measure(keyrack.pid, keyrack.port, ours, count // 5)  # warms up both before the comparison
                 measure(floor.pid, floor.port, theirs, count // 5)
                 ours_result = measure(keyrack.pid, keyrack.port, ours, count)
                 floor_result = measure(floor.pid, floor.port, theirs, count)
@@ -264,7 +270,7 @@ def compare() -> None:
 
 
 def growth() -> None:
-    """The same point read with 1,000 and with 1,000,000 cars."""
+    """Print the table of the same point read with 1,000 and with 1,000,000 cars."""
     p50: dict[int, float] = {}
     cpu: dict[int, float] = {}
     for cars in GROWTH:

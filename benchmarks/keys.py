@@ -1,7 +1,6 @@
-"""Keys that open boxes without a network: issued, fetched again as they are, and the size of status lists.
+"""Offline keys: issuing, repeated fetches without changes, and the size of status lists.
 
-Issuing is told beside its floor: signing the same messages in a loop, with nothing around it; a fetch beside the read
-of one car by a manager.
+The floor of issuing is signing the same messages in a loop. The floor of a fetch is the read of one car by a manager.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ from keyrack.offline_keys.p256 import PrivateKey
 from keyrack.offline_keys.status_list_bits import ENTRIES
 
 CUSTOMER, BOXES, FIRST_CAR = 2, 500, 101
-FEW, MANY = sized((3_000, 200), tiny=(30, 4))  # users with one assignment, and with as many as `EACH`
-WARM = sized(500, tiny=5)  # of the few, who come before anything is counted: statements get their plans by then
+FEW, MANY = sized((3_000, 200), tiny=(30, 4))  # users with one assignment, and with `EACH` of them
+WARM = sized(500, tiny=5)  # of the few; they warm up the statements' plans
 EACH = 20
 REQUESTS = sized(4_000, tiny=20)
-SIGNED = sized(2_000, tiny=20)  # in a loop
+SIGNED = sized(2_000, tiny=20)  # signatures in a loop
 SDK_KEY = "benchmark"
 FILL = """
 insert into product (customer_id, unique_id, serial_number, sap_number, kind, car_id)
@@ -73,7 +72,7 @@ select 1
 
 
 async def prepare(dsn: str) -> list[tuple[int, bytes]]:
-    """Boxes, users, assignments and phones; each user with the phone's thumbprint."""
+    """Make boxes, users, assignments and phones. Returns each user with the phone's thumbprint."""
     raw = await asyncpg.connect(dsn)
     await raw.execute("select set_config('keyrack.who', $1, false)", ACTOR)
     values = {
@@ -92,7 +91,7 @@ async def prepare(dsn: str) -> list[tuple[int, bytes]]:
 
 
 async def enrol(dsn: str) -> None:
-    """All boxes, with one key: none of them opens anything here."""
+    """Enrol all boxes with one key, because none of them opens anything here."""
     raw = await asyncpg.connect(dsn)
     await raw.execute("select set_config('keyrack.who', $1, false)", ACTOR)
     key = PrivateKey.generate().public
@@ -103,7 +102,10 @@ async def enrol(dsn: str) -> None:
 
 
 async def analyze(dsn: str) -> None:
-    """What autovacuum does within a minute: the planner has never seen a key."""
+    """Run `vacuum analyze`, because the planner has not seen any key.
+
+    Autovacuum does it within a minute.
+    """
     raw = await asyncpg.connect(dsn)
     await raw.execute("vacuum analyze")
     await raw.close()
@@ -116,7 +118,7 @@ def call(port: int, method: str, path: str, headers: dict[str, str], body: bytes
 
 
 def fetches(port: int, signed_in: dict[str, str], phones: list[tuple[int, bytes]]) -> list[bytes]:
-    """What each phone asks for its keys with."""
+    """The request of each phone for its keys."""
     found: list[bytes] = []
     headers = signed_in | {"Content-Type": "application/json"}
     for user, device in phones:
@@ -128,7 +130,7 @@ def fetches(port: int, signed_in: dict[str, str], phones: list[tuple[int, bytes]
 
 
 def floor() -> float:
-    """Keys a second that are signed in a loop."""
+    """Keys signed per second in a loop."""
     key, phone = PrivateKey.generate(), PrivateKey.generate().public
     claims = {
         "iss": "customer:2", "sub": "0" * 36, "aud": "box:1041:3", "exp": 1_800_604_800, "nbf": 1_800_000_000,
@@ -143,7 +145,7 @@ def floor() -> float:
 
 
 def sizes() -> None:
-    """Bytes of a whole signed status list, by how many of its keys are revoked."""
+    """Print the bytes of a signed status list by the share of revoked keys."""
     key = PrivateKey.generate()
     table("keys sizes", f"Of {ENTRIES:,} keys revoked", "a signed list, bytes")
     for percent in (0, 1, 5, 10):

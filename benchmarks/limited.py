@@ -1,8 +1,9 @@
-"""Who is limited to a group of a large customer beside who has all of a small one, in one run; and what it costs to
-look whether somebody may.
+"""A manager limited to a group beside one of a small customer.
 
-100,000 cars, 1,000 of them in the group and scattered, against a customer of 1,000 cars: what both read is the same.
-The last column is what the goal is about: the processor time of server and PostgreSQL together, at most twice as much.
+The cost of a permission check is measured, too.
+
+There are 100,000 cars, 1,000 of them scattered in the group, against a customer with 1,000 cars. Both managers read the
+same number. The goal concerns the last column: the CPU time of server and PostgreSQL together, at most twice as much.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from keyrack.http.routes import ALL
 
 CUSTOMERS, CARS, WHOLE = 3, sized(101_100, tiny=3_100), 3  # the customers with 1,000 and with 100,000 cars
 ROUNDS = sized(3, tiny=1)
-REPEATS = sized(100_000, tiny=100)  # of a look at the permission
+REPEATS = sized(100_000, tiny=100)  # permission checks
 FILL = """
 select set_config('keyrack.who', $1, false);
 insert into fleet_group (customer_id, name) values (3, 'Group');
@@ -71,7 +72,7 @@ async def fill(dsn: str) -> None:
 
 
 def permissions() -> None:
-    """What it adds to a request to look whether the caller may, and whether it is limited."""
+    """Print the cost of checking the caller's permission and its group limit."""
     (endpoint,) = [row for row in ALL if (row.method, row.path) == ("GET", "/cars")]
     table("limited permissions", "Look whether the caller may", "us")
     for name, grant in (

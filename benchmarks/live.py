@@ -1,4 +1,4 @@
-"""Live updates: what streams cost a process at rest, how soon an outcome is told, and what telling costs a write."""
+"""Live updates: cost of idle streams, delay of an outcome, and cost of publishing for a write."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from keyrack.db.connection import Database
 from keyrack.http.routes import ALL
 
 STREAMS = sized(200, tiny=5)
-REST = sized(45.0, tiny=0.2)  # seconds: the signs of life and the looks at access come every 20
-OUTCOMES, PAUSE = sized(100, tiny=3), 0.1  # operations that are timed, and seconds between two
+REST = sized(45.0, tiny=0.2)  # seconds; keep-alives and access checks come every 20
+OUTCOMES, PAUSE = sized(100, tiny=3), 0.1  # timed operations, and seconds between two
 TELLS = sized(200_000, tiny=1_000)
 NOTICES = sized(500, tiny=5)
 WRITES = sized(1_000, tiny=10)
@@ -39,12 +39,12 @@ select $1, 'CreateAssignment', (select min(car_id) from car where customer_id = 
   '{"start": "2026-01-01T08:00:00Z", "end": null, "lifetime": null, "renewableAfter": null}', repeat('0', 32)
 returning operation_id
 """
-# When the transaction began that the worker committed: what is told is told later than this
+# The begin of the transaction that the worker committed. The published time is later
 FINISHED = "select extract(epoch from finished_at)::float8 from operation where customer_id = $1 and operation_id = $2"
 
 
 async def opened(port: int, request: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A stream, after its first bytes."""
+    """Open a stream, and read its first bytes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(request)
     head = await reader.readuntil(b"\r\n\r\n")
@@ -54,7 +54,7 @@ async def opened(port: int, request: bytes) -> tuple[asyncio.StreamReader, async
 
 
 class Heard:
-    """Waits until all streams have told of assignments."""
+    """Waits until all streams have received an event about assignments."""
 
     def __init__(self, streams: int) -> None:
         self._streams = streams
@@ -70,7 +70,7 @@ class Heard:
                     self._all.set()
 
     async def at(self) -> float:
-        """When the last one has told, in seconds since 1970."""
+        """The time of the last arrival, in seconds since 1970."""
         async with asyncio.timeout(10):
             await self._all.wait()
         now = time.time()
@@ -80,7 +80,7 @@ class Heard:
 
 
 async def rest(pid: int, port: int, request: bytes) -> tuple[float, float, float]:
-    """Share of a core without streams and with them, and MB of memory for all of them."""
+    """Share of a core without and with streams, and their memory in MB."""
     before, memory = cpu_seconds(pid), resident(pid)
     await asyncio.sleep(REST)
     idle = (cpu_seconds(pid) - before) / REST
@@ -96,7 +96,7 @@ async def rest(pid: int, port: int, request: bytes) -> tuple[float, float, float
 
 
 async def outcomes(dsn: str, port: int, request: bytes) -> list[float]:
-    """Milliseconds from before a worker's commit to the line at the last of all clients."""
+    """Milliseconds from before a worker's commit to the event at the last client."""
     raw = await asyncpg.connect(dsn)
     for statement in PREPARE.split(";"):
         await raw.execute(statement.replace("$1", str(SMALL)))
@@ -118,7 +118,7 @@ async def outcomes(dsn: str, port: int, request: bytes) -> list[float]:
 
 
 async def cost(dsn: str) -> tuple[float, float]:
-    """Microseconds of a write's telling, and of a notice, in the process that tells."""
+    """CPU microseconds of publishing a write, and of a notice, in the publishing process."""
     db: Any = await Database.connect(dsn, Settings(), application="keyrack bench", size=1)
     tell, row = ChangeNotifier(db), next(row for row in ALL if (row.method, row.path) == ("PUT", "/cars"))
     begin = time.process_time()

@@ -1,4 +1,4 @@
-"""Load: keep-alive connections that send one request after another, and what they measured."""
+"""A load generator: keep-alive connections that send one request after another, with figures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Result:
-    """What one run showed: requests a second, milliseconds, and CPU microseconds of the server a request."""
+    """The figures of a run: requests per second, milliseconds, and server CPU microseconds per request."""
 
     requests: int
     seconds: float
@@ -38,13 +38,13 @@ def http(method: str, path: str, headers: dict[str, str], body: object = None) -
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU time that a process has used, all its threads, to the nanosecond."""
+    """CPU time of a process with all its threads, to the nanosecond."""
     tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
     return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
 
 
 def memory(pid: int) -> str:
-    """Memory of a process in words: its resident part (RSS), and its share of it (PSS)."""
+    """A text with the memory of a process: resident (RSS) and proportional (PSS)."""
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
         if line.startswith("Pss:"):
             return f"{resident(pid):.0f} MB resident, {int(line.split()[1]) / 1024:.0f} MB proportional"
@@ -67,7 +67,7 @@ class _Client(asyncio.Protocol):
         self.sent = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport: asyncio.Transport = transport  # TCP: always one
+        self.transport: asyncio.Transport = transport  # always TCP
         self._next()
 
     def _next(self) -> None:

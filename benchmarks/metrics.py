@@ -1,4 +1,4 @@
-"""What counting and measuring costs a request, and what a page of metrics costs who serves it."""
+"""The cost of metrics per request, and of a scrape for the serving process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from keyrack.http.access_log import RequestObserver
 from keyrack.http.request_state import request_state
 
 TIMES = sized(100_000, tiny=100)
-READ = 1_000.0  # microseconds that a client sees of a point read, with its way there and back
+READ = 1_000.0  # microseconds of a point read at a client, including the network
 HEADERS = {"type": "http.response.start", "status": 200, "headers": []}
 BODY = {"type": "http.response.body", "body": b"{}"}
 
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def _best(work: Any) -> float:
-    """Microseconds of processor each time, the best of five runs: the others are of whatever else runs."""
+    """CPU microseconds per call: the best of five runs, because other processes disturb the rest."""
     return min(timeit.repeat(work, timer=process_time, number=TIMES, repeat=5)) / TIMES * 1e6
 
 

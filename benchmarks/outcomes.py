@@ -1,6 +1,6 @@
-"""Outcomes: operations applied, webhooks delivered, how soon, and what idle workers cost. Two worker processes.
+"""Outcomes: rates of operations and webhooks, their delay, and the cost of two idle workers.
 
-The database writes to disk as in production. The receiver is as small as one can be, and runs in this process.
+The database writes to disk as in production. The receiver is minimal and runs in this process.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from keyrack.webhooks.declarations import NewWebhook
 
 WORKERS = sized(2, tiny=1)
 OPERATIONS = sized(20_000, tiny=100)
-CLIENTS = 8  # that ask for more while one customer's operations are applied
-RUNS = sized(3, tiny=1)  # of which the best one counts: other work on the machine only makes them slower
+CLIENTS = 8  # send requests while one customer's operations are applied
+RUNS = sized(3, tiny=1)  # the best one counts, because other work only slows runs down
 DELIVERIES = sized(10_000, tiny=50)
-WAITING = sized(5_000, tiny=20)  # behind the dead endpoint
-RATE, SECONDS = 100, sized(15, tiny=1)  # of the requests whose way to the webhook is timed
-WARM = sized(3, tiny=0)  # seconds of requests before those: the first ones open connections
+WAITING = sized(5_000, tiny=20)  # deliveries to the dead endpoint
+RATE, SECONDS = 100, sized(15, tiny=1)  # requests with a timed way to the webhook
+WARM = sized(3, tiny=0)  # seconds of earlier requests, which open connections
 IDLE = sized(15.0, tiny=0.1)  # seconds
 FINISHED = sized(1_000_000, tiny=1_000)  # operations in the table, for the growth
-SETTLE = sized(3.0, tiny=0.5)  # seconds that workers get to start
+SETTLE = sized(3.0, tiny=0.5)  # seconds for workers to start
 
 CARS = sized(100_000, tiny=3_000)
-PUTS = sized(6_000, tiny=20)  # beside one customer's operations
+PUTS = sized(6_000, tiny=20)  # requests beside one customer's operations
 
 PREPARE = """
 insert into product (customer_id, unique_id, serial_number, sap_number, kind, car_id)
   select customer_id, car_id, car_id, car_id, 'Box', car_id from car where customer_id <= 11;
 insert into service (customer_id, name, product_id) select customer_id, product_id, product_id from product;
 """
-# Of so many customers, from the second one on, in turn; each has a user of its own number
+# Operations of customers in turn, from the second one on. Each has a user with the same number
 ASK = """
 insert into operation (customer_id, kind, car_id, user_id, request, checksum)
 select c.customer_id, 'CreateAssignment', c.car_id, c.customer_id, '{"start": "2026-01-01T08:00:00Z", "end": null,
@@ -84,11 +84,11 @@ from generate_series(1, $1::integer) n
 
 @dataclass
 class Receiver:
-    """Answers every request at once, but those below /dead never; keeps the times of arrival."""
+    """Responds at once, but never below /dead. Stores the times of arrival."""
 
     port: int = 0
     times: list[float] = field(default_factory=list[float])
-    arrived: dict[str, float] = field(default_factory=dict[str, float])  # webhook-id -> when
+    arrived: dict[str, float] = field(default_factory=dict[str, float])  # webhook-id -> time of arrival
 
     async def start(self, address: str = "127.0.0.1") -> None:
         self.server = await asyncio.get_running_loop().create_server(lambda: _Connection(self), address, 0)
@@ -126,7 +126,7 @@ class _Connection(asyncio.Protocol):
 
 @contextlib.contextmanager
 def workers(dsn: str, count: int = WORKERS) -> Iterator[list[int]]:
-    """Worker processes, by their process ids."""
+    """Start worker processes, and yield their process ids."""
     env = {
         "KEYRACK_DATABASE_URL": dsn,
         "KEYRACK_WEBHOOK_ALLOWED_NETWORKS": "127.0.0.0/8",
@@ -138,7 +138,7 @@ def workers(dsn: str, count: int = WORKERS) -> Iterator[list[int]]:
 
 @contextlib.asynccontextmanager
 async def fresh(dsn: str, *urls: str) -> AsyncGenerator[tuple[Any, list[int]]]:
-    """A connection, with these webhooks alone and nothing to do."""
+    """A connection to a database with only these webhooks and no pending work."""
     raw = await asyncpg.connect(dsn)
     try:
         await raw.execute("truncate delivery, delivery_lane")
@@ -165,7 +165,7 @@ async def until(condition: Any, seconds: float = 120) -> None:
 
 
 async def applied(dsn: str, customers: int) -> float:
-    """Operations of so many customers applied a second: from the first outcome to the last one."""
+    """Operations of these customers applied per second, from the first outcome to the last."""
     async with fresh(dsn) as (raw, _):
         newest = await raw.fetchval("select coalesce(max(seq), 0) from operation")
         await raw.execute(ASK, OPERATIONS, customers)
@@ -184,7 +184,7 @@ async def applied(dsn: str, customers: int) -> float:
 
 
 async def beside_clients(dsn: str, headers: dict[str, str]) -> tuple[float, float]:
-    """Operations of one customer applied a second while clients ask for more, and how many these ask for."""
+    """Operations of one customer applied per second while clients send requests, and their rate."""
     port = free_port()
     async with fresh(dsn) as (raw, _):
         await raw.execute(ASK, OPERATIONS, 1)
@@ -215,13 +215,13 @@ async def beside_clients(dsn: str, headers: dict[str, str]) -> tuple[float, floa
 
 
 async def delivered(dsn: str, receiver: Receiver, endpoints: int, dead: str | None = None) -> float:
-    """Webhooks delivered a second, while nothing else is asked for."""
+    """Webhooks delivered per second without other requests."""
     alive = [f"http://127.0.0.1:{receiver.port}/{n}" for n in range(endpoints)]
     receiver.forget()
     async with fresh(dsn, *([dead] if dead else []), *alive) as (raw, ids):
         if dead:
             await raw.execute(DELIVER, ids.pop(0), WAITING)
-            with workers(dsn):  # they have met the dead endpoint already
+            with workers(dsn):  # they have already met the dead endpoint
                 await asyncio.sleep(SETTLE)
                 return await _sent(raw, receiver, ids)
         for id in ids:
@@ -290,7 +290,7 @@ async def latency(dsn: str, receiver: Receiver, headers: dict[str, str], dead: s
 
 
 async def idle(dsn: str) -> tuple[float, float]:
-    """What an idle worker costs: percent of a core, and MB."""
+    """The cost of an idle worker: percent of a core, and MB."""
     async with fresh(dsn):
         with workers(dsn) as pids:
             await asyncio.sleep(SETTLE)

@@ -1,8 +1,8 @@
-"""More requests than can be served: how much is served all the same, how quickly the rest is put off, and what stays.
+"""Overload: the served share, the delay of rejections, and the recovery.
 
-The best rate is what closed connections get out of the server. Then requests come at three times that rate, whatever
-becomes of those before (an open loop, 400 connections that are kept), and then at half of it. The load comes from the
-same two cores: what it takes is missing on both sides of the ratio.
+The best rate is that of closed connections. Then requests arrive at three times that rate, independently of earlier
+responses (an open loop, 400 kept connections), and then at half of it. The load generator shares the two cores with the
+server, which affects both sides of the ratio.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from benchmarks.tables import row, table
 CUSTOMERS = 20
 CLOSED, OPEN = 32, sized(400, tiny=40)  # connections
 WARM, BEST, OVER, AFTER = sized((2.0, 8.0, 20.0, 10.0), tiny=(0.1, 0.5, 1.0, 1.0))  # seconds
-BEGIN = sized(2.0, tiny=0.2)  # seconds of the overload that are not counted
+BEGIN = sized(2.0, tiny=0.2)  # first seconds of the overload, which are not counted
 REST = sized((0.5, 2.0), tiny=(0.5, 0.5))  # seconds for the last responses of both loads
-IN_TIME = 1.0  # seconds in which an answer is worth something
+IN_TIME = 1.0  # seconds in which a response is useful
 
 
 @dataclass
 class Seen:
-    """What callers saw: when each request was answered, how, after how long, and whether the connection stayed."""
+    """Observed responses: the time, status and duration of each, and the state of connections."""
 
     answers: list[tuple[float, int, float]] = field(default_factory=list[tuple[float, int, float]])
     closed: int = 0
-    unsent: int = 0  # that found all connections busy
+    unsent: int = 0  # requests without a free connection
 
     def good(self, first: float, last: float) -> float:
-        """Answers of use, a second."""
+        """Useful responses per second."""
         counted = [at for at, status, took in self.answers if first <= at < last and status < 400 and took <= IN_TIME]
         return len(counted) / (last - first)
 
@@ -44,13 +44,13 @@ class Seen:
         return dict(Counter(status for _, status, _ in self.answers))
 
     def quantile(self, share: float, *statuses: int) -> float:
-        """Milliseconds."""
+        """A quantile of the response times in milliseconds."""
         times = sorted(took for _, status, took in self.answers if status in statuses)
         return times[min(len(times) - 1, int(share * len(times)))] * 1e3 if times else float("nan")
 
 
 class Line(asyncio.Protocol):
-    """One connection; free when the last answer is there."""
+    """One connection. It is free once the last response is complete."""
 
     def __init__(self, free: deque[Line], seen: Seen) -> None:
         self._free = free
@@ -59,7 +59,7 @@ class Line(asyncio.Protocol):
         self._sent = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport: asyncio.Transport = transport  # TCP: always one
+        self._transport: asyncio.Transport = transport  # always TCP
         self._free.append(self)
 
     def send(self, request: bytes) -> None:
@@ -95,7 +95,7 @@ async def _lines(port: int, count: int, seen: Seen) -> deque[Line]:
 
 
 async def _closed(port: int, requests: itertools.cycle[bytes], seconds: float) -> Seen:
-    """As many requests as the server takes from connections that wait for each answer."""
+    """Send requests over connections that wait for each response."""
     seen = Seen()
     free = await _lines(port, CLOSED, seen)
     end = time.monotonic() + seconds
@@ -110,7 +110,7 @@ async def _closed(port: int, requests: itertools.cycle[bytes], seconds: float) -
 async def _open(
     port: int, requests: itertools.cycle[bytes], phases: list[tuple[float, float]]
 ) -> tuple[Seen, list[float]]:
-    """Requests at a rate, for so long, and then at the next one; and when each phase began and the last one ended."""
+    """Send requests at each rate in turn. Returns the start of each phase and the end of the last."""
     seen = Seen()
     free = await _lines(port, OPEN, seen)
     began = [time.monotonic()]
@@ -130,7 +130,7 @@ async def _open(
 
 
 def requests(headers: dict[str, str]) -> itertools.cycle[bytes]:
-    """Seven reads of three kinds to one write, of many customers in turn."""
+    """Requests of many customers in turn: seven reads of three kinds per write."""
     made: list[bytes] = []
     for number in range(CUSTOMERS * 8):
         told = headers | {"Customer-ID": str(3 + number % CUSTOMERS)}
@@ -141,7 +141,7 @@ def requests(headers: dict[str, str]) -> itertools.cycle[bytes]:
 
 
 def recovered(seen: Seen, since: float, until: float) -> float:
-    """Seconds after which everything asked for is served in time, for good."""
+    """The seconds until all later requests are served in time."""
     for second in range(int(until - since) - 1):
         rest = [row for row in seen.answers if since + second <= row[0] < until]
         if all(status < 400 and took <= IN_TIME for _, status, took in rest) and rest:

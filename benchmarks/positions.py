@@ -1,6 +1,6 @@
-"""Where cars are and were, beside a floor: the same question as one statement by hand over asyncpg, without HTTP.
+"""Present and past positions beside a floor: one handwritten statement over asyncpg, without HTTP.
 
-10,000 cars with 20 assignments each; a car that tells every ten seconds for a month, and one that stands.
+There are 10,000 cars with 20 assignments each, a car that reports every ten seconds for a month, and a stationary one.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ async def fill(dsn: str, now: datetime) -> None:
 
 
 async def floor(dsn: str, sql: LiteralString, *args: Any) -> float:
-    """Milliseconds of the statement, at the median."""
+    """Median milliseconds of the statement."""
     raw = await asyncpg.connect(dsn)
     times: list[float] = []
     for _ in range(ROUNDS):
@@ -96,7 +96,7 @@ async def floor(dsn: str, sql: LiteralString, *args: Any) -> float:
 
 
 def seen(port: int, path: str, headers: dict[str, str]) -> float:
-    """Milliseconds of the whole answer, at the median, over one connection."""
+    """Median milliseconds of the whole response, over one connection."""
     connection = HTTPConnection("127.0.0.1", port, timeout=60)
     times: list[float] = []
     for _ in range(ROUNDS):
@@ -115,7 +115,7 @@ def stamp(at: datetime) -> str:
 
 
 def cases(now: datetime) -> list[tuple[str, str, LiteralString, tuple[Any, ...]]]:
-    """Name, path, and the floor's statement with its parameters."""
+    """The cases: name, path, and the floor's statement with its parameters."""
     newer = now - timedelta(seconds=100)
     found: list[tuple[str, str, LiteralString, tuple[Any, ...]]] = [
         (f"all {CARS:,} positions", "/positions", ALL, ()),

@@ -1,4 +1,4 @@
-"""Processes under measurement: servers and workers, by the command that starts them."""
+"""Measured processes: servers and workers, by their command."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import Protocol
 
 from benchmarks.sizes import is_tiny
 
-TIMEOUT = 15  # seconds that a process gets to end
-# Modules that take longest to import: at tiny size the processes are forks of one that has them
+TIMEOUT = 15  # seconds for a process to end
+# The slowest modules to import. At tiny size, processes are forks of one that has imported them
 PRELOADED = ["keyrack.cli.main", "keyrack.server.process", "keyrack.server.worker", "benchmarks.query"]
 
 
 class MeasuredProcess(Protocol):
-    """A process that runs."""
+    """A running process."""
 
     @property
     def pid(self) -> int: ...
@@ -35,7 +35,7 @@ class MeasuredProcess(Protocol):
 
 
 class _Started:
-    """A Python of its own, as an operator starts it."""
+    """A separate Python, as an operator starts it."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         arguments = [sys.executable, "-m", *command]
@@ -53,7 +53,7 @@ class _Started:
 class _Forked:
     """A fork of a process that has imported all modules.
 
-    It starts in a tenth of the time, but shares memory, so no figure of it counts.
+    It starts in a tenth of the time, but shares memory. So its figures are not valid.
     """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -84,7 +84,7 @@ def _run(command: list[str], environment: dict[str, str]) -> None:
 
 @contextlib.contextmanager
 def started(*commands: Sequence[str], environment: Mapping[str, str]) -> Iterator[list[MeasuredProcess]]:
-    """A process of each command, which are the arguments of `python -m`. They are ended afterwards, all at once."""
+    """Start a process per command, the arguments of `python -m`. All are ended together afterwards."""
     start = _Forked if is_tiny() else _Started
     processes: list[MeasuredProcess] = [start(command, environment) for command in commands]
     try:

@@ -1,7 +1,7 @@
-"""OData queries: how long a text takes to become SQL, reads beside their floor, `$expand` beside the calls that it
-replaces, and the servers that a Python team would write instead (`benchmarks.peers`), on the same data.
+"""OData queries: compilation, reads beside their floor, `$expand` beside separate calls, and peers.
 
-The floor is a bare ASGI function with SQL by hand. It and the peers check neither key nor token nor the customer.
+The peers (`benchmarks.peers`) are servers that a Python team would write instead, on the same data. The floor is a bare
+ASGI function with handwritten SQL. Neither the floor nor the peers check key, token or customer.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ from keyrack.fleet.schema import CAR, EVENT
 from keyrack.http.routes import ALL
 
 CARS = sized(100_000, tiny=500)
-FLEET, LARGE, SAMPLE = 1, 3, 4  # the customers with 100 cars, with 100,000, and with those that random filters ask for
+FLEET, LARGE, SAMPLE = 1, 3, 4  # the customers with 100 cars, with 100,000, and with the cars of random filters
 SAMPLES, FILTERS, SEED = (*sized((200, 100), tiny=(20, 5)), 4)
-COUNT, WARM = sized((2_000, 400), tiny=(20, 2))  # requests of one measurement, and those before them
+COUNT, WARM = sized((2_000, 400), tiny=(20, 2))  # requests of one measurement, and warm-up requests
 PEER_COUNT = sized(800, tiny=10)
 EVENTS = sized(100_000, tiny=1_000)
-FROM = sized(5_000, tiny=1_000)  # the id that the question begins at
-ROUNDS = sized(41, tiny=1)  # of a figure
+FROM = sized(5_000, tiny=1_000)  # the lowest id of the query
+ROUNDS = sized(41, tiny=1)  # repetitions of an aggregation
 
 FILL = """
 update car set brand = (array['Volkswagen', 'Audi', 'Seat', null])[1 + car_id % 4],
@@ -69,8 +69,8 @@ insert into manager_customer (manager_id, customer_id) values (1, 4);
 insert into manager_role (manager_id, customer_id, role) values (1, 4, 'Owner');
 """
 
-# One text of each length; `{n}` makes it one that was never seen
-TEXT_BATCH, TEXT_REPEATS = sized((300, 5_000), tiny=(2, 10))  # texts in a batch, and repetitions of a cached one
+# One text of each length. `{n}` makes the text new
+TEXT_BATCH, TEXT_REPEATS = sized((300, 5_000), tiny=(2, 10))  # texts per batch, and repetitions of a cached text
 TEXTS = {
     "one comparison": "id eq {n}",
     "two": "brand eq 'Volkswagen' and id gt {n}",
@@ -94,7 +94,7 @@ select coalesce(json_agg(r), '[]') from (
   order by name, car_id limit 10) r
 """
 
-# Figures: what is asked of which resource, and the SQL that somebody would write
+# Aggregations: the resource, the query, and handwritten SQL
 FIGURES: dict[str, tuple[Resource, str, str]] = {
     "cars per brand": (
         CAR,
@@ -129,7 +129,7 @@ def by_hand(sql: str) -> str:
 
 
 class Answering(Floor):
-    """The floor: /customer/cars/n is the question from n on, /customer/figures/0 the cars per brand."""
+    """The floor: /customer/cars/n is the query from id n, /customer/figures/0 the number of cars by brand."""
 
     async def read(self, customer: int, parts: list[str]) -> bytes:
         if parts[0] == "figures":
@@ -145,11 +145,11 @@ def serve_floor(dsn: str, port: str) -> None:
     uvicorn.Server(config).run()
 
 
-# How long a text takes
+# Compilation
 
 
 def microseconds(run: Callable[[Any], object], batches: list[list[Any]]) -> float:
-    """CPU time of one `run`: the best batch, as others use the machine too."""
+    """CPU time of one `run`: the best batch, because other processes use the machine, too."""
     times: list[float] = []
     for batch in batches:
         start = time.process_time_ns()
@@ -160,7 +160,7 @@ def microseconds(run: Callable[[Any], object], batches: list[list[Any]]) -> floa
 
 
 def compiling() -> None:
-    """The table of texts that become SQL."""
+    """Print the table of compilation times."""
     read = next(row.read for row in ALL if row.method == "GET" and row.path == "/cars")
     assert read is not None
     select, limits = read.select, odata.Limits()
@@ -169,7 +169,7 @@ def compiling() -> None:
         return odata.query(CAR, text, select.shape, alias="t", limits=limits)
 
     def compiled_anew(text: bytes) -> None:
-        query_string._shapes = Shapes()  # pyright: ignore[reportPrivateUsage] - as if nothing like it had been asked
+        query_string._shapes = Shapes()  # pyright: ignore[reportPrivateUsage] - an empty cache
         compiled(text)
 
     table(
@@ -194,7 +194,10 @@ def compiling() -> None:
 
 
 async def fill(dsn: str, rows: list[dict[str, Any]]) -> dict[str, str]:
-    """The foundation's data with 100,000 cars of one customer, and what the queries need."""
+    """Insert the foundation's data, and rows for the queries.
+
+    One customer has 100,000 cars.
+    """
     headers = await foundation.load(dsn, 3, CARS + 1100)
     raw = await asyncpg.connect(dsn)
     for statement in FILL.split(";\n"):
@@ -209,7 +212,7 @@ async def fill(dsn: str, rows: list[dict[str, Any]]) -> dict[str, str]:
 
 
 def asked(n: int, *, anew: bool = False) -> str:
-    """The path of the question from `n` on; `anew` asks it in a form that is compiled each time, by an alias."""
+    """The path of the query from id `n`. `anew` uses an alias, which is compiled each time."""
     question = quote(QUESTION.format(n="@n" if anew else n))
     return f"/cars?$filter={question}&$orderby=name&$top=10" + (f"&@n={n}" if anew else "")
 
@@ -218,7 +221,7 @@ EXPAND = "/cars?$expand=products,assignments"
 
 
 def answer(port: int, path: str, headers: dict[str, str]) -> tuple[int, Any]:
-    """Status and rows of one request; odatapy wraps its rows."""
+    """Status and rows of one response. odatapy wraps its rows."""
     request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers)
     try:
         with urllib.request.urlopen(request, timeout=20) as reply:
@@ -236,7 +239,7 @@ def checked(name: str, result: Result) -> Result:
 
 
 def beside_the_floor(keyrack: Running, floor: Running, headers: dict[str, str]) -> None:
-    """The table of one question over 100,000 cars."""
+    """Print the table of one query over 100,000 cars."""
     mine = headers | {"Customer-ID": str(LARGE)}
     status, rows = answer(keyrack.port, "/v3" + asked(FROM), mine)
     assert (status, rows) == answer(floor.port, f"/{LARGE}/cars/{FROM}", {}), "the floor answers something else"
@@ -256,7 +259,7 @@ def beside_the_floor(keyrack: Running, floor: Running, headers: dict[str, str]) 
 
 
 def expanding(keyrack: Running, headers: dict[str, str]) -> None:
-    """The table of one request with `$expand` and of the calls that it replaces."""
+    """Print the table of one request with `$expand` beside the calls that it replaces."""
     mine = headers | {"Customer-ID": str(FLEET)}
     _, cars = answer(keyrack.port, "/v3" + EXPAND, mine)
     assert [(len(car["products"]), len(car["assignments"])) for car in cars] == [(2, 5)] * 100
@@ -287,7 +290,7 @@ def expanding(keyrack: Running, headers: dict[str, str]) -> None:
 
 
 async def statements(dsn: str) -> None:
-    """The table of figures: our statement beside the one by hand, in turn on one connection, medians."""
+    """Print the table of aggregation statements: Keyrack's and the handwritten one in turn, medians."""
     settings = Settings()
     raw = await asyncpg.connect(dsn, server_settings=session(settings))
     await prepare(raw)
@@ -314,7 +317,7 @@ async def statements(dsn: str) -> None:
 
 
 def figures(keyrack: Running, floor: Running, headers: dict[str, str]) -> None:
-    """The table of one figure over HTTP, one connection."""
+    """Print the table of one aggregation over HTTP, one connection."""
     mine = headers | {"Customer-ID": str(LARGE)}
     path = "/v3/cars?$apply=" + quote(FIGURES[ONE_FIGURE][1])
     assert answer(keyrack.port, path, mine) == answer(floor.port, f"/{LARGE}/figures/0", {})
@@ -349,7 +352,7 @@ TEXT_FIELDS = ["name", "description", "vin", "licensePlate", "brand", "model"]
 
 
 def sample_cars(chance: random.Random) -> list[dict[str, Any]]:
-    """Cars as the API shows them, with nulls wherever there may be some."""
+    """Cars in the form of the API, with nulls in all nullable members."""
 
     def perhaps() -> str | None:
         return None if chance.random() < 0.3 else some()
@@ -360,11 +363,11 @@ def sample_cars(chance: random.Random) -> list[dict[str, Any]]:
     return [{"id": n, "name": some(), **{field: perhaps() for field in TEXT_FIELDS[1:]}} for n in range(1, SAMPLES + 1)]
 
 
-Filter = tuple[str, Evaluate]  # its text, and what it means
+Filter = tuple[str, Evaluate]  # its text and its evaluation
 
 
 class Filters:
-    """Random conditions in the language of OData 4.01."""
+    """A generator of random OData 4.01 conditions."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
@@ -382,7 +385,7 @@ class Filters:
         return f" {operator} ".join(f"({text})" for text, _ in parts), lambda env: join([run(env) for _, run in parts])
 
     def number(self) -> Filter:
-        """A comparison of the id, or of a number that is made of it or of a length."""
+        """A comparison of the id, or of a number from id or length."""
         how = self.chance.choice(("id", "length", "add", "sub", "mul", "div", "mod"))
         n = self.chance.randint(2, 9)
         if how == "length":
@@ -440,7 +443,7 @@ def quoted(text: str) -> str:
 
 
 def right_rows(rows: list[dict[str, Any]], chance: random.Random) -> dict[str, set[int]]:
-    """Random filters and the ids of the cars that each holds for: some, but not all."""
+    """Random filters with the ids of the matching cars: some, but not all."""
     filters = Filters(chance)
     found: dict[str, set[int]] = {}
     while len(found) < FILTERS:
@@ -452,7 +455,7 @@ def right_rows(rows: list[dict[str, Any]], chance: random.Random) -> dict[str, s
 
 
 def judged(port: int, base: str, headers: dict[str, str], filters: dict[str, set[int]]) -> Counter[str]:
-    """How many filters a server answers with the right rows, and what it does with the others."""
+    """Count a server's correct responses to the filters, and its other outcomes."""
     counted: Counter[str] = Counter()
     for text, ids in filters.items():
         status, rows = answer(port, f"{base}/cars?$filter={quote(text)}", headers | {"Customer-ID": str(SAMPLE)})
@@ -476,9 +479,9 @@ NOT_INSTALLED = "The peers could not be installed, so they are not compared."
 
 @contextlib.contextmanager
 def environment() -> Iterator[Path | None]:
-    """The Python of a new virtual environment with the peers' packages, or None if they cannot be installed.
+    """The Python of a virtual environment with the peers' packages. None if they cannot be installed.
 
-    A run at tiny size does without them: they come from a package index.
+    A run at tiny size skips them, because they come from a package index.
     """
     if is_tiny():
         yield None
@@ -498,7 +501,10 @@ def environment() -> Iterator[Path | None]:
 
 
 def measured(name: str, server: Running, base: str, headers: dict[str, str]) -> list[Result]:
-    """The question over 100,000 cars, each time with a new text, and the expansion of 100 cars."""
+    """Measure the query over 100,000 cars, and the expansion of 100 cars.
+
+    Each query has a new text.
+    """
     large, fleet = headers | {"Customer-ID": str(LARGE)}, headers | {"Customer-ID": str(FLEET)}
     questions = [http("GET", base + asked(n), large) for n in range(30_000, 30_000 + PEER_COUNT + 100)]
     expand = [http("GET", base + EXPAND, fleet)]
@@ -511,7 +517,7 @@ def measured(name: str, server: Running, base: str, headers: dict[str, str]) -> 
 
 
 def peers(keyrack: Running, dsn: str, headers: dict[str, str], filters: dict[str, set[int]]) -> None:
-    """The tables of Keyrack beside what a Python team would write."""
+    """Print the tables of Keyrack beside servers that a Python team would write."""
     large, fleet = headers | {"Customer-ID": str(LARGE)}, headers | {"Customer-ID": str(FLEET)}
     _, rows = answer(keyrack.port, "/v3" + asked(FROM), large)
     ours = measured("Keyrack", keyrack, "/v3", headers)

@@ -1,6 +1,6 @@
-"""Recording: what writes cost with their changes recorded, beside the same server with the triggers switched off.
+"""The cost of recorded changes for writes, beside the same server without the triggers.
 
-The processor's time is that of the server process and of all of PostgreSQL. No worker runs: numbering is `changes`.
+The CPU time is that of the server process and of all of PostgreSQL. No worker runs. `changes` measures the numbering.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from benchmarks.sizes import sized
 from benchmarks.tables import row, table
 from keyrack.changelog.audited_tables import RECORDED
 
-ROUNDS = sized(5, tiny=1)  # of both in turn: the machine's speed drifts
+ROUNDS = sized(5, tiny=1)  # of both in turn, because the machine's speed drifts
 CUSTOMER = 3
-GOALS = (1.3, 0.8)  # times the processor's time, and the throughput
+GOALS = (1.3, 0.8)  # ratios of CPU time and throughput
 
 
 @dataclass(frozen=True)
 class Write:
-    """A kind of write: its requests, and how many of them are one round."""
+    """A kind of write: its requests, and their number per round."""
 
     name: str
     requests: list[bytes]
@@ -37,7 +37,7 @@ def writes(headers: dict[str, str]) -> list[Write]:
     headers = headers | {"Customer-ID": str(CUSTOMER)}
     car = {"name": "New car", "vin": "WVWZZZ1KZ00000001", "licensePlate": "B-KR 1"}
     patches = [[{"op": "replace", "path": "/name", "value": f"Name {n}"}] for n in range(7)]
-    ids = [1_176 + 98 * n for n in range(sized(100, tiny=2))]  # of those that `load` gives this customer
+    ids = [1_176 + 98 * n for n in range(sized(100, tiny=2))]  # cars of this customer from `load`
     batch = {"kind": "cars", "items": [{"op": "create", "body": {"name": f"Many {n}"}} for n in range(100)]}
     return [
         Write("PUT /cars", [http("PUT", "/v3/cars", headers, car)], sized(1_500, tiny=20)),
@@ -51,7 +51,7 @@ def writes(headers: dict[str, str]) -> list[Write]:
 
 
 def postgres(pid: int) -> float:
-    """CPU time of the server of a database and of all that it has started and still has."""
+    """CPU time of a database server and of all its live children."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return cpu_seconds(pid) + sum(cpu_seconds(int(child)) for child in children)
 
@@ -75,12 +75,12 @@ async def directory(dsn: str) -> str:
 
 
 def server_of(dsn: str) -> int:
-    """The process of the database's server."""
+    """The process id of the database server."""
     return int(Path(asyncio.run(directory(dsn)), "postmaster.pid").read_text().split()[0])
 
 
 def timed(pid: int, port: int, write: Write, server: int) -> tuple[Result, float]:
-    """A round, and the microseconds of the processor for each request, PostgreSQL's among them."""
+    """Measure a round, with CPU microseconds per request including PostgreSQL."""
     before = postgres(server)
     result = measure(pid, port, write.requests, write.count)
     wrong = {status: count for status, count in result.statuses.items() if status >= 400}
@@ -105,7 +105,7 @@ def main() -> None:
                         asyncio.run(switch(dsn, how))
                         time.sleep(sized(0.2, tiny=0.0))
                         result = timed(keyrack.pid, port, write, server)
-                        if round:  # the first warms both
+                        if round:  # the first round warms up both
                             results.append(result)
                 (rate, cpu), (bare, bare_cpu) = (
                     (statistics.median(r.rate for r, _ in rounds), statistics.median(c for _, c in rounds))

@@ -1,7 +1,7 @@
-"""Reads with a replica beside reads without: how many leave the leader, and what each costs, in one run.
+"""Reads with and without a replica: the share that leaves the primary, and the cost, in one run.
 
-The leader, its replica and the servers share the machine. Meanwhile somebody writes at another process, in another
-customer or in the same one, or nobody does; "without" is a server that was given no replicas.
+The primary, its replica and the servers share the machine. Meanwhile another process writes in another customer or in
+the same one, or nothing is written. "without" is a server without replicas.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from benchmarks.sizes import sized
 from benchmarks.tables import note, row, table
 
 CUSTOMERS, CARS = 3, 2_000
-ELSEWHERE = 3  # a customer that nobody reads
-ROUNDS = sized(3, tiny=1)  # by turns, so that what else the machine does meets all
-COUNT = sized(1_500, tiny=20)  # requests of a round
+ELSEWHERE = 3  # a customer without reads
+ROUNDS = sized(3, tiny=1)  # in turn, so that other load affects all
+COUNT = sized(1_500, tiny=20)  # requests per round
 CHAIN = sized(300, tiny=5)  # reads one after another
-PAUSE = 0.02  # seconds between two writes of whoever writes meanwhile
+PAUSE = 0.02  # seconds between two concurrent writes
 POSITION = "Keyrack-Position"
 
 
 @dataclass
 class Spent:
-    """Microseconds of CPU a request, and milliseconds until its answer."""
+    """CPU microseconds per request, and milliseconds until its response."""
 
     server: float = 0.0
     leader: float = 0.0
@@ -43,7 +43,7 @@ class Spent:
 
 
 def backends(dsn: str) -> list[int]:
-    """The processes of a server that serve Keyrack."""
+    """The processes of a database server that serve Keyrack."""
 
     async def ask() -> list[int]:
         raw = await asyncpg.connect(dsn)
@@ -55,7 +55,7 @@ def backends(dsn: str) -> list[int]:
 
 
 def reads(metrics: int) -> dict[str, float]:
-    """How many reads who has answered."""
+    """The number of reads by answering server."""
     text = urllib.request.urlopen(f"http://127.0.0.1:{metrics}/metrics", timeout=10).read().decode()
     lines = [line for line in text.splitlines() if line.startswith("keyrack_reads_total{")]
     return {line.split('server="')[1].split('"')[0]: float(line.rpartition(" ")[2]) for line in lines}
@@ -63,7 +63,7 @@ def reads(metrics: int) -> dict[str, float]:
 
 @contextmanager
 def writing(port: int, headers: dict[str, str], customer: int) -> Iterator[None]:
-    """Somebody writes in the customer all the time."""
+    """Write in the customer continuously within the context."""
     ended = threading.Event()
 
     def write() -> None:
@@ -83,10 +83,10 @@ def writing(port: int, headers: dict[str, str], customer: int) -> Iterator[None]
 
 
 def spent(server: Running, cluster: Cluster, requests: Sequence[bytes], total: Spent) -> None:
-    """Add to `total` what one round of these requests costs."""
+    """Add the cost of one round of these requests to `total`."""
     measure(
         server.pid, server.port, requests, min(len(requests) * 8, COUNT)
-    )  # the connections are open and their plans made
+    )  # opens the connections and makes their plans
     places = [backends(each.dsn) for each in (cluster.leader, cluster.replica)]
     before = [sum(map(cpu_seconds, pids)) for pids in places]
     result = measure(server.pid, server.port, requests, COUNT, 4)
@@ -99,7 +99,10 @@ def spent(server: Running, cluster: Cluster, requests: Sequence[bytes], total: S
 
 
 def chained(port: int, metrics: int, headers: dict[str, str]) -> float:
-    """The share of reads that leave the leader where each sends back the position of the answer before."""
+    """The share of chained reads that leave the primary.
+
+    Each read sends the position of the previous response.
+    """
     before, seen = reads(metrics), {}
     for number in range(CHAIN):
         path = f"/v3/cars/{1 + number % 100}"
@@ -125,7 +128,7 @@ def main() -> None:
         without, at_replica = servers
         signed_in = key | {"Authorization": f"Bearer {token(without.port, key)}"}
         small = signed_in | {"Customer-ID": str(SMALL)}
-        time.sleep(sized(3.0, tiny=0.5))  # the first heartbeats have been replayed
+        time.sleep(sized(3.0, tiny=0.5))  # time for the replay of the first heartbeats
         table(
             "replicas reads", "CPU us: Keyrack + primary (+ replica), p50 ms", "without", "with", "Keyrack", "primary",
             "leave the primary",

@@ -1,8 +1,8 @@
-"""Ten thousand customers beside ten, each with a hundred cars and all of them active: reads, outcomes, memory.
+"""Ten thousand customers beside ten, each with a hundred cars and active: reads, outcomes, memory.
 
-Two databases on servers of their own, each with an API process and two workers, all with the same settings. They take
-turns, the order of which changes from round to round, so that whatever else the machine does meets both alike; the
-ratios are medians over the rounds. Each customer has a manager with a token, and a webhook.
+There are two databases on separate servers, each with an API process and two workers, with the same settings. They take
+turns in changing order, so that other load affects both alike. The ratios are medians over the rounds. Each customer
+has a manager with a token, and a webhook.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from keyrack.webhooks.declarations import NewWebhook
 
 FEW, MANY = sized((10, 10_000), tiny=(2, 4))  # customers
 CARS = sized(100, tiny=12)  # of each
-USED = 10  # of them have a box, with a service, and assignments
+USED = 10  # cars with a box, a service and assignments
 ROUNDS = sized(3, tiny=1)
-READS = sized(10_000, tiny=40)  # of one kind in a round: each of the many customers asks once
-OPERATIONS = sized(10_000, tiny=40)  # applied and delivered in a round: each of the many customers has one
-# Of the requests whose way to the webhook is timed, and the first ones left out
+READS = sized(10_000, tiny=40)  # of one kind per round: one per customer of the many
+OPERATIONS = sized(10_000, tiny=40)  # applied and delivered per round: one per customer of the many
+# Requests with a timed way to the webhook, and the warm-up before them
 RATE, SECONDS, WARM = (100, *sized((10, 3), tiny=(1, 0)))
 HOSTS = 10  # of receivers that the customers of both share
-OWN_HOSTS = 1_000  # the same where nearly each of the many customers has a receiver of its own
+OWN_HOSTS = 1_000  # nearly each of the many customers has a separate receiver
 GOAL_READS, GOAL_OUTCOMES = 1.2, 1.5
 
 LOAD = """
@@ -69,7 +69,7 @@ insert into assignment (customer_id, car_id, user_id, starts_at, ends_at, lifeti
   select customer_id, car_id, customer_id, now() + n * interval '1 hour', null, 604800, 302400
   from product, generate_series(1, 3) n;
 """
-# Of the customers in turn, and of each car by car
+# Operations of the customers in turn, car by car
 ASK = """
 insert into operation (customer_id, kind, car_id, user_id, request, checksum)
 select p.customer_id, 'CreateAssignment', p.car_id, p.customer_id, '{"start": "2026-01-01T08:00:00Z", "end": null,
@@ -90,16 +90,16 @@ select (select count(*) from operation where state = 'Pending') + (select count(
 
 @dataclass(frozen=True)
 class Caller:
-    """A customer, with what its requests need."""
+    """A customer with the data for its requests."""
 
     customer: int
     headers: dict[str, str]
-    cars: list[int]  # those with a box
+    cars: list[int]  # cars with a box
 
 
 @dataclass
 class System:
-    """One of the two: its database, its processes, its customers, and the place where their webhooks end."""
+    """One of the two systems: database, processes, customers, and the receiver of webhooks."""
 
     name: str
     dsn: str
@@ -110,13 +110,13 @@ class System:
 
     @property
     def memory(self) -> tuple[float, float]:
-        """MB of the API process, and of the larger worker."""
+        """MB of the API process and of the larger worker."""
         return resident(self.server.pid), max(resident(pid) for pid in self.working)
 
 
 @dataclass(frozen=True)
 class Spent:
-    """What a round of one kind showed: milliseconds each, and microseconds of CPU of Keyrack and of PostgreSQL."""
+    """The figures of a round: milliseconds, and CPU microseconds of Keyrack and of PostgreSQL."""
 
     each: float
     keyrack: float
@@ -132,13 +132,13 @@ async def fill(dsn: str, customers: int) -> None:
 
 
 def receiver_of(system: System, customer: int, hosts: int) -> str:
-    """Where a customer's webhooks go: to one of so many addresses of this machine."""
+    """The address for a customer's webhooks: one of `hosts` local addresses."""
     host = customer % hosts
     return f"http://127.1.{host // 250}.{host % 250 + 1}:{system.receiver.port}/{customer}"
 
 
 async def spread(system: System) -> None:
-    """Give the customers receivers of their own, as far as there are."""
+    """Give the customers separate receivers, as far as they exist."""
     raw = await asyncpg.connect(system.dsn)
     ids = [caller.customer for caller in system.callers]
     await raw.execute(
@@ -149,7 +149,7 @@ async def spread(system: System) -> None:
 
 
 async def introduce(system: System) -> None:
-    """Give each customer its webhook, and its manager a token."""
+    """Give each customer a webhook, and its manager a token."""
     settings = Settings(database_url=system.dsn)
     db = await Database.connect(system.dsn, settings)
     vault = await open_vault(db, settings)
@@ -193,7 +193,7 @@ async def started(dsn: str, customers: int) -> AsyncGenerator[System]:
 
 
 async def backends(dsn: str) -> list[int]:
-    """The processes of the database's server."""
+    """The processes of the database server."""
     raw = await asyncpg.connect(dsn)
     pid = await raw.fetchval("select pg_backend_pid()")
     found = siblings(pid)
@@ -209,7 +209,7 @@ def siblings(pid: int) -> list[int]:
 
 
 def used(pids: Sequence[int]) -> dict[int, float]:
-    """CPU seconds of each process that is still there."""
+    """CPU seconds of each process that still exists."""
     found: dict[int, float] = {}
     for pid in pids:
         with contextlib.suppress(OSError):
@@ -222,7 +222,7 @@ def gained(before: dict[int, float]) -> float:
 
 
 def reads(system: System) -> dict[str, list[bytes]]:
-    """The requests of each kind: customer after customer, of each another car every time."""
+    """The requests of each kind: customer after customer, each time of another car."""
     cars = len(system.callers) * USED
     turns = list(itertools.islice(itertools.cycle(system.callers), max(cars, READS)))
     paths: dict[str, Callable[[Caller, int], str]] = {
@@ -249,11 +249,11 @@ async def read(system: System, requests: Sequence[bytes]) -> Spent:
 
 
 async def apply(system: System) -> tuple[Spent, float]:
-    """Operations of all customers in turn, applied and delivered; and how many were applied a second."""
+    """Apply and deliver operations of all customers in turn. Returns the rate with the figures."""
     raw = await asyncpg.connect(system.dsn)
     newest = await raw.fetchval("select coalesce(max(seq), 0) from operation")
     system.receiver.forget()
-    ours = raw.get_server_pid()  # it asks, which is not what is compared
+    ours = raw.get_server_pid()  # its queries are not part of the comparison
     before = used([pid for pid in await backends(system.dsn) if pid != ours])
     working = used(system.working)
     await raw.execute(ASK, OPERATIONS, len(system.callers), USED)
@@ -272,7 +272,10 @@ async def apply(system: System) -> tuple[Spent, float]:
 
 
 async def outcome(system: System) -> list[float]:
-    """Milliseconds from the 204 to the webhook, at RATE requests a second, customer after customer."""
+    """Milliseconds from the 204 to the webhook, at RATE requests a second.
+
+    The customers take turns.
+    """
     system.receiver.forget()
     answered: dict[str, float] = {}
     port = system.server.port
@@ -308,14 +311,14 @@ async def outcome(system: System) -> list[float]:
 
 
 def by_turns(both: tuple[System, System]) -> Iterator[tuple[int, System]]:
-    """Round after round, each system once; who comes first changes."""
+    """Yield each system once per round, in alternating order."""
     for number in range(ROUNDS):
         for system in both if number % 2 else reversed(both):
             yield number, system
 
 
 async def rounds(both: tuple[System, System], what: Callable[[System], Awaitable[Any]]) -> tuple[list[Any], list[Any]]:
-    """What each of the two showed in each round."""
+    """Run a measurement in each round, and return the results by system."""
     shown: dict[str, list[Any]] = {system.name: [] for system in both}
     for _, system in by_turns(both):
         shown[system.name].append(await what(system))
@@ -327,7 +330,7 @@ def ratio(few: Sequence[float], many: Sequence[float]) -> float:
 
 
 def beside(name: str, few: Sequence[Spent], many: Sequence[Spent], goal: float | str) -> None:
-    """A row: the milliseconds and the CPU of both, and how often the one is in the other."""
+    """Print a row: milliseconds and CPU of both, and their ratio."""
 
     def cpu(of: Sequence[Spent]) -> str:
         return f"{statistics.median(s.keyrack for s in of):.0f} + {statistics.median(s.postgres for s in of):.0f}"

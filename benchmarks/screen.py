@@ -1,6 +1,6 @@
-"""What a browser shows: how soon an outcome is on the screen, and what scripts take on a large board and on the map.
+"""The browser's view: delay of an outcome, and script times of a large board and the map.
 
-Debian's Chromium without a screen of its own, on the same machine as the server; times are by that machine's clock.
+Debian's headless Chromium runs on the server's machine. Times are by that machine's clock.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ insert into car_state (customer_id, car_id, product_id, read_at, telemetry, posi
   from product where customer_id = 3 and kind = 'IQ';
 vacuum analyze
 """
-# When a frame has shown it; an outcome may come with a page or into one
+# The time of the frame that shows the outcome, with a new page or within one
 SEEN = """
 globalThis.when = new Promise((done) => { globalThis.shown = done; });
 const look = () => {
@@ -51,11 +51,11 @@ const look = () => {
 };
 new MutationObserver(look).observe(document, { childList: true, subtree: true });
 """
-# When the transaction began that the worker committed
+# The begin of the transaction that the worker committed
 FINISHED = """
 select extract(epoch from max(finished_at))::float8 from operation where customer_id = $1
 """
-# Milliseconds of each frame while the map is zoomed out and in again
+# Milliseconds of each frame during zooming out and in on the map
 FRAMES = """
 async () => {
   const times = [], canvas = document.querySelector("#fleet-map canvas"), { x, y, width, height } =
@@ -83,7 +83,7 @@ async def signed_in(page: Page) -> None:
 
 
 async def outcomes(page: Page, dsn: str) -> list[float]:
-    """Milliseconds from the beginning of a worker's transaction to the frame that shows what became of it."""
+    """Milliseconds from the start of a worker's transaction to the outcome's frame."""
     raw = await asyncpg.connect(dsn)
     found: list[float] = []
     for number in range(OUTCOMES):
@@ -98,7 +98,7 @@ async def outcomes(page: Page, dsn: str) -> list[float]:
 
 
 async def board(page: Page) -> tuple[float, float, int]:
-    """Milliseconds of scripts, and until the page is there, as medians; and how many bars there are."""
+    """Median milliseconds of scripts and of the page, and the number of bars."""
     session = await page.context.new_cdp_session(page)
     await session.send("Performance.enable")
     scripts: list[float] = []
@@ -114,7 +114,7 @@ async def board(page: Page) -> tuple[float, float, int]:
 
 
 async def fleet(page: Page) -> tuple[float, float, float]:
-    """Seconds until the map of all cars is drawn, and milliseconds of a frame while it is zoomed: p50, p95."""
+    """Seconds to draw the map, and milliseconds per frame while zooming: p50, p95."""
     begin = time.perf_counter()
     await page.goto("/console/3")
     await page.locator("#fleet-map canvas").wait_for()
@@ -153,7 +153,7 @@ async def fill(dsn: str) -> None:
 
 
 def main() -> None:
-    """Print the table of benchmarks/results.md, "Console in the browser". Exits with 1 without a Chromium."""
+    """Print the table of benchmarks/results.md, "Console in the browser". Exits with 1 without Chromium."""
     if CHROMIUM is None:
         sys.exit(f"The benchmark 'screen' needs Chromium: {ABSENT}.")
     with database("screen") as dsn:

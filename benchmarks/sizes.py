@@ -1,11 +1,11 @@
-"""The size of a run: full for figures, tiny to show that a benchmark runs."""
+"""The size of a run: full for measurements, tiny for a test that a benchmark runs."""
 
 from __future__ import annotations
 
 import os
 from typing import TypeVar
 
-VARIABLE = "BENCHMARK_SIZE"  # a variable, as the processes that a benchmark starts have the same size
+VARIABLE = "BENCHMARK_SIZE"  # a variable, so that child processes have the same size
 TINY = "tiny"
 
 T = TypeVar("T")
@@ -17,5 +17,5 @@ def is_tiny() -> bool:
 
 
 def sized(full: T, *, tiny: T) -> T:
-    """The value for the size of this process."""
+    """Choose the value for the size of this process."""
     return tiny if is_tiny() else full

@@ -1,7 +1,7 @@
-"""Tables of benchmarks: printed with where they come from, and written into the documents.
+"""Tables of benchmarks: printed with their origin, and written into documents.
 
-A table is a section of Markdown that begins with a marker. A document has the same marker, and one at
-the section's end.
+A table is a section of Markdown that begins with a marker. A document has the same marker, and one at the section's
+end.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 DIRECTORIES = (ROOT / "docs", ROOT / "benchmarks")
 MARKER = re.compile(r"^<!-- benchmark: (?P<name>[a-z]+ [a-z-]+) -->\n", re.MULTILINE)
 END = "<!-- end of benchmark -->\n"
-# Figures depend on these; a table that was written before does not count as a change
+# Figures depend on these paths. A table that was written before does not count as a change
 MEASURED = ("src", "benchmarks", "tests", "requirements", "pyproject.toml")
 
 
@@ -28,17 +28,17 @@ class TableError(Exception):
 
 
 def table(name: str, *columns: str) -> None:
-    """Begin the section `name`, which is the benchmark's name and a word: marker, origin, and the table's head."""
+    """Begin the section `name` (the benchmark's name and a word): marker, origin, and the table's head."""
     print(f"\n<!-- benchmark: {name} -->\n{origin()}\n\n{_row(columns)}\n{_row(['---'] * len(columns))}", flush=True)
 
 
 def row(*cells: object) -> None:
-    """One row of the table that was begun last."""
+    """Print one row of the current table."""
     print(_row(cells), flush=True)
 
 
 def note(text: str) -> None:
-    """A line of text below the table."""
+    """Print a line of text below the table."""
     print(f"\n{text}", flush=True)
 
 
@@ -84,13 +84,16 @@ def machine() -> str:
 
 
 def sections(output: str) -> dict[str, str]:
-    """The sections of a benchmark's output by name: each without its marker, up to the next one."""
+    """Split the output of a benchmark into sections by name, each without its marker."""
     parts = MARKER.split(output)
     return {name: text.strip() + "\n" for name, text in zip(parts[1::2], parts[2::2], strict=True)}
 
 
 def places(*directories: Path) -> dict[str, Path]:
-    """The document of each section, in docs/ and benchmarks/ by default. Raises TableError if two have the same."""
+    """The document of each section, in docs/ and benchmarks/ by default.
+
+    Raises TableError if two documents have the same section.
+    """
     found: dict[str, Path] = {}
     for document in sorted(file for directory in directories or DIRECTORIES for file in directory.glob("*.md")):
         for match in MARKER.finditer(document.read_text()):
@@ -102,7 +105,7 @@ def places(*directories: Path) -> dict[str, Path]:
 
 
 def write(tables: Mapping[str, str], *directories: Path) -> None:
-    """Replace these sections in the documents. Raises TableError if no document has one of them."""
+    """Replace these sections in the documents. Raises TableError if a section is in no document."""
     found = places(*directories)
     if missing := sorted(set(tables) - set(found)):
         raise TableError(f"No document has the marker of the table '{missing[0]}': <!-- benchmark: {missing[0]} -->")

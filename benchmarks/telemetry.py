@@ -1,4 +1,4 @@
-"""Telemetry, events and the search in history: samples by HTTP beside COPY, by MQTT, events, location by date."""
+"""Telemetry, events and history: samples by HTTP beside COPY, by MQTT, events, location by date."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from keyrack.telemetry.ingest import Telemetry
 CARS = sized(1_000, tiny=100)
 CLIENTS = 8
 SAMPLES, BATCH = sized(80_000, tiny=800), 100
-EVENTS = sized(4_000, tiny=50)  # one a request
-MESSAGES = sized(20_000, tiny=50)  # of MQTT
+EVENTS = sized(4_000, tiny=50)  # one per request
+MESSAGES = sized(20_000, tiny=50)  # MQTT messages
 POSITIONS = sized((1_000_000, 10_000_000, 100_000_000), tiny=(6_000,))
 READINGS_STANDING = sized(10_000_000, tiny=1_000)
-SEARCHES = sized(5_000, tiny=20)  # of a position by date
+SEARCHES = sized(5_000, tiny=20)  # searches of a position by date
 NOW = datetime.now(UTC).replace(microsecond=0)
 
 SET_UP = """
@@ -59,12 +59,12 @@ insert into device_key (customer_id, hash, is_gateway, scopes) values (1, $1, tr
 """
 
 
-# Cars that move: a row for each position in history, and the newest one in the state
+# Rows of moving cars: one per position in history, and the newest one in the state
 STORED = "select (select count(*) from position) + (select count(*) from car_state where position_since is not null)"
 
 
 async def set_up(dsn: str, cars: int = CARS) -> dict[str, str]:
-    """A customer with cars that have units; the headers of its device and its manager."""
+    """Make a customer with cars and units. Returns the headers of its device and its manager."""
     await schema_version.migrate(dsn)
     raw = await asyncpg.connect(dsn)
     key, hashed = secret_hashes.new_secret(), await Passwords().hash("bench")
@@ -94,7 +94,7 @@ def sample(car: int, at: datetime) -> dict[str, Any]:
 
 
 def samples() -> list[dict[str, Any]]:
-    """A tick of the fleet after another: each batch holds the next 100 cars."""
+    """Samples of the fleet, tick by tick. Each batch has the next 100 cars."""
     start = NOW - timedelta(hours=10)
     return [sample(n % CARS + 1, start + timedelta(seconds=5 * (n // CARS))) for n in range(SAMPLES)]
 
@@ -108,7 +108,7 @@ def serving(dsn: str) -> Iterator[Any]:
 
 
 def ingest() -> None:
-    """Samples over HTTP: from a forwarder, whose batch holds 100 cars, and from units, each with 100 readings."""
+    """Samples over HTTP: from a forwarder, in batches of 100 cars, and from units, each with 100 readings."""
     told = samples()
     _ingest("of 100 cars each", told)
     start = NOW - timedelta(seconds=SAMPLES)
@@ -116,7 +116,7 @@ def ingest() -> None:
 
 
 def _ingest(words: str, told: list[dict[str, Any]]) -> None:
-    """And the same rows by COPY: in the same hundreds, and all at once."""
+    """Ingest samples over HTTP, and write the same rows by COPY: in hundreds, and all at once."""
     with database("ingest") as dsn:
         headers = asyncio.run(set_up(dsn))
         requests = [
@@ -178,7 +178,10 @@ def event(number: int) -> dict[str, Any]:
 
 
 def events() -> None:
-    """Events one by one from 50 clients, and in batches of 100 from 8."""
+    """Events one by one from 50 clients, and in batches from 8.
+
+    A batch has 100 events.
+    """
     with database("events") as dsn:
         headers = asyncio.run(set_up(dsn))
         with serving(dsn) as server:
@@ -202,7 +205,7 @@ def events() -> None:
 
 
 def mqtt() -> None:
-    """Single samples that wait at a broker, until all are committed; and the same while they are being published."""
+    """Single samples by MQTT: waiting at a broker until all are committed, and while they are published."""
     mosquitto = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin")
     if mosquitto is None:
         row("samples a second by MQTT, one a message", "5,000", "not measured: Mosquitto is not installed")
@@ -279,7 +282,7 @@ from generate_series($1::timestamptz, $2::timestamptz - interval '1 second', $3:
 def location() -> None:
     """Print the table of searches in history, of benchmarks/results.md.
 
-    The number of positions grows. They are of ten months; cars and times of the requests are random.
+    The number of positions grows. They cover ten months. Cars and times of the requests are random.
     """
     table("location search", "`location/{searchDate}` (goal: p99 5 ms)", "Seen")
     first = (NOW - timedelta(days=300)).replace(hour=0, minute=0, second=0)
@@ -344,10 +347,10 @@ select (select count(*) from position h, packed_times(h.at, h.times))
 
 
 def standing() -> None:
-    """Print the table of a fleet that stands still, of benchmarks/results.md: bytes and searches.
+    """Print the table of a stationary fleet, of benchmarks/results.md: bytes and searches.
 
-    Each reading has a position and an odometer reading that repeat; some minute lies between two of a car. A
-    third of the clocks tells whole seconds, a third milliseconds, a third microseconds.
+    Each reading has a repeated position and odometer. About a minute lies between two readings of a car. A third of the
+    clocks has whole seconds, a third milliseconds, and a third microseconds.
     """
     table("standing fleet", "What", "Goal", "Seen")
     count = READINGS_STANDING
@@ -379,7 +382,10 @@ def standing() -> None:
 
 
 async def _stand(dsn: str, first: datetime, count: int) -> float:
-    """Take the readings in, as units deliver them: a hundred of one car at a time; the seconds it takes."""
+    """Ingest the readings as units deliver them. Returns the seconds.
+
+    Each delivery has a hundred readings of one car.
+    """
     db = await Database.connect(dsn, Settings())
     telemetry = Telemetry(GroupCommitter(db), Settings())
     rounds = [range(n, min(n + BATCH, count // CARS)) for n in range(0, count // CARS, BATCH)]

@@ -1,9 +1,9 @@
-"""What traces and metrics cost: processor time of the server for each request, with them and without, in turns.
+"""The cost of traces and metrics: server CPU time per request with and without them.
 
-Servers of their own on one database, all there from the start, are asked one after another in rounds, in another order
-each time; so whatever else the machine does meets all alike. Two of them have both off: a ratio is that to their mean
-in the same round, and how far theirs lie from 1 says how much the others can be trusted. The ratios are medians over
-the rounds. The collector takes what it gets and does nothing with it, in a process of its own.
+Servers on one database run throughout and get requests in rounds, each time in another order. So other load on the
+machine affects all alike. Two of the servers have both features off. Ratios refer to the mean of these two in the same
+round. The distance of their ratios from 1 shows the precision. All ratios are medians over the rounds. The collector, a
+separate process, discards its input.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from benchmarks.tables import row, table
 ROUNDS = sized(25, tiny=1)
 READS, WRITES = sized(
     (800, 400), tiny=(8, 4)
-)  # of one server in a round: short ones, so that all of a round meet the same machine
+)  # short turns of a server, so that a round has the same conditions for all
 CONNECTIONS = 8
 OFF = ("off", "off again")
 START = "2026-01-01T08:00:00Z"
 
 
 class Handler(BaseHTTPRequestHandler):
-    """A collector that takes everything."""
+    """A collector that accepts everything."""
 
     protocol_version = "HTTP/1.1"
 
@@ -53,7 +53,7 @@ def collect(port: int) -> None:
 
 @contextlib.contextmanager
 def collector() -> Iterator[str]:
-    """The address of a collector."""
+    """Start a collector, and yield its address."""
     port = free_port()
     process = multiprocessing.get_context("spawn").Process(target=collect, args=(port,), daemon=True)
     process.start()
@@ -66,7 +66,7 @@ def collector() -> Iterator[str]:
 
 @contextlib.contextmanager
 def servers(dsn: str, kinds: dict[str, dict[str, str]]) -> Iterator[dict[str, Running]]:
-    """A server of each kind, with these settings."""
+    """Start a server of each kind with its settings."""
     with contextlib.ExitStack() as stack:
         found: dict[str, Running] = {}
         for name, settings in kinds.items():
@@ -87,7 +87,7 @@ def signed_in(port: int, headers: dict[str, str]) -> dict[str, str]:
 
 
 def compare(found: dict[str, Running], requests: Sequence[bytes], count: int) -> dict[str, tuple[float, float]]:
-    """Of each kind of server the microseconds of a request, and their ratio to those of `OFF`: medians."""
+    """Median microseconds per request and ratio to `OFF`, by kind of server."""
     cpu: dict[str, list[float]] = {name: [] for name in found}
     names, order = list(found), random.Random(1)
     for number in range(-1, ROUNDS):
@@ -95,7 +95,7 @@ def compare(found: dict[str, Running], requests: Sequence[bytes], count: int) ->
             one = found[name]
             result = measure(one.pid, one.port, requests, count, CONNECTIONS)
             assert set(result.statuses) <= {200, 204}, result.statuses
-            if number >= 0:  # the first one warms up
+            if number >= 0:  # the first round warms up
                 cpu[name].append(result.cpu)
     floor = [statistics.mean(both) for both in zip(*(cpu[name] for name in OFF), strict=True)]
     ratios = {name: statistics.median(own / off for own, off in zip(cpu[name], floor, strict=True)) for name in names}

@@ -1,4 +1,4 @@
-"""What all tests share: one embedded PostgreSQL, the server as a real process, and the people who call it."""
+"""Shared fixtures: one embedded PostgreSQL, a real server, and people who call it."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from tests.support.servers import (
     reachable_directory,
 )
 
-# The master key of every database that the tests give an address of
+# The master key of every database of the tests
 os.environ.setdefault("KEYRACK_MASTER_KEY", base64.b64encode(b"the master key of all the tests!").decode())
 
 
 def key_of_checkpoints() -> Path:
-    """What signs checkpoints there: a file that is the same for all processes of the tests."""
+    """The key that signs checkpoints, in a file shared by all processes."""
     file = Path(tempfile.gettempdir()) / f"keyrack-tests-{os.getuid()}" / "checkpoint.key"
     file.parent.mkdir(mode=0o700, exist_ok=True)
     with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as opened:
@@ -47,11 +47,11 @@ def key_of_checkpoints() -> Path:
 
 os.environ.setdefault("KEYRACK_CHECKPOINT_KEY_FILE", str(key_of_checkpoints()))
 
-# What the servers in this process log is not to stand among what a command prints
+# Logs of servers in this process must not appear in the output of commands
 structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=sys.__stderr__))
 
 
-# It is no example's fault how long it takes on a machine that runs other tests
+# Examples have no deadline, because the machine runs other tests
 hypothesis.settings.register_profile(
     "busy machine",
     parent=hypothesis.settings.default,
@@ -60,7 +60,7 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("busy machine")
 
-# The files that take longest, longest first, in both tiers: begun first, they end beside others, not after them
+# The slowest files of both tiers, slowest first. They start first, so that they run beside others
 FIRST = (
     "tests/simulator/offline/test_scenario.py", "tests/db/replication/test_failover_drill.py",
     "tests/ops/backups/test_restore.py", "tests/db/embedded/test_postgres.py", "tests/ops/backups/test_pgbackrest.py",
@@ -71,7 +71,7 @@ FIRST = (
     "tests/upgrades/test_migration_runner.py", "tests/docs/test_walkthroughs.py", "tests/ops/backups/test_docs.py",
     "tests/db/replication/test_failover.py", "tests/assignments/test_histories.py",
     "tests/http/openapi/test_openapi.py", "tests/console/test_shown_text.py",
-    # Those of `make test`
+    # Files of `make test`
     "tests/console/test_every_page.py", "tests/cli/test_operator_commands.py",
     "tests/changelog/transparency/test_checkpoints.py", "tests/console/test_roles.py",
     "tests/console/test_gallery.py", "tests/console/test_overview.py", "tests/console/test_lists.py",
@@ -88,7 +88,7 @@ FIRST = (
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int | None:
-    """Three workers for two cores, unless xdist's own variable says it: a quarter of a worker's time is waiting."""
+    """Three workers for two cores, unless xdist's variable is set. Workers wait a quarter of the time."""
     if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
         return None
     cores = len(os.sched_getaffinity(0))
@@ -104,24 +104,24 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     worker: dict[str, Any] | None = getattr(session.config, "workerinput", None)
     if worker is None:
         return
-    gc.disable()  # until the collection is over: nothing of it is garbage
+    gc.disable()  # until the end of the collection, which produces no garbage
     named = [session.config.invocation_params.dir / argument.partition("::")[0] for argument in session.config.args]
     files = sorted({file for path in named for file in (path.rglob("test_*.py") if path.is_dir() else [path])})
     for file in files[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
         module = ".".join(file.relative_to(session.config.rootpath).with_suffix("").parts)
-        with suppress(Exception, pytest.skip.Exception):  # the collection reports it
+        with suppress(Exception, pytest.skip.Exception):  # the collection reports the error
             importlib.import_module(module)
 
 
 def pytest_collection_finish() -> None:
-    """Exempt what was collected from garbage collection: it stays, and each full collection would traverse it."""
+    """Exempt collected objects from garbage collection. They stay, and each full collection would traverse them."""
     gc.collect()
     gc.freeze()
     gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The files of `FIRST`, then those with the most tests."""
+    """Run the files of `FIRST` first, then those with the most tests."""
     files = [item.nodeid.partition("::")[0] for item in items]
     count = Counter(files)
     place = {name: (FIRST.index(name) if name in FIRST else len(FIRST), -count[name]) for name in count}
@@ -130,7 +130,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def own_log() -> Iterator[None]:
-    """Commands in this process do not set up the log, which would be that of all tests that come later."""
+    """Keep commands in this process from configuring the log of all later tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_config, "configure", lambda level: None)
         yield
@@ -138,14 +138,14 @@ def own_log() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def shared_browser() -> Iterator[None]:
-    """The browser that tests share is closed at the end."""
+    """Close the shared browser at the end."""
     yield
     close_browser()
 
 
 @pytest.fixture(scope="session")
 def database_server() -> Iterator[str]:
-    """The address of a database on the server that the tests use."""
+    """The address of a database on the server of the tests."""
     if given := os.environ.get("KEYRACK_TEST_DATABASE_URL"):
         yield given
         drop_template(given)
@@ -160,14 +160,14 @@ def database_server() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def dsn(database_server: str) -> Iterator[str]:
-    """A database with the current schema, shared by the tests of one process; each test makes its own customers."""
+    """A database with the current schema, shared by the tests of a process. Each test makes its own customers."""
     with migrated_database(database_server) as address:
         yield address
 
 
 @pytest.fixture(scope="session")
 def own(database_server: str) -> Iterator[str]:
-    """A database that no other worker looks into."""
+    """A database that no other worker uses."""
     with migrated_database(database_server) as dsn:
         yield dsn
 
@@ -181,14 +181,14 @@ def sql(dsn: str) -> Iterator[Sql]:
 
 @pytest.fixture(scope="session")
 def settings() -> Settings:
-    """As production has them, but for limits that a suite from one address would run into."""
+    """Production settings without limits that a suite from one address would reach."""
     return patient_settings(
         login_rate_per_address=100_000,
         login_burst_per_address=10_000,
         user_lookup_burst=1_000_000,
         worker_poll=0.2,
         live_scoped_interval_seconds=0.2,
-        webhook_allowed_networks="127.0.0.0/8",  # where the tests' receivers are
+        webhook_allowed_networks="127.0.0.0/8",  # the network of the tests' receivers
         webhook_retry_first=0.2,
         webhook_retry_max=0.5,
     )
@@ -207,7 +207,7 @@ def town(sql: Sql, server: RunningServer) -> Town:
 
 @pytest.fixture(scope="module")
 def alice(town: Town) -> Iterator[Person]:
-    """Whose fleet the test is about."""
+    """The person whose fleet is tested."""
     person = town.person("alice")
     yield person
     person.client.close()
@@ -215,7 +215,7 @@ def alice(town: Town) -> Iterator[Person]:
 
 @pytest.fixture(scope="module")
 def bob(town: Town) -> Iterator[Person]:
-    """The neighbour, who must see nothing of it."""
+    """The neighbour, who must see nothing of alice's fleet."""
     person = town.person("bob")
     yield person
     person.client.close()
@@ -223,7 +223,7 @@ def bob(town: Town) -> Iterator[Person]:
 
 @pytest.fixture
 def carol(town: Town) -> Iterator[Person]:
-    """Somebody new, who has nothing yet."""
+    """A person without any rows."""
     person = town.person("carol")
     yield person
     person.client.close()

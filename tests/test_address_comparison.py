@@ -1,4 +1,4 @@
-"""No code compares addresses but by their normal form: nothing in `src` folds the case of an address."""
+"""Code compares addresses only by their normal form: `src` never folds the case of an address."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tests.core.test_addresses import folded_characters
 from tests.support.servers import Sql
 
 SOURCE = Path(__file__).parent.parent / "src" / "keyrack"
-FROZEN = {f"{number:04}" for number in range(1, 39)}  # revisions of before the normal form
+FROZEN = {f"{number:04}" for number in range(1, 39)}  # revisions before the normal form
 FOLDING = {"lower", "upper", "casefold", "title", "swapcase", "capitalize"}
 ADDRESS = re.compile(r"e_?mail|address|user_?name|mailbox|domain|login|recipient", re.IGNORECASE)
 SQL_FOLDING = re.compile(r"\b(?:to)?(?:lower|upper)\s*\(|\bilike\b|~\*|citext|casefold|nondeterministic", re.IGNORECASE)
-# Modules whose SQL or OData folds case, and what
+# Modules whose SQL or OData folds case, with the folded text
 MAY_FOLD = {
     "api/odata/functions.py": "what a client's filter asks for",
     "cli/commands/brand.py": "names of brands",
@@ -49,7 +49,7 @@ def docstrings(tree: ast.Module) -> set[int]:
 
 
 def offences(tree: ast.Module, *, may_fold: bool) -> list[str]:
-    """Folded addresses in Python, and SQL or OData that folds case."""
+    """Yield folded addresses in Python, and SQL or OData that folds case."""
     prose = docstrings(tree)
     problems: list[str] = []
     for node in ast.walk(tree):
@@ -65,7 +65,7 @@ def offences(tree: ast.Module, *, may_fold: bool) -> list[str]:
     return problems
 
 
-def test_nothing_folds_an_address() -> None:
+def test_no_code_folds_the_case_of_an_address() -> None:
     problems = {name: wrong for name, tree in modules() if (wrong := offences(tree, may_fold=name in MAY_FOLD))}
     assert problems == {}, "compare by keyrack.core.addresses.address_form and the column address_form"
 
@@ -86,18 +86,18 @@ def test_each_exception_is_needed() -> None:
         "query = {'$filter': f\"tolower(emailAddress) eq '{text}'\"}",
     ],
 )
-def test_a_folded_address_is_found(code: str) -> None:
+def test_folded_addresses_are_detected(code: str) -> None:
     assert offences(ast.parse(code), may_fold=False)
 
 
-def test_only_the_indexes_of_the_release_before_fold(sql: Sql) -> None:
+def test_only_indexes_of_the_previous_release_fold_case(sql: Sql) -> None:
     rows = sql.rows("select indexname from pg_indexes where schemaname = 'public' and indexdef ~ 'lower|upper'")
     assert {row[0] for row in rows} == {
         "brand_key_lower_idx", "invitation_address", "manager_username_key", "person_email_address_key",
     }  # fmt: skip
 
 
-def test_the_tests_know_each_character_that_the_database_folds(sql: Sql) -> None:
+def test_the_list_of_characters_that_the_database_folds_is_complete(sql: Sql) -> None:
     rows = sql.rows(
         "select chr(n) as character from generate_series(128, 1114111) n where n not between 55296 and 57343"
         " and octet_length(lower(chr(n))) = length(lower(chr(n)))"
@@ -114,8 +114,8 @@ def test_normal_forms_are_unique(sql: Sql) -> None:
     assert unique == {"invitation_address_form", "manager_address_form", "person_address_form"}
 
 
-def test_every_insert_gives_the_normal_form() -> None:
-    """A row without it is not found in each spelling until housekeeping fills it."""
+def test_every_insert_sets_the_normal_form() -> None:
+    """A row without it matches only one spelling until housekeeping fills it."""
     insert = re.compile(r"insert into (?:manager|person|invitation) ?\(([^)]*)\)")
     columns = [
         (name, match[1])

@@ -1,4 +1,4 @@
-"""Every example in a docstring prints what it says."""
+"""Every example in a docstring prints the documented output."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parent.parent / "src"
 
 
-def test_examples_print_what_they_say() -> None:
+def test_docstring_examples_print_the_documented_output() -> None:
     paths = [path for path in sorted((SOURCE / "keyrack").rglob("*.py")) if "\n    >>> " in path.read_text()]
     assert paths
     failed: list[str] = []

@@ -23,7 +23,7 @@ MODULES = {
     for path in sorted((SOURCE / "keyrack").rglob("*.py"))
 }
 
-# The packages, or sub-packages, that may import a library
+# The packages or sub-packages that may import a library
 LIBRARIES = {
     "aiohttp": {"auth.sso", "core.api_client", "webhooks"},
     "aiomqtt": {"telemetry"},
@@ -50,7 +50,7 @@ LIBRARIES = {
     "uvloop": {"server"},
     "webauthn": {"auth"},
 }
-# What a handler, and what it is made of, may import beside Keyrack and the standard library
+# Imports of handlers and their modules beside Keyrack and the standard library
 OF_HANDLERS = {"asyncpg", "cryptography", "pydantic", "pydantic_core", "structlog"}
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -58,7 +58,7 @@ DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 @functools.cache
 def imports(module: str) -> tuple[tuple[str, str], ...]:
-    """The imports of a module, wherever in it: the imported module, and the name in it or ""."""
+    """The imports of a module at any place: the imported module, and the name in it or ""."""
     return tuple(_imports(module))
 
 
@@ -74,11 +74,11 @@ def _imports(module: str) -> Iterator[tuple[str, str]]:
 
 
 def package(module: str) -> str:
-    """keyrack.api.odata.parser -> api"""
+    """The package of a module: "api" for keyrack.api.odata.parser."""
     return module.split(".")[1] if "." in module else ""
 
 
-def test_modules_import_each_other_in_no_circle() -> None:
+def test_modules_have_no_import_cycles() -> None:
     graph = {module: {target for target, _ in imports(module) if target in MODULES} for module in MODULES}
     try:
         list(TopologicalSorter(graph).static_order())
@@ -96,8 +96,8 @@ def test_private_names_stay_in_their_package() -> None:
     assert not offenders, "\n".join(offenders)
 
 
-def test_a_module_has_another_name_than_what_its_package_defines() -> None:
-    """When the module is imported, it replaces the function or class of its name in the package."""
+def test_no_module_has_the_name_of_an_object_in_its_package() -> None:
+    """Importing the module would replace that function or class in the package."""
     offenders: list[str] = []
     for module, path in MODULES.items():
         if path.name == "__init__.py":
@@ -129,7 +129,7 @@ def test_a_handler_imports_no_http_library() -> None:
     assert not offenders, "\n".join(offenders)
 
 
-def test_the_console_calls_rows_of_the_table() -> None:
+def test_the_console_calls_existing_endpoints() -> None:
     rows = {(row.method, row.path) for row in ALL}
     offenders: list[str] = []
     for module in (module for module in MODULES if package(module) == "console"):
@@ -141,7 +141,7 @@ def test_the_console_calls_rows_of_the_table() -> None:
 
 
 def calls(source: str) -> Iterator[tuple[str, str]]:
-    """Method and path of each call that a page makes."""
+    """Yield method and path of each call of a page."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "call":
             method, path = node.args[:2]
@@ -149,10 +149,10 @@ def calls(source: str) -> Iterator[tuple[str, str]]:
                 yield str(method.value), str(path.value)
 
 
-def test_a_worker_loads_nothing_that_answers_requests() -> None:
-    """A worker, a supervisor and a command start quickly and stay small: heavy modules are imported where needed."""
+def test_a_worker_does_not_import_the_http_stack() -> None:
+    """Workers, supervisors and commands import heavy modules on demand to start fast."""
     heavy = {"alembic", "sqlalchemy", "falcon", "jinja2", "opentelemetry", "keyrack.console", "keyrack.http.routes"}
-    heavy |= {"rich"}  # which structlog imports, unless `keyrack.core.log_config` is the first to import it
+    heavy |= {"rich"}  # structlog imports it unless `keyrack.core.log_config` is its first importer
     script = "import keyrack.cli.commands.run, keyrack.server.supervisor, sys; print(*sys.modules)"
     output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     loaded = set(output.split())
@@ -160,8 +160,8 @@ def test_a_worker_loads_nothing_that_answers_requests() -> None:
     assert not heavy & loaded
 
 
-def test_the_source_has_its_packages_and_nothing_else() -> None:
-    """import-linter knows the packages: `exhaustive` names one that has no layer."""
+def test_the_source_consists_of_packages() -> None:
+    """import-linter checks the packages: `exhaustive` reports one without a layer."""
     files = {path.name for path in (SOURCE / "keyrack").iterdir() if path.is_file()}
     assert files == {"__init__.py", "__main__.py", "py.typed"}
 
@@ -175,7 +175,7 @@ def test_a_package_states_its_purpose_in_five_lines() -> None:
 
 
 TESTS = Path(__file__).parent
-# Why a file of the tests may sleep. A fixed sleep makes a test depend on the speed of the machine: `eventually` waits
+# Files of the tests that may sleep, with reasons. A fixed sleep depends on the speed of the machine. `eventually` waits
 # for a condition, and an `asyncio.Event` for another task
 SLEEPERS = {
     "abuse/flood.py": "the pace of attacking clients",
@@ -227,7 +227,7 @@ def test_docstrings_name_exceptions_that_exist() -> None:
         f"{module}: {name}"
         for module, text in sources.items()
         for names in RAISED.findall(text)
-        for name in re.findall(r"(?<=`)\w+(?=`)", names)  # that of a library stands behind its module
+        for name in re.findall(r"(?<=`)\w+(?=`)", names)  # the name of a library's exception follows its module
         if name not in defined
         and not re.search(rf"\b(?:import|from)\b[^\n]*\b{name}\b|^    {name},$", text, re.MULTILINE)
     }
@@ -246,14 +246,14 @@ def test_comments_of_templates_name_modules_that_exist() -> None:
     assert unknown == set()
 
 
-def test_tests_wait_for_conditions_and_not_for_a_time() -> None:
+def test_tests_wait_for_conditions_and_not_for_fixed_times() -> None:
     files = {path.relative_to(TESTS).as_posix(): path for path in sorted(TESTS.rglob("*.py"))}
     found = {name for name, path in files.items() if not name.startswith("support/") and sleeps(path)}
     assert found == set(SLEEPERS), "wait for the condition, or give the reason in SLEEPERS; remove entries without use"
 
 
 def test_tests_read_complete_lines_of_logs() -> None:
-    """A process may be in the middle of a line: `tests.support.log_lines` ignores it."""
+    """The last line may be incomplete: `tests.support.log_lines` ignores it."""
     pattern = re.compile(r"json\.loads\b.*\b\w*(?:log|errors|said)\.read_text\(\)\.splitlines\(\)")
     offenders = [
         f"{path.relative_to(TESTS)}:{number}"
@@ -265,7 +265,7 @@ def test_tests_read_complete_lines_of_logs() -> None:
 
 
 def test_tests_name_the_events_that_they_capture() -> None:
-    """Servers of other tests log in the same process: a count of all lines, or a bare first one, may be theirs."""
+    """Servers of other tests log in the same process. A count of all lines, or the first one, may include theirs."""
     pattern = re.compile(r"\bcapture_logs\b")
     offenders = [
         path.relative_to(TESTS).as_posix() for path in sorted(TESTS.rglob("*.py")) if pattern.search(path.read_text())
@@ -273,12 +273,12 @@ def test_tests_name_the_events_that_they_capture() -> None:
     assert offenders == ["support/log_lines.py"], "use captured_events"
 
 
-# These test a short time limit, or programs of users
+# Tests of short timeouts, and programs of users
 OWN_LIMITS = {"support/people.py", "http/test_nginx.py", "abuse", "clients"}
 
 
-def test_tests_wait_for_answers_without_the_limit_of_httpx() -> None:
-    """After five seconds httpx gives up, and a busy machine takes longer: `tests.support.people` has clients."""
+def test_tests_do_not_use_the_default_timeout_of_httpx() -> None:
+    """httpx times out after five seconds, and a busy machine takes longer: `tests.support.people` has clients."""
     pattern = re.compile(r"\bhttpx\.(?:AsyncClient|Client|get|post|put|delete|patch|head|options|request|stream)\(")
     names = [path.relative_to(TESTS) for path in sorted(TESTS.rglob("*.py")) if pattern.search(path.read_text())]
     offenders = {name.as_posix() for name in names if name.parts[0] not in OWN_LIMITS}

@@ -1,1 +1,1 @@
-"""Servers that a Python team would write for the same questions, in an environment of their own."""
+"""Peers: servers that a Python team would write, in a separate environment."""

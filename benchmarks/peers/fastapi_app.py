@@ -19,7 +19,7 @@ from sqlalchemy.orm import selectinload
 from peers.models import Car, engine, serve
 
 app = FastAPI()
-logging.getLogger("odata_query").setLevel(logging.ERROR)  # it warns of every field whose type it does not know
+logging.getLogger("odata_query").setLevel(logging.ERROR)  # it warns about every field with an unknown type
 sessions = async_sessionmaker(engine(), expire_on_commit=False)
 
 
@@ -68,7 +68,7 @@ async def session() -> AsyncIterator[AsyncSession]:
 
 
 def ordered(statement: Select[tuple[Car]], orderby: str) -> Select[tuple[Car]]:
-    """odata-query knows `$filter` alone; a team writes the rest itself."""
+    """Sort rows. odata-query supports only `$filter`, so a team writes the rest."""
     for item in orderby.split(","):
         name, _, direction = item.strip().partition(" ")
         if name not in CarShown.model_fields or direction not in ("", "asc", "desc"):

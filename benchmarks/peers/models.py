@@ -1,4 +1,7 @@
-"""Keyrack's tables as SQLAlchemy models: both peers ask the same database. Attributes are called as in the API."""
+"""Keyrack's tables as SQLAlchemy models for both peers.
+
+Attributes have the names of the API.
+"""
 
 from __future__ import annotations
 
@@ -58,12 +61,12 @@ class Assignment(Base):
 
 
 def engine() -> AsyncEngine:
-    """The database that the command line names."""
+    """The engine for the database on the command line."""
     return create_async_engine(sys.argv[1].replace("postgresql://", "postgresql+asyncpg://", 1), pool_size=10)
 
 
 def serve(app: Any) -> None:
-    """Run `app` as Keyrack runs its own: the same server with the same loop and parser."""
+    """Run `app` like Keyrack's: the same server, event loop and parser."""
     uvicorn.run(
         app, port=int(sys.argv[2]), http="httptools", loop="uvloop", ws="none", access_log=False, log_level="critical"
     )

@@ -1,6 +1,7 @@
-"""odatapy's server through its ASGI adapter, with its push-down of `$filter` and `$orderby` to SQLAlchemy.
+"""odatapy's server through its ASGI adapter.
 
-Its own in-memory processor is "not a production data layer" (its README), so this is a processor over the database.
+It uses the push-down of `$filter` and `$orderby` to SQLAlchemy. Its own in-memory processor is "not a production data
+layer" (its README), so this is a processor over the database.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ class Cars(AsyncEntityCollectionProcessor):
                 statement = statement.where(filter_to_sqlalchemy(uri_info.filter.expression, COLUMNS["Car"]))
             if uri_info.orderby is not None:
                 statement = statement.order_by(*orderby_to_sqlalchemy(uri_info.orderby, COLUMNS["Car"]))
-        except ValueError as error:  # what the push-down does not translate
+        except ValueError as error:  # the push-down cannot translate it
             raise ODataApplicationException(str(error), 501) from error
         statement = apply_top_skip(statement.order_by(Car.id), uri_info.top, uri_info.skip)
         options = EntityCollectionSerializerOptions(context_url=f"{request.raw_base_uri.rstrip('/')}/$metadata#cars")
@@ -130,7 +131,7 @@ class Cars(AsyncEntityCollectionProcessor):
         response.set_header("OData-Version", request.negotiated_version or "4.01")
 
     async def expand(self, connection: AsyncConnection, customer: int, name: str, cars: list[Entity]) -> None:
-        """All rows of a relation with one statement, as `selectinload` would do it."""
+        """Read all rows of a relation with one statement, like `selectinload`."""
         target, model = RELATIONS[name]
         ids = [car.get_value("id") for car in cars]
         statement = select(*COLUMNS[target].values(), model.car_id).where(model.customer_id == customer)

@@ -1,4 +1,4 @@
-"""The attacks of `make test-abuse`: each against a server of its own, its figures beside their goals at the end."""
+"""The attacks of `make test-abuse`: each uses a separate server, and figures are printed with their goals."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class Figure(NamedTuple):
 
 
 class Figures:
-    """What the attacks measured."""
+    """The figures that the attacks measured."""
 
     def __init__(self) -> None:
         self.rows: list[Figure] = []
 
     def at_most(self, what: str, value: float, unit: str, goal: float) -> None:
-        """A figure that is good when it is low. `what` begins with its point, as in "B1 answer"."""
+        """Add a figure that should be low. `what` begins with its point, as in "B1 answer"."""
         self.rows.append(Figure(what, value, unit, f"<= {goal:g}", value <= goal))
 
     def at_least(self, what: str, value: float, unit: str, goal: float) -> None:
-        """A figure that is good when it is high."""
+        """Add a figure that should be high."""
         self.rows.append(Figure(what, value, unit, f">= {goal:g}", value >= goal))
 
 

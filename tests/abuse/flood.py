@@ -1,4 +1,4 @@
-"""In charge of a flood: many connections that send one request after another, in a process of its own on one core."""
+"""A flood: many connections that send requests continuously, from a separate process on one core."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import aiohttp
 
 @dataclass(frozen=True)
 class Sent:
-    """A request that is sent again and again; `{n}` in its body becomes another number each time."""
+    """A request that is sent repeatedly. `{n}` in its body is a different number each time."""
 
     method: str
     url: str
@@ -26,7 +26,7 @@ class Sent:
 
 @contextmanager
 def flood(requests: Sequence[Sent], connections: int) -> Iterator[None]:
-    """Send these, by turns, over so many connections until the end of the block."""
+    """Send the requests in turn over the connections until the context ends."""
     context = multiprocessing.get_context("spawn")
     up = context.Event()
     process = context.Process(target=_run, args=(requests, connections, up), daemon=True)
@@ -56,7 +56,7 @@ async def _send(requests: Sequence[Sent], connections: int, up: Any) -> None:
                 async with session.request(sent.method, sent.url, headers=sent.headers, data=body) as answer:
                     await answer.read()
                 if answer.status == 503:
-                    await asyncio.sleep(0.05)  # far less than the answer asks for
+                    await asyncio.sleep(0.05)  # far less than the server's Retry-After
             except aiohttp.ClientError:
                 await asyncio.sleep(0.05)
             up.set()

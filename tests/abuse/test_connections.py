@@ -1,4 +1,4 @@
-"""B3: idle connections at a process that may open few files."""
+"""B3: idle connections to a process with a low limit of open files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.servers import Process
 IDLE = 260
 
 
-def test_idle_connections(figures: Figures, dsn: str, alice: Person) -> None:
+def test_a_client_is_served_beside_idle_connections(figures: Figures, dsn: str, alice: Person) -> None:
     env = {"KEYRACK_DATABASE_URL": dsn}
     process = Process("serve", "--port", "0", "--json", env=env, files="-n 200")
     try:

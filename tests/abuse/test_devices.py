@@ -1,4 +1,4 @@
-"""B6: a hostile unit with a key of its own, which tells of all the customer has, in all the times that there are."""
+"""B6: a hostile unit with a valid key reports all units, cars and times of its customer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def counts(person: Person) -> list[int]:
 
 
 def lines(units: list[Unit], user: int, kind: str) -> list[str]:
-    """What the key has no business with: other units and cars, and the hostile one's own in the future."""
+    """Lines that the key may not send: for other units and cars, and for its own in the future."""
     now, told = datetime.now(UTC), []
     for n, unit in zip(range(LINES), itertools.cycle(units), strict=False):
         own = unit is units[0]
@@ -33,7 +33,7 @@ def lines(units: list[Unit], user: int, kind: str) -> list[str]:
     return [json.dumps(line) for line in told]
 
 
-def test_a_unit_in_wrong_hands_changes_nothing_of_others(alice: Person, figures: Figures) -> None:
+def test_a_stolen_unit_key_cannot_change_other_units(alice: Person, figures: Figures) -> None:
     units = [unit_of(alice) for _ in range(UNITS)]
     key, user = device_key(alice, units[0].serial), alice.user()
     before = counts(alice)

@@ -1,4 +1,4 @@
-"""B12: the disk is so full that the database cannot even note what it promises, and ends, again and again."""
+"""B12: a full disk that repeatedly stops the database before it can write its log."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def _use(dsn: str) -> int:
 
 
 async def _attack(server: EmbeddedServer, disk: Path) -> float:
-    """Seconds from room on the disk to a write."""
+    """Return the seconds from free space on the disk to a successful write."""
     sql = await asyncpg.connect(server.dsn)
     await sql.execute("create table kept as select 1 as n")
     with suppress(OSError), (disk / "filler").open("ab", buffering=0) as filler:
@@ -57,7 +57,7 @@ async def _attack(server: EmbeddedServer, disk: Path) -> float:
     raise AssertionError("it did not come back")
 
 
-def test_a_server_without_room_for_its_own_log_comes_back(figures: Figures, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_server_recovers_from_a_full_disk(figures: Figures, caplog: pytest.LogCaptureFixture) -> None:
     with reachable_directory() as base:
         disk = base / "disk"
         disk.mkdir()

@@ -1,4 +1,4 @@
-"""B1: small bodies that become large: what a server needs to refuse them, and what its answer is like."""
+"""B1: small bodies that expand: the server's memory and its response."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ NDJSON, JSON = "application/x-ndjson", "application/json"
 
 @dataclass
 class Attacked:
-    """A server that is a process of its own, and a unit that delivers to it."""
+    """A server as a separate process, and a unit that delivers to it."""
 
     pid: int
     url: str
     unit: Unit
 
     def memory(self, name: str) -> float:
-        """MB: `VmRSS`, or `VmHWM`, the highest since the last `forget`."""
+        """MB of `VmRSS`, or of `VmHWM`, the highest value since the last `forget`."""
         (line,) = [line for line in Path(f"/proc/{self.pid}/status").read_text().splitlines() if line.startswith(name)]
         return int(line.split()[1]) / 1024
 
@@ -77,13 +77,13 @@ def attack(figures: Figures, attacked: Attacked, what: str, body: bytes, media_t
         figures.at_most(f"B1 time, {words}", seconds, "s", 5)
 
 
-def test_a_few_kilobytes_of_gzip(figures: Figures, attacked: Attacked) -> None:
+def test_a_small_gzip_body_uses_little_memory(figures: Figures, attacked: Attacked) -> None:
     body = gzip.compress(b"1\n" * (SIZE // 2))
     assert len(body) < 8_000
     attack(figures, attacked, "7.8 kB of gzip", body, NDJSON, packed=True)
 
 
-# The same and others where the ratio does not stop them, so that each of the other bounds has to
+# The same and other bodies below the ratio's limit, so that each other limit must act
 
 SHAPES = {
     "lines of a digit": (b"1\n" * (SIZE // 2), NDJSON),
@@ -99,14 +99,14 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("attacked", [{"KEYRACK_INGEST_MAX_COMPRESSION_RATIO": "1000000"}], indirect=True)
-def test_other_shapes(figures: Figures, attacked: Attacked) -> None:
+def test_other_bodies_use_little_memory(figures: Figures, attacked: Attacked) -> None:
     for what, (body, media_type) in SHAPES.items():
         whole = body if len(body) > SIZE // 2 else body * min(20_000, SIZE // len(body))
         attack(figures, attacked, what, gzip.compress(whole, 1), media_type, packed=True)
 
 
-def test_many_at_once(figures: Figures, attacked: Attacked) -> None:
-    """Whole deliveries of lines that are all refused, from one key: what does not fit in is told to come again."""
+def test_concurrent_deliveries_use_limited_memory(figures: Figures, attacked: Attacked) -> None:
+    """One key sends whole deliveries of rejected lines. Deliveries beyond the limit get 503."""
     start = datetime.now(UTC).isoformat()
     line = json.dumps({"serialNumber": "nobody", "carDataReadTime": start, "vin": "v" * 200}).encode() + b"\n"
     body = line * min(20_000, SIZE // len(line))

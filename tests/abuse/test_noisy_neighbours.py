@@ -1,4 +1,4 @@
-"""B7: what a bystander sees of one customer's flood, beside the same load of ten well-behaved customers."""
+"""B7: the effect of one customer's flood on a bystander, compared with ten normal customers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.telemetry.endpoints.test_ingest import unit_of
 
 CROWD = 10  # well-behaved customers
 CARS = 2_000  # of each customer
-ROUNDS = 3  # the best of them counts
+ROUNDS = 3  # the best one counts
 SECONDS = 8.0
 RATIO = 3.0  # the goal
 
@@ -32,7 +32,7 @@ class Served:
 
 @pytest.fixture(scope="module")
 def served(dsn: str) -> Iterator[Served]:
-    """`keyrack serve`, as an operator runs it."""
+    """`keyrack serve` as run by an operator."""
     port = free_port()
     env = {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_ASSIGNMENT_RATE": "1000000", "KEYRACK_ASSIGNMENT_BURST": "100000"}
     process = Process("serve", "--port", str(port), "--json", env=env)
@@ -44,7 +44,7 @@ def served(dsn: str) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def people(served: Served, sql: Sql) -> list[Person]:
-    """A bystander, and the crowd whose first one is the attacker."""
+    """A bystander and the crowd. The first of the crowd is the attacker."""
     town = Town(sql, served)
     everybody = [town.person(f"p{number}") for number in range(CROWD + 1)]
     for person in everybody:
@@ -106,7 +106,9 @@ FLOODS: dict[str, tuple[Callable[[Person, str], Sent], int]] = {
 
 
 @pytest.mark.parametrize("name", FLOODS)
-def test_flood(name: str, served: Served, people: list[Person], figures: Figures) -> None:
+def test_a_flood_slows_a_bystander_within_the_goal(
+    name: str, served: Served, people: list[Person], figures: Figures
+) -> None:
     make, connections = FLOODS[name]
     bystander, *crowd = people
     base = served.url + "/v3"
@@ -128,7 +130,10 @@ def test_flood(name: str, served: Served, people: list[Person], figures: Figures
 
 
 def look(person: Person, base: str) -> dict[str, float]:
-    """What the bystander sees: the 99th percentile of each kind of call, in seconds; of log-ins the worst."""
+    """The bystander's 99th percentile of each kind of call, in seconds.
+
+    The value of logins is their maximum.
+    """
     car = person.sql.value("select max(car_id) from car where customer_id = $1", person.customer)
     form = {"username": person.username, "password": PASSWORD, "grant_type": "password"}
     key = {"vendor-API-Key": person.api_key}
@@ -152,7 +157,7 @@ def look(person: Person, base: str) -> dict[str, float]:
 
 
 def calm(person: Person) -> None:
-    """Wait until what the flood has left is done."""
+    """Wait until the work of the flood is done."""
     eventually(lambda: _timed(lambda: person.client.get("/health")) < 0.05, "calm")
 
 

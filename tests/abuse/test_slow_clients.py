@@ -1,4 +1,4 @@
-"""B2: a million cars in one answer, and clients that ask for it and do not read."""
+"""B2: a response of a million cars, and clients that request it and do not read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BUSY = "select count(*) from pg_stat_activity where application_name = 'keyrack'
 
 
 def private(pid: int) -> float:
-    """Megabytes of memory that a process has for itself: the database's shared buffers are nobody's growth."""
+    """Megabytes of private memory of a process, without the database's shared buffers."""
     try:
         found = re.search(r"RssAnon:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
     except OSError:
@@ -35,7 +35,7 @@ def private(pid: int) -> float:
 
 
 class Growth:
-    """The highest growth of the server and of a backend while something runs."""
+    """The maximum growth of the server and of a backend within the context."""
 
     def __init__(self, server: int, dsn: str) -> None:
         self._server = server
@@ -66,7 +66,7 @@ class Growth:
 @pytest.fixture(scope="module")
 def million(town: Town, sql: Sql) -> Person:
     person = town.person("million")
-    for part in range(0, CARS, 20_000):  # a statement has five seconds
+    for part in range(0, CARS, 20_000):  # the statement timeout is five seconds
         sql.execute(
             "insert into car (customer_id, name, description, vin, license_plate, brand)"
             " select $1, 'Car ' || n % 1000, 'A car of the fleet, number ' || n,"
@@ -85,7 +85,7 @@ def served(dsn: str, **more: str) -> Iterator[tuple[str, int]]:
         "KEYRACK_DATABASE_URL": dsn,
         "KEYRACK_STATEMENT_TIMEOUT_SECONDS": "60",
         **more,
-    }  # whatever else the machine does
+    }  # independent of other load on the machine
     process = Process("serve", "--port", "0", "--no-worker", "--json", env=env)
     try:
         assert process.popen.stdout is not None
@@ -105,7 +105,9 @@ def served(dsn: str, **more: str) -> Iterator[tuple[str, int]]:
         ("by brand, from a file in gzip", "$orderby=brand", "gzip"),
     ],
 )
-def test_a_million_cars(figures: Figures, million: Person, dsn: str, what: str, query: str, coding: str) -> None:
+def test_a_million_cars_use_limited_memory(
+    figures: Figures, million: Person, dsn: str, what: str, query: str, coding: str
+) -> None:
     with served(dsn) as (url, pid):
         warm(url, million, query)
         unpacker = zlib.decompressobj(wbits=31)
@@ -116,7 +118,7 @@ def test_a_million_cars(figures: Figures, million: Person, dsn: str, what: str, 
             assert answer.status_code == 200
             for part in answer.iter_raw(1_000_000):
                 plain = unpacker.decompress(part) if coding == "gzip" else part
-                rows += plain.count(b"\n")  # one before each row but the first
+                rows += plain.count(b"\n")  # one line end before each row but the first
                 size += len(plain)
         figures.at_least(f"B2 rows of a million cars {what}", rows + 1, "rows", CARS)
         figures.at_most(f"B2 growth of the server, a million cars {what}", growth.server, "MB", 50)
@@ -125,17 +127,18 @@ def test_a_million_cars(figures: Figures, million: Person, dsn: str, what: str, 
 
 
 def warm(url: str, person: Person, query: str = "") -> None:
-    """Whatever a process and its backends need once, they have afterwards."""
+    """Send requests first, so that one-time memory is not counted."""
     for _ in range(7):
         assert httpx.get(f"{url}/cars?$top=1001&{query}", headers=person.headers, timeout=120).status_code == 200
 
 
 def unread(url: str, person: Person, query: str, coding: str) -> socket.socket:
-    """A client that asks and does not read."""
+    """Open a connection that sends a request and does not read."""
     fields = "".join(f"{name}: {value}\r\n" for name, value in person.headers.items())
     parts = urlsplit(url)
     line = socket.socket()
-    line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)  # else megabytes of gzip wait in the client's kernel
+    # otherwise the client's kernel buffers megabytes of gzip
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
     line.settimeout(60)
     line.connect((parts.hostname or "", parts.port or 0))
     fields += f"Accept-Encoding: {coding}\r\n"
@@ -144,7 +147,7 @@ def unread(url: str, person: Person, query: str, coding: str) -> socket.socket:
 
 
 @pytest.mark.parametrize("coding", ["identity", "gzip"])
-def test_clients_that_do_not_read(
+def test_clients_that_do_not_read_delay_no_bystander(
     figures: Figures, million: Person, dsn: str, sql: Sql, town: Town, coding: str
 ) -> None:
     bystander = town.person("bystander")
@@ -166,7 +169,7 @@ def test_clients_that_do_not_read(
 
 
 def ended(table: str, url: str) -> int:
-    """How many connections to the server's port are established."""
+    """The number of established connections to the server's port."""
     port = f"{urlsplit(url).port or 0:04X}"
     rows = [line.split() for line in Path(table).read_text().splitlines()[1:]]
     return sum(row[1].endswith(":" + port) and row[3] == "01" for row in rows)

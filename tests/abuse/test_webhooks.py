@@ -1,4 +1,4 @@
-"""B4: customers with many slow webhooks beside one that wants its outcomes at once."""
+"""B4: customers with many slow webhooks beside one with a quick webhook."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ from tests.abuse.conftest import Figures
 from tests.support.people import Person, Town
 from tests.support.servers import Process, Sql, eventually, migrated_database
 
-SLOW = 13.0  # seconds until the attackers' receivers answer
-WEBHOOKS = 50  # of each attacker: as many as a customer may have
-SECONDS = 30  # of attack and of measuring
-RATE = 10  # assignments a second that the other customer asks for
+SLOW = 13.0  # seconds until the attackers' receivers respond
+WEBHOOKS = 50  # per attacker, the maximum of a customer
+SECONDS = 30  # duration of the attack and the measurement
+RATE = 10  # assignment requests per second of the victim
 
 
 class Receivers:
-    """Answers below /slow after 13 seconds, all else at once; keeps when each message came first."""
+    """A receiver that responds below /slow after 13 seconds, and otherwise at once.
+
+    It stores the time of each message's first arrival.
+    """
 
     def __init__(self) -> None:
         self.arrived: dict[str, float] = {}
@@ -48,7 +51,7 @@ class Receivers:
         server = await asyncio.start_server(self._one, "127.0.0.1", 0, backlog=1000)
         self.port = server.sockets[0].getsockname()[1]
         self._ready.set()
-        await self._over.wait()  # what is under way is cancelled at the end of the loop
+        await self._over.wait()  # pending responses are cancelled at the end of the loop
 
     async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
@@ -72,7 +75,7 @@ def receivers() -> Iterator[Receivers]:
 
 @pytest.fixture
 def town(database_server: str) -> Iterator[Town]:
-    """The people of a server of its own, API and worker in one process, with the default settings."""
+    """People of a separate server, API and worker in one process, with default settings."""
     with migrated_database(database_server) as dsn:
         env = {
             "KEYRACK_DATABASE_URL": dsn,
@@ -92,7 +95,7 @@ def town(database_server: str) -> Iterator[Town]:
 
 @contextlib.contextmanager
 def attack(person: Person, receivers: Receivers) -> Iterator[None]:
-    """Ask for as many assignments as the limit allows, each told to fifty slow webhooks, as long as the block lasts."""
+    """Request assignments at the maximum rate, each with fifty slow webhooks, within the context."""
     for number in range(WEBHOOKS):
         url = f"http://127.0.0.1:{receivers.port}/slow/{person.customer}/{number}"
         assert person.put("/webhooks", {"url": url}).status_code == 201
@@ -115,7 +118,7 @@ def attack(person: Person, receivers: Receivers) -> Iterator[None]:
 
 
 def told(person: Person, receivers: Receivers, seconds: float) -> list[float]:
-    """Seconds from each 204 to its webhook, in their order; ten assignments are asked for in each second."""
+    """Seconds from each 204 to its webhook, at ten requests per second."""
     user, cars = person.user(), [person.car_with_box() for _ in range(20)]
     answer = person.put("/webhooks", {"url": f"http://127.0.0.1:{receivers.port}/quick"})
     assert answer.status_code == 201, answer.text
@@ -129,12 +132,14 @@ def told(person: Person, receivers: Receivers, seconds: float) -> list[float]:
         asked[answer.headers["operation-id"]] = time.monotonic()
     with contextlib.suppress(AssertionError):
         eventually(lambda: asked.keys() <= receivers.arrived.keys(), "the last webhook")
-    end = time.monotonic()  # what has not come by then is counted with the time that it took so far
+    end = time.monotonic()  # a missing message counts with the time until now
     return sorted(receivers.arrived.get(id, end) - at for id, at in asked.items())
 
 
 @pytest.mark.parametrize("attackers", [1, 3])
-def test_slow_webhooks_delay_nobody_else(town: Town, receivers: Receivers, figures: Figures, attackers: int) -> None:
+def test_slow_webhooks_do_not_delay_other_customers(
+    town: Town, receivers: Receivers, figures: Figures, attackers: int
+) -> None:
     mallories = [town.person("mallory") for _ in range(attackers)]
     victim = town.person("victim")
     with contextlib.ExitStack() as attacks:

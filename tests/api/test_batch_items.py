@@ -1,4 +1,4 @@
-"""Items of a batch: what is announced of them, when a piece of them is done again."""
+"""Batch items: notices of items whose chunk is repeated."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def announcing(request: Request, notice: LiteralString, _services: object)
 
 
 async def breaking(request: Request, _value: object, _services: object) -> Response:
-    """The database refuses it, so its piece is done again."""
+    """Fail in the database, so that the chunk is repeated."""
     try:
         await request.db.execute("select 1 / 0")
     except Exception as error:
@@ -39,7 +39,7 @@ def request(db: Database) -> Request:
     )  # fmt: skip
 
 
-def test_each_notice_is_told_once_though_its_piece_is_done_again(dsn: str, settings: Settings) -> None:
+def test_a_notice_is_sent_once_although_its_chunk_is_repeated(dsn: str, settings: Settings) -> None:
     async def told() -> tuple[list[batch_items.Result], list[str]]:
         db = await Database.connect(dsn, settings)
         names: list[LiteralString] = ["a", "b"]

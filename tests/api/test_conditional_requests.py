@@ -1,4 +1,4 @@
-"""ETag, If-None-Match and If-Match, over the table: who has an answer already, who has seen what is to be changed."""
+"""ETag, If-None-Match and If-Match, for every endpoint."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.telemetry.endpoints.test_ingest import unit_of
 
 READS = [endpoint for endpoint in ALL if endpoint.read is not None]
 SINGLE = [endpoint for endpoint in READS if endpoint.read is not None and endpoint.read.select.is_single]
-# What is made for the one who asks, and is tagged all the same
+# Responses for the calling app, which also have an ETag
 OF_APPS = [endpoint for endpoint in ALL if endpoint.has_etag and isinstance(endpoint.auth, AppAuth)]
 DOCUMENTS = [
     endpoint
@@ -53,7 +53,7 @@ def match(tag: str) -> dict[str, Any]:
 
 
 def unchanged(answer: httpx.Response, tag: str) -> None:
-    """Whether the answer is 304: no body and nothing that tells of one, but what its 200 says of itself."""
+    """Check for a 304 without a body, with the headers of its 200."""
     assert (answer.status_code, answer.content) == (304, b""), answer.text
     assert answer.headers["etag"] == tag
     assert answer.headers["cache-control"]
@@ -67,7 +67,7 @@ def tag_of(person: Person, path: str) -> str:
 
 
 def made(endpoint: Endpoint, person: Person) -> tuple[str, Ids]:
-    """The path of rows that are there, and their ids."""
+    """Create rows, and return the path to them and their ids."""
     ids = {} if "brand" in endpoint.parameters else world(endpoint, person)
     if "operationId" in ids:
         eventually(lambda: person.get(f"/operations/{ids['operationId']}").json()["state"] != "Pending")
@@ -90,13 +90,13 @@ Places = Mapping[str, tuple[Person, str]]
 
 @pytest.fixture(scope="module")
 def places(town: Town, catalogue: None) -> Places:
-    """Of each read somebody who gets an answer, and the path; nothing is under way that would change it."""
+    """For each read, a caller that gets a response, and the path. No change is pending."""
     dora, emil = town.person("dora"), town.person("emil")
     for person in (dora, emil):
         person.headers["Accept-Encoding"] = "identity"
     found: dict[str, tuple[Person, str]] = {}
     for endpoint in READS:
-        # Outcomes would go on changing what is waiting there
+        # Outcomes would change the pending deliveries
         person = emil if endpoint.tag.name == "Webhooks" else dora
         found[name(endpoint)] = person, made(endpoint, person)[0]
     eventually(lambda: dora.get("/operations?$filter=state eq 'Pending'").json() == [])
@@ -104,7 +104,7 @@ def places(town: Town, catalogue: None) -> Places:
 
 
 @over(READS)
-def test_a_read_has_a_tag_and_who_has_it_is_told_so(endpoint: Endpoint, places: Places) -> None:
+def test_a_read_has_an_etag_and_answers_304_for_it(endpoint: Endpoint, places: Places) -> None:
     alice, path = places[name(endpoint)]
     answer = alice.get(path)
     tag = answer.headers["etag"]
@@ -129,7 +129,7 @@ def test_a_read_has_a_tag_and_who_has_it_is_told_so(endpoint: Endpoint, places: 
 
 
 @over(READS)
-def test_what_is_no_list_of_tags_is_not_looked_at_by_a_read(endpoint: Endpoint, places: Places) -> None:
+def test_reads_ignore_a_malformed_if_none_match(endpoint: Endpoint, places: Places) -> None:
     alice, path = places[name(endpoint)]
     tag = tag_of(alice, path)
     for header in (tag.strip('"'), f"{tag}{tag}x", f"{tag} {tag}", "W/", '"', "", f"w/{tag}", f"*, {tag}", f"'{tag}'"):
@@ -137,7 +137,7 @@ def test_what_is_no_list_of_tags_is_not_looked_at_by_a_read(endpoint: Endpoint, 
 
 
 @over(READS)
-def test_a_refusal_stays_what_it_is(endpoint: Endpoint, places: Places, bob: Person) -> None:
+def test_errors_do_not_depend_on_if_none_match(endpoint: Endpoint, places: Places, bob: Person) -> None:
     alice, path = places[name(endpoint)]
     for status, wrong in ((401, {"vendor-API-Key": "nonsense"}), (401, {"Authorization": "Bearer x"})):
         assert alice.get(path, headers={"If-None-Match": "*", **wrong}).status_code == status
@@ -190,7 +190,7 @@ RECOVERY = (
     "insert into recovery (manager_id, hashes) select manager_id, array[''::bytea] from manager where username = $1"
     " on conflict (manager_id) do update set hashes = recovery.hashes || excluded.hashes"
 )
-# What changes the answer of each single read
+# Changes of the response of each single read
 CHANGES: Mapping[str, Callable[[Person, Ids], Any]] = {
     "GET /me/factors": lambda person, ids: person.sql.execute(RECOVERY, person.username),
     "GET /managers/{managerId}": written(ROLE, "managerId"),
@@ -229,9 +229,9 @@ CHANGES: Mapping[str, Callable[[Person, Ids], Any]] = {
 
 
 @over(SINGLE)
-def test_a_change_changes_the_tag_and_no_neighbours_does(endpoint: Endpoint, alice: Person, bob: Person) -> None:
+def test_only_changes_of_the_row_change_its_etag(endpoint: Endpoint, alice: Person, bob: Person) -> None:
     (path, ids), (_, theirs) = made(endpoint, alice), made(endpoint, bob)
-    change = CHANGES[name(endpoint)]  # a new read says here what changes it
+    change = CHANGES[name(endpoint)]  # a new read must add its change here
     before = tag_of(alice, path)
     change(bob, theirs)
     unchanged(alice.get(path, **none_match(before)), before)
@@ -243,7 +243,7 @@ def test_a_change_changes_the_tag_and_no_neighbours_does(endpoint: Endpoint, ali
 
 
 @over([endpoint for endpoint in SINGLE if name(endpoint) not in WORLDS and endpoint.parameters])
-def test_the_tag_of_another_row_is_none_of_this_one(endpoint: Endpoint, alice: Person) -> None:
+def test_rows_do_not_share_etags(endpoint: Endpoint, alice: Person) -> None:
     (one, _), (other, _) = made(endpoint, alice), made(endpoint, alice)
     assert alice.get(one, **none_match(tag_of(alice, other))).status_code == 200
 
@@ -251,7 +251,7 @@ def test_the_tag_of_another_row_is_none_of_this_one(endpoint: Endpoint, alice: P
 # Lists
 
 
-def test_a_list_has_the_tag_of_its_rows_in_their_order(carol: Person) -> None:
+def test_the_etag_of_a_list_depends_on_rows_and_order(carol: Person) -> None:
     cars = [carol.car(f"C{n}") for n in range(3)]
     whole = tag_of(carol, "/cars")
     assert tag_of(carol, "/cars?$orderby=id desc") != whole
@@ -261,14 +261,14 @@ def test_a_list_has_the_tag_of_its_rows_in_their_order(carol: Person) -> None:
     changed = carol.get("/cars", **none_match(whole))
     assert (changed.status_code, len(changed.json())) == (200, 3)
     carol.patch(f"/cars/{cars[1]}", [{"op": "remove", "path": "/vin"}])
-    unchanged(carol.get("/cars", **none_match(whole)), whole)  # what is shown is the same again
+    unchanged(carol.get("/cars", **none_match(whole)), whole)  # the original content is back
     more = carol.car("C9")
     assert carol.get("/cars", **none_match(whole)).status_code == 200
     assert carol.delete(f"/cars/{more}").status_code == 204
     unchanged(carol.get("/cars", **none_match(whole)), whole)
 
 
-def test_a_packed_answer_and_a_plain_one_have_a_tag_each_and_both_are_known(carol: Person) -> None:
+def test_compressed_and_plain_responses_have_different_etags(carol: Person) -> None:
     for number in range(30):
         carol.car(f"A car with a long enough name, {number}")
     packed, plain = (carol.get("/cars", headers={"Accept-Encoding": coding}) for coding in ("gzip", "identity"))
@@ -282,7 +282,7 @@ def test_a_packed_answer_and_a_plain_one_have_a_tag_each_and_both_are_known(caro
             assert carol.get("/cars", **match(answer.headers["etag"])).status_code == 200
 
 
-def test_what_only_resembles_the_tag_is_another(carol: Person) -> None:
+def test_a_similar_etag_does_not_match(carol: Person) -> None:
     carol.car()
     for path in ("/cars", "/cars?$orderby=brand"):
         whole = carol.get(path)
@@ -293,7 +293,7 @@ def test_what_only_resembles_the_tag_is_another(carol: Person) -> None:
                 assert (answer.status_code, answer.content) == (200, whole.content), other
 
 
-def test_what_is_told_beside_a_list_belongs_to_its_tag(carol: Person) -> None:
+def test_the_total_count_is_part_of_the_etag(carol: Person) -> None:
     carol.car("Only one")
     path = "/cars?$top=1&$count=true"
     tag = tag_of(carol, path)
@@ -310,8 +310,8 @@ def test_what_is_told_beside_a_list_belongs_to_its_tag(carol: Person) -> None:
     assert carol.get(nothing, **none_match(before)).status_code == 200
 
 
-def test_a_list_tells_apart_what_has_the_same_hash_of_four_bytes(carol: Person, sql: Sql) -> None:
-    """PostgreSQL hashes four of a number's eight bytes: names whose versions are alike in these are found at once."""
+def test_etags_of_lists_use_more_than_four_bytes_of_hash(carol: Person, sql: Sql) -> None:
+    """PostgreSQL hashes four of the eight bytes of a number. Names with equal four bytes are quick to find."""
     car = carol.car()
     alike = sql.value(
         "with v as (select n, "
@@ -329,7 +329,7 @@ def test_a_list_tells_apart_what_has_the_same_hash_of_four_bytes(carol: Person, 
     assert len(tags) == 3 * len(alike)
 
 
-def test_what_is_changed_and_never_shown_belongs_to_the_tag_of_a_webhook(carol: Person) -> None:
+def test_the_etag_of_a_webhook_depends_on_its_secret(carol: Person) -> None:
     made = carol.put("/webhooks", {"url": "https://example.org/s", "secret": "a" * 32}).json()
     path = f"/webhooks/{made['id']}"
     seen = tag_of(carol, path)
@@ -350,7 +350,7 @@ def test_what_is_changed_and_never_shown_belongs_to_the_tag_of_a_webhook(carol: 
         "/products?$apply=groupby((car/name),aggregate($count as n))",
     ],
 )
-def test_what_comes_from_elsewhere_belongs_to_the_tag(carol: Person, path: str) -> None:
+def test_the_etag_depends_on_related_rows(carol: Person, path: str) -> None:
     car = carol.car("Somewhere")
     before = tag_of(carol, path)
     unchanged(carol.get(path, **none_match(before)), before)
@@ -359,7 +359,7 @@ def test_what_comes_from_elsewhere_belongs_to_the_tag(carol: Person, path: str) 
     assert after.status_code == 200 and after.headers["etag"] != before
 
 
-def test_a_page_has_its_link_when_nothing_has_changed_too(carol: Person, sql: Sql) -> None:
+def test_a_304_of_a_page_has_its_link(carol: Person, sql: Sql) -> None:
     car = carol.car()
     event = carol.event(car, carol.user())
     path = f"/cars/{car}/events"
@@ -378,7 +378,7 @@ def test_a_page_has_its_link_when_nothing_has_changed_too(carol: Person, sql: Sq
     assert again.headers["link"] == page.headers["link"]
 
 
-def test_an_empty_list_has_a_tag_unless_it_is_a_404(carol: Person) -> None:
+def test_an_empty_list_has_an_etag_unless_it_is_a_404(carol: Person) -> None:
     group, car = carol.group(), carol.car()
     tag = tag_of(carol, f"/groups/{group}/products")
     unchanged(carol.get(f"/groups/{group}/products", **none_match(tag)), tag)
@@ -386,7 +386,7 @@ def test_an_empty_list_has_a_tag_unless_it_is_a_404(carol: Person) -> None:
     assert carol.get(f"/cars/{car}/products", **none_match("*")).status_code == 404
 
 
-def test_what_is_expanded_is_part_of_what_the_tag_is_of(carol: Person) -> None:
+def test_expanded_rows_are_part_of_the_etag(carol: Person) -> None:
     car = carol.car()
     group = carol.group("Before")
     carol.put(f"/groups/{group}/cars", {"carId": car})
@@ -398,7 +398,7 @@ def test_what_is_expanded_is_part_of_what_the_tag_is_of(carol: Person) -> None:
         assert carol.get(path, **none_match(tag)).status_code == 200
 
 
-def test_what_comes_in_pieces_or_from_a_file_has_no_tag(dsn: str, settings: Any, sql: Sql) -> None:
+def test_lists_in_chunks_or_from_a_file_have_no_etag(dsn: str, settings: Any, sql: Sql) -> None:
     small = settings.model_copy(update={"list_chunk_rows": 5})
     with RunningServer(small, dsn, worker=False) as server:
         person = Town(sql, server).person("dora")
@@ -419,8 +419,11 @@ def test_what_comes_in_pieces_or_from_a_file_has_no_tag(dsn: str, settings: Any,
         person.client.close()
 
 
-def test_a_list_that_the_client_has_is_not_made(alice: Person, sql: Sql) -> None:
-    """By EXPLAIN: PostgreSQL never runs the part of the statement that makes the JSON."""
+def test_the_database_does_not_build_an_unchanged_list(alice: Person, sql: Sql) -> None:
+    """PostgreSQL does not run the part of the statement that builds JSON.
+
+    EXPLAIN shows it.
+    """
     alice.car()
     query = odata.query(CAR, b"", odata.Shape.COLLECTION, alias="t", limits=odata.Limits())
     statement = Select(CAR).statement(query.sql, has_versions=True)
@@ -450,7 +453,7 @@ def test_a_list_that_the_client_has_is_not_made(alice: Person, sql: Sql) -> None
 
 @over(DOCUMENTS)
 @pytest.mark.usefixtures("catalogue")
-def test_a_document_has_the_tag_of_its_bytes(endpoint: Endpoint, server: RunningServer, sql: Sql) -> None:
+def test_documents_have_an_etag_of_their_bytes(endpoint: Endpoint, server: RunningServer, sql: Sql) -> None:
     form = sql.value("select max(key_form_id) from key_form where name = 'Tagged'")
     url = server.url + endpoint.path.format(keyFormId=form)
     with http_client(headers={"Accept-Encoding": "identity"}) as anyone:
@@ -465,7 +468,7 @@ def test_a_document_has_the_tag_of_its_bytes(endpoint: Endpoint, server: Running
 
 
 @over(OF_APPS)
-def test_an_app_is_told_what_it_does_not_have(endpoint: Endpoint, carol: Person) -> None:
+def test_apps_get_304_for_unchanged_responses(endpoint: Endpoint, carol: Person) -> None:
     kim = driver(carol)
     app = replace(carol, headers={"Authorization": f"Bearer {kim.token}"})
     path = endpoint.path + (f"?device={kim.id}" if endpoint.query_parameters else "")
@@ -478,7 +481,7 @@ def test_an_app_is_told_what_it_does_not_have(endpoint: Endpoint, carol: Person)
 
 
 @over([endpoint for endpoint in ALL if endpoint.path.startswith("/boxes/") and endpoint.has_etag])
-def test_a_box_is_told_as_long_as_it_stays_as_it_is(endpoint: Endpoint, carol: Person) -> None:
+def test_unchanged_boxes_get_304(endpoint: Endpoint, carol: Person) -> None:
     _, box = garage(carol)
     path = endpoint.path.format(productId=box.product)
     tag = tag_of(carol, path)
@@ -490,7 +493,7 @@ def test_a_box_is_told_as_long_as_it_stays_as_it_is(endpoint: Endpoint, carol: P
     assert carol.get(path, **none_match(tag)).status_code == 200
 
 
-def test_a_status_list_has_a_tag_in_each_form(carol: Person) -> None:
+def test_a_status_list_has_an_etag_in_each_form(carol: Person) -> None:
     _, box = garage(carol)
     path, form = f"/boxes/{box.product}/status", {"Accept": "application/statuslist+cwt"}
     bare = carol.get(path, headers=form)
@@ -499,7 +502,7 @@ def test_a_status_list_has_a_tag_in_each_form(carol: Person) -> None:
     unchanged(carol.get(path, headers=form | {"If-None-Match": bare.headers["etag"]}), bare.headers["etag"])
 
 
-def test_only_what_is_true_for_a_moment_has_no_tag() -> None:
+def test_only_momentary_responses_have_no_etag() -> None:
     untagged = {name(endpoint) for endpoint in ALL if endpoint.method == "GET" and not endpoint.has_etag}
     health = {"GET /health", "GET /health/live", "GET /health/ready"}
     assert untagged == {*health, "GET /live", "GET /boxes/{productId}/provisioning"}
@@ -509,8 +512,8 @@ def test_only_what_is_true_for_a_moment_has_no_tag() -> None:
 # If-Match
 
 
-def test_what_honours_if_match_is_what_has_a_read_of_its_own() -> None:
-    """Every PATCH and DELETE of a path with a single read names its resource, and nothing else names any."""
+def test_writes_with_a_single_read_honour_if_match() -> None:
+    """Every PATCH and DELETE of a path with a single read names its resource. No other write names one."""
     of_path = {row.path: row.read.select.resource for row in SINGLE if row.read is not None}
     wanted = {name(row): of_path[row.path] for row in WRITES if row.path in of_path}
     assert {name(row): row.concurrency.if_match for row in COMPARING} == wanted
@@ -533,7 +536,7 @@ def test_what_honours_if_match_is_what_has_a_read_of_its_own() -> None:
 
 
 class Change:
-    """A PATCH or DELETE of something that is there."""
+    """A PATCH or DELETE of an existing row."""
 
     def __init__(self, endpoint: Endpoint, person: Person) -> None:
         self.endpoint, self.person = endpoint, person
@@ -550,14 +553,14 @@ class Change:
 
 @over(COMPARING)
 @pytest.mark.parametrize("form", ['"{}"', '"0000aa-1", "{}" ,', '"{}-gzip"', "*"])
-def test_a_change_of_what_was_seen(endpoint: Endpoint, form: str, carol: Person) -> None:
+def test_a_write_with_the_current_etag_succeeds(endpoint: Endpoint, form: str, carol: Person) -> None:
     change = Change(endpoint, carol)
     answer = change.send(form.format(tag_of(carol, change.path).strip('"')))
     assert answer.status_code == endpoint.responses.status == 204, answer.text
 
 
 @over(COMPARING)
-def test_a_change_of_what_has_changed_since(endpoint: Endpoint, carol: Person) -> None:
+def test_a_write_with_a_stale_etag_gets_412(endpoint: Endpoint, carol: Person) -> None:
     change = Change(endpoint, carol)
     seen = tag_of(carol, change.path)
     CHANGES[name(endpoint).replace(endpoint.method, "GET")](carol, change.ids)
@@ -578,7 +581,7 @@ PATCHED: Mapping[str, Any] = {
 
 
 @over(COMPARING)
-def test_what_is_not_there_is_404_whatever_was_to_be_compared(endpoint: Endpoint, alice: Person, bob: Person) -> None:
+def test_an_unknown_row_gets_404_with_any_if_match(endpoint: Endpoint, alice: Person, bob: Person) -> None:
     change = Change(endpoint, alice)
     slot = endpoint.parameters[0]
     for tag in ("*", OTHER, tag_of(alice, change.path)):
@@ -591,7 +594,7 @@ def test_what_is_not_there_is_404_whatever_was_to_be_compared(endpoint: Endpoint
 
 
 @over(COMPARING)
-def test_what_is_no_list_of_tags_changes_nothing(endpoint: Endpoint, alice: Person) -> None:
+def test_a_malformed_if_match_gets_400(endpoint: Endpoint, alice: Person) -> None:
     change = Change(endpoint, alice)
     before = alice.get(change.path).content
     for header in (tag_of(alice, change.path).strip('"'), '"', "", "W/", "*, *", 'w/"x"', '"a" "b"', ","):
@@ -606,7 +609,7 @@ def test_what_is_no_list_of_tags_changes_nothing(endpoint: Endpoint, alice: Pers
         if endpoint.concurrency.if_match is None and not isinstance(endpoint.auth, DeviceAuth)
     ]
 )
-def test_where_nothing_can_be_compared_nothing_is_done(endpoint: Endpoint, alice: Person) -> None:
+def test_if_match_on_a_write_without_an_etag_gets_412(endpoint: Endpoint, alice: Person) -> None:
     for tag in ("*", OTHER):
         refused(called(endpoint, alice, **match(tag)), 412, NOTHING_TO_COMPARE)
     if endpoint.auth.has_token or isinstance(endpoint.auth, AppAuth):
@@ -615,25 +618,25 @@ def test_where_nothing_can_be_compared_nothing_is_done(endpoint: Endpoint, alice
 
 
 @over([endpoint for endpoint in WRITES if not isinstance(endpoint.auth, DeviceAuth)])
-def test_if_none_match_is_for_reads(endpoint: Endpoint, alice: Person) -> None:
+def test_if_none_match_on_a_write_gets_412(endpoint: Endpoint, alice: Person) -> None:
     refused(called(endpoint, alice, **none_match("*")), 412, ONLY_FOR_READS)
 
 
 @over([endpoint for endpoint in WRITES if isinstance(endpoint.auth, DeviceAuth)])
-def test_a_delivery_has_nothing_to_compare_either(endpoint: Endpoint, carol: Person) -> None:
+def test_conditional_headers_on_a_delivery_get_412(endpoint: Endpoint, carol: Person) -> None:
     key = {"Device-Key": unit_of(carol).key}
     refused(carol.post(endpoint.path, [], headers={**key, "If-Match": "*"}), 412, NOTHING_TO_COMPARE)
     refused(carol.post(endpoint.path, [], headers={**key, "If-None-Match": "*"}), 412, ONLY_FOR_READS)
     assert carol.post(endpoint.path, [], headers=key).status_code == 200
 
 
-def test_a_refused_creation_creates_nothing(carol: Person) -> None:
+def test_a_creation_with_a_failed_condition_creates_nothing(carol: Person) -> None:
     refused(carol.put("/cars", {"name": "New"}, **match("*")), 412, NOTHING_TO_COMPARE)
     refused(carol.put("/cars", {"name": "New"}, **none_match("*")), 412, ONLY_FOR_READS)
     assert carol.get("/cars").json() == []
 
 
-def test_a_condition_is_judged_before_a_conflict(carol: Person) -> None:
+def test_a_condition_is_checked_before_a_conflict(carol: Person) -> None:
     group, other, car = carol.group("One"), carol.group("Other"), carol.car()
     carol.put(f"/groups/{group}/cars", {"carId": car})
     to_other = [{"op": "replace", "path": "/name", "value": "Other"}]
@@ -646,7 +649,7 @@ def test_a_condition_is_judged_before_a_conflict(carol: Person) -> None:
     assert carol.delete(f"/groups/{other}", **match(tag_of(carol, f"/groups/{other}"))).status_code == 204
 
 
-def test_the_tag_of_another_read_is_none_of_this_one(carol: Person) -> None:
+def test_reads_do_not_share_etags(carol: Person) -> None:
     car = carol.car_with_box()
     user = carol.user()
     assignment = carol.assignment(car, user)
@@ -662,7 +665,7 @@ def test_the_tag_of_another_read_is_none_of_this_one(carol: Person) -> None:
 
 
 @pytest.mark.parametrize("path", PATCHED)
-def test_a_change_tells_the_new_tag(path: str, carol: Person) -> None:
+def test_a_change_returns_the_new_etag(path: str, carol: Person) -> None:
     (endpoint,) = [row for row in COMPARING if row.method == "PATCH" and row.path == path]
     change = Change(endpoint, carol)
     before = tag_of(carol, change.path)
@@ -676,7 +679,7 @@ def test_a_change_tells_the_new_tag(path: str, carol: Person) -> None:
 
 
 @pytest.mark.parametrize("path", [*PATCHED, "/assignments/{assignmentId}"])
-def test_the_condition_is_that_of_the_write_and_not_of_what_it_shows(path: str, carol: Person) -> None:
+def test_the_condition_applies_to_the_row_before_the_write(path: str, carol: Person) -> None:
     (endpoint,) = [row for row in COMPARING if row.method == "PATCH" and row.path == path]
     change = Change(endpoint, carol)
     steps = PATCHED.get(path) or [{"op": "replace", "path": "/end", "value": "2027-01-01T00:00:00Z"}]
@@ -691,7 +694,7 @@ def test_the_condition_is_that_of_the_write_and_not_of_what_it_shows(path: str, 
         assert (answer.json()["state"], tag_of(carol, change.path) != before) == ("Succeeded", True)
 
 
-def test_a_request_with_a_key_gets_its_first_answer_again(carol: Person) -> None:
+def test_a_conditional_request_with_a_key_is_replayed(carol: Person) -> None:
     car = carol.car("Before")
     tag = tag_of(carol, f"/cars/{car}")
     steps = [{"op": "replace", "path": "/name", "value": "After"}]
@@ -708,7 +711,7 @@ def test_a_request_with_a_key_gets_its_first_answer_again(carol: Person) -> None
     assert stale[1].headers["idempotency-replayed"] == "true"
 
 
-def test_an_assignment_with_a_key_too(carol: Person) -> None:
+def test_a_conditional_request_for_an_assignment_with_a_key_is_replayed(carol: Person) -> None:
     assignment = carol.assignment(carol.car_with_box(), carol.user())
     path = f"/assignments/{assignment}"
     headers = {"If-Match": tag_of(carol, path), "Idempotency-Key": str(uuid.uuid4())}
@@ -718,8 +721,11 @@ def test_an_assignment_with_a_key_too(carol: Person) -> None:
     assert carol.get(f"/operations/{first.headers['operation-id']}").json()["state"] == "Succeeded"
 
 
-def test_an_assignment_is_compared_after_what_was_asked_for_before(carol: Person) -> None:
-    """Nobody works, so the first change is only accepted when the second comes; it is done before that is compared."""
+def test_pending_changes_of_an_assignment_are_applied_before_the_comparison(carol: Person) -> None:
+    """Without a worker, the first change is pending when the second request arrives.
+
+    It is applied before the comparison.
+    """
     assignment = carol.assignment(carol.car_with_box(), carol.user())
     path = f"/assignments/{assignment}"
     tag = tag_of(carol, path)
@@ -736,7 +742,7 @@ def test_an_assignment_is_compared_after_what_was_asked_for_before(carol: Person
     assert (operation["state"], operation["applied"]) == ("Succeeded", 3)
 
 
-def test_an_assignment_without_the_header_is_as_it_was(carol: Person) -> None:
+def test_an_assignment_request_without_an_etag_stays_pending(carol: Person) -> None:
     assignment = carol.assignment(carol.car_with_box(), carol.user())
     path = f"/assignments/{assignment}"
     with nobody_works(carol):

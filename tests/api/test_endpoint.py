@@ -1,4 +1,4 @@
-"""Rows of endpoints: each one is complete, and one whose groups do not fit together fails by its name."""
+"""Endpoints: each declaration is complete, and the error of an inconsistent one names it."""
 
 import json
 import subprocess
@@ -36,7 +36,7 @@ def registry(access: Any = "cars") -> Endpoints[ReadServices]:
 
 
 def test_each_row_is_complete(settings: Settings) -> None:
-    """The document needs an id, texts, schemas and examples of every row."""
+    """The OpenAPI document needs an id, texts, schemas and examples of every endpoint."""
     paths = document(ALL, settings)["paths"]
     operations = [operation for methods in paths.values() for operation in methods.values()]
     assert len(operations) == len(ALL)
@@ -44,7 +44,7 @@ def test_each_row_is_complete(settings: Settings) -> None:
     assert len({row.doc.operation_id for row in ALL}) == len({(row.method, row.path) for row in ALL}) == len(ALL)
 
 
-def test_tags_of_one_name_are_one_tag() -> None:
+def test_tag_names_are_unique() -> None:
     assert len({row.tag for row in ALL}) == len({row.tag.name for row in ALL})
 
 
@@ -109,7 +109,7 @@ INVALID: dict[str, tuple[str, str, Row]] = {
 
 
 @pytest.mark.parametrize("kind", INVALID)
-def test_an_invalid_row_fails_by_its_name(kind: str) -> None:
+def test_the_error_of_an_invalid_row_names_it(kind: str) -> None:
     name, fault, add = INVALID[kind]
     with pytest.raises(TypeError) as raised:
         add(registry())
@@ -128,8 +128,8 @@ def test_a_row_may_have_any_auth(auth: Any) -> None:
     assert [row.auth for row in rows.rows] == [auth]
 
 
-def test_a_handler_gets_what_it_takes() -> None:
-    """The request, the body if there is one, and the services if it has a parameter for them."""
+def test_a_handler_gets_the_arguments_of_its_signature() -> None:
+    """The request, the body if there is one, and the services if required."""
     rows = registry()
     rows.put("/1", DOC)(lambda request: (request,))  # type: ignore[arg-type, return-value]
     rows.put("/2", DOC)(lambda request, services: (request, services))  # type: ignore[arg-type, return-value]
@@ -178,8 +178,8 @@ ALL: tuple[Endpoint[Lacking], ...] = (*endpoints.rows,)
 """
 
 
-def test_the_type_checker_names_a_service_that_the_process_lacks(tmp_path: Path) -> None:
-    """And a handler whose body is of another type."""
+def test_the_type_checker_reports_a_missing_service(tmp_path: Path) -> None:
+    """It also reports a handler with a wrong body type."""
     (tmp_path / "wrong.py").write_text(WRONG)
     (tmp_path / "pyrightconfig.json").write_text(json.dumps({"include": ["wrong.py"]}))
     command = [sys.executable, "-m", "pyright", "-p", ".", "--pythonpath", sys.executable, "--outputjson"]

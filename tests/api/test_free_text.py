@@ -1,4 +1,4 @@
-"""Free text: no interface accepts characters that change the direction of what stands behind them."""
+"""Free text: every interface rejects characters that change the direction of the following text."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from tests.support.people import Person
 
 CONTROLS = [*"\u202a\u202b\u202c\u202d\u202e", *"\u2066\u2067\u2068\u2069"]
 OVERRIDE = "\u202e"
-# Members that code checks: the checker of addresses refuses unsafe characters, a URL is ASCII, a time has one form. The
-# value of an assignment's patch is a number or a time. The whole body of an ingest is read line by line. The
-# members of OAuth are compared with what is stored.
+# Members that code checks: the checker of addresses rejects unsafe characters, a URL is ASCII, and a time has one form.
+# The value of an assignment's patch is a number or a time. The whole body of an ingest is read line by line. The
+# members of OAuth are compared with stored values
 CHECKED = ("emailAddress", "url", "dateTime", "grant_type", "client_id", "scope", "value", "")
 SECRET = re.compile(r"username|password|secret|code$|token|assertion|state|credential|challenge", re.IGNORECASE)
 
 
 def strings(schema: Any, schemas: dict[str, Any], place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each text of a request's body that has no form of its own: its place and its schema."""
+    """Yield each free text of a request body: its place and its schema."""
     if "$ref" in schema:
         name = schema["$ref"].rsplit("/", 1)[-1]
         if place.count(f"<{name}>") < 1:
@@ -44,7 +44,7 @@ def strings(schema: Any, schemas: dict[str, Any], place: str = "") -> Iterator[t
 
 
 def is_open(place: str, schema: dict[str, Any]) -> bool:
-    """Whether a text may have a direction control and be shown to others."""
+    """Whether a text accepts direction controls and is shown to other people."""
     member = place.rsplit("/", 1)[-1]
     if member == "value" and "<AssignmentPatch>" not in place:
         return re.search(schema.get("pattern", ""), OVERRIDE) is not None
@@ -52,7 +52,7 @@ def is_open(place: str, schema: dict[str, Any]) -> bool:
     return is_accepted and not SECRET.search(member) and member not in CHECKED
 
 
-def test_no_text_of_a_body_takes_a_direction_control() -> None:
+def test_bodies_reject_direction_controls() -> None:
     document = json.loads((Path(__file__).parents[1] / "golden/data/openapi.json").read_text())
     schemas = document["components"]["schemas"]
     open_texts: set[str] = set()
@@ -68,7 +68,7 @@ def test_no_text_of_a_body_takes_a_direction_control() -> None:
     assert texts > 40
 
 
-def test_no_text_of_a_delivery_takes_one() -> None:
+def test_deliveries_reject_direction_controls() -> None:
     for model in (Sample, OfflineEvent):
         schema = TypeAdapter(model).json_schema()
         places = list(strings(schema, schema.get("$defs", {})))
@@ -76,7 +76,7 @@ def test_no_text_of_a_delivery_takes_one() -> None:
         assert [place for place, member in places if is_open(place, member)] == []
 
 
-def test_the_command_line_and_imported_files_take_none() -> None:
+def test_the_command_line_and_imports_reject_direction_controls() -> None:
     assert wrong_words(f"Pool {OVERRIDE}7") == "contains U+202E, which changes the direction of text"
     row = InputRow(2, {"name": f"Pool {OVERRIDE}7"})
     assert row.text("name") is None
@@ -84,7 +84,7 @@ def test_the_command_line_and_imported_files_take_none() -> None:
 
 
 @pytest.mark.parametrize("control", CONTROLS)
-def test_the_control_is_named(control: str, alice: Person) -> None:
+def test_the_error_names_the_direction_control(control: str, alice: Person) -> None:
     assert direction_control(f"a{control}") == f"U+{ord(control):04X}"
     problem = {"Accept": "application/problem+json"}
     answer = alice.put("/cars", {"name": f"Pool{control}7 raC"}, headers=problem)
@@ -94,12 +94,12 @@ def test_the_control_is_named(control: str, alice: Person) -> None:
     assert answer.json()["errors"][0]["code"] == "direction-control"
 
 
-def test_names_from_right_to_left_and_their_marks_are_accepted(alice: Person) -> None:
+def test_right_to_left_names_and_marks_are_accepted(alice: Person) -> None:
     for name in ("רכב אדום", "سيارة", "א\u200fב 7\u200e", "می\u200cخواهم"):
         assert alice.get(f"/cars/{alice.car(name)}").json()["name"] == name
 
 
-def test_a_change_of_a_name_is_refused_as_well(alice: Person) -> None:
+def test_patches_reject_direction_controls(alice: Person) -> None:
     steps = [{"op": "replace", "path": "/name", "value": OVERRIDE + "7 raC"}]
     assert alice.patch(f"/cars/{alice.car()}", steps).status_code == 400
     assert alice.patch(f"/groups/{alice.group()}", steps).status_code == 400

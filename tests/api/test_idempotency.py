@@ -1,4 +1,4 @@
-"""Idempotency-Key: sent again, a write gets its first answer again, on every node and whatever breaks in between."""
+"""Idempotency-Key: a repeated write gets its first response, on every node and after failures."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def keyed(key: str | None = None) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def locked(dsn: str, sql: str, *args: object) -> Iterator[None]:
-    """A transaction of somebody else that holds what the statement locks."""
+    """A transaction of another client that holds the locks of the statement."""
     loop = asyncio.new_event_loop()
 
     async def begin() -> Any:
@@ -55,7 +55,7 @@ def locked(dsn: str, sql: str, *args: object) -> Iterator[None]:
         loop.close()
 
 
-def test_the_first_answer_comes_again_and_nothing_is_done_twice(alice: Person) -> None:
+def test_a_repeated_creation_gets_the_first_response(alice: Person) -> None:
     options = keyed()
     first, second = (alice.put("/cars", {"name": "Once"}, **options) for _ in range(2))
     assert (first.status_code, first.content) == (second.status_code, second.content)
@@ -66,7 +66,7 @@ def test_the_first_answer_comes_again_and_nothing_is_done_twice(alice: Person) -
     assert alice.put("/cars", {"name": "Once"}, **keyed()).json()["id"] != first.json()["id"]
 
 
-def test_the_other_methods_too(alice: Person) -> None:
+def test_repeated_changes_get_the_first_response(alice: Person) -> None:
     car = alice.car("Changed")
     patch = [{"op": "replace", "path": "/name", "value": "New"}]
     options = keyed()
@@ -97,7 +97,7 @@ def test_the_other_methods_too(alice: Person) -> None:
     assert events[0] == events[1]
 
 
-def test_an_assignment_is_asked_for_once_and_soon(alice: Person) -> None:
+def test_a_repeated_assignment_request_creates_one_operation(alice: Person) -> None:
     car, user = alice.car_with_box(), alice.user()
     options = keyed()
     body = {"carId": car, "userId": user, "start": "2026-01-01T08:00:00Z"}
@@ -109,7 +109,7 @@ def test_an_assignment_is_asked_for_once_and_soon(alice: Person) -> None:
     assert len(alice.get(f"/operations?$filter=carId eq {car}").json()) == 1
 
 
-def test_another_request_with_the_same_key_is_refused(alice: Person) -> None:
+def test_another_request_with_the_same_key_gets_422(alice: Person) -> None:
     key = str(uuid.uuid4())
     assert alice.put("/cars", {"name": "Mine"}, **keyed(key)).status_code == 201
     refused(alice.put("/cars", {"name": "Other"}, **keyed(key)), 422, OTHER_REQUEST)
@@ -117,7 +117,7 @@ def test_another_request_with_the_same_key_is_refused(alice: Person) -> None:
     refused(alice.delete(f"/cars/{alice.car()}", **keyed(key)), 422, OTHER_REQUEST)
 
 
-def test_a_refusal_is_an_answer_too(alice: Person) -> None:
+def test_an_error_response_is_replayed(alice: Person) -> None:
     options = keyed()
     name = f"Taken {uuid.uuid4()}"
     taken = alice.group(name)
@@ -131,7 +131,7 @@ def test_a_refusal_is_an_answer_too(alice: Person) -> None:
     assert alice.put("/groups", {"name": name}, **keyed()).status_code == 201
 
 
-def test_what_was_limited_may_be_tried_again(town: Any, dsn: str, settings: Settings) -> None:
+def test_a_rate_limited_request_can_be_retried(town: Any, dsn: str, settings: Settings) -> None:
     carol: Person = town.person("carol")
     with RunningServer(settings.model_copy(update={"assignment_burst": 1, "assignment_rate": 60}), dsn) as node:
         client = http_client(base_url=node.url + "/v3", headers=carol.headers)
@@ -146,7 +146,7 @@ def test_what_was_limited_may_be_tried_again(town: Any, dsn: str, settings: Sett
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "\u00e9"])
-def test_what_is_no_key_is_refused(alice: Person, key: str) -> None:
+def test_an_invalid_key_is_rejected(alice: Person, key: str) -> None:
     headers = {"Idempotency-Key": key.encode("latin-1")}
     refused(alice.put("/cars", {"name": "X"}, headers=headers), 400, INVALID)
     assert alice.put("/cars", {"name": "X"}, **keyed(str(uuid.uuid4()).ljust(255, "x"))).status_code == 201
@@ -159,7 +159,7 @@ def test_keys_belong_to_a_customer(alice: Person, bob: Person) -> None:
     assert bob.get(f"/cars/{theirs.json()['id']}").status_code == 200
 
 
-def test_two_nodes_agree(alice: Person, dsn: str, settings: Settings) -> None:
+def test_two_nodes_share_keys(alice: Person, dsn: str, settings: Settings) -> None:
     with RunningServer(settings, dsn, worker=False) as node:
         other = http_client(base_url=node.url + "/v3", headers=alice.headers)
         for _ in range(5):
@@ -183,7 +183,7 @@ def test_two_nodes_agree(alice: Person, dsn: str, settings: Settings) -> None:
 RENAMED = [{"op": "replace", "path": "/name", "value": "renamed"}]
 
 
-def test_one_in_flight_is_409_and_its_answer_comes_later(alice: Person, dsn: str) -> None:
+def test_a_repeat_during_the_first_request_gets_409(alice: Person, dsn: str) -> None:
     car, options = alice.car(), keyed()
     with ThreadPoolExecutor(1) as threads:
         with locked(dsn, "select from car where customer_id = $1 and car_id = $2 for update", alice.customer, car):
@@ -198,8 +198,11 @@ def test_one_in_flight_is_409_and_its_answer_comes_later(alice: Person, dsn: str
     assert (again.status_code, again.headers["idempotency-replayed"]) == (204, "true")
 
 
-def test_a_request_that_was_cut_off_left_nothing(alice: Person, dsn: str) -> None:
-    """Its connection to the database dies in the middle: no effect, no answer kept, and the key is free at once."""
+def test_an_aborted_request_leaves_nothing(alice: Person, dsn: str) -> None:
+    """The database connection dies during the request.
+
+    There is no effect and no stored response, and the key is free at once.
+    """
     car, options = alice.car(), keyed()
     with ThreadPoolExecutor(1) as threads:
         with locked(dsn, "select from car where customer_id = $1 and car_id = $2 for update", alice.customer, car):
@@ -213,7 +216,7 @@ def test_a_request_that_was_cut_off_left_nothing(alice: Person, dsn: str) -> Non
         assert "idempotency-replayed" not in first.headers
 
 
-def test_a_key_is_forgotten_in_time(alice: Person) -> None:
+def test_a_key_expires(alice: Person) -> None:
     options = keyed()
     first = alice.put("/cars", {"name": "Old"}, **options)
     alice.sql.execute(
@@ -224,7 +227,7 @@ def test_a_key_is_forgotten_in_time(alice: Person) -> None:
     assert alice.put("/cars", {"name": "Old"}, **options).json() == second.json()
 
 
-def test_secrets_of_answers_are_not_readable_in_the_database(alice: Person) -> None:
+def test_secrets_in_stored_responses_are_encrypted(alice: Person) -> None:
     key = str(uuid.uuid4())
     body = {
         "emailAddress": f"{key}@example.org",
@@ -240,8 +243,8 @@ def test_secrets_of_answers_are_not_readable_in_the_database(alice: Person) -> N
     assert key.encode() not in kept
 
 
-def test_every_write_of_a_customer_takes_a_key() -> None:
-    """What is about the caller alone has no customer in whose name an answer could be kept."""
+def test_every_write_of_a_customer_accepts_a_key() -> None:
+    """Writes about the caller alone have no customer to store a response for."""
     without = {
         (row.method, row.path)
         for row in ALL
@@ -263,7 +266,7 @@ CREATED: dict[str, Any] = {
     "PUT /factor-rules": {"roles": []},
     "PUT /clients": {"name": "New", "scopes": ["cars:read"]},
 }
-# A relation of what the row shows, whose permission the row's own does not include
+# A relation of the shown row whose permission the row's own does not include
 RELATIONS = {"/cars/{carId}": "assignments", "/users/{userId}": "assignments", "/groups/{groupId}": "cars",
              "/events/{eventId}": "car"}  # fmt: skip
 
@@ -275,7 +278,7 @@ def owner(town: Town, alice: Person) -> Person:
 
 
 def sent(person: Person, endpoint: Endpoint, ids: dict[str, Any], query: str = "", **headers: str) -> httpx.Response:
-    """The row's request of the person, with these headers."""
+    """Send the row's request as the person, with these headers."""
     person = replace(person, headers=person.headers | headers)
     if name(endpoint) in CREATED:
         unique = headers["Idempotency-Key"][:8] + ".example.org"
@@ -285,7 +288,7 @@ def sent(person: Person, endpoint: Endpoint, ids: dict[str, Any], query: str = "
 
 
 @over(KEYED)
-def test_an_answer_belongs_to_its_caller(endpoint: Endpoint, alice: Person, owner: Person) -> None:
+def test_a_stored_response_belongs_to_its_caller(endpoint: Endpoint, alice: Person, owner: Person) -> None:
     ids, key = world(endpoint, alice), {"Idempotency-Key": str(uuid.uuid4())}
     first = sent(alice, endpoint, ids, **key)
     assert first.status_code < 400 or endpoint.path == "/webhooks/{webhookId}/deliveries/{deliveryId}/replay", (
@@ -298,8 +301,8 @@ def test_an_answer_belongs_to_its_caller(endpoint: Endpoint, alice: Person, owne
     assert again.headers["idempotency-replayed"] == "true"
 
 
-def test_an_answer_is_for_who_may_do_as_much_as_then(town: Town, alice: Person) -> None:
-    """A manager with a lower role gets no answer of the higher one."""
+def test_a_replay_requires_the_original_permissions(town: Town, alice: Person) -> None:
+    """A manager with a lower role gets no response from the higher role."""
     key = {"Idempotency-Key": str(uuid.uuid4())}
     hook = {"url": "https://hooks.invalid/keyrack"}
     kim = town.colleague(alice, "kim", Role.OWNER)
@@ -314,7 +317,7 @@ def test_an_answer_is_for_who_may_do_as_much_as_then(town: Town, alice: Person) 
     assert kim.put("/webhooks", hook, headers=key).content == first.content
 
 
-def test_an_answer_about_what_is_hidden_by_now_is_not_sent(town: Town, alice: Person) -> None:
+def test_a_response_about_a_now_hidden_row_is_not_replayed(town: Town, alice: Person) -> None:
     group, car = alice.group(), alice.car("Once ours")
     put(alice, group, "carId", car)
     gina = limited(town, alice, "gina", [group])
@@ -334,7 +337,7 @@ def test_an_answer_about_what_is_hidden_by_now_is_not_sent(town: Town, alice: Pe
     assert gina.put("/cars", {"name": "In the other"}, headers=made).content == first.content
 
 
-def test_an_answer_of_a_release_without_owners_comes_again(alice: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_response_stored_without_an_owner_is_replayed(alice: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     options = keyed()
     with monkeypatch.context() as patch:
         dumps = json.dumps
@@ -346,5 +349,5 @@ def test_an_answer_of_a_release_without_owners_comes_again(alice: Person, monkey
     assert alice.put("/groups", {"name": "Of before"}, **options).content == first.content
 
 
-def test_a_read_ignores_it(alice: Person) -> None:
+def test_reads_ignore_the_key(alice: Person) -> None:
     assert alice.get("/cars", headers={"Idempotency-Key": "x" * 300}).status_code == 200

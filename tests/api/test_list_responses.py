@@ -1,4 +1,7 @@
-"""Long lists: in pieces behind the key of their order, or from a file; the bytes are those of one statement."""
+"""Long lists, in chunks or from a file, equal a single statement's bytes.
+
+Chunks continue after the key of the sort order.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +35,14 @@ SIZES = {"rows": {"list_chunk_rows": 3}, "bytes": {"list_chunk_rows": 50, "list_
 
 @pytest.fixture(scope="module", params=SIZES)
 def pieces(request: pytest.FixtureRequest, dsn: str, settings: Settings) -> Iterator[RunningServer]:
-    """A server whose pieces are small."""
+    """A server with small chunks."""
     with RunningServer(settings.model_copy(update=SIZES[request.param]), dsn, worker=False) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def fleet(alice: Person, bob: Person) -> Person:
-    """A fleet whose members are often equal and often missing, beside a neighbour's."""
+    """A fleet with many equal and missing values, beside a neighbour's fleet."""
     chance = random.Random(7)
     for person in (bob, alice):
         for _ in range(30):
@@ -57,7 +60,7 @@ def from_pieces(running: RunningServer, person: Person, path: str, query: dict[s
 
 
 def same(running: RunningServer, person: Person, path: str, query: dict[str, str]) -> httpx.Response:
-    """The answer in pieces, which has the bytes of the whole one."""
+    """Check that chunks have the bytes of the whole response, and return it."""
     whole = person.get(f"{path}?{urlencode(query)}")
     answer = from_pieces(running, person, path, query)
     assert (answer.status_code, answer.content) == (whole.status_code, whole.content), (path, query)
@@ -87,8 +90,8 @@ QUERY = st.fixed_dictionaries(
 
 @examples(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(query=QUERY)
-def test_pieces_have_the_bytes_of_the_whole(pieces: RunningServer, fleet: Person, query: dict[str, str]) -> None:
-    """B2: nulls first or last, ties, directions, pages: whatever the order, the array is that of one statement."""
+def test_chunks_have_the_bytes_of_the_whole_list(pieces: RunningServer, fleet: Person, query: dict[str, str]) -> None:
+    """B2: for any order, nulls, ties, directions and pages are those of one statement."""
     same(pieces, fleet, "/cars", query)
 
 
@@ -115,17 +118,17 @@ def test_pieces_have_the_bytes_of_the_whole(pieces: RunningServer, fleet: Person
         ("/services", "name"),
     ],
 )
-def test_every_list_goes_out_in_pieces(
+def test_every_list_can_be_sent_in_chunks(
     pieces: RunningServer, fleet: Person, path: str, field: str, direction: str
 ) -> None:
-    """B2: lists of every kind, below a parent and of plain values too."""
+    """B2: lists of every resource, including lists below a parent and of plain values."""
     car = fleet.get("/cars?$filter=name eq 'Boxed'").json()[0]["id"]
     group = fleet.get("/groups").json()[0]["id"]
     same(pieces, fleet, path.format(car=car, group=group), {"$orderby": field + direction})
 
 
-def test_what_can_be_walked_has_no_length_and_the_rest_has(fleet: Person, dsn: str, settings: Settings) -> None:
-    """B2: pieces where an index leads, a file where none does; short lists are one answer as ever."""
+def test_lists_along_an_index_have_no_length_and_others_have(fleet: Person, dsn: str, settings: Settings) -> None:
+    """B2: chunks along an index, a file without one. Short lists are one response."""
     with RunningServer(settings.model_copy(update={"list_chunk_rows": 5}), dsn, worker=False) as running:
         for query, length in (
             ({}, False),
@@ -144,8 +147,8 @@ def test_what_can_be_walked_has_no_length_and_the_rest_has(fleet: Person, dsn: s
             assert ("content-length" in same(running, fleet, "/cars", query).headers) is length, query
 
 
-def test_the_refusals_of_lists_are_the_same(pieces: RunningServer, fleet: Person) -> None:
-    """B2: the status stands before the first byte: a missing parent, an empty list, a query that is not valid."""
+def test_errors_of_lists_are_the_same_in_chunks(pieces: RunningServer, fleet: Person) -> None:
+    """B2: the status precedes the first byte, for a missing parent, an empty list or an invalid query."""
     empty = fleet.car("Empty")
     for path in ("/cars/0/events", f"/cars/{empty}/products", f"/cars/{empty}/events", "/brands/none/keys"):
         same(pieces, fleet, path, {})
@@ -155,7 +158,7 @@ def test_the_refusals_of_lists_are_the_same(pieces: RunningServer, fleet: Person
 
 @pytest.fixture(scope="module")
 def eventful(alice: Person, sql: Sql) -> int:
-    """A car with more events than a page has."""
+    """A car with more events than a page holds."""
     car, user = alice.car(), alice.user()
     sql.execute(
         "insert into event (customer_id, event_id, local_at, local_text, utc_at, user_id, car_id, type, user_agent)"
@@ -168,8 +171,10 @@ def eventful(alice: Person, sql: Sql) -> int:
     return car
 
 
-def test_a_page_of_events_says_that_more_follow(alice: Person, eventful: int, dsn: str, settings: Settings) -> None:
-    """B2: a list with a bound of its own ends there, and its header comes first."""
+def test_a_full_page_of_events_has_a_link_to_the_next(
+    alice: Person, eventful: int, dsn: str, settings: Settings
+) -> None:
+    """B2: a list with its own limit ends there. The header comes first."""
     with RunningServer(settings.model_copy(update={"list_chunk_rows": 300}), dsn, worker=False) as running:
         answer = same(running, alice, f"/cars/{eventful}/events", {})
     assert len(answer.json()) == 1000
@@ -177,7 +182,7 @@ def test_a_page_of_events_says_that_more_follow(alice: Person, eventful: int, ds
 
 
 @pytest.mark.parametrize("order", ["", "?$orderby=brand"])
-def test_the_head_of_a_long_list(pieces: RunningServer, fleet: Person, order: str) -> None:
+def test_head_of_a_long_list_has_no_length(pieces: RunningServer, fleet: Person, order: str) -> None:
     answer = web().head(f"{pieces.url}/v3/cars{order}", headers=fleet.headers)
     assert (answer.status_code, answer.content) == (200, b"")
     assert answer.headers["content-type"] == "application/json"
@@ -185,7 +190,7 @@ def test_the_head_of_a_long_list(pieces: RunningServer, fleet: Person, order: st
 
 
 def test_a_client_of_http_1_0_gets_no_chunks(pieces: RunningServer, fleet: Person) -> None:
-    """B2: it would not understand them, so it is told the length."""
+    """B2: such a client does not understand chunks and gets the length."""
     fields = "".join(f"{name}: {value}\r\n" for name, value in fleet.headers.items())
     with socket.create_connection(("127.0.0.1", pieces.port), timeout=DEADLINE) as line:
         line.sendall(f"GET /v3/cars HTTP/1.0\r\n{fields}\r\n".encode())
@@ -197,18 +202,18 @@ def test_a_client_of_http_1_0_gets_no_chunks(pieces: RunningServer, fleet: Perso
     assert body == fleet.get("/cars").content
 
 
-def test_an_answer_that_does_not_fit_is_refused(fleet: Person, dsn: str, settings: Settings) -> None:
-    """B2: the room for long answers is bounded, and says so."""
+def test_a_list_above_the_spool_size_is_rejected(fleet: Person, dsn: str, settings: Settings) -> None:
+    """B2: the space for long responses is limited, and the error names the limit."""
     few = settings.model_copy(update={"list_chunk_rows": 2, "spool_bytes": 4_000})
     with RunningServer(few, dsn, worker=False) as running:
-        for _ in range(3):  # what was refused gives its room back
+        for _ in range(3):  # a rejected list releases its space
             refused(from_pieces(running, fleet, "/cars", {"$orderby": "brand"}), 400, TOO_LONG.format(most=2_000))
             same(running, fleet, "/cars", {"$orderby": "brand", "$top": "5", "$select": "id"})
         same(running, fleet, "/cars", {})
 
 
-def test_others_find_room_beside_a_customer_that_has_much() -> None:
-    """B2: answers that nobody reads take one customer's share of the room, not everybody's."""
+def test_one_customer_cannot_use_all_spool_space() -> None:
+    """B2: unread responses use one customer's share of the space only."""
 
     async def parts(size: int) -> Any:
         yield b"x" * size
@@ -228,8 +233,8 @@ def test_others_find_room_beside_a_customer_that_has_much() -> None:
     asyncio.run(attempt())
 
 
-def test_an_expansion_has_a_bound(fleet: Person, dsn: str, settings: Settings) -> None:
-    """B2: a relation in a row is no list that could go out in pieces: too many rows of it are refused, never cut."""
+def test_expanded_rows_are_limited(fleet: Person, dsn: str, settings: Settings) -> None:
+    """B2: a relation in a row cannot be sent in chunks. Too many rows are an error, never truncated."""
     car = fleet.get("/cars?$filter=name eq 'Boxed'").json()[0]["id"]
     for number in range(2):
         fleet.put(f"/groups/{fleet.group(f'Many {number}')}/cars", {"carId": car})
@@ -244,7 +249,7 @@ def test_an_expansion_has_a_bound(fleet: Person, dsn: str, settings: Settings) -
                 assert (answer if isinstance(answer, dict) else answer[0])["groups@odata.count"] == 3, counted
             same(running, fleet, path, {"$expand": "groups($top=3;$orderby=name)"})
             same(running, fleet, path, {"$expand": "groups($filter=startswith(name,'Many')),products"})
-        # Of rows that are skipped nothing is expanded, so they have no bound and take no time
+        # Skipped rows are not expanded, so that the limit does not apply to them
         first = {"$orderby": "name eq 'Boxed' desc,id", "$expand": "groups", "$top": "2"}
         refused(from_pieces(running, fleet, "/cars", first), 400, text)
         others = same(running, fleet, "/cars", {**first, "$skip": "1"}).json()
@@ -264,10 +269,10 @@ def heavy(town: Town, sql: Sql) -> Person:
     return dora
 
 
-def test_a_failure_midway_breaks_the_answer(
+def test_a_failure_during_the_response_aborts_it(
     heavy: Person, dsn: str, settings: Settings, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """B2: what breaks off never looks whole: the answer has no end, and the log tells it."""
+    """B2: an aborted response is visibly incomplete, and the log has an event."""
 
     async def locked(answer: Iterator[bytes]) -> None:
         connection = await asyncpg.connect(dsn)
@@ -289,8 +294,10 @@ def test_a_failure_midway_breaks_the_answer(
     assert "list response aborted" in "".join(capfd.readouterr())
 
 
-def test_rows_that_stay_come_once_while_others_come_and_go(town: Town, sql: Sql, dsn: str, settings: Settings) -> None:
-    """B2: a long list is no snapshot; but what was there all the time is in it, once."""
+def test_unchanged_rows_appear_once_during_concurrent_changes(
+    town: Town, sql: Sql, dsn: str, settings: Settings
+) -> None:
+    """B2: a long list is no snapshot, but every row that exists throughout appears once."""
     erin = town.person("erin")
     stay = [erin.car(f"Car {number % 7}") for number in range(40)]
     sql.execute("update car set vin = case when car_id % 3 = 0 then 'V' end where customer_id = $1", erin.customer)

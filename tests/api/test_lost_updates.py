@@ -1,4 +1,4 @@
-"""Clients that change the same thing at once, each with the tag of what it saw: nobody overwrites what nobody saw."""
+"""Concurrent changes with ETags: no client overwrites a state that it has not seen."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def end(person: Person, path: str, tag: str) -> Callable[[], httpx.Response]:
 
 
 def one_wins(answers: list[httpx.Response], *others: int) -> None:
-    """Whether one of them was done, and the others were refused."""
+    """Check that one request succeeded and the others failed."""
     found = Counter(answer.status_code for answer in answers)
     assert found.pop(204) == 1, found
     assert set(found) <= set(others)
@@ -60,7 +60,7 @@ THINGS: dict[str, tuple[Callable[[Person], int], str, Callable[[int], object]]] 
 
 
 @pytest.mark.parametrize("form", THINGS)
-def test_of_clients_with_the_same_tag_one_wins(form: str, carol: Person) -> None:
+def test_one_of_several_clients_with_the_same_etag_wins(form: str, carol: Person) -> None:
     make, member, value = THINGS[form]
     path = form.format(make(carol))
     for turn in range(3):
@@ -71,12 +71,12 @@ def test_of_clients_with_the_same_tag_one_wins(form: str, carol: Person) -> None
     one_wins(at_once([*calls, *[end(carol, path, tag) for _ in range(CROWD // 2)]]), 412, 404)
 
 
-def test_what_is_changed_by_many_is_changed_by_one_after_another(carol: Person) -> None:
-    """Each success names the state before it by its tag: so they are one chain, and replayed it ends where it ended."""
+def test_concurrent_conditional_changes_form_one_chain(carol: Person) -> None:
+    """Each success has the ETag of the previous state. A replay of the chain ends in the final state."""
     print(f"seed {SEED}")
     path = f"/cars/{carol.car()}"
     first = carol.get(path)
-    done: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {}  # tag -> what was seen, what was set, the new tag
+    done: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {}  # ETag: the seen state, the change, the new ETag
     lock = threading.Lock()
     refusals = Counter[int]()
 
@@ -108,20 +108,22 @@ def test_what_is_changed_by_many_is_changed_by_one_after_another(carol: Person) 
     assert (last.json(), last.headers["etag"]) == (state, tag)
 
 
-def test_assignments_that_are_changed_by_many_too(carol: Person) -> None:
-    """With workers, and with clients that name nothing: each change that named what it saw was applied to just that.
+def test_concurrent_conditional_changes_of_an_assignment_form_one_chain(carol: Person) -> None:
+    """Each conditional change was applied to the state that it names.
 
-    What was applied stands in the operations, in the order of their numbers.
+    Workers and clients without ETags run at the same time. The operations, in the order of their numbers, have the
+    applied changes.
     """
     print(f"seed {SEED}")
     assignment = carol.assignment(carol.car_with_box(), carol.user())
     path = f"/assignments/{assignment}"
     first = carol.get(path).json()
-    asked: dict[str, tuple[dict[str, Any] | None, dict[str, Any]]] = {}  # operation -> what was seen, what was asked
+    # operation: the seen state, the requested change
+    asked: dict[str, tuple[dict[str, Any] | None, dict[str, Any]]] = {}
     lock = threading.Lock()
 
     def change_once(some: random.Random, value: int, *, names: bool) -> bool:
-        """Whether a change was accepted that names what it saw, or not."""
+        """Try a conditional or unconditional change, and return whether it was accepted."""
         seen = web().get(url(carol, path), headers=carol.headers)
         wanted = {"lifetime": value, "renewableAfter": value - 1} if some.random() < 0.5 else {"lifetime": value}
         steps = [{"op": "replace", "path": f"/{member}", "value": value} for member, value in wanted.items()]
@@ -137,7 +139,7 @@ def test_assignments_that_are_changed_by_many_too(carol: Person) -> None:
         some = random.Random(SEED + number)
         for turn in range(TRIES):
             change_once(some, 700_000 + number * 1000 + turn, names=some.random() < 0.7)
-        # Beside all others none that names what it saw may have come through
+        # A conditional change may not have succeeded together with each of the others
         eventually(
             lambda: change_once(some, 700_000 + number * 1000 + TRIES, names=True), "a change that names the state"
         )
@@ -166,8 +168,8 @@ from assignment where customer_id = $1 and assignment_id = $2
 """
 
 
-def test_nothing_comes_between_what_was_seen_and_its_change(carol: Person) -> None:
-    """Somebody's request has its place in the order, but is not committed yet, when another one is compared."""
+def test_a_conditional_change_waits_for_an_uncommitted_request(carol: Person) -> None:
+    """Another request is in the order, but not committed, during the comparison."""
     assignment = carol.assignment(carol.car_with_box(), carol.user())
     path = f"/assignments/{assignment}"
     tag = carol.get(path).headers["etag"]
@@ -186,5 +188,5 @@ def test_nothing_comes_between_what_was_seen_and_its_change(carol: Person) -> No
 
 
 def chosen(state: dict[str, Any]) -> bool:
-    """Whether somebody has chosen when it can be renewed: nobody here chooses the half."""
+    """Whether a client has set `renewableAfter`. No client here sets it to the half."""
     return state["renewableAfter"] != state["lifetime"] // 2

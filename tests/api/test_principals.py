@@ -1,4 +1,4 @@
-"""Principals: each row is for certain kinds, and a number alone does not identify a caller."""
+"""Principals: each endpoint allows certain kinds, and a number alone identifies no caller."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ABOUT_PEOPLE = [row for row in OF_PEOPLE if row.auth.permission is Free.PERSON]
 
 
 def functions(endpoint: Endpoint) -> Iterator[Callable[..., Any]]:
-    """The functions of a row that get its request."""
+    """Yield the functions of an endpoint that get its request."""
     if isinstance(endpoint.handler, ReadEndpoint):
         yield endpoint.handler.tenant
     else:
@@ -42,7 +42,7 @@ def functions(endpoint: Endpoint) -> Iterator[Callable[..., Any]]:
 
 
 def reads_manager(function: Callable[..., Any], seen: set[Any]) -> bool:
-    """Whether the function, or one that it calls of its module or of `exchange`, reads `request.manager`."""
+    """Whether the function reads `request.manager`, directly or through functions of its module or `exchange`."""
     if function in seen or not inspect.isfunction(function):
         return False
     seen.add(function)
@@ -62,7 +62,7 @@ def test_rows_that_read_the_manager_are_for_managers_alone() -> None:
 
 
 @over(ABOUT_PEOPLE)
-def test_what_is_about_a_person_is_refused_to_a_machine_client(
+def test_machine_clients_get_403_for_endpoints_about_a_person(
     alice: Person, machine: Person, endpoint: Endpoint
 ) -> None:
     answer = asked(machine, endpoint)
@@ -72,12 +72,12 @@ def test_what_is_about_a_person_is_refused_to_a_machine_client(
 
 @pytest.fixture(scope="module")
 def machine(alice: Person) -> Person:
-    """A client of alice's customer that has every scope."""
+    """A client of alice's customer with every scope."""
     return replace(alice, headers=alice.headers | Program(alice, *map(str, PROGRAMS)).headers())
 
 
 def test_no_endpoint_reads_the_number_of_a_caller() -> None:
-    """The number of a manager comes from `request.manager` alone, which refuses every other principal."""
+    """A manager's number comes from `request.manager` only, which rejects every other principal."""
     for file in SOURCE.glob("*/endpoints/*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Attribute) and node.attr == "id":

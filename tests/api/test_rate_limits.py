@@ -1,4 +1,4 @@
-"""429: PUT /assignments, counted per customer and exactly, however many servers there are."""
+"""429 of PUT /assignments, counted exactly per customer over any number of servers."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ BURST = 6
 
 @pytest.fixture(scope="module")
 def servers(dsn: str, settings: Settings) -> Iterator[tuple[RunningServer, RunningServer]]:
-    """Two servers on one database, which allow six at once."""
+    """Two servers on one database with a burst of six."""
     few = settings.model_copy(update={"assignment_rate": SELDOM, "assignment_burst": BURST})
     with RunningServer(few, dsn, worker=False) as one, RunningServer(few, dsn, worker=False) as two:
         yield one, two
 
 
 class Asking:
-    """Somebody who asks a server for assignments of one car."""
+    """A client that requests assignments of one car."""
 
     def __init__(self, person: Person) -> None:
         self.person = person
@@ -35,7 +35,7 @@ class Asking:
 
 
 def refused_429(answer: httpx.Response) -> int:
-    """The seconds to wait."""
+    """Check the response, and return the seconds to wait."""
     assert answer.status_code == 429
     assert answer.headers["content-type"] == "application/json"
     seconds = int(answer.headers["retry-after"])
@@ -43,7 +43,7 @@ def refused_429(answer: httpx.Response) -> int:
     return seconds
 
 
-def test_exact_over_two_servers_at_once(carol: Person, servers: tuple[RunningServer, RunningServer]) -> None:
+def test_the_limit_is_exact_over_two_servers(carol: Person, servers: tuple[RunningServer, RunningServer]) -> None:
     asking = Asking(carol)
     with ThreadPoolExecutor(10) as threads:
         answers = list(threads.map(asking.put, servers * 10))
@@ -54,7 +54,7 @@ def test_exact_over_two_servers_at_once(carol: Person, servers: tuple[RunningSer
             assert "operation-id" not in answer.headers
 
 
-def test_what_is_left_is_told(carol: Person, servers: tuple[RunningServer, RunningServer]) -> None:
+def test_headers_have_the_remaining_requests(carol: Person, servers: tuple[RunningServer, RunningServer]) -> None:
     asking = Asking(carol)
     for number in range(BURST):
         answer = asking.put(servers[number % 2])
@@ -69,7 +69,7 @@ def test_what_is_left_is_told(carol: Person, servers: tuple[RunningServer, Runni
     assert answer.headers["ratelimit"].startswith('"assignments";r=0;t=')
 
 
-def test_the_neighbour_is_not_limited_by_her_use(
+def test_customers_have_separate_limits(
     carol: Person, bob: Person, servers: tuple[RunningServer, RunningServer]
 ) -> None:
     hers, his = Asking(carol), Asking(bob)
@@ -78,16 +78,14 @@ def test_the_neighbour_is_not_limited_by_her_use(
     assert his.put(servers[0]).status_code == 204
 
 
-def test_what_the_body_alone_shows_to_be_wrong_is_not_counted(
-    carol: Person, servers: tuple[RunningServer, RunningServer]
-) -> None:
+def test_invalid_bodies_are_not_counted(carol: Person, servers: tuple[RunningServer, RunningServer]) -> None:
     asking = Asking(carol)
     assert {asking.put(servers[0], lifetime=1).status_code for _ in range(BURST + 1)} == {400}
     assert asking.put(servers[0]).status_code == 204
 
 
-def test_what_is_not_there_is_not_counted(carol: Person, servers: tuple[RunningServer, RunningServer]) -> None:
-    """A9"""
+def test_unknown_cars_and_users_are_not_counted(carol: Person, servers: tuple[RunningServer, RunningServer]) -> None:
+    """A9."""
     asking = Asking(carol)
     for member in ("carId", "userId"):
         statuses = {asking.put(servers[0], **{member: 2147483647}).status_code for _ in range(BURST + 1)}
@@ -95,7 +93,7 @@ def test_what_is_not_there_is_not_counted(carol: Person, servers: tuple[RunningS
     assert [asking.put(servers[0]).status_code for _ in range(BURST + 1)] == [204] * BURST + [429]
 
 
-def test_only_creating_is_limited(carol: Person, servers: tuple[RunningServer, RunningServer]) -> None:
+def test_only_creation_is_limited(carol: Person, servers: tuple[RunningServer, RunningServer]) -> None:
     asking = Asking(carol)
     while asking.put(servers[0]).status_code == 204:
         pass
@@ -112,8 +110,8 @@ def test_only_creating_is_limited(carol: Person, servers: tuple[RunningServer, R
         assert answer.status_code in (200, 400, 404)
 
 
-def test_who_waits_may_go_on(carol: Person, dsn: str, settings: Settings) -> None:
-    """One in two seconds, so that of several at once one at least has to wait, however long each takes."""
+def test_a_client_that_waits_succeeds(carol: Person, dsn: str, settings: Settings) -> None:
+    """The rate is one in two seconds. So one of several concurrent requests must wait, however long each takes."""
     slow = settings.model_copy(update={"assignment_rate": 30, "assignment_burst": 1})
     with RunningServer(slow, dsn, worker=False) as running:
         asking = Asking(carol)

@@ -1,8 +1,9 @@
-"""In charge of a second opinion: python-cwt verifies messages that a server has signed. It runs in the environment of
-`make test-clients`, where nothing of Keyrack is installed.
+"""A second implementation: python-cwt verifies messages that a server has signed.
 
-Standard input: [{"message": base64, "key": {"x": base64, "y": base64}, "kid": base64}]; output: of each the numbers of
-the payload's claims, or null for what it does not verify.
+It runs in the environment of `make test-clients`, which has no Keyrack.
+
+Standard input: [{"message": base64, "key": {"x": base64, "y": base64}, "kid": base64}]. Output: for each message the
+numbers of the payload's claims, or null if it is not valid.
 """
 
 from __future__ import annotations

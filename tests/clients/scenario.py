@@ -1,4 +1,4 @@
-"""A whole integration with the generated Python client: from signing in to the events of a car."""
+"""An integration with the generated Python client, from sign-in to events."""
 
 from __future__ import annotations
 
@@ -55,18 +55,21 @@ Message = tuple[Mapping[str, str], bytes]
 
 
 def wanted(kind: type[Answer], parsed: object) -> Answer:
-    """The answer, which is of this kind. Raises `AssertionError` with the refusal."""
+    """Return the response if it has this type. Raises `AssertionError` with the error response otherwise."""
     assert isinstance(parsed, kind), parsed
     return parsed
 
 
 def several(kind: type[Answer], parsed: object) -> list[Answer]:
-    """The rows of an answer, which are of this kind. Raises `AssertionError` with the refusal."""
+    """Return the rows of a response if they have this type.
+
+    Raises `AssertionError` with the error response otherwise.
+    """
     return [wanted(kind, row) for row in cast("list[object]", wanted(list, parsed))]
 
 
 class Receiver:
-    """Where webhooks arrive: an address, and the messages that came."""
+    """A receiver of webhooks: its address, and the received messages."""
 
     def __init__(self) -> None:
         messages: queue.Queue[Message] = queue.Queue()
@@ -79,7 +82,7 @@ class Receiver:
                 self.end_headers()
 
             def log_message(self, format: str, *args: object) -> None:
-                """Nothing is told."""
+                """Log nothing."""
 
         self.messages = messages
         self.server = HTTPServer(("127.0.0.1", 0), Handler)

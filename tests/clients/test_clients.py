@@ -1,5 +1,7 @@
-"""Clients that are generated from the OpenAPI document, as docs/clients.md says: strictly typed, and run against a
-server. `make test-clients` has installed the tools into the directory that KEYRACK_CLIENTS names."""
+"""Clients generated from the OpenAPI document by docs/clients.md: strictly typed, and run against a server.
+
+`make test-clients` installs the tools into the directory KEYRACK_CLIENTS.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,14 @@ PATIENCE = 300  # seconds for one command
 
 
 def blocks(heading: str, language: str) -> list[str]:
-    """The blocks of a section of docs/clients.md; of the text before the first one where it is empty."""
+    """The blocks of a section of docs/clients.md. An empty heading means the text before the first one."""
     sections = dict(zip(re.findall(r"^## (.*)$", PAGE, re.M), re.split(r"^## .*$", PAGE, flags=re.M)[1:], strict=True))
     text = sections[heading] if heading else PAGE.partition("\n## ")[0]
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
 class Workshop:
-    """A directory in which a client is made, with the tools, and the server's answers to whoever the settings name."""
+    """A directory for a generated client, with tools and a server's settings."""
 
     def __init__(self, directory: Path, server: RunningServer, person: Person) -> None:
         self.directory, self.person = directory, person
@@ -43,7 +45,7 @@ class Workshop:
         directory.mkdir(exist_ok=True)
         shutil.copy(tools / "package.json", directory)
         shutil.copy(tools / "package-lock.json", directory)
-        # npm replaces a link by a directory of its own, so hard links make a copy that takes no time
+        # Hard links, because npm replaces a link by a directory. They make a copy at once
         shutil.copytree(tools / "node_modules", directory / "node_modules", symlinks=True, copy_function=os.link)
         machine = person.put("/clients", {"name": "clients", "scopes": ["cars:read"]}).json()
         self.environment = put_node(tools) | {
@@ -54,11 +56,12 @@ class Workshop:
             "KEYRACK_USERNAME": person.username,
             "KEYRACK_PASSWORD": PASSWORD,
             "KEYRACK_CUSTOMER_ID": str(person.customer),
-            "npm_config_prefer_offline": "true",  # npm asks for the lists of versions; the packages are there already
+            # npm requests lists of versions otherwise, although the packages are there
+            "npm_config_prefer_offline": "true",
         }
 
     def run(self, *command: str, more: Mapping[str, str] | None = None) -> str:
-        """What a command says. Raises `AssertionError` with all that it has said if it fails."""
+        """Run a command, and return its output. Raises `AssertionError` with all output if it fails."""
         ran = subprocess.run(
             command,
             cwd=self.directory,
@@ -71,7 +74,7 @@ class Workshop:
         return ran.stdout
 
     def follow(self, heading: str) -> None:
-        """Run the commands of a section, as they are written."""
+        """Run the commands of a section unchanged."""
         for block in blocks("", "sh") + blocks(heading, "sh"):
             self.run("bash", "-euo", "pipefail", "-c", block)
 
@@ -80,7 +83,7 @@ class Workshop:
             shutil.copy(HERE / name, self.directory)
 
     def devices(self) -> dict[str, str]:
-        """A box and a unit, each with a service, and a key for who speaks for the unit."""
+        """Make a box and a unit with services, and a device key."""
         serials = {"KEYRACK_BOX": "Box", "KEYRACK_IQ": "IQ"}
         for serial, kind in serials.items():
             product = self.person.product(kind, serial_number=serial, unique_id=f"unique {serial}")
@@ -95,8 +98,8 @@ def workshop(tmp_path: Path, server: RunningServer, town: Town) -> Workshop:
     return Workshop(tmp_path / "work", server, person)
 
 
-def test_the_linter_finds_nothing(workshop: Workshop, server: RunningServer) -> None:
-    public = {"KEYRACK_PUBLIC_URL": "https://keyrack.internal"}  # the linter takes no server on this machine for real
+def test_the_linter_accepts_the_document(workshop: Workshop, server: RunningServer) -> None:
+    public = {"KEYRACK_PUBLIC_URL": "https://keyrack.internal"}  # the linter warns about a server on localhost
     document = workshop.run(sys.executable, "-m", "keyrack", "openapi", "--json", more=public)
     (workshop.directory / "openapi.json").write_text(document)
     said = workshop.run(
@@ -107,7 +110,7 @@ def test_the_linter_finds_nothing(workshop: Workshop, server: RunningServer) -> 
     assert set(json.loads(document)["paths"]) == set(web().get(server.url + "/openapi.json").json()["paths"])
 
 
-def test_python(workshop: Workshop) -> None:
+def test_the_python_client_is_typed_and_works(workshop: Workshop) -> None:
     workshop.follow("Python")
     (program,) = blocks("Python", "python")
     (workshop.directory / "first.py").write_text(program)
@@ -126,7 +129,7 @@ def test_python(workshop: Workshop) -> None:
     ],
     ids=["openapi-fetch", "hey-api"],
 )
-def test_typescript(workshop: Workshop, heading: str, scenario: str) -> None:
+def test_the_typescript_clients_are_typed_and_work(workshop: Workshop, heading: str, scenario: str) -> None:
     workshop.follow(heading)
     (program,) = blocks(heading, "ts")
     (workshop.directory / "first.ts").write_text(program)

@@ -1,4 +1,4 @@
-"""What a server signs for phones and boxes is verified by libraries of others: python-cwt and @auth0/cose."""
+"""Messages signed by a server are verified by python-cwt and @auth0/cose."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ JUDGE = Path(__file__).with_name("cwt_verifier.py")
 
 
 def by_cwt(asked: Asked) -> list[list[int] | None]:
-    """The members that python-cwt finds in these messages, None where it does not verify one."""
+    """The members that python-cwt finds in each message. None if the message is not valid."""
 
     def text(data: bytes) -> str:
         return base64.b64encode(data).decode()
@@ -40,7 +40,7 @@ def by_cwt(asked: Asked) -> list[list[int] | None]:
 
 
 def signed(alice: Person) -> list[tuple[Message, bytes, PublicKey]]:
-    """One of each message that a server signs, and an entry of a box, with the keys that have signed them."""
+    """One of each message of a server and a box, with the keys."""
     car, box = garage(alice)
     kim = driver(alice)
     alice.assignment(car, kim.user)
@@ -72,7 +72,7 @@ def _provisioning(alice: Person, box: Firmware) -> bytes:
 
 
 def spoilt(message: bytes) -> bytes:
-    """The same with one bit of its signature changed."""
+    """The message with one changed bit in its signature."""
     return message[:-1] + bytes([message[-1] ^ 1])
 
 
@@ -81,19 +81,19 @@ def made(alice: Person) -> list[tuple[Message, bytes, PublicKey]]:
     return signed(alice)
 
 
-def test_python_cwt_verifies_what_a_server_signs(made: list[tuple[Message, bytes, PublicKey]]) -> None:
+def test_python_cwt_verifies_messages_of_a_server(made: list[tuple[Message, bytes, PublicKey]]) -> None:
     found = by_cwt([(message, key) for _, message, key in made])
     assert found == [sorted(member.key for member in kind.members) for kind, _, _ in made]
 
 
-def test_auth0_verifies_what_a_server_signs(made: list[tuple[Message, bytes, PublicKey]], tmp_path: Path) -> None:
+def test_auth0_cose_verifies_messages_of_a_server(made: list[tuple[Message, bytes, PublicKey]], tmp_path: Path) -> None:
     said = by_auth0(tmp_path, [(message, key) for _, message, key in made])
     for (kind, _, key), one in zip(made, said, strict=True):
         assert one["verified"], kind.name
         assert (one["kid"], one["typ"]) == (key.kid.hex(), kind.typ)
 
 
-def test_neither_verifies_what_was_altered(made: list[tuple[Message, bytes, PublicKey]], tmp_path: Path) -> None:
+def test_both_libraries_reject_altered_messages(made: list[tuple[Message, bytes, PublicKey]], tmp_path: Path) -> None:
     altered = [(spoilt(message), key) for _, message, key in made]
     assert by_cwt(altered) == [None] * len(made)
     assert not any(one["verified"] for one in by_auth0(tmp_path, altered))

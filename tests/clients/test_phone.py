@@ -1,5 +1,7 @@
-"""In charge of what npm's packages say of keys that open boxes: another library of COSE verifies what is signed here,
-and the types of reference/phone are checked. `make test-phone` installs them where KEYRACK_CLIENTS says."""
+"""reference/phone: its messages are verified by another COSE library, and its types are checked.
+
+`make test-phone` installs npm's packages into the directory KEYRACK_CLIENTS.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ def run(directory: Path, *command: str, given: str = "") -> str:
 
 
 def judged(directory: Path, messages: list[tuple[bytes, PublicKey]]) -> list[dict[str, Any]]:
-    """What @auth0/cose says of these messages."""
+    """The results of @auth0/cose for these messages."""
     shutil.copy(HERE / "cose.mjs", directory)
     (directory / "node_modules").symlink_to(Path(TOOLS or "") / "node_modules")
     asked = [{"message": b64(message), "key": b64(key.encoded)} for message, key in messages]
@@ -49,7 +51,7 @@ def judged(directory: Path, messages: list[tuple[bytes, PublicKey]]) -> list[dic
 
 
 def signed() -> list[tuple[Message, bytes, PublicKey]]:
-    """A message of each kind that a phone meets, with the key that signed it."""
+    """A message of each kind that a phone handles, with its signing key."""
     world, phone = World(), PrivateKey.generate()
     claims = {"sub": "somebody", "cnf": phone.public, "nonce": NONCE}
     registration = cose.sign(message_fields.REGISTRATION, phone.public.kid, claims, phone.sign)
@@ -72,7 +74,7 @@ def signed() -> list[tuple[Message, bytes, PublicKey]]:
     ]
 
 
-def test_another_library_verifies_what_is_signed(tmp_path: Path) -> None:
+def test_another_library_verifies_signed_messages(tmp_path: Path) -> None:
     made = signed()
     said = judged(tmp_path, [(message, key) for _, message, key in made])
     for (kind, _, key), one in zip(made, said, strict=True):
@@ -81,7 +83,7 @@ def test_another_library_verifies_what_is_signed(tmp_path: Path) -> None:
         assert (one["kid"], one["typ"], set(one["members"])) == (key.kid.hex(), kind.typ, keys)
 
 
-def test_another_library_refuses_what_another_key_signed_or_what_was_altered(tmp_path: Path) -> None:
+def test_another_library_rejects_foreign_and_altered_messages(tmp_path: Path) -> None:
     other = PrivateKey.generate().public
     made = signed()
     foreign = [(message, other) for _, message, _ in made]
@@ -89,6 +91,6 @@ def test_another_library_refuses_what_another_key_signed_or_what_was_altered(tmp
     assert judged(tmp_path, foreign + altered) == [{"verified": False}] * 2 * len(made)
 
 
-def test_the_types_of_the_phone(tmp_path: Path) -> None:
+def test_the_phone_passes_the_type_check(tmp_path: Path) -> None:
     compiler = Path(TOOLS or "") / "node_modules/typescript/bin/tsc"
     run(tmp_path, "node", str(compiler), "-p", str(PHONE / "jsconfig.json"))

@@ -1,9 +1,9 @@
-"""In charge of the tools that make clients: Node and npm of the wheel that pyright runs on, and npm's packages.
+"""The tools that generate clients: Node and npm of the wheel that pyright uses, and npm packages.
 
-    python tests/clients/tools.py DIRECTORY        # puts them there: bin/ and node_modules/
-    python tests/clients/tools.py DIRECTORY lock   # makes package-lock.json anew from package.json
+    python tests/clients/tools.py DIRECTORY        # installs them: bin/ and node_modules/
+    python tests/clients/tools.py DIRECTORY lock   # makes package-lock.json from package.json
 
-npm's and npx' own scripts do not find themselves in the wheel, so there are scripts that name them by their place.
+The scripts of npm and npx do not find themselves in the wheel. So other scripts call them by path.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ QUIET = ("--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error", 
 
 
 def put_node(directory: Path) -> dict[str, str]:
-    """Put node, npm and npx into bin/ of the directory; gives the environment in which they are found."""
+    """Install node, npm and npx into bin/ of the directory.
+
+    Returns the environment in which they are found.
+    """
     scripts = directory / "bin"
     scripts.mkdir(parents=True, exist_ok=True)
     for name, command in (("node", ""), ("npm", NPM / "npm-cli.js"), ("npx", NPM / "npx-cli.js")):
@@ -34,7 +37,7 @@ def put_node(directory: Path) -> dict[str, str]:
 
 
 def install(directory: Path) -> None:
-    """Put npm's packages into node_modules/ of the directory, as they are locked."""
+    """Install the locked npm packages into node_modules/ of the directory."""
     environment = put_node(directory)
     for name in ("package.json", "package-lock.json"):
         shutil.copy(HERE / name, directory)
@@ -42,7 +45,7 @@ def install(directory: Path) -> None:
 
 
 def lock(directory: Path) -> None:
-    """Make package-lock.json anew, with the integrity of each package and without an address."""
+    """Make package-lock.json with the integrity of each package and without addresses."""
     environment = put_node(directory)
     shutil.copy(HERE / "package.json", directory)
     locking = ("install", "--package-lock-only", "--omit-lockfile-registry-resolved")

@@ -1,8 +1,7 @@
-"""In charge of the blocks of all documents: which there are, in what language, and who runs each of them.
+"""The code blocks of all documents: their languages, and the tests that run them.
 
-A new document needs one line here: in `WALKS`, where its blocks are run one after another on the demo; or in `OWN`,
-with the test that runs them. A single block may name its test by itself, in the line before it:
-`<!-- name: tests/x.py ... -->`.
+A new document needs one line here: in `WALKS` if its blocks run one after another on the demo, or in `OWN` with the
+test that runs them. A single block may name its test in the line before it: `<!-- name: tests/x.py ... -->`.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ WALKS = (
     "README.md", "docs/batch.md", "docs/errors.md", "docs/odata.md", "docs/positions.md", "docs/simulator.md",
     "docs/telemetry.md", "docs/webhook-dialects.md", "docs/webhooks.md",
 )  # fmt: skip
-# Run by tests of their own: document -> the file, which names the document
+# Run by separate tests: the document, and the file of the test, which names the document
 OWN = {
     "docs/clients.md": "tests/clients/test_clients.py",
     "docs/command-line.md": "tests/docs/test_command_line_page.py",
@@ -36,7 +35,7 @@ OWN = {
         "tests/docs/test_tutorials.py",
     ),
 }  # fmt: skip
-# What is shown only, by how the block begins: why no test runs it, and the test of what can be tested of it
+# Blocks that are only shown, by their beginning: the reason, and the test of their testable part
 SHOWN = {
     ("docs/high-availability.md", "etcdctl user add root"): (
         "it takes an etcd of a newer release than there is as a package, on three machines",
@@ -53,13 +52,13 @@ SHOWN = {
     ),
     ("docs/traces.md", "receivers:"): ("it is the configuration of others", "tests/core/tracing/test_exporter.py"),
 }  # fmt: skip
-# By this sentence a document says what its commands stand on: the first block of the README's walk
+# A document has this sentence if its commands need the first block of the README's walk
 PREAMBLE = re.compile(
     r"need\sthe\sfirst\sblock\sof\s\[Five minutes with the demo\]\((\.\./)*README\.md#five-minutes-with-the-demo\)"
 )
 
 SHELL = ("sh", "bash", "console")
-OUTPUT = ("text", "json")  # what stands below commands is what they print
+OUTPUT = ("text", "json")  # languages of blocks with the output of preceding commands
 BLOCK = re.compile(r"^( *)```(.*)\n((?:.*\n)*?)\1```$", re.MULTILINE)
 MARK = re.compile(r"<!-- (\w[\w-]*): .*?(tests/[\w/]+\.py).*-->\s*$")
 SETTING = re.compile(r"(export )?KEYRACK_\w+=\S+$")
@@ -67,10 +66,10 @@ SETTING = re.compile(r"(export )?KEYRACK_\w+=\S+$")
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced block."""
+    """A fenced block."""
 
     document: str
-    line: int  # of its fence
+    line: int  # the line of its fence
     language: str
     text: str
     before: str  # the line before the fence
@@ -81,12 +80,12 @@ class Block:
 
     @property
     def lines(self) -> list[str]:
-        """What is said in it, without comments."""
+        """The lines of the block without comments."""
         return [line for line in self.text.splitlines() if line.strip() and not line.startswith("#")]
 
     @property
     def mark(self) -> tuple[str, str] | None:
-        """The name by which a test finds it, and the test."""
+        """The name by which a test finds the block, and the test."""
         found = MARK.search(self.before)
         return None if found is None else (found[1], found[2])
 
@@ -100,7 +99,7 @@ class Block:
 
     @property
     def run_by(self) -> str | None:
-        """The test that runs it, or that is named in its place; None for nobody."""
+        """The test that runs the block, or that covers it. None if there is none."""
         if self.mark is not None:
             return self.mark[1]
         for (document, beginning), (_, path) in SHOWN.items():
@@ -114,14 +113,14 @@ class Block:
 
 
 def documents() -> list[str]:
-    """Every document whose blocks somebody may type."""
+    """Every document with blocks that a reader may run."""
     found = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
     return [str(path.relative_to(ROOT)) for path in found]
 
 
 @cache
 def blocks(document: str) -> list[Block]:
-    """The blocks of a document, in their order."""
+    """The blocks of a document, in order."""
     text = (ROOT / document).read_text()
     found: list[Block] = []
     for match in BLOCK.finditer(text):

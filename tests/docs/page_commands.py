@@ -1,4 +1,4 @@
-"""Runs the commands of a document on a database of their own."""
+"""A runner for commands of a document on a separate database."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import sys
 from tests.docs.code_blocks import block
 from tests.support.servers import SCRIPT_DEADLINE, migrated_database
 
-# Another customer first, so that commands which take a number reach that one
+# Another customer comes first, so that commands with a number would reach it
 CUSTOMER = "keyrack customer add Another >&2\nkeyrack customer add 'Example Fleet' >&2\n"
 VIEWER = "keyrack manager add kim@example.com --customer 'Example Fleet' --role viewer >&2\n"
 
 
 def run_block(database_server: str, document: str, name: str, before: str) -> str:
-    """The output of a block that the document marks with this name, run after the commands `before`."""
+    """Run the block with this name after the commands `before`, and return its output."""
     keyrack = f'keyrack() {{ {sys.executable} -m keyrack "$@"; }}\n'
     with migrated_database(database_server) as dsn:
         result = subprocess.run(

@@ -1,7 +1,7 @@
-"""In charge of pages that are walked: their programs are saved and their commands run as they stand, in one shell.
+"""A runner for pages: programs are saved, and commands run unchanged in one shell.
 
-A program stands below `<!-- file: NAME -->`. A `sh` block is run; the `text` block behind it, if there is one, is
-what it prints: each line is among what came, `...` stands for anything.
+A program is below `<!-- file: NAME -->`. A `sh` block is run. A following `text` block is its output: each line must
+appear in the output, and `...` matches anything.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Page:
         return (ROOT / self.path).read_text()
 
     def walk(self, place: Path, env: dict[str, str], *, loads: str = "", before: str = "") -> None:
-        """Run its blocks one after another in `place`, behind what stands `before`, and compare what each one prints.
+        """Run the blocks in `place`, after the commands `before`, and compare their output.
 
-        `loads` stands for the line that loads demo.env.
+        `loads` replaces the line that loads demo.env.
         """
         for name, content in PROGRAM.findall(self.text):
             (place / name).write_text(content)
@@ -52,7 +52,10 @@ class Page:
 
 
 def _run(script: str, place: Path, env: dict[str, str]) -> str:
-    """What the script prints in a shell that knows nothing of these tests. Whatever it has left running is ended."""
+    """Run the script in a shell without the tests' environment, and return its output.
+
+    Processes that it leaves running are ended.
+    """
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     theirs = {name: value for name, value in os.environ.items() if not name.startswith("KEYRACK_")}
     with subprocess.Popen(

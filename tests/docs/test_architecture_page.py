@@ -1,4 +1,4 @@
-"""The pages on the architecture and CONTRIBUTING.md: the drawings agree with the code, and names exist."""
+"""The pages on the architecture and CONTRIBUTING.md: diagrams match the code, and names exist."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ PATH = re.compile(r"(?<![\w./<{])([a-z_][\w-]*(?:/[\w-]+)+(?:\.\w+)?)(?![\w/<{])
 CODE = re.compile(r"`([^`\n]+)`")
 NAME = re.compile(r"[A-Za-z_]\w*")
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
-# A name, a dotted name, a parameter or a call, but no file
+# A name, a dotted name, a parameter or a call, but not a file
 PYTHON = re.compile(r"@?[A-Za-z_]\w*(?:\.(?!(?:py|md|toml|json|yml|po|txt)\b)\w+)*(?:=|=?\(.*\))?")
-# Backticked words that are no names of the source
+# Words in backticks that are not names of the source
 OTHERS = {"GitHub"}
 
 
@@ -49,13 +49,13 @@ def test_the_table_of_packages_is_current() -> None:
     assert (ROOT / "docs/architecture.md").read_text() == package_table().page(), "run: make docs"
 
 
-def test_the_drawing_has_the_layers_of_the_contract() -> None:
+def test_the_diagram_has_the_layers_of_the_contract() -> None:
     drawing = next(block for block in blocks("docs/architecture.md") if "[core]" in block.text)
     rows = [re.findall(r"\[(\w+)\]", line) for line in drawing.text.splitlines()]
     assert [sorted(row) for row in rows if row] == [sorted(layer) for layer in package_table().layers()]
 
 
-def test_the_drawing_has_the_steps_of_the_pipeline() -> None:
+def test_the_diagram_has_the_steps_of_the_pipeline() -> None:
     drawing = next(block for block in blocks(REQUEST_PATH) if block.text.startswith("RECEIVE"))
     lines = [line for line in drawing.text.splitlines() if line.startswith(" ")]
     assert [line.split()[0] for line in lines] == step_names()
@@ -63,7 +63,7 @@ def test_the_drawing_has_the_steps_of_the_pipeline() -> None:
     assert ["around the rest" in line for line in lines] == wrappers
 
 
-def test_each_step_is_needed_and_a_read_has_few() -> None:
+def test_each_step_is_used_and_a_read_has_few() -> None:
     assert {name for row in ALL for name in step_names(row)} == set(step_names())
     (car,) = [row for row in ALL if (row.method, row.path) == ("GET", "/cars/{carId}")]
     assert step_names(car) == [
@@ -109,7 +109,7 @@ def test_each_path_exists(page: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_each_name_exists(page: str) -> None:
-    """Of a dotted name whose first part is a module: the module contains the second part."""
+    """A dotted name must exist in the module of its first part."""
     text = (ROOT / page).read_text()
     examples = {word for block in FENCED.findall(text) for word in NAME.findall(block)}
     settings = {f"KEYRACK_{name}".upper() for name in {*Settings.model_fields, *examples}}

@@ -1,4 +1,4 @@
-"""The values that blocks of documents take for granted: variables, customers and ports."""
+"""Values that blocks of documents presuppose: variables, customers and ports."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def variables_read(text: str) -> set[str]:
     return {*READ.findall(text), *re.findall(r"KEYRACK_\w+", destructured)}
 
 
-def test_blocks_read_variables_that_the_demo_writes_or_that_are_settings() -> None:
-    """A reader who has loaded `demo.env` can run each program of a page."""
+def test_blocks_read_only_variables_of_the_demo_and_settings() -> None:
+    """A reader with `demo.env` loaded can run each program of a page."""
     settings = {variable(name) for name in Settings.model_fields}
     known = {*NAMES, *settings, *[variable(name, by_file=True) for name in Settings.model_fields]}
     unknown = {
@@ -33,19 +33,22 @@ def test_blocks_read_variables_that_the_demo_writes_or_that_are_settings() -> No
     assert unknown == set()
 
 
-def test_no_command_takes_a_customer_by_its_number() -> None:
-    """A number is another customer on the reader's server: commands take names, requests the id that was asked for."""
+def test_commands_do_not_name_customers_by_number() -> None:
+    """The number is another customer on the reader's server.
+
+    Commands use names, and requests use ids from responses.
+    """
     numbered = {
         f"{document}: {match[0]}"
         for document in documents()
-        if document != "CHANGELOG.md"  # it describes requests of the past
+        if document != "CHANGELOG.md"  # it describes past requests
         for match in NUMBERED.finditer((ROOT / document).read_text())
     }
     assert numbered == set()
 
 
-def test_programs_get_their_tokens_as_machine_clients() -> None:
-    """The password grant is shown once, below the other one; no page makes an owner for a program."""
+def test_programs_authenticate_as_machine_clients() -> None:
+    """The password grant is shown once, after the other one. No page makes an owner for a program."""
     shown = [
         (block.document, "client_credentials" in block.text)
         for document in documents()

@@ -1,4 +1,4 @@
-"""Every block of every document is run as it stands by a test, or stands in a short list with a reason."""
+"""Every code block is run unchanged by a test, or listed with a reason."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from tests.support.servers import SCRIPT_DEADLINE
 ALL = [one for document in documents() for one in blocks(document)]
 
 
-def test_every_fence_is_the_begin_or_the_end_of_a_block() -> None:
+def test_every_fence_begins_or_ends_a_block() -> None:
     for document in documents():
         fences = re.findall(r"^ *```", (ROOT / document).read_text(), re.MULTILINE)
         assert len(fences) == 2 * len(blocks(document)), document
 
 
-def test_every_block_says_what_it_is() -> None:
+def test_every_block_has_a_language() -> None:
     silent = [one.place for one in ALL if not one.language]
     assert not silent, "label it: sh, json, http, ..., or text for drawings and output"
 
 
-def test_every_block_is_run_by_somebody() -> None:
+def test_every_block_is_run_by_a_test() -> None:
     forgotten = [one.place for one in ALL if one.language != "text" and one.run_by is None]
     assert not forgotten, "tests/docs/code_blocks.py says how a block is run"
 
 
-def test_a_block_that_nobody_runs_is_found(tmp_path: Path) -> None:
+def test_a_block_without_a_test_is_detected(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# Page\n\n```sh\nkeyrack customer list\n```\n\n- an item\n\n  ```\n  drawn\n  ```\n")
     forgotten, silent = blocks(str(page))
@@ -50,8 +50,8 @@ def test_a_block_that_nobody_runs_is_found(tmp_path: Path) -> None:
     assert (silent.place, silent.language, silent.text) == (f"{page}:9", "", "drawn\n")
 
 
-def test_who_runs_a_document_names_it() -> None:
-    """And who runs a block that names its test finds it by the name of its mark."""
+def test_the_test_of_a_document_names_it() -> None:
+    """The test of a single block contains the name of the block's mark."""
     for one in ALL:
         if one.mark is None:
             continue
@@ -64,7 +64,7 @@ def test_who_runs_a_document_names_it() -> None:
     assert {*WALKS, *OWN} <= {*documents()}
 
 
-def test_what_is_shown_only_is_there_and_names_a_test() -> None:
+def test_blocks_that_are_only_shown_exist_and_have_a_test() -> None:
     for (document, beginning), (reason, path) in SHOWN.items():
         shown = [one for one in blocks(document) if one.text.startswith(beginning)]
         assert len(shown) == 1, f"{document}: {beginning} is not there any more"
@@ -72,14 +72,14 @@ def test_what_is_shown_only_is_there_and_names_a_test() -> None:
 
 
 @pytest.mark.parametrize("document", documents())
-def test_what_commands_stand_on_is_said(document: str) -> None:
-    """Who reads this page first finds out where `api` and `$TOKEN` come from."""
+def test_documents_link_the_block_that_their_commands_need(document: str) -> None:
+    """A reader of this page alone must learn the origin of `api` and `$TOKEN`."""
     shell = "\n".join(one.text for one in blocks(document) if one.language in SHELL)
     if re.search(r"^api |\(api |\$TOKEN|\$KEYRACK_URL", shell, re.MULTILINE) and "api() {" not in shell:
         assert PREAMBLE.search((ROOT / document).read_text()), f"{document} does not link the README's first block"
 
 
-# Blocks of these kinds are run here, in whatever document they stand
+# Blocks of these kinds are run here, in any document
 
 
 OF_MAKE = [one for one in ALL if one.is_of_make]
@@ -87,8 +87,8 @@ OF_SETTINGS = [one for one in ALL if one.is_of_settings]
 
 
 @pytest.mark.parametrize("commands", OF_MAKE, ids=lambda one: one.place)
-def test_what_make_does_is_there(commands: Block) -> None:
-    """What it does takes minutes, and other targets' tests do it."""
+def test_make_targets_exist(commands: Block) -> None:
+    """Running the targets takes minutes. Other tests run them."""
     script = f'make() {{ command make --dry-run "$@" > "{os.devnull}"; }}\n{commands.text}'
     ran = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=SCRIPT_DEADLINE
@@ -97,8 +97,8 @@ def test_what_make_does_is_there(commands: Block) -> None:
 
 
 @pytest.mark.parametrize("commands", OF_SETTINGS, ids=lambda one: one.place)
-def test_settings_reach_keyrack(commands: Block, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A shell that was told so hands them to `keyrack`, and they are valid."""
+def test_exported_settings_reach_keyrack(commands: Block, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The block exports valid settings to `keyrack`."""
     script = f"{commands.text}\nenv -0"
     told = subprocess.run(["bash", "-euc", script], capture_output=True, text=True, check=True).stdout
     reached = dict(line.partition("=")[::2] for line in told.split("\0") if line.startswith("KEYRACK_"))
@@ -110,21 +110,21 @@ def test_settings_reach_keyrack(commands: Block, monkeypatch: pytest.MonkeyPatch
     assert {name.removeprefix("KEYRACK_").lower() for name in names} <= settings.model_fields_set
 
 
-def test_what_is_data_is_well_formed() -> None:
-    """Whoever runs it, if anybody does."""
+def test_data_blocks_are_well_formed() -> None:
+    """This covers blocks that no test runs, too."""
     read = {"json": json.loads, "toml": tomllib.loads, "yaml": yaml.safe_load}
     data = [one for one in ALL if one.language in read]
     assert data and all(read[one.language](one.text) for one in data)
 
 
-def test_the_row_that_contributing_shows_is_a_row() -> None:
-    """CONTRIBUTING.md: of the module that it names."""
+def test_the_row_in_contributing_is_in_the_source() -> None:
+    """CONTRIBUTING.md shows a row of the module that it names."""
     row = block("CONTRIBUTING.md", "row").text.strip()
     assert row in (ROOT / "src/keyrack/fleet/endpoints/cars.py").read_text()
 
 
-def test_the_examples_that_contributing_shows_fit_their_modules() -> None:
-    """CONTRIBUTING.md: `read` and `write` are rows, `column` and `setting` are ones."""
+def test_the_examples_in_contributing_fit_their_modules() -> None:
+    """CONTRIBUTING.md: `read` and `write` are valid rows, `column` a valid column and `setting` a valid setting."""
     endpoints = Endpoints[ReadServices](Tag("Cars", "Cars."), "cars")
     names = {**vars(cars), "GROUP": schema.GROUP, "endpoints": endpoints}
     for name in ("read", "write"):

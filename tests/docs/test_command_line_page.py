@@ -1,4 +1,4 @@
-"""docs/command-line.md, whose blocks are run as they stand there, in one shell."""
+"""docs/command-line.md: its blocks run unchanged in one shell."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.servers import SCRIPT_DEADLINE, RunningServer
 pytestmark = pytest.mark.cluster
 
 PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"
-LOADED = re.compile(r"^\. ~/\S+/demo\.env.*$", re.MULTILINE)  # what the test gives the shell itself
+LOADED = re.compile(r"^\. ~/\S+/demo\.env.*$", re.MULTILINE)  # lines that the test replaces by the shell's environment
 
 
 def test_every_block_of_the_page_works(alice: Person, server: RunningServer, dsn: str, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""docs/console.md: its commands run as they stand, and what it names there is."""
+"""docs/console.md: its commands run unchanged, and its pictures and addresses exist."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TEXT = (ROOT / "docs/console.md").read_text()
 KEYRACK = f'keyrack() {{ {sys.executable} -m keyrack "$@"; }}\n'
 
 
-def test_the_commands_do_what_is_said(database_server: str) -> None:
+def test_the_commands_of_the_console_page_work(database_server: str) -> None:
     blocks = re.findall(r"^( *)```sh\n(.*?)^\1```", TEXT, re.DOTALL | re.MULTILINE)
     script = KEYRACK + "".join(dedent(commands) for _, commands in blocks)
     with migrated_database(database_server) as dsn:
@@ -41,7 +41,7 @@ def test_the_commands_do_what_is_said(database_server: str) -> None:
     assert places == sorted(places) and places[0] == 0, ran.stdout
 
 
-def test_the_pictures_and_the_addresses_are_there() -> None:
+def test_the_pictures_and_addresses_exist() -> None:
     for picture in re.findall(r"!\[.*?\]\((\S+)\)", TEXT):
         assert (ROOT / "docs" / picture).is_file()
     known = {row.path.replace("{customer}", "7") for row in PAGES}

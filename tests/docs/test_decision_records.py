@@ -1,4 +1,4 @@
-"""docs/decisions: each record is short, has the same sections, and is in the index in the order of the numbers."""
+"""docs/decisions: each record is short, has the same sections, and is in the index in order."""
 
 from __future__ import annotations
 

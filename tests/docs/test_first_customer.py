@@ -17,7 +17,7 @@ pytestmark = pytest.mark.cluster
 
 
 def test_from_an_empty_server_to_an_opened_car(database_server: str, settings: Settings, tmp_path: Path) -> None:
-    """The blocks that are marked first-customer, one after another."""
+    """Runs the blocks with the mark first-customer, one after another."""
     with migrated_database(database_server) as dsn, RunningServer(settings, dsn) as running:
         same = {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_MASTER_KEY": os.environ["KEYRACK_MASTER_KEY"]}
         env = installed(tmp_path) | same | {"KEYRACK_URL": f"{running.url}/v3"}

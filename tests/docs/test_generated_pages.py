@@ -1,4 +1,4 @@
-"""The documents that are made from tables are current, and what documents promise is there."""
+"""Generated documents are current, and promises of documents are kept."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ def test_every_dependency_has_its_reason() -> None:
         assert re.search(rf"\b{re.escape(name)}\b", reasons), name
 
 
-def test_no_address_of_a_package_index_and_no_path_of_a_machine_is_in_the_requirements() -> None:
+def test_requirements_have_no_package_index_and_no_local_path() -> None:
     for file in ROOT.glob("requirements/*.txt"):
         assert not re.search(r"https?:|file:|--index|--find-links", file.read_text())
 
 
-def test_every_promise_of_the_security_page_has_its_test() -> None:
+def test_every_promise_of_the_security_pages_has_a_test() -> None:
     text = "".join(page.read_text() for page in sorted((ROOT / "docs/security").glob("*.md")))
     promises = [line for line in text.splitlines() if line.startswith("| ") and "tests/" in line]
     named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", text)
@@ -74,7 +74,7 @@ def test_every_promise_of_the_security_page_has_its_test() -> None:
         assert f"def {test}(" in (ROOT / file).read_text(), f"{file}::{test}"
 
 
-def test_every_status_beyond_the_spec_is_among_the_decisions() -> None:
+def test_every_status_beyond_the_spec_is_documented() -> None:
     """docs/spec-notes.md has the statuses that the spec does not list."""
     listed = {400, 401, 404, 409, 415, 429, 500}
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.Refusal)]

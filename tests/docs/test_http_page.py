@@ -1,4 +1,4 @@
-"""docs/http.md: its commands run as they stand, and print what stands below them."""
+"""docs/http.md: its commands run unchanged and print the output that the page shows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BLOCK = re.compile(r"```sh\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
 
 @pytest.fixture(scope="module")
 def told(dsn: str, settings: Settings, alice: Person) -> Iterator[dict[str, str]]:
-    """What the shell knows, of a server whose setting is that of the page."""
+    """The shell's variables for a server with the setting of the page."""
     origins = re.findall(r"`KEYRACK_CORS_ORIGINS=(\S+)`", TEXT)
     setting = settings.model_copy(update={"cors_origins": origins[0]})
     with RunningServer(setting, dsn, worker=False) as running:
@@ -36,7 +36,7 @@ def told(dsn: str, settings: Settings, alice: Person) -> Iterator[dict[str, str]
 
 
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.splitlines()[0])
-def test_the_commands_print_what_the_page_says(section: str, told: dict[str, str], tmp_path: Path) -> None:
+def test_the_commands_print_the_output_of_the_page(section: str, told: dict[str, str], tmp_path: Path) -> None:
     blocks = BLOCK.findall(section)
     assert blocks and API is not None
     script = "\n".join(["set -euo pipefail", API[0], *(commands + "echo @@@" for commands, _ in blocks)])

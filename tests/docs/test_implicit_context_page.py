@@ -1,4 +1,4 @@
-"""docs/implicit-context.md: each value that is no parameter has its row."""
+"""docs/implicit-context.md: each implicit value has a row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from keyrack.db.session_settings import OWN
 from keyrack.http.request_state import KEY
 from tests.docs.code_blocks import ROOT
 
-# The keys of the ASGI specification and of uvicorn that are used
+# The used keys of the ASGI specification and of uvicorn
 ASGI = {"type", "headers", "method", "path", "raw_path", "query_string", "http_version", "client"}
 
 
@@ -38,7 +38,7 @@ def test_each_value_is_set_and_read_and_has_a_purpose() -> None:
     assert (unused, set(settings) ^ set(OWN)) == ([], set())
 
 
-def test_a_scope_has_one_key_of_ours() -> None:
+def test_keyrack_adds_one_key_to_a_scope() -> None:
     keys = set[str]()
     for path in (ROOT / "src/keyrack").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

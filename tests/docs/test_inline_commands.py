@@ -1,4 +1,4 @@
-"""Commands that documents name within a sentence are there, with the options that are named."""
+"""Commands and options within sentences of documents exist."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OF_ALL = {"--help", "-h", "--config", "--version", "--install-completion", "--sh
 
 
 def found(words: list[str]) -> Any:
-    """The command, and what is left of the words. Fails where there is none."""
+    """Return the command and the remaining words. Fails if there is no such command."""
     command: Any = typer.main.get_command(application(words[0]))
     while (known := getattr(command, "commands", None)) and words and not words[0].startswith("-"):
         assert words[0] in known, f"there is no {words[0]!r} in {' '.join(known)}"
@@ -24,9 +24,9 @@ def found(words: list[str]) -> Any:
     return command
 
 
-# The changelog tells of the past
+# The changelog describes past commands
 @pytest.mark.parametrize("document", [name for name in documents() if name != "CHANGELOG.md"])
-def test_what_is_named_is_there(document: str) -> None:
+def test_inline_commands_exist(document: str) -> None:
     for match in NAMED.finditer(BLOCK.sub("", (ROOT / document).read_text())):
         words = match[1].replace("--config FILE ", "").split()
         if words[0].startswith("-"):

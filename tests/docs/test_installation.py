@@ -1,4 +1,4 @@
-"""docs/database.md and docs/install.md: a database, and the systemd units, installed below another directory than /.
+"""docs/database.md and docs/install.md: a database and the systemd units, installed below a test directory.
 
 The configuration file is that of docs/configure.md.
 """
@@ -36,7 +36,7 @@ pytestmark = [
 
 DATABASE, INSTALL, CONFIGURE = "docs/database.md", "docs/install.md", "docs/configure.md"
 UNITS = ROOT / "deploy/systemd"
-# Stands for the account `keyrack`, which systemd-sysusers makes; without root there is no other account than our own
+# Replaces the account `keyrack`, which systemd-sysusers makes. Without root, it is the test's own account
 ACCOUNT = pwd.getpwnam("nobody") if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
 PACKAGES = os.pathsep.join([str(ROOT / "src"), *(path for path in sys.path if path.endswith("site-packages"))])
 SECRETS = ("master-key", "database-url", "checkpoint-key")
@@ -44,7 +44,7 @@ SECRETS = ("master-key", "database-url", "checkpoint-key")
 
 @pytest.fixture(scope="module")
 def root() -> Iterator[Path]:
-    """A directory in the place of /, which the account reaches."""
+    """A directory in place of /, which the account can reach."""
     with reachable_directory() as directory:
         yield directory
 
@@ -67,7 +67,7 @@ def python() -> str:
 
 
 def run(commands: str, **env: str) -> str:
-    """The output of commands whose programs that need a whole system are stand-ins."""
+    """Run commands, and return their output. Programs that need a whole system are replaced."""
     said = "".join(f'{name}() {{ echo "{name} $*"; }}\n' for name in ("systemctl", "systemd-sysusers"))
     ran = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", said + 'sudo() { shift 2; "$@"; }\n' + commands],
@@ -78,7 +78,7 @@ def run(commands: str, **env: str) -> str:
 
 
 def below(root: Path, commands: str) -> str:
-    """The commands for the directory `root`, with a group that there is."""
+    """Rewrite the commands for the directory `root` and an existing group."""
     for place in ("/etc/", "/usr/lib/sysusers.d/", "/opt/keyrack/bin/"):
         (root / place.strip("/")).mkdir(parents=True, exist_ok=True)
         commands = commands.replace(place, f"{root}{place}")
@@ -113,7 +113,7 @@ def test_the_units_are_installed(root: Path, enabled: str) -> None:
 
 @dataclass
 class Service:
-    """A unit, started as systemd starts it: as the account, with its credentials, its settings and its sockets."""
+    """A unit, started as by systemd: with its account, credentials, settings and sockets."""
 
     name: str
     root: Path
@@ -131,12 +131,12 @@ class Service:
 
     @property
     def metrics_address(self) -> str:
-        """As the unit has it."""
+        """The address in the unit."""
         (address,) = re.findall(r"^Environment=KEYRACK_METRICS=(\S+)$", self.text, re.MULTILINE)
         return address
 
     def environment(self) -> dict[str, str]:
-        """The unit's variables, and those of its file, which take precedence."""
+        """The variables of the unit, and of its file, which has precedence."""
         credentials, cache = (self.root / place / self.name for place in ("credentials", "cache"))
         for directory in (credentials, cache / self.values("CacheDirectory")[0]):
             directory.mkdir(parents=True, mode=0o700)
@@ -150,11 +150,11 @@ class Service:
         for file in self.values("EnvironmentFile"):
             lines += Path(f"{self.root}{file.removeprefix('-')}").read_text().splitlines()
         text = "\n".join(lines).replace("%d", str(credentials)).replace("%C", str(cache))
-        text = text.replace(self.metrics_address, f"127.0.0.1:{self.metrics}")  # that of the unit may be taken here
+        text = text.replace(self.metrics_address, f"127.0.0.1:{self.metrics}")  # the unit's port may be in use here
         return dict(line.split("=", 1) for line in text.splitlines())
 
     def start(self) -> subprocess.Popen[str]:
-        """Start the service, and return when it is ready."""
+        """Start the service, and return once it is ready."""
 
         def hand_over() -> None:
             os.dup2(self.listener.fileno(), FIRST)
@@ -187,7 +187,7 @@ class Service:
 
 @pytest.mark.usefixtures("enabled")
 def test_both_services_run_as_the_account(root: Path) -> None:
-    """They share the page's configuration file, and the database that its lines have made."""
+    """They share the page's configuration file and the database of its commands."""
     services = [Service(name, root) for name in ("keyrack-api", "keyrack-worker")]
     with ExitStack() as stack:
         for service in services:
@@ -204,7 +204,7 @@ def metrics(port: int) -> httpx.Response:
 
 
 def test_each_unit_has_its_own_address_for_metrics() -> None:
-    """The ones that deploy/prometheus/prometheus.yml reads."""
+    """Both are targets in deploy/prometheus/prometheus.yml."""
     texts = [path.read_text() for path in sorted(UNITS.glob("*.service"))]
     addresses = [re.findall(r"^Environment=KEYRACK_METRICS=(\S+)$", text, re.MULTILINE) for text in texts]
     assert addresses == [["127.0.0.1:9464"], ["127.0.0.1:9465"]]

@@ -1,4 +1,4 @@
-"""The commands of docs/moving.md, run as written, beside a server of their own."""
+"""docs/moving.md: its commands run unchanged with a separate server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.cluster
 PAGE = "docs/moving.md"
 
 
-def test_the_commands_do_what_is_said(database_server: str, settings: Settings, tmp_path: Path) -> None:
+def test_the_commands_of_the_page_on_moving_work(database_server: str, settings: Settings, tmp_path: Path) -> None:
     with migrated_database(database_server) as dsn:
         sql = Sql(dsn)
         with RunningServer(settings, dsn) as server:

@@ -1,5 +1,8 @@
-"""Documents find one another: each is in the site's navigation once, and links lead to a file and a heading, as both
-GitHub and the site's generator name it."""
+"""Navigation and links of the documents.
+
+Each document is in the site's navigation once. Links lead to existing files and headings. Names of headings are those
+of GitHub and of the site's generator.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ def prose(document: Path) -> str:
 
 @cache
 def anchors(document: Path) -> set[str]:
-    """Names of headings that are the same at GitHub and at the generator."""
+    """The names of headings that are the same on GitHub and in the generator."""
     texts = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text) for text in HEADING.findall(prose(document))]
     return set(_numbered(map(_github, texts), "-")) & set(_numbered(map(_markdown, texts), "_"))
 
@@ -67,7 +70,7 @@ def test_links_and_anchors_lead_somewhere(document: Path) -> None:
             assert anchor in anchors(led.resolve()), target
 
 
-def test_links_leave_docs_for_documents_of_the_site_alone() -> None:
+def test_links_out_of_docs_lead_only_to_pages_of_the_site() -> None:
     beside = {ROOT / name for name in staging().BESIDE}
     for document in DOCS.rglob("*.md"):
         for target in LINK.findall(CODE.sub("", prose(document))):
@@ -90,7 +93,7 @@ def test_the_index_leads_to_every_document() -> None:
         assert re.search(rf"\([\w./-]*{re.escape(str(document.relative_to(DOCS)))}\)", text), document
 
 
-def test_the_first_screen_of_the_readme_says_what_is_here_and_what_is_not() -> None:
+def test_the_first_screen_of_the_readme_lists_parts_and_prerequisites() -> None:
     first = (ROOT / "README.md").read_text().partition("\n## ")[0]
     assert len(first.splitlines()) <= 42
     here, _, brought = first.partition("| You bring |")
@@ -101,7 +104,7 @@ def test_the_first_screen_of_the_readme_says_what_is_here_and_what_is_not() -> N
     assert "`vendor`" in brought and "placeholder" in brought and "KEYRACK_BRAND" in brought
 
 
-def test_each_document_begins_with_its_only_title() -> None:
+def test_each_document_begins_with_its_title() -> None:
     for document in DOCUMENTS:
         text = prose(document)
         assert text.startswith("# "), document
@@ -116,7 +119,7 @@ def _pages(entries: list[Any]) -> Any:
 
 @cache
 def staging() -> Any:
-    """docs-site/stage.py, which is no package."""
+    """docs-site/stage.py, which is in no package."""
     spec = spec_from_file_location("stage", ROOT / "docs-site/stage.py")
     assert spec and spec.loader
     module = module_from_spec(spec)

@@ -24,7 +24,7 @@ SENTENCE_END = re.compile(r"(?<=[.!?])[\"')*]*\s+(?=[\"'(*]*[A-Z0-9`§])")
 
 
 def plain(text: str) -> str:
-    """The text as a reader counts it: a link is its text, a literal is one word."""
+    """The text as a reader counts it: a link is its text, and a literal is one word."""
     return COMMENT.sub("", LINK.sub(lambda link: link[1], CODE.sub("§", BLOCK.sub("", text))))
 
 

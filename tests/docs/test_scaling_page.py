@@ -1,4 +1,4 @@
-"""docs/sharding-tables.md has each table of the schema with its obstacles, and docs/sharding.md names statements."""
+"""docs/sharding-tables.md has each table with its obstacles, and docs/sharding.md names existing statements."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from tests.support.servers import Sql
 
 TEXT = (ROOT / "docs/sharding-tables.md").read_text()
 STUDY = (ROOT / "docs/sharding.md").read_text()
-# Where a table without a customer stands when the others are distributed by theirs
+# Places of tables without a customer if other tables are distributed by customer
 PLACES = {"copied", "one node", "by its key"}
-# Partitions go with their tables; the keys and what could be in the way: unique without the customer, a foreign key
-# that sets null, one to a table that has no customer, a trigger. Those that record changes have a section of their own
+# Partitions belong to their tables. Columns: the key and the obstacles. Obstacles are a unique constraint without the
+# customer, a foreign key that sets null, a foreign key to a table without a customer, and a trigger. Triggers that
+# record changes have a separate section
 TABLES = """
 with t as (
   select c.oid, c.relname as name, exists (select from pg_attribute where attrelid = c.oid and attname = 'customer_id'
@@ -45,18 +46,18 @@ from t order by name
 
 
 def rows() -> dict[str, list[str]]:
-    """The page's table of tables: by its name, the cells behind it."""
+    """The page's table of tables: the cells of each row by table name."""
     section = TEXT.split("<!-- tables:", 1)[1].split("\n## ", 1)[0]
     found = [line.strip("|").split("|") for line in section.splitlines() if re.match(r"\| `\w+` \|", line)]
     return {cells[0].strip(" `"): [cell.strip() for cell in cells[1:]] for cells in found}
 
 
 def expected(table: Any) -> tuple[str, str]:
-    """Its key, and what is in the way."""
+    """The key of a table and its obstacles."""
     return table["key"] or "none", ", ".join(table["in_the_way"])
 
 
-def test_every_table_has_its_place(sql: Sql) -> None:
+def test_every_table_has_a_row(sql: Sql) -> None:
     tables = {table["name"]: table for table in sql.rows(TABLES)}
     told = rows()
     assert sorted(told) == sorted(tables), "a new table needs a row in docs/sharding-tables.md"
@@ -65,8 +66,8 @@ def test_every_table_has_its_place(sql: Sql) -> None:
     }
 
 
-def test_what_belongs_to_a_customer_is_placed_by_it(sql: Sql) -> None:
-    """Its primary key holds the customer, and so each row can stand where the customer does."""
+def test_tables_of_a_customer_are_placed_by_customer(sql: Sql) -> None:
+    """The primary key contains the customer, which determines the row's node."""
     told = rows()
     for table in sql.rows(TABLES):
         place, key = told[table["name"]][1], table["key"] or ""
@@ -77,13 +78,13 @@ def test_what_belongs_to_a_customer_is_placed_by_it(sql: Sql) -> None:
             assert place in PLACES, table["name"]
 
 
-def test_the_page_tells_how_many_there_are(sql: Sql) -> None:
+def test_the_page_has_the_number_of_tables(sql: Sql) -> None:
     tables = sql.rows(TABLES)
     of_customer = [table for table in tables if table["of_customer"]]
     assert f"{len(tables)} tables, {len(of_customer)} of which belong to a customer" in " ".join(TEXT.split())
 
 
-def test_the_statements_that_the_page_names_are_there() -> None:
+def test_the_statements_that_the_page_names_exist() -> None:
     named = re.findall(r"`(?:\w+\.)*(\w+)\.([A-Z][A-Z_]+)`", STUDY)
     assert named
     for module, name in named:

@@ -1,4 +1,4 @@
-"""The documentation as a site (`make test-site`): what `make site` built is whole, and asks its own server alone."""
+"""The documentation site (`make test-site`): complete, and without requests to other servers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SITE = Path(os.environ.get("KEYRACK_SITE", ""))
 pytestmark = pytest.mark.skipif("KEYRACK_SITE" not in os.environ, reason="it takes a built site: make test-site")
 FETCHED = {"link", "script", "img", "iframe", "source", "video", "audio", "object", "embed", "form"}
 WINDOWS = {"wide": {"width": 1280, "height": 800}, "narrow": {"width": 390, "height": 800}}
-# The field of the search and what it finds are in a shadow that is closed to scripts
+# The search field and its results are in a closed shadow root
 OPEN_SHADOWS = """
 const attach = Element.prototype.attachShadow;
 Element.prototype.attachShadow = function (options) { return attach.call(this, { ...options, mode: "open" }); };
@@ -30,7 +30,7 @@ Element.prototype.attachShadow = function (options) { return attach.call(this, {
 
 
 class Document(HTMLParser):
-    """The ids of a page, where its links lead, and what a browser fetches for it."""
+    """The ids of a page, its links, and the resources it fetches."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -56,13 +56,13 @@ def pages() -> list[Path]:
     return sorted(SITE.rglob("*.html"))
 
 
-def test_every_document_has_its_page() -> None:
+def test_every_document_has_a_page() -> None:
     expected = {path.relative_to(DOCS).with_suffix(".html") for path in DOCS.rglob("*.md")}
     expected |= {Path(name).with_suffix(".html") for name in staging().BESIDE.values()}
     assert expected <= {path.relative_to(SITE) for path in pages()}
 
 
-def test_every_link_and_anchor_inside_leads_somewhere() -> None:
+def test_every_internal_link_and_anchor_exists() -> None:
     for page in pages():
         for link in [*document(page).links, *document(page).fetched]:
             parts = urlsplit(link)
@@ -77,7 +77,7 @@ def test_every_link_and_anchor_inside_leads_somewhere() -> None:
                 assert unquote(parts.fragment) in document(led).ids, f"{page.name}: {link}"
 
 
-def test_nothing_is_fetched_from_elsewhere() -> None:
+def test_pages_fetch_nothing_from_other_servers() -> None:
     for page in pages():
         for link in document(page).fetched:
             assert not urlsplit(link).scheme and not urlsplit(link).netloc, f"{page.name}: {link}"
@@ -105,7 +105,7 @@ def chromium() -> Iterator[Browser]:
 
 
 def watched(page: Page, address: str) -> list[str]:
-    """What goes wrong on the page, as it does: requests to others, and what the browser complains of."""
+    """A list that collects requests to other servers and complaints of the browser."""
     wrong: list[str] = []
 
     def asked(request: Request) -> None:
@@ -124,7 +124,7 @@ def watched(page: Page, address: str) -> list[str]:
 
 @browser.needed
 @pytest.mark.parametrize("window", WINDOWS)
-def test_every_page_asks_its_own_server_alone_and_fits(chromium: Browser, address: str, window: str) -> None:
+def test_every_page_fits_the_window_and_uses_its_own_server_only(chromium: Browser, address: str, window: str) -> None:
     context = chromium.new_context(viewport=WINDOWS[window])  # type: ignore[arg-type]
     page = context.new_page()
     wrong = watched(page, address)
@@ -137,7 +137,7 @@ def test_every_page_asks_its_own_server_alone_and_fits(chromium: Browser, addres
 
 
 @browser.needed
-def test_the_search_finds_and_leads_there(chromium: Browser, address: str) -> None:
+def test_the_search_leads_to_its_results(chromium: Browser, address: str) -> None:
     page = chromium.new_page(viewport=WINDOWS["wide"])  # type: ignore[arg-type]
     page.add_init_script(OPEN_SHADOWS)
     wrong = watched(page, address)
@@ -152,7 +152,7 @@ def test_the_search_finds_and_leads_there(chromium: Browser, address: str) -> No
 
 @browser.needed
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_theme_is_the_systems(chromium: Browser, address: str, theme: str) -> None:
+def test_the_theme_follows_the_system(chromium: Browser, address: str, theme: str) -> None:
     page = chromium.new_page(color_scheme=theme)  # type: ignore[arg-type]
     page.goto(f"{address}/concepts.html")
     scheme = page.locator("body").get_attribute("data-md-color-scheme")

@@ -1,4 +1,4 @@
-"""docs/tutorials and docs/how-to: done as a newcomer does them, each line as it stands, with a demo or from nothing."""
+"""docs/tutorials and docs/how-to, run line by line as by a newcomer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.servers import Process, free_port, reachable_directory
 
 pytestmark = pytest.mark.cluster
 
-NODE = 20  # as the tutorial says
+NODE = 20  # the minimum of the tutorial
 TAKEN_AWAY = """
 from client import Keyrack
 keyrack = Keyrack()
@@ -25,7 +25,7 @@ keyrack._token, keyrack._renew_at = "taken.away.meanwhile", float("inf")
 assert keyrack.call("GET", "/cars").body
 """
 LOCAL = {"KEYRACK_WEBHOOK_ALLOWED_NETWORKS": "127.0.0.0/8"}
-# What the how-tos take for granted: the README's token and its `api`
+# The how-tos need the README's token and its `api`
 README_BLOCK = next(block for block, _ in COMMANDS.findall((ROOT / "README.md").read_text()) if "api()" in block)
 HOW_TO = (
     "docs/how-to/authenticate.md", "docs/how-to/sdk.md", "docs/how-to/page.md", "docs/how-to/retry.md",
@@ -35,7 +35,10 @@ HOW_TO = (
 
 @pytest.fixture(scope="module")
 def demo() -> Iterator[str]:
-    """What loads the credentials of a demo whose webhooks may lead to this machine."""
+    """The command that loads the credentials of a demo.
+
+    The demo's webhooks may reach this machine.
+    """
     with reachable_directory() as directory:
         number_from_two(directory / "state")
         process = Process("demo", "--port", "0", "--state", str(directory / "state"), "--json", env=LOCAL)
@@ -68,13 +71,13 @@ def test_the_commands_of_a_how_to(demo: str, name: str, tmp_path: Path) -> None:
     Page(name).walk(tmp_path, {"PORT": str(free_port())}, before=before)
 
 
-def test_every_how_to_with_commands_is_among_them() -> None:
+def test_every_how_to_with_commands_is_tested() -> None:
     found = (path for path in (ROOT / "docs/how-to").glob("*.md") if "```sh" in path.read_text())
     assert {str(path.relative_to(ROOT)) for path in found} == set(HOW_TO)
 
 
 def test_from_an_empty_server_to_an_opened_car() -> None:
-    """Also where the customer is not the first one."""
+    """The customer need not be the first one."""
     before = 'export KEYRACK_STATE="$PWD/state"\nkeyrack migrate >&2\nkeyrack customer add Another >&2\n'
     with reachable_directory() as directory:
         Page("docs/tutorials/from-empty.md").walk(directory, {"PORT": str(free_port())}, before=before)

@@ -1,4 +1,4 @@
-"""The documents whose commands are walks on a demo: each is run as it stands, and prints what stands below them."""
+"""Documents whose commands are walks on a demo: each runs unchanged and prints the documented output."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tests.support.servers import Process, free_port, reachable_directory
 
 pytestmark = pytest.mark.cluster
 
-# Those with commands for a shell; odata.md and errors.md are requests as they go over the wire
+# Documents with shell commands. odata.md and errors.md have raw HTTP requests
 SHELL_WALKS = [document for document in WALKS if document not in ("docs/errors.md", "docs/odata.md")]
 REQUEST = re.compile(r"^(GET) (\S+?)(?:\?(.*))?$")
 
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Path]:
-    """Of a reader, who has started the demo."""
+    """The home directory of a reader who has started the demo."""
     with reachable_directory() as directory:
         yield directory
 
@@ -60,7 +60,7 @@ def client(demo: dict[str, str]) -> Iterator[httpx.Client]:
 
 
 def run(document: str, home: Path, directory: Path) -> list[Printed]:
-    """The walk, in a directory where `make` has installed Keyrack, with what it prints compared."""
+    """Run the walk where `make` has installed Keyrack, and compare its output."""
     (directory / ".venv").symlink_to(sys.prefix)
     printed = walk(document, environment(home) | {"PORT": str(free_port())}, directory)
     for step in printed:
@@ -70,13 +70,13 @@ def run(document: str, home: Path, directory: Path) -> list[Printed]:
 
 @pytest.mark.usefixtures("demo")
 @pytest.mark.parametrize("document", SHELL_WALKS)
-def test_a_walk(document: str, home: Path, tmp_path: Path) -> None:
+def test_walks_print_the_documented_output(document: str, home: Path, tmp_path: Path) -> None:
     run(document, home, tmp_path)
 
 
 @pytest.mark.usefixtures("demo")
-def test_the_walk_of_the_readme_a_second_time(home: Path, tmp_path: Path) -> None:
-    """README.md: the `walk` leaves nothing in its own way."""
+def test_the_walk_of_the_readme_can_be_repeated(home: Path, tmp_path: Path) -> None:
+    """README.md: the `walk` leaves nothing that hinders a second run."""
     printed = "".join(step.text for step in run("README.md", home, tmp_path))
     assert '"name":' in printed
     assert printed.splitlines().count("204") == 4, "installed, taken out, car and user gone"
@@ -86,28 +86,28 @@ def test_the_walk_of_the_readme_a_second_time(home: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("demo")
-def test_programs_of_postgresql_get_in(home: Path, state: Path, tmp_path: Path) -> None:
-    """docs/database.md: the lines that are marked inside, while Keyrack runs."""
+def test_postgresql_programs_can_connect(home: Path, state: Path, tmp_path: Path) -> None:
+    """docs/database.md: the block with the mark inside, while Keyrack runs."""
     (printed,) = walk("docs/database.md", installed(home) | {"KEYRACK_STATE": str(state)}, tmp_path, mark="inside")
     assert re.search(r"count *\n-+\n +[1-9]", printed.text)
     assert (tmp_path / "keyrack.dump").read_bytes().startswith(b"PGDMP")
 
 
 def queries() -> list[tuple[str, str]]:
-    """What docs/odata.md asks: paths with their query strings, as people write them."""
+    """The queries of docs/odata.md: paths with unencoded query strings."""
     asked = [REQUEST.match(line) for one in blocks("docs/odata.md") if one.language == "http" for line in one.lines]
     assert asked and all(asked)
     return [(match[2], match[3] or "") for match in asked if match]
 
 
 @pytest.mark.parametrize(("path", "query"), queries(), ids=lambda value: value[:40])
-def test_a_query_finds_something(client: httpx.Client, path: str, query: str) -> None:
+def test_each_query_finds_rows(client: httpx.Client, path: str, query: str) -> None:
     answer = client.get(path + "?" + quote(query, safe="$=&()',/:;*@!~"))
     assert answer.status_code == 200, answer.text
     assert answer.json(), "every example finds something on the demo"
 
 
-def test_the_refusal_of_the_page_of_codes(client: httpx.Client) -> None:
+def test_the_error_on_the_page_of_codes_is_real(client: httpx.Client) -> None:
     (one,) = (one for one in blocks("docs/errors.md") if one.language == "http")
     sent, said, body = one.text.split("\n\n")
     (method, path), *headers = (line.split(maxsplit=1) for line in sent.splitlines())
@@ -120,14 +120,15 @@ def test_the_refusal_of_the_page_of_codes(client: httpx.Client) -> None:
         name, _, value = line.partition(": ")
         assert agrees(value, answer.headers[name]), line
     expected, found = json.loads(body), answer.json()
-    assert found.pop("type").endswith("/docs/" + expected.pop("type").rpartition("/")[2])  # it begins with the server
+    # it begins with the server's address
+    assert found.pop("type").endswith("/docs/" + expected.pop("type").rpartition("/")[2])
     assert agrees(expected, found)
 
 
-# What a shell that has loaded demo.env knows
+# Variables of a shell with demo.env
 
 
-def test_the_demo_env_holds_what_the_demo_printed(demo: dict[str, str], state: Path) -> None:
+def test_demo_env_has_the_values_that_the_demo_printed(demo: dict[str, str], state: Path) -> None:
     file = state / "demo.env"
     assert file.stat().st_mode & 0o777 == 0o600
     names = re.findall(r"(KEYRACK_[A-Z_]+)=", file.read_text())

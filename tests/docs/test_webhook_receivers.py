@@ -1,4 +1,4 @@
-"""The receivers of docs/webhook-receivers.md, as they stand there: they take what is genuine, and nothing else."""
+"""The receivers of docs/webhook-receivers.md, unchanged: they accept genuine webhooks and nothing else."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BODY = json.dumps({"operationId": "5f0c1c1e-7c0e-4a55-9a0b-9a2f4d8a1e55", "opera
 
 
 def written(name: str) -> str:
-    """The block of docs/webhook-receivers.md with the secret put in, as its reader does."""
+    """The block of docs/webhook-receivers.md with the reader's secret."""
     text = block("docs/webhook-receivers.md", name).text
     assert '"whsec_..."' in text
     return text.replace("whsec_...", SECRET)
@@ -45,7 +45,7 @@ def not_genuine() -> list[tuple[dict[str, str], bytes]]:
     return [(signed(), BODY + b" "), (late, BODY), (other, BODY), ({}, BODY)]
 
 
-def test_the_one_in_python(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_python_receiver(capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {}
     exec(compile(written("receiver-python"), "webhook-receivers.md", "exec"), names)  # noqa: S102 - the page's own
     names["receive"](signed(), BODY)
@@ -82,7 +82,7 @@ def judged(port: int) -> None:
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed")
-def test_the_one_in_javascript(tmp_path: Path) -> None:
+def test_the_javascript_receiver(tmp_path: Path) -> None:
     port, file = free_port(), tmp_path / "receiver.mjs"
     file.write_text(written("receiver-js").replace(".listen(4000,", f".listen({port},"))
     with serving(port, "node", file) as process:
@@ -92,7 +92,7 @@ def test_the_one_in_javascript(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("php") is None, reason="PHP is not installed (apt-get install php-cli)")
-def test_the_one_in_php(tmp_path: Path) -> None:
+def test_the_php_receiver(tmp_path: Path) -> None:
     port, file = free_port(), tmp_path / "receiver.php"
     file.write_text("<?php\n" + written("receiver-php"))
     with serving(port, "php", "-S", f"127.0.0.1:{port}", file):

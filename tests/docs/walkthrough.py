@@ -1,4 +1,4 @@
-"""In charge of running a document's commands as a reader would: one shell, block after block, on a running demo."""
+"""A runner for a document's commands: one shell, block after block, on a running demo."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from typing import Any
 from tests.docs.code_blocks import OUTPUT, PREAMBLE, ROOT, SHELL, Block, blocks, preamble
 from tests.support.servers import SCRIPT_DEADLINE
 
-BREAK = "@@@"  # between what two blocks print
-COUNTS = ("status", "done", "refused", "accepted", "duplicates", "line", "item", "seconds")  # numbers that stay
-VARYING = re.compile(r"\d|\.\.\.")  # in a text that is another one each time
+BREAK = "@@@"  # between the outputs of two blocks
+COUNTS = ("status", "done", "refused", "accepted", "duplicates", "line", "item", "seconds")  # numbers that must match
+VARYING = re.compile(r"\d|\.\.\.")  # marks texts that differ in each run
 
 
 @dataclass(frozen=True)
 class Printed:
-    """What a block printed, and what the document shows of it."""
+    """The output of a block, and the output that the document shows."""
 
     block: Block
     text: str
@@ -32,28 +32,28 @@ class Printed:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """What a reader's shell has: a home, and nothing of these tests."""
+    """The environment of a reader's shell: a home, and none of the tests' settings."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith("KEYRACK_")}
     return ours | {"HOME": str(home)}
 
 
 def installed(home: Path) -> dict[str, str]:
-    """The same where Keyrack is installed, so that `keyrack` is found."""
+    """The same with `keyrack` in the path."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     return environment(home) | {"PATH": path}
 
 
 def number_from_two(state: Path) -> None:
-    """Make the demo's state, so that its first customer is not number 1."""
+    """Make the demo's state so that its first customer does not have number 1."""
     env = installed(state.parent) | {"KEYRACK_STATE": str(state)}
     for words in (("migrate",), ("customer", "add", "Another"), ("customer", "remove", "Another", "--yes")):
         subprocess.run(["keyrack", *words], env=env, check=True, capture_output=True, timeout=SCRIPT_DEADLINE)
 
 
 def walk(document: str, env: dict[str, str], directory: Path, *, mark: str | None = None) -> list[Printed]:
-    """Run the shell blocks of a document one after another, or those with a mark.
+    """Run the shell blocks of a document, or only those with a mark.
 
-    What it stands on is run first if the document says so (`PREAMBLE`).
+    The block that they need is run first if the document refers to it (`PREAMBLE`).
     """
     found = blocks(document)
     steps: list[tuple[Block, list[Block]]] = []
@@ -72,7 +72,7 @@ def walk(document: str, env: dict[str, str], directory: Path, *, mark: str | Non
 
 
 def shell(script: str, env: dict[str, str], directory: Path) -> str:
-    """What a script prints that goes well; nothing that it began in the background stays."""
+    """Run a script that must succeed, and return its output. Its background processes are ended."""
     with subprocess.Popen(
         ["bash", "-euo", "pipefail", "-c", script],
         cwd=directory, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
@@ -87,7 +87,7 @@ def shell(script: str, env: dict[str, str], directory: Path) -> str:
 
 
 def check(printed: Printed) -> None:
-    """What is shown below the commands is what they print, as far as it is the same each time."""
+    """Check that the documented output is the real one, except values that vary."""
     for shown in printed.shown:
         if shown.language == "json":
             expected = json.loads(shown.text)
@@ -98,7 +98,7 @@ def check(printed: Printed) -> None:
 
 
 def values(text: str) -> Iterator[Any]:
-    """Each object and array of JSON in a text, those within others too."""
+    """Yield each object and array of JSON in a text, including nested ones."""
     decoder = json.JSONDecoder()
     place = 0
     while found := re.compile(r"[{\[]").search(text, place):
@@ -117,8 +117,10 @@ def within(value: Any) -> Iterator[Any]:
 
 
 def agrees(expected: Any, found: Any) -> bool:
-    """Whether this is what is shown: the same members, of the same types, with the same words; numbers, times and ids
-    are others each time, but for counts."""
+    """Whether a value matches the documented one: same members, types and words.
+
+    Numbers, times and ids may differ, except counts.
+    """
     if isinstance(expected, dict):
         same = isinstance(found, dict) and expected.keys() == found.keys()
         return same and all(

@@ -94,7 +94,7 @@ def test_output_is_that_of_the_golden_file(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def migrated(database_server: str) -> Iterator[str]:
-    """A database of their own, because other tests change the shared one."""
+    """A separate database, because other tests change the shared one."""
     with migrated_database(database_server) as dsn:
         yield dsn
 

@@ -1,4 +1,4 @@
-"""In charge of requests that are refused for what boxes, phones and keys there are: each makes it, and asks."""
+"""Requests that fail because of the state of boxes, phones and keys."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from keyrack.offline_keys.p256 import PrivateKey
 from tests.offline_keys.offline_world import Firmware, Phone, b64, confirm, driver, garage, raw
 from tests.support.people import Person
 
-Case = tuple[Any, ...]  # method, path, perhaps a body, perhaps more
-NONE = base64url(bytes(32))  # of 32 bytes, and nobody's
+Case = tuple[Any, ...]  # method, path, optional body, optional options
+NONE = base64url(bytes(32))  # 32 bytes that identify nothing
 
 
 def used_key(person: Person) -> Case:
-    """A box that is reset twice, and comes back with its first key."""
+    """A box that is reset twice and returns with its first key."""
     box = Firmware(person.product())
     first = box.key
     for key in (first, PrivateKey.generate()):
@@ -39,7 +39,7 @@ def unknown_nonce(person: Person) -> Case:
 
 
 def replaced(person: Person) -> Firmware:
-    """A box at work with a pending enrolment."""
+    """A working box with a pending enrolment."""
     _, box = garage(person)
     box.key = PrivateKey.generate()
     box.reset()
@@ -48,7 +48,7 @@ def replaced(person: Person) -> Firmware:
 
 
 def in_use(person: Person) -> Case:
-    """A pending enrolment that came back by an entry of its box."""
+    """A pending enrolment that an entry of its box restored."""
     box = replaced(person)
     assert person.delete(f"/boxes/{box.product}/enrolment").status_code == 204
     confirm(person, box)

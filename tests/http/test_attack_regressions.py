@@ -1,4 +1,4 @@
-"""What attacks on a running server have found, each as the smallest request that showed it."""
+"""Bugs that attacks on a running server found, each as its smallest request."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from tests.telemetry.endpoints.test_ingest import unit_of
 
 
 @pytest.mark.parametrize("order", ["null eq null", "null ne null desc", "null lt 1", "null in (null)", "null in (1)"])
-def test_an_order_by_what_is_the_same_for_all_rows(alice: Person, order: str) -> None:
+def test_ordering_by_a_constant_returns_rows_by_id(alice: Person, order: str) -> None:
     cars = [alice.car("Same"), alice.car("Same")]
     answer = alice.get("/cars", params={"$orderby": order, "$filter": f"id ge {cars[0]}", "$select": "id"})
     assert (answer.status_code, answer.json()) == (200, [{"id": id} for id in cars])
 
 
 @pytest.mark.parametrize("join", ["enable_hashjoin", "enable_mergejoin", "enable_nestloop"])
-def test_old_history_is_found_whatever_plan_the_database_chooses(sql: Sql, join: str) -> None:
+def test_old_history_is_dropped_with_every_query_plan(sql: Sql, join: str) -> None:
     joins = {"enable_hashjoin", "enable_mergejoin", "enable_nestloop"} - {join}
     try:
         for other in joins:
@@ -47,10 +47,10 @@ def test_old_history_is_found_whatever_plan_the_database_chooses(sql: Sql, join:
             sql.execute(f"reset {other}")
 
 
-# The first instant of all is what a program of .NET sends for a time that it does not know
+# .NET programs send the first instant of the year 1 for an unknown time
 
 
-def test_an_assignment_from_the_first_second_of_all(alice: Person) -> None:
+def test_an_assignment_may_start_in_the_year_1(alice: Person) -> None:
     car, user = alice.car_with_box(), alice.user()
     id = alice.assignment(car, user, "0001-01-01T00:00:00Z", end="9999-12-31T23:59:59Z")
     whole = alice.get(f"/assignments/{id}").json()
@@ -61,7 +61,7 @@ def test_an_assignment_from_the_first_second_of_all(alice: Person) -> None:
     ("time", "year"),
     [("0001-01-01T00:00:00Z", 1), ("0001-01-01T00:00:00.000001Z", 1), ("9999-12-31T23:59:59.999999Z", 9999)],
 )
-def test_an_event_at_the_edges_of_time(alice: Person, time: str, year: int) -> None:
+def test_events_at_the_first_and_last_instants_are_filtered(alice: Person, time: str, year: int) -> None:
     car = alice.car()
     id = alice.event(car, alice.user(), dateTime=time, utcDateTime=time)
     assert alice.get(f"/events/{id}").json()["utcDateTime"] == time
@@ -72,17 +72,17 @@ def test_an_event_at_the_edges_of_time(alice: Person, time: str, year: int) -> N
 
 
 @pytest.mark.parametrize(("day", "year"), [("0001-01-01", 1), ("0001-01-02", 1), ("9999-12-31", 9999)])
-def test_a_day_at_the_edges_of_time(alice: Person, day: str, year: int) -> None:
+def test_first_and_last_days_are_filtered(alice: Person, day: str, year: int) -> None:
     car = alice.car()
     answer = alice.get("/cars", params={"$filter": f"id eq {car} and year({day}) eq {year}", "$select": "id"})
     assert (answer.status_code, answer.json()) == (200, [{"id": car}])
 
 
-# One delivery does not keep everybody else waiting
+# One delivery does not block other requests
 
 
 class Counted:
-    """How often others get their turn while something runs."""
+    """Counts the turns of other tasks while a coroutine runs."""
 
     def __init__(self) -> None:
         self.turns = 0
@@ -105,8 +105,8 @@ FORMS = [b"\n".join([NOT_A_SAMPLE] * 20_000), b"[" + b",".join([NOT_A_SAMPLE] * 
 
 
 @pytest.mark.parametrize("body", FORMS, ids=["lines", "array"])
-def test_lines_that_are_refused_let_others_be_served(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After each slice of time; here it is over after every line."""
+def test_rejected_lines_do_not_block_other_requests(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ingestion yields after each time slice. Here a slice ends after every line."""
     monkeypatch.setattr(ingest, "AT_A_TIME", 0.0)
 
     async def deliver() -> tuple[int, int]:
@@ -121,7 +121,7 @@ def test_lines_that_are_refused_let_others_be_served(body: bytes, monkeypatch: p
 
 
 @pytest.mark.parametrize("body", FORMS, ids=["lines", "array"])
-def test_events_that_are_refused_let_others_be_served(body: bytes) -> None:
+def test_rejected_events_do_not_block_other_requests(body: bytes) -> None:
     settings = Settings()
     report = Report(settings.ingest_max_reported_rejections)
     pauses = [part for part in events._parts(lines(body, settings), report, None, settings) if not part]
@@ -156,32 +156,32 @@ def log_in(running: RunningServer, key: str, username: str, password: str, addre
     )
 
 
-def test_another_spelling_of_a_name_gets_no_further_guesses(town: Town, strict: RunningServer) -> None:
+def test_another_spelling_of_a_username_has_the_same_login_limit(town: Town, strict: RunningServer) -> None:
     iris = town.person("iris")
     assert [log_in(strict, iris.api_key, iris.username, "wrong", "10.3.0.1") for _ in range(4)] == [401] * 3 + [429]
     assert log_in(strict, iris.api_key, iris.username.upper(), "wrong", "10.3.0.1") == 429
 
 
 @pytest.mark.parametrize("letter", ["\u0130", "ｉ"])
-def test_a_letter_that_looks_alike_is_another_name(town: Town, strict: RunningServer, letter: str) -> None:
+def test_a_lookalike_letter_makes_another_username(town: Town, strict: RunningServer, letter: str) -> None:
     iris = town.person("iris")
     name = iris.username.replace("i", letter)
     assert log_in(strict, iris.api_key, name, PASSWORD, "10.3.0.2") == 401
     assert log_in(strict, iris.api_key, iris.username, PASSWORD, "10.3.0.2") == 200
 
 
-def test_an_address_that_is_refused_locks_nobody_out(town: Town, strict: RunningServer) -> None:
+def test_a_throttled_address_locks_out_no_other_address(town: Town, strict: RunningServer) -> None:
     victim, key = town.person("victim"), town.key()
     assert [log_in(strict, key, f"nobody-{n}", "wrong", "10.4.0.1") for n in range(7)] == [401] * 6 + [429]
     assert [log_in(strict, key, victim.username, "wrong", "10.4.0.1") for _ in range(4)] == [429] * 4
     assert log_in(strict, victim.api_key, victim.username, PASSWORD, "10.4.0.2") == 200
 
 
-# What goes away while somebody writes to it
+# Rows that are removed while another request writes to them
 
 
 def meanwhile(dsn: str, sql: Sql, change: list[tuple[str, Any]], call: Callable[[], httpx.Response]) -> httpx.Response:
-    """The answer of a call that has to wait for a change that is made just now."""
+    """Return the response of a call that waits for a concurrent, uncommitted change."""
 
     async def removing(thread: ThreadPoolExecutor) -> httpx.Response:
         connection = await asyncpg.connect(dsn, server_settings=session(Settings()) | {"keyrack.who": TESTS})
@@ -203,7 +203,7 @@ def meanwhile(dsn: str, sql: Sql, change: list[tuple[str, Any]], call: Callable[
         return asyncio.run(removing(thread))
 
 
-def test_a_unit_tells_something_of_a_car_that_is_being_deleted(alice: Person, dsn: str, sql: Sql) -> None:
+def test_telemetry_of_a_car_that_is_being_deleted_is_rejected(alice: Person, dsn: str, sql: Sql) -> None:
     unit = unit_of(alice)
     answer = meanwhile(
         dsn, sql, [("delete from car where car_id = $1", unit.car)], lambda: unit.deliver(unit.sample(5, rpm=900))
@@ -224,7 +224,7 @@ def test_a_unit_tells_something_of_a_car_that_is_being_deleted(alice: Person, ds
     ],
 )
 @pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "late"}], ids=["plain", "idempotent"])
-def test_a_customer_is_removed_while_something_is_added(
+def test_writes_to_a_customer_that_is_being_deleted_get_404(
     carol: Person, dsn: str, sql: Sql, path: str, body: Any, headers: dict[str, str]
 ) -> None:
     gone = [("delete from customer where customer_id = $1", carol.customer)]
@@ -237,7 +237,7 @@ def test_a_customer_is_removed_while_something_is_added(
 
 
 @pytest.mark.parametrize("address", ["fec0::1", "feff:ffff::1"])
-def test_the_site_is_no_public_address(address: str) -> None:
+def test_site_local_addresses_are_not_dialled(address: str) -> None:
     assert not Guard(Settings()).may_dial(address)
 
 
@@ -269,7 +269,7 @@ def test_every_response_has_the_security_headers(
         b"NONE / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nX: " + b"x" * 40_000 + b"\r\n\r\n",
     ],
 )  # fmt: skip
-def test_what_the_parser_refuses_has_them_too(server: RunningServer, request_bytes: bytes) -> None:
+def test_parser_errors_have_the_security_headers(server: RunningServer, request_bytes: bytes) -> None:
     head = sent_as_it_is(server, request_bytes)
     assert head[0].split()[1] in ("400", "431")
     assert head.count("x-content-type-options: nosniff") == 1
@@ -277,7 +277,7 @@ def test_what_the_parser_refuses_has_them_too(server: RunningServer, request_byt
 
 
 def sent_as_it_is(server: RunningServer, request_bytes: bytes) -> list[str]:
-    """The lines of the answer's head."""
+    """Send the bytes and return the lines of the response head."""
     address = httpx.URL(server.url)
     assert address.port is not None
     received = b""
@@ -296,8 +296,8 @@ def sent_as_it_is(server: RunningServer, request_bytes: bytes) -> list[str]:
         "/%63onsole/api/v3/cars", "//console/assets/console.css",
     ],
 )  # fmt: skip
-def test_no_spelling_of_its_path_is_the_console(alice: Person, server: RunningServer, path: str) -> None:
-    """A proxy may compare the bytes of the path with its rule for `/console`."""
+def test_no_other_spelling_of_the_path_reaches_the_console(alice: Person, server: RunningServer, path: str) -> None:
+    """A proxy may match the bytes of the path against its rule for `/console`."""
     with alice.browser() as browser:
         cookies = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
     request = f"GET {path} HTTP/1.1\r\nHost: x\r\nCookie: {cookies}\r\nConnection: close\r\n\r\n"
@@ -309,7 +309,7 @@ def test_no_spelling_of_its_path_is_the_console(alice: Person, server: RunningSe
 @pytest.mark.parametrize("prefix", ["/v3", "/v3/v3", "/console/api", "/console/api/v3", "/console/api/v3/v3"])
 @pytest.mark.parametrize("page", ["", "/", "/sign-in", "/assets/nothing", "/api/cars", "//sign-in", "%2Fsign-in"])
 def test_the_console_has_one_address(alice: Person, server: RunningServer, prefix: str, page: str) -> None:
-    """A proxy's rule for `/console` covers every page."""
+    """A proxy rule for `/console` must cover every page."""
     answer = web().get(f"{server.url}{prefix}/console{page}", headers=alice.headers)
     assert answer.status_code in (401, 404)
     assert "text/html" not in answer.headers["content-type"]

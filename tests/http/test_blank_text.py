@@ -1,4 +1,4 @@
-"""One notion of blank text, in what creates and in what changes."""
+"""Blank text is rejected alike on creation and on change."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ BLANK = [
 
 
 @pytest.mark.parametrize("text", ["", *BLANK], ids=ascii)
-def test_a_blank_name_is_refused_by_what_creates_and_by_what_changes(alice: Person, text: str) -> None:
-    """A8: every kind of white space, and what has no width, in every text that must say something."""
+def test_blank_text_is_rejected_on_creation_and_on_change(alice: Person, text: str) -> None:
+    """A8: every white space and zero-width character, in every text that must not be blank."""
     car, group = alice.car("Seen"), alice.group()
     step = [{"op": "replace", "path": "/name", "value": text}]
     people: dict[str, Any] = {
@@ -43,16 +43,16 @@ def test_a_blank_name_is_refused_by_what_creates_and_by_what_changes(alice: Pers
 
 
 @pytest.mark.parametrize("text", ["x", " x ", "\u200bx", "0", "़", "\u0600", "🚗", "﷽"], ids=ascii)
-def test_what_shows_something_is_a_name_and_stays_as_it_is(alice: Person, text: str) -> None:
-    """A8: names are not trimmed, and nothing that is seen counts as blank."""
+def test_visible_text_is_accepted_and_not_trimmed(alice: Person, text: str) -> None:
+    """A8: names are not trimmed, and no visible character counts as blank."""
     car = alice.car(text)
     assert alice.get(f"/cars/{car}").json()["name"] == text
     done(alice.patch(f"/cars/{car}", [{"op": "replace", "path": "/name", "value": text + text}]))
     assert alice.get(f"/cars/{car}").json()["name"] == text + text
 
 
-def test_white_space_of_unicode_is_blank() -> None:
-    """A8: whatever Unicode calls a space or a separator, and whatever Python takes for white space."""
+def test_unicode_white_space_is_blank() -> None:
+    """A8: the spaces and separators of Unicode, and the white space of Python."""
     for number in range(sys.maxunicode + 1):
         one = chr(number)
         if one.isspace() or unicodedata.category(one) in ("Zs", "Zl", "Zp"):
@@ -60,8 +60,8 @@ def test_white_space_of_unicode_is_blank() -> None:
 
 
 @given(st.text(st.one_of(st.sampled_from("".join(BLANK)), st.characters(exclude_characters="\0"))))
-def test_the_notions_agree(text: str) -> None:
-    """A8: what is trimmed away wholly is blank, and the pattern of the documents says the same."""
+def test_trimming_blankness_and_the_schema_pattern_agree(text: str) -> None:
+    """A8: text is blank if trimming leaves nothing, and the documented pattern agrees."""
     assert is_blank(text) == (trimmed(text) == "") == (re.search(NOT_BLANK, text) is None)
     assert trimmed(trimmed(text)) == trimmed(text)
     assert trimmed(text) in text

@@ -1,4 +1,4 @@
-"""The forms in which bodies may come: with a byte order mark, and with whole numbers that have a fraction of zero."""
+"""Forms of bodies: a byte order mark, and integers with a fraction of zero."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from keyrack.http.routes import ALL
 from tests.support.people import PASSWORD, Person
 from tests.support.servers import eventually
 
-Place = tuple[tuple[str | int, Mapping[str, Any]], ...]  # steps to a member, each with the members beside it
+Place = tuple[tuple[str | int, Mapping[str, Any]], ...]  # steps to a member, each with its constant siblings
 WITH_BODY = [endpoint for endpoint in ALL if endpoint.body is not None]
 
 
@@ -30,7 +30,7 @@ def adapter_of(endpoint: Endpoint) -> TypeAdapter[Any]:
 
 
 def integers(schema: Mapping[str, Any], defs: Mapping[str, Any], place: Place = ()) -> Iterator[Place]:
-    """The places of a body whose type is integer."""
+    """Yield the places of a body whose type is integer."""
     if "$ref" in schema:
         schema = defs[schema["$ref"].rsplit("/", 1)[-1]]
     if schema.get("type") == "integer":
@@ -46,7 +46,7 @@ def integers(schema: Mapping[str, Any], defs: Mapping[str, Any], place: Place = 
 
 
 def body_with(value: str, place: Place) -> str:
-    """The JSON that has this value at a place, and nothing else but the constants on the way to it."""
+    """Return JSON with this value at a place. It has no other members than the constants beside the steps."""
     for step, beside in reversed(place):
         members = "".join(f"{json.dumps(key)}: {json.dumps(constant)}, " for key, constant in beside.items())
         value = f"[{value}]" if step == 0 else f"{{{members}{json.dumps(step)}: {value}}}"
@@ -71,18 +71,18 @@ PLACES = [
     for endpoint in WITH_BODY
     for schema in [adapter_of(endpoint).json_schema()]
     for place in integers(schema, schema.get("$defs", {}))
-    if not {"value", "body"} & {step for step, _ in place}  # of a patch: see below; of a batch: checked by its row
+    if not {"value", "body"} & {step for step, _ in place}  # tested below for patches, and by its endpoint for a batch
 ]
 
 
 @pytest.mark.parametrize(("adapter", "place"), PLACES)
-def test_every_integer_of_every_body_may_have_a_fraction_of_zero(adapter: TypeAdapter[Any], place: Place) -> None:
-    """OpenAPI 3.1 and JSON Schema 2020-12: 1.0 is an integer. Other numbers, texts and Booleans are none."""
+def test_integers_with_a_fraction_of_zero_are_valid_in_every_body(adapter: TypeAdapter[Any], place: Place) -> None:
+    """OpenAPI 3.1 and JSON Schema 2020-12 define 1.0 as an integer. Other numbers, strings and Booleans are none."""
     assert not any(has_wrong_type(adapter, value, place) for value in ("1", "1.0", "1e0", "10.00e-1"))
     assert all(has_wrong_type(adapter, value, place) for value in ("1.5", "1e400", "1e30", '"1"', '"1.0"', "true"))
 
 
-def test_there_are_integers_in_bodies() -> None:
+def test_integer_members_are_found() -> None:
     assert len(PLACES) > 15
 
 
@@ -139,8 +139,8 @@ def test_a_byte_order_mark_before_a_form_is_skipped(alice: Person) -> None:
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity"])
-def test_what_is_no_number_of_json_is_refused(alice: Person, value: str) -> None:
-    """In unknown members, too."""
+def test_non_json_numbers_are_rejected(alice: Person, value: str) -> None:
+    """This includes unknown members."""
     answer = alice.put(
         "/cars", content=f'{{"name": "No number", "other": {value}}}', headers={"Content-Type": "application/json"}
     )
@@ -149,8 +149,8 @@ def test_what_is_no_number_of_json_is_refused(alice: Person, value: str) -> None
 
 
 @pytest.mark.parametrize("value", ["NaN", "9" * 5_000])
-def test_values_of_unknown_members_are_refused_in_strict_bodies(alice: Person, value: str) -> None:
-    """The forms of webhooks know no other members."""
+def test_non_json_values_of_unknown_members_are_rejected_in_strict_bodies(alice: Person, value: str) -> None:
+    """Bodies of webhooks accept no unknown members."""
     body = f'{{"url": "https://example.org/", "other": {value}}}'
     answer = alice.put("/webhooks", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 400, answer.text

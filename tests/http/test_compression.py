@@ -1,4 +1,4 @@
-"""gzip: who takes it gets the same bytes in it; what breaks off never looks whole; secrets stay out of it."""
+"""gzip: same bytes, no complete-looking aborted response, and no compressed secrets."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SMALL = {"list_chunk_rows": 7, "gzip_min_bytes": 1, "gzip_offload_min_bytes": 50
 
 @pytest.fixture(scope="module")
 def fleet(alice: Person, sql: Sql) -> Person:
-    """A fleet whose list is longer than what is compressed, and shorter than one piece."""
+    """A fleet whose list is long enough for compression and shorter than one chunk."""
     sql.execute(
         "insert into car (customer_id, name, description) select $1, 'Car ' || n, 'of the fleet'"
         " from generate_series(1, 40) n",
@@ -50,18 +50,18 @@ def fleet(alice: Person, sql: Sql) -> Person:
 
 @pytest.fixture(scope="module")
 def eager(dsn: str, settings: Settings) -> Iterator[RunningServer]:
-    """A server that compresses whatever can be, in threads and in pieces."""
+    """A server that compresses every response that it may, in threads and in chunks."""
     with RunningServer(settings.model_copy(update=SMALL), dsn, worker=False) as running:
         yield running
 
 
 def raw(url: str, path: str, headers: dict[str, str], method: str = "GET") -> tuple[httpx.Response, bytes]:
-    """The answer, and its body as it came."""
+    """Return the response and its undecoded body."""
     with web().stream(method, f"{url}{path}", headers=headers) as answer:
         return answer, b"".join(answer.iter_raw())
 
 
-# Who gets it
+# Negotiation
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,9 @@ def raw(url: str, path: str, headers: dict[str, str], method: str = "GET") -> tu
     ],
     ids=range(37),
 )
-def test_what_the_client_takes(fleet: Person, server: RunningServer, header: str, packed: bool) -> None:
+def test_accept_encoding_decides_about_compression(
+    fleet: Person, server: RunningServer, header: str, packed: bool
+) -> None:
     headers: Any = fleet.headers | {"Accept-Encoding": header.encode("latin-1")}
     answer, body = raw(server.url, "/v3/cars", headers)
     assert answer.status_code == 200
@@ -127,7 +129,7 @@ def test_without_the_header_nothing_is_compressed(fleet: Person, server: Running
     assert (answer.headers["vary"], answer.text[:7]) == ("Accept-Encoding", '[{"id":')
 
 
-def test_several_headers_are_one(fleet: Person, server: RunningServer) -> None:
+def test_several_accept_encoding_headers_are_combined(fleet: Person, server: RunningServer) -> None:
     for lines, packed in ((("br", "gzip"), True), (("gzip;q=0", "*"), False)):
         with closing(http.client.HTTPConnection("127.0.0.1", server.port)) as connection:
             connection.putrequest("GET", "/v3/cars", skip_accept_encoding=True)
@@ -137,7 +139,7 @@ def test_several_headers_are_one(fleet: Person, server: RunningServer) -> None:
             assert connection.getresponse().getheader("content-encoding") == ("gzip" if packed else None)
 
 
-def test_what_is_small_stays_as_it_is_unless_nothing_else_is_taken(fleet: Person, server: RunningServer) -> None:
+def test_small_responses_are_compressed_only_without_an_alternative(fleet: Person, server: RunningServer) -> None:
     path = f"/v3/cars/{fleet.car('Small')}"
     answer, plain = raw(server.url, path, fleet.headers | GZIP)
     assert not {"content-encoding", "vary"} & set(answer.headers)
@@ -148,7 +150,7 @@ def test_what_is_small_stays_as_it_is_unless_nothing_else_is_taken(fleet: Person
     assert (refusal.status_code, text[:14]) == (404, b"Unable to find")
 
 
-def test_it_can_be_switched_off(fleet: Person, dsn: str, settings: Settings) -> None:
+def test_compression_can_be_disabled(fleet: Person, dsn: str, settings: Settings) -> None:
     with RunningServer(settings.model_copy(update={"gzip_min_bytes": 0}), dsn, worker=False) as running:
         answer, _ = raw(running.url, "/v3/cars", fleet.headers | GZIP)
     assert not {"content-encoding", "vary"} & set(answer.headers)
@@ -171,7 +173,7 @@ def test_it_can_be_switched_off(fleet: Person, dsn: str, settings: Settings) -> 
     ],
     ids=range(8),
 )
-def test_what_an_answer_says_of_itself(answer: Response, headers: dict[str, str | None]) -> None:
+def test_compressed_responses_have_the_right_headers(answer: Response, headers: dict[str, str | None]) -> None:
     asked = {"Accept-Encoding": "gzip", "If-None-Match": '"z", "a-gzip"'}
     request = falcon.asgi.Request(falcon.testing.create_scope(headers=asked), None)  # type: ignore[arg-type]
     packed = asyncio.run(Compression(Settings()).packed(request, answer))
@@ -181,22 +183,22 @@ def test_what_an_answer_says_of_itself(answer: Response, headers: dict[str, str 
 
 # The same bytes
 
-# What is also told in another media type
+# Endpoints with more than one media type
 VARY = dict.fromkeys(("/changes", "/changes/checkpoint", "/boxes/{productId}/status"), "Accept, Accept-Encoding")
 READS = [endpoint for endpoint in ALL if endpoint.method == "GET" and endpoint not in ENDLESS]
 
 
 @over(READS)
-def test_unpacked_it_has_the_bytes_of_the_plain_one(endpoint: Endpoint, alice: Person, eager: RunningServer) -> None:
+def test_decompressed_bodies_equal_uncompressed_ones(endpoint: Endpoint, alice: Person, eager: RunningServer) -> None:
     ids = world(endpoint, alice) if slots(endpoint) else {}
     headers = calling(endpoint, alice).headers
     fixed = {"searchDate": "2026-01-01T00:00:00Z", "brand": "Nobody", "keyFormId": "1"}
     path = "/v3" + endpoint.path.format(**fixed | ids) + query_of(endpoint)
     if {"from", "to"} <= {option.name for option in endpoint.query_parameters}:
-        path += "?to=2026-01-01T00:00:00Z"  # without it, now
+        path += "?to=2026-01-01T00:00:00Z"  # the default of `to` is the current time
 
     def asked() -> tuple[httpx.Response, bytes, httpx.Response, bytes, httpx.Response, bytes] | None:
-        """In gzip and as HEAD between twice without; None where something has changed meanwhile."""
+        """Compare gzip and HEAD with the plain responses before and after. None after a concurrent change."""
         plain, first = raw(eager.url, path, headers | PLAIN)
         packed, body = raw(eager.url, path, headers | GZIP)
         with_head, nothing = raw(eager.url, path, headers | GZIP, "HEAD")
@@ -219,7 +221,7 @@ def test_unpacked_it_has_the_bytes_of_the_plain_one(endpoint: Endpoint, alice: P
 
 
 @pytest.mark.parametrize("order", ["", "?$orderby=brand"], ids=["pieces", "file"])
-def test_a_long_list_is_one_stream(fleet: Person, eager: RunningServer, order: str) -> None:
+def test_a_long_list_is_one_gzip_stream(fleet: Person, eager: RunningServer, order: str) -> None:
     plain = raw(eager.url, f"/v3/cars{order}", fleet.headers | PLAIN)[1]
     answer, body = raw(eager.url, f"/v3/cars{order}", fleet.headers | GZIP)
     assert "content-length" not in answer.headers
@@ -228,8 +230,8 @@ def test_a_long_list_is_one_stream(fleet: Person, eager: RunningServer, order: s
     assert unpacker.eof and not unpacker.unused_data
 
 
-def test_the_first_piece_does_not_wait_for_the_others(fleet: Person, eager: RunningServer, dsn: str) -> None:
-    """What is compressed goes out as it comes, not when all is there."""
+def test_the_first_chunk_does_not_wait_for_the_others(fleet: Person, eager: RunningServer, dsn: str) -> None:
+    """Compressed data is sent at once, before the whole response exists."""
 
     async def first(parts: Iterator[bytes]) -> bytes:
         connection = await asyncpg.connect(dsn)
@@ -247,7 +249,7 @@ def test_the_first_piece_does_not_wait_for_the_others(fleet: Person, eager: Runn
 
 
 @pytest.mark.parametrize("order", ["", "?$orderby=brand"], ids=["pieces", "file"])
-def test_who_knows_no_chunks_gets_plain_bytes_with_a_length(fleet: Person, eager: RunningServer, order: str) -> None:
+def test_http_1_0_clients_get_plain_bytes_with_a_length(fleet: Person, eager: RunningServer, order: str) -> None:
     with closing(http.client.HTTPConnection("127.0.0.1", eager.port)) as connection:
         connection._http_vsn, connection._http_vsn_str = 10, "HTTP/1.0"  # type: ignore[attr-defined]
         connection.request("GET", f"/v3/cars{order}", headers=fleet.headers | GZIP)
@@ -258,7 +260,9 @@ def test_who_knows_no_chunks_gets_plain_bytes_with_a_length(fleet: Person, eager
     assert body == raw(eager.url, f"/v3/cars{order}", fleet.headers | PLAIN)[1]
 
 
-def test_large_ones_are_compressed_in_few_threads(fleet: Person, dsn: str, settings: Settings) -> None:
+def test_large_responses_are_compressed_in_a_bounded_number_of_threads(
+    fleet: Person, dsn: str, settings: Settings
+) -> None:
     def threads() -> set[threading.Thread]:
         return {thread for thread in threading.enumerate() if thread.name.startswith("gzip")}
 
@@ -273,15 +277,15 @@ def test_large_ones_are_compressed_in_few_threads(fleet: Person, dsn: str, setti
             assert (plain >= 3_000) == bool(started) and plain >= 1_000
 
 
-# What must not look whole
+# Aborted responses
 
 
 @pytest.fixture(scope="module")
 def heavy(town: Town) -> Person:
-    """A fleet whose list does not fit into the buffers of a connection, though it is compressed.
+    """A fleet whose compressed list does not fit into the buffers of a connection.
 
-    Its random text has no letters or digits. Millions of them in the index for searches would keep the cars of other
-    tests waiting for a minute.
+    Its random text has no letters or digits. Millions of them in the search index would delay the cars of other tests
+    by a minute.
     """
     person = town.person("harriet")
     for _ in range(6):
@@ -294,7 +298,7 @@ def heavy(town: Town) -> Person:
     return person
 
 
-def test_what_breaks_off_has_no_end(heavy: Person, dsn: str, settings: Settings) -> None:
+def test_an_aborted_response_has_no_end(heavy: Person, dsn: str, settings: Settings) -> None:
     async def locked(parts: Iterator[bytes], unpacker: Any) -> None:
         connection = await asyncpg.connect(dsn)
         try:
@@ -316,7 +320,7 @@ def test_what_breaks_off_has_no_end(heavy: Person, dsn: str, settings: Settings)
 
 
 @pytest.mark.parametrize("order", ["", "?$orderby=brand"], ids=["pieces", "file"])
-def test_who_takes_nothing_is_cut_off(
+def test_a_client_that_reads_nothing_is_disconnected(
     heavy: Person, dsn: str, settings: Settings, order: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     said: list[str] = []
@@ -331,14 +335,14 @@ def test_who_takes_nothing_is_cut_off(
     assert not answer.endswith(b"0\r\n\r\n")
 
 
-# What is not compressed
+# Uncompressed responses
 
 
-SECRETS = ("password", "secret", "token", "'link'", "'codes'")  # in what an answer's members are called
+SECRETS = ("password", "secret", "token", "'link'", "'codes'")  # parts of the names of secret members
 
 
-def test_answers_that_show_a_secret(alice: Person, eager: RunningServer) -> None:
-    """BREACH: the length of a compressed answer could reveal a secret in it; see docs/decisions, "compression"."""
+def test_responses_with_a_secret_are_not_compressed(alice: Person, eager: RunningServer) -> None:
+    """BREACH: the length of a compressed response could reveal a secret. See docs/decisions, "compression"."""
     showing = {name(endpoint) for endpoint in ALL if endpoint.responses.has_secret}
     assert showing == {
         "POST /batch",
@@ -370,7 +374,7 @@ def test_answers_that_show_a_secret(alice: Person, eager: RunningServer) -> None
         assert answer.status_code in (200, 201), answer.text
         assert "content-encoding" not in answer.headers
     read, _ = raw(eager.url, f"/v3/webhooks/{made.json()['id']}", alice.headers | GZIP)
-    assert read.headers["content-encoding"] == "gzip"  # which shows none
+    assert read.headers["content-encoding"] == "gzip"  # a read shows no secret
 
 
 def test_a_shown_representation_is_compressed(alice: Person, server: RunningServer) -> None:

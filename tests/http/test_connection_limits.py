@@ -1,4 +1,4 @@
-"""Connections without end: they are bounded in all and from each address, and the longest idle makes room."""
+"""Limits on connections, in total and per address. The longest idle connection is closed first."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class Guest:
         self.left = True
 
 
-def test_the_longest_idle_makes_room() -> None:
-    """B3: whoever has a request under way stays."""
+def test_the_longest_idle_connection_is_closed() -> None:
+    """B3: a connection with an active request stays open."""
     crowd, guests = ConnectionLimiter(3, 3, ""), [Guest() for _ in range(6)]
     for guest in guests[:3]:
         assert crowd.enter(guest, "10.0.0.1") is None
     crowd.busy(guests[0])
     assert crowd.enter(guests[3], "10.0.0.2") is None
     assert [guest.left for guest in guests] == [False, True, False, False, False, False]
-    crowd.idle(guests[0])  # it is the newest idle one now
+    crowd.idle(guests[0])  # now the most recent idle connection
     assert crowd.enter(guests[4], "10.0.0.2") is None
     assert guests[2].left
     for guest in (guests[0], guests[3], guests[4]):
@@ -50,8 +50,8 @@ def test_the_longest_idle_makes_room() -> None:
     assert crowd.enter(guests[5], "10.0.0.3") is None
 
 
-def test_an_address_that_has_many_makes_room_for_itself_only() -> None:
-    """B3: a client's connections are bounded, a proxy's are not; an IPv6 client has a whole network."""
+def test_an_address_at_its_limit_closes_its_own_connections_only() -> None:
+    """B3: connections of a client are limited, those of a proxy are not. An IPv6 client is its network."""
     crowd = ConnectionLimiter(100, 2, "192.0.2.0/24, 2001:db8:9::1")
 
     def entered(host: str) -> tuple[Guest, ErrorCode | None]:
@@ -74,20 +74,20 @@ def test_an_address_that_has_many_makes_room_for_itself_only() -> None:
 
 @pytest.fixture
 def few(dsn: str, settings: Settings) -> Iterator[RunningServer]:
-    """A server with room for four, which trusts no proxy."""
+    """A server with a limit of four connections and no trusted proxy."""
     bounds = {"max_client_connections": 4, "max_client_connections_per_address": 3, "trusted_proxies": ""}
     with RunningServer(settings.model_copy(update=bounds), dsn, worker=False) as running:
         yield running
 
 
 def test_an_idle_connection_is_closed_for_a_new_one(few: RunningServer, alice: Person) -> None:
-    """B3: with the bound full of idle connections, a new client is served."""
+    """B3: a new client is served although idle connections fill the limit."""
     with ExitStack() as stack:
         lines = [stack.enter_context(Line(few)) for _ in range(3)]
         for line in lines:
             line.send(head(alice, "GET", "/v3/customers"))
             assert line.reply().status == 200
-        lines[0].send(head(alice, "GET", "/v3/customers"))  # so the second one is idle for the longest time
+        lines[0].send(head(alice, "GET", "/v3/customers"))  # makes the second one the longest idle
         assert lines[0].reply().status == 200
         new = stack.enter_context(Line(few))
         new.send(head(alice, "GET", "/v3/customers"))
@@ -97,21 +97,21 @@ def test_an_idle_connection_is_closed_for_a_new_one(few: RunningServer, alice: P
         assert lines[0].reply().status == 200
 
 
-def test_who_finds_no_room_hears_why(few: RunningServer, alice: Person) -> None:
-    """B3: 503 in words where all connections of an address are at work."""
+def test_a_rejected_connection_gets_an_explanation(few: RunningServer, alice: Person) -> None:
+    """B3: 503 with a text if all connections of an address are busy."""
     with ExitStack() as stack:
         for _ in range(3):
             line = stack.enter_context(Line(few))
             more = ("Content-Type: application/json", "Content-Length: 9", "Expect: 100-continue")
             line.send(head(alice, "PUT", "/v3/cars", *more))
-            assert line.reply().status == 100  # so it is at work
+            assert line.reply().status == 100  # the connection is busy now
         with Line(few) as late:
             reply = late.reply()
             assert (reply.status, reply.text, late.closed()) == (503, FULL_OF_ONE.text, True)
 
 
-def test_idle_connections_shut_nobody_out(dsn: str, alice: Person) -> None:
-    """B3: 260 of them at a process that may open 200 files: others are served, and the log tells it, once."""
+def test_idle_connections_do_not_exhaust_the_open_files(dsn: str, alice: Person) -> None:
+    """B3: with 260 idle connections and a limit of 200 files, others are served. The log has one line."""
     process = Process(*SERVE, env={"KEYRACK_DATABASE_URL": dsn}, files="-n 200")
     try:
         assert process.popen.stdout is not None
@@ -130,8 +130,8 @@ def test_idle_connections_shut_nobody_out(dsn: str, alice: Person) -> None:
     assert "Too many open files" not in said
 
 
-def test_the_limit_of_files_is_raised_at_the_start(dsn: str) -> None:
-    """B3: from the usual one to the highest that is allowed."""
+def test_the_soft_limit_of_files_is_raised_at_startup(dsn: str) -> None:
+    """B3: the soft limit becomes the hard limit."""
     process = Process(*SERVE, env={"KEYRACK_DATABASE_URL": dsn}, files="-n 300 && ulimit -S -n 200")
     try:
         assert process.popen.stdout is not None

@@ -1,4 +1,4 @@
-"""What all endpoints share, run over the table: who may call, for whom, with what body, by which method."""
+"""Rules that all endpoints share, checked for each endpoint: caller, customer, body and method."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ WITHOUT_CUSTOMER = {
     "GET /brands/{brand}/keys",
     "POST /sdk/token",
 }
-NEVER_THE_SAME = {"/me/totp", "/me/passkeys/options"}  # a new secret each time, and what is gone once it is removed
+NEVER_THE_SAME = {"/me/totp", "/me/passkeys/options"}  # a new secret each time, or gone after its removal
 
 
 def name(endpoint: Endpoint) -> str:
@@ -109,25 +109,25 @@ def over(rows: list[Endpoint]) -> Any:
 
 
 def path_of(endpoint: Endpoint) -> str:
-    """The endpoint's path with parameters that are well-formed and that no row has."""
+    """The endpoint's path with well-formed parameters that match no row."""
     values = {"searchDate": "2026-01-01T00:00:00Z", "brand": "Nobody"}
     ids = {parameter: values.get(parameter, "2147483647") for parameter in endpoint.parameters}
     return endpoint.path.format(**ids) + query_of(endpoint)
 
 
 def query_of(endpoint: Endpoint) -> str:
-    """The query parameters that the endpoint needs, as their examples are."""
+    """The required query parameters of the endpoint, with the values of their examples."""
     needed = {option.name: option.schema["examples"] for option in endpoint.query_parameters if option.is_required}
     return "".join(f"?{name}={first}" for name, (first, *_) in cast("dict[str, list[str]]", needed).items())
 
 
 def calling(endpoint: Endpoint, person: Person) -> Person:
-    """Who calls such a row: the person, or the app of a user of theirs."""
+    """Return the endpoint's caller: the person, or the app of one of the person's users."""
     return person.app() if isinstance(endpoint.auth, AppAuth) else person
 
 
 def called(endpoint: Endpoint, person: Person, **options: Any) -> httpx.Response:
-    """What such a row answers to whoever calls it, where its ids are nobody's."""
+    """Return the endpoint's response to its caller for ids that match no row."""
     return calling(endpoint, person).call(endpoint.method, path_of(endpoint), **options)
 
 
@@ -138,21 +138,21 @@ TOKENED = [endpoint for endpoint in ALL if endpoint.auth.has_token]
 WITH_CUSTOMER = [endpoint for endpoint in ALL if endpoint.auth.has_customer]
 WITH_BODY = [endpoint for endpoint in ALL if endpoint.body_adapter is not None]
 WITH_JSON = [endpoint for endpoint in WITH_BODY if not isinstance(endpoint.body, FormBody)]
-# tests/changelog/endpoints/test_live.py
+# Streams without an end are tested in tests/changelog/endpoints/test_live.py
 ENDLESS = [endpoint for endpoint in ALL if endpoint.responses.media_type == EVENTS]
 PATHS = list({endpoint.path: endpoint for endpoint in ALL}.values())
 
 
 @pytest.fixture(scope="module")
 def anyone(server: RunningServer) -> Iterator[httpx.Client]:
-    """A client that says nothing about itself."""
+    """A client without credentials."""
     with http_client(base_url=server.url) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def ghost(town: Town, sql: Sql) -> Iterator[Person]:
-    """Somebody whose token outlived the manager."""
+    """A manager whose token is valid after the manager was deleted."""
     person = town.person("ghost")
     sql.execute("delete from manager where username = $1", person.username)
     yield person
@@ -164,13 +164,13 @@ def test_the_table_is_the_spec() -> None:
     assert sorted(name(endpoint) for endpoint in ALL if not endpoint.doc.is_extension) == sorted(SPEC)
 
 
-def test_what_needs_no_customer_is_what_the_spec_says() -> None:
+def test_endpoints_without_a_customer_are_those_of_the_spec() -> None:
     assert {
         name(endpoint) for endpoint in ALL if not endpoint.auth.has_customer and not endpoint.doc.is_extension
     } == WITHOUT_CUSTOMER
 
 
-def test_what_needs_no_token_is_the_token_endpoint_and_what_is_public() -> None:
+def test_only_the_token_and_public_endpoints_need_no_token() -> None:
     assert {name(endpoint) for endpoint in ALL if not endpoint.auth.has_token and not endpoint.doc.is_extension} == {
         "POST /oauth2/token"
     }
@@ -205,19 +205,19 @@ def refused_text(answer: httpx.Response, status: int, text: str) -> None:
     assert answer.headers["content-type"] == "text/plain; charset=utf-8"
 
 
-# Who calls
+# Authentication
 
 
 @over(KEYED)
 @pytest.mark.parametrize("base", ["/v3", ""], ids=["v3", "root"])
-def test_no_key(endpoint: Endpoint, base: str, alice: Person) -> None:
+def test_a_missing_api_key_gets_401(endpoint: Endpoint, base: str, alice: Person) -> None:
     options = {"headers": alice.headers | {"vendor-API-Key": None}}
     url = alice.client.base_url.join(base + path_of(endpoint))
     refused_401(alice.call(endpoint.method, str(url), **options), KEY_REFUSED)
 
 
 @over(KEYED)
-def test_a_key_that_is_none(endpoint: Endpoint, alice: Person) -> None:
+def test_an_invalid_api_key_gets_401(endpoint: Endpoint, alice: Person) -> None:
     for key in ("nonsense", "", "\xe4\xf6\xfc"):
         headers = {"vendor-API-Key": key.encode("latin-1")}
         refused_401(alice.call(endpoint.method, path_of(endpoint), headers=headers), KEY_REFUSED)
@@ -225,14 +225,14 @@ def test_a_key_that_is_none(endpoint: Endpoint, alice: Person) -> None:
 
 @over(TOKENED)
 @pytest.mark.parametrize("base", ["/v3", ""], ids=["v3", "root"])
-def test_no_token(endpoint: Endpoint, base: str, alice: Person) -> None:
+def test_a_missing_token_gets_401(endpoint: Endpoint, base: str, alice: Person) -> None:
     url = alice.client.base_url.join(base + path_of(endpoint))
     answer = alice.call(endpoint.method, str(url), headers={"Authorization": None})
     refused_401(answer, TOKEN_REFUSED)
 
 
 @over(TOKENED)
-def test_a_token_that_is_none(endpoint: Endpoint, alice: Person) -> None:
+def test_an_invalid_token_gets_401(endpoint: Endpoint, alice: Person) -> None:
     for value in ("Bearer nonsense", "Bearer", f"Basic {alice.token}", alice.token, f"Bearer {alice.token}x"):
         answer = alice.call(endpoint.method, path_of(endpoint), headers={"Authorization": value})
         refused_401(answer, TOKEN_REFUSED)
@@ -245,14 +245,14 @@ def test_the_key_is_checked_before_the_token(endpoint: Endpoint, alice: Person) 
 
 
 @over(TOKENED)
-def test_a_manager_that_is_gone(endpoint: Endpoint, ghost: Person) -> None:
+def test_a_deleted_manager_gets_404(endpoint: Endpoint, ghost: Person) -> None:
     refused_text(ghost.call(endpoint.method, path_of(endpoint)), 404, NO_MANAGER)
 
 
 @over(OF_APPS)
 @pytest.mark.parametrize("base", ["/v3", ""], ids=["v3", "root"])
-def test_an_app_without_an_id_token(endpoint: Endpoint, base: str, alice: Person) -> None:
-    """Not even whoever is a manager, and has a key, may call for a user."""
+def test_app_endpoints_require_an_id_token(endpoint: Endpoint, base: str, alice: Person) -> None:
+    """A manager with an API key may not call for a user, either."""
     url = str(alice.client.base_url.join(base + path_of(endpoint)))
     token = alice.app().token
     for value in (None, "Bearer", "Bearer nonsense", f"Basic {token}", token, f"Bearer {token}x", f"Bearer {token} x"):
@@ -262,7 +262,7 @@ def test_an_app_without_an_id_token(endpoint: Endpoint, base: str, alice: Person
 
 
 @over(OF_APPS)
-def test_an_id_token_that_is_over_or_for_others(
+def test_expired_and_foreign_id_tokens_get_401(
     endpoint: Endpoint, alice: Person, bob: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     user = alice.user()
@@ -284,29 +284,29 @@ def test_an_id_token_is_no_access_token(endpoint: Endpoint, alice: Person) -> No
 
 
 @over(OF_APPS)
-def test_an_id_token_says_itself_for_which_customer(endpoint: Endpoint, alice: Person, bob: Person) -> None:
+def test_the_customer_of_an_app_comes_from_its_id_token(endpoint: Endpoint, alice: Person, bob: Person) -> None:
     plain = called(endpoint, alice)
     other = called(endpoint, alice, headers={"Customer-ID": str(bob.customer), "vendor-API-Key": "nonsense"})
-    if endpoint.path.endswith("/nonce"):  # each answer has a nonce of its own
+    if endpoint.path.endswith("/nonce"):  # each response has a different nonce
         assert plain.status_code == other.status_code == 200
     else:
         assert (plain.status_code, plain.content) == (other.status_code, other.content)
 
 
-def test_a_token_is_bearer_in_any_case(alice: Person) -> None:
+def test_the_bearer_scheme_ignores_case(alice: Person) -> None:
     assert alice.get("/cars", headers={"Authorization": f"bearer {alice.token}"}).status_code == 200
 
 
-def test_names_of_headers_have_no_case(alice: Person) -> None:
+def test_header_names_ignore_case(alice: Person) -> None:
     headers = {name.upper(): value for name, value in alice.headers.items()}
     assert alice.client.get("/cars", headers=headers).status_code == 200
 
 
-# For whom
+# The customer
 
 
 @over(WITH_CUSTOMER)
-def test_no_customer(endpoint: Endpoint, alice: Person) -> None:
+def test_a_missing_customer_gets_400(endpoint: Endpoint, alice: Person) -> None:
     path = path_of(endpoint)
     answer = alice.call(endpoint.method, path, headers={"Customer-ID": None})
     refused_text(answer, 400, "The header Customer-ID is missing.")
@@ -315,7 +315,7 @@ def test_no_customer(endpoint: Endpoint, alice: Person) -> None:
 
 
 @over(WITH_CUSTOMER)
-def test_a_customer_that_is_no_integer(endpoint: Endpoint, alice: Person) -> None:
+def test_a_customer_that_is_not_an_integer_gets_400(endpoint: Endpoint, alice: Person) -> None:
     for value in ("Alice", "1.5", "0x10", "+", "1 2", f"{alice.customer},{alice.customer}", "1_0", "\xb2"):
         headers = {"Customer-ID": value.encode("latin-1")}
         answer = alice.call(endpoint.method, path_of(endpoint), headers=headers)
@@ -323,19 +323,21 @@ def test_a_customer_that_is_no_integer(endpoint: Endpoint, alice: Person) -> Non
 
 
 @over(WITH_CUSTOMER)
-def test_somebody_elses_customer_is_answered_like_none(endpoint: Endpoint, alice: Person, bob: Person) -> None:
+def test_another_manager_s_customer_gets_the_same_404_as_an_unknown_one(
+    endpoint: Endpoint, alice: Person, bob: Person
+) -> None:
     for value in (str(alice.customer), "2147483647", "0", "-1", str(2**31), "9" * 40):
         answer = bob.call(endpoint.method, path_of(endpoint), headers={"Customer-ID": value})
         refused_text(answer, 404, NO_CUSTOMER)
 
 
-def test_two_customer_headers_are_no_integer(alice: Person) -> None:
+def test_two_customer_headers_get_400(alice: Person) -> None:
     headers = [*alice.headers.items(), ("Customer-ID", "1")]
     refused_text(alice.client.get("/cars", headers=headers), 400, "The header Customer-ID must be an integer.")
 
 
 @over([endpoint for endpoint in TOKENED if not endpoint.auth.has_customer and endpoint.path not in NEVER_THE_SAME])
-def test_where_no_customer_is_needed_the_header_is_not_looked_at(endpoint: Endpoint, alice: Person) -> None:
+def test_endpoints_without_a_customer_ignore_the_header(endpoint: Endpoint, alice: Person) -> None:
     options: dict[str, Any] = {"json": {}} if endpoint.body_adapter else {}
     answers = [
         alice.call(endpoint.method, path_of(endpoint), headers={"Customer-ID": value}, **options)
@@ -345,7 +347,7 @@ def test_where_no_customer_is_needed_the_header_is_not_looked_at(endpoint: Endpo
     assert "Customer-ID" not in answers[0].text
 
 
-# By which method
+# The method
 
 
 def unknown_method(path: str) -> str:
@@ -354,7 +356,7 @@ def unknown_method(path: str) -> str:
 
 
 @over(PATHS)
-def test_a_method_that_the_path_does_not_know(endpoint: Endpoint, alice: Person) -> None:
+def test_an_unknown_method_gets_405(endpoint: Endpoint, alice: Person) -> None:
     known = sorted(row.method for row in ALL if row.path == endpoint.path)
     for method in (unknown_method(endpoint.path), "OPTIONS", "TRACE", "PROPFIND", "PURGE"):
         answer = alice.call(method, path_of(endpoint))
@@ -363,7 +365,9 @@ def test_a_method_that_the_path_does_not_know(endpoint: Endpoint, alice: Person)
 
 
 @over([endpoint for endpoint in PATHS if endpoint.auth.has_api_key])
-def test_the_methods_of_a_path_are_told_only_to_who_may_call(endpoint: Endpoint, alice: Person, ghost: Person) -> None:
+def test_unauthenticated_callers_do_not_see_the_methods_of_a_path(
+    endpoint: Endpoint, alice: Person, ghost: Person
+) -> None:
     for method in (unknown_method(endpoint.path), "OPTIONS", "TRACE", "PROPFIND", "PURGE"):
         path = path_of(endpoint)
         refused_401(alice.call(method, path, headers={"vendor-API-Key": "nonsense"}), KEY_REFUSED)
@@ -389,7 +393,7 @@ def test_head_is_get_without_a_body(endpoint: Endpoint, alice: Person) -> None:
         assert head.headers[header] == get.headers[header]
 
 
-# With what body
+# The body
 
 
 def content(endpoint: Endpoint) -> dict[str, str]:
@@ -402,7 +406,7 @@ def content(endpoint: Endpoint) -> dict[str, str]:
 
 @over(WITH_BODY)
 @pytest.mark.parametrize("base", ["/v3", ""], ids=["v3", "root"])
-def test_a_wrong_content_type(endpoint: Endpoint, base: str, alice: Person) -> None:
+def test_a_wrong_content_type_gets_415(endpoint: Endpoint, base: str, alice: Person) -> None:
     wrong = ["text/plain", "application/xml", "", "nonsense", "application/jsonx", "multipart/form-data; boundary=x"]
     wrong += (
         ["application/json"]
@@ -431,12 +435,12 @@ def test_a_wrong_content_type(endpoint: Endpoint, base: str, alice: Person) -> N
 
 
 @over(WITH_BODY)
-def test_no_content_type(endpoint: Endpoint, alice: Person) -> None:
+def test_a_missing_content_type_gets_415(endpoint: Endpoint, alice: Person) -> None:
     assert called(endpoint, alice, content=b"{}").status_code == 415
 
 
 @over(WITH_BODY)
-def test_an_encoded_body_is_of_another_type(endpoint: Endpoint, alice: Person) -> None:
+def test_an_encoded_body_gets_415(endpoint: Endpoint, alice: Person) -> None:
     headers = content(endpoint) | {"Content-Encoding": "gzip"}
     assert called(endpoint, alice, content=b"{}", headers=headers).status_code == 415
 
@@ -449,7 +453,7 @@ def test_json_with_a_charset_is_json(endpoint: Endpoint, media_type: str, alice:
 
 
 @over(WITH_JSON)
-def test_broken_json(endpoint: Endpoint, alice: Person) -> None:
+def test_malformed_json_gets_400(endpoint: Endpoint, alice: Person) -> None:
     for body in (b"", b"{", b"{]", b'{"a":}', b"nonsense", b"{}{}", b"\xff\xfe", b'{"name": "\xff"}'):
         answer = called(endpoint, alice, content=body, headers=content(endpoint))
         assert answer.status_code == 400, body
@@ -458,14 +462,14 @@ def test_broken_json(endpoint: Endpoint, alice: Person) -> None:
 
 
 @over(WITH_JSON)
-def test_no_body_at_all(endpoint: Endpoint, alice: Person) -> None:
+def test_a_missing_body_gets_400(endpoint: Endpoint, alice: Person) -> None:
     answer = called(endpoint, alice)
     assert answer.status_code == 400
     assert answer.text.startswith(f"Couldn't {endpoint.body.action}. The body is not valid JSON: ")
 
 
 @over(WITH_JSON)
-def test_a_body_of_another_form(endpoint: Endpoint, alice: Person) -> None:
+def test_a_body_of_the_wrong_json_type_gets_400(endpoint: Endpoint, alice: Person) -> None:
     assert endpoint.body_adapter is not None
     form = endpoint.body_adapter.json_schema()["type"]
     for value in (None, 0, True, "text", {} if form == "array" else []):
@@ -474,7 +478,7 @@ def test_a_body_of_another_form(endpoint: Endpoint, alice: Person) -> None:
 
 
 @over(WITH_BODY)
-def test_a_body_of_a_megabyte(endpoint: Endpoint, alice: Person, settings: Settings) -> None:
+def test_a_body_above_the_size_limit_gets_413(endpoint: Endpoint, alice: Person, settings: Settings) -> None:
     most = endpoint.body.max_bytes(settings)
     assert most == (141_000 if endpoint.path == "/sdk/boxlog" else 1_000_000)
     answer = called(endpoint, alice, content=b" " * most, headers=content(endpoint))
@@ -482,7 +486,7 @@ def test_a_body_of_a_megabyte(endpoint: Endpoint, alice: Person, settings: Setti
 
 
 @over(WITH_JSON)
-def test_a_body_that_just_fits_is_read(endpoint: Endpoint, alice: Person, settings: Settings) -> None:
+def test_a_body_below_the_size_limit_is_read(endpoint: Endpoint, alice: Person, settings: Settings) -> None:
     body = b" " * (endpoint.body.max_bytes(settings) - 2) + b"0"
     answer = called(endpoint, alice, content=body, headers=content(endpoint))
     assert (answer.status_code, answer.text.startswith("Couldn't ")) == (400, True)
@@ -498,14 +502,14 @@ def test_a_body_that_just_fits_is_read(endpoint: Endpoint, alice: Person, settin
         and endpoint.path not in NEVER_THE_SAME
     ]
 )
-def test_a_body_that_nobody_asked_for_is_not_looked_at(endpoint: Endpoint, alice: Person) -> None:
+def test_an_unexpected_body_is_ignored(endpoint: Endpoint, alice: Person) -> None:
     plain = called(endpoint, alice)
     headers = {"Content-Type": "text/plain"}
     strange = called(endpoint, alice, content=b"\xff{", headers=headers)
     assert (plain.status_code, plain.content) == (strange.status_code, strange.content)
 
 
-# In which order
+# The order of checks
 
 WITH_CUSTOMER_AND_BODY = [endpoint for endpoint in WITH_BODY if endpoint.auth.has_customer]
 
@@ -537,12 +541,12 @@ def test_the_body_is_checked_before_the_resource(endpoint: Endpoint, alice: Pers
     assert (answer.status_code, answer.text.startswith("Couldn't ")) == (400, True)
 
 
-# Where there is nothing
+# Unknown paths
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/cars/1/nothing", "/v3/cars", "/car", "/Cars", "/v2/cars", "/cars%2F1"])
 @pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE", "POST", "OPTIONS", "PROPFIND", "PURGE"])
-def test_an_unknown_path(method: str, path: str, alice: Person, ghost: Person) -> None:
+def test_an_unknown_path_gets_404(method: str, path: str, alice: Person, ghost: Person) -> None:
     refused_401(alice.call(method, path, headers={"vendor-API-Key": "nonsense"}), KEY_REFUSED)
     refused_401(alice.call(method, path, headers={"Authorization": None}), TOKEN_REFUSED)
     refused_text(ghost.call(method, path), 404, NO_MANAGER)
@@ -550,14 +554,14 @@ def test_an_unknown_path(method: str, path: str, alice: Person, ghost: Person) -
 
 
 @pytest.mark.parametrize("base", ["/v3", ""], ids=["v3", "root"])
-def test_both_bases_answer_alike(base: str, alice: Person) -> None:
+def test_both_base_paths_give_the_same_responses(base: str, alice: Person) -> None:
     car = alice.car("Both")
     for path in (f"/cars/{car}", f"/cars/{car}/", "/customers", "/groups"):
         answer = alice.get(str(alice.client.base_url.join(base + path)))
         assert (answer.status_code, answer.content) == (200, alice.get(path).content)
 
 
-def test_what_is_public_needs_nothing(anyone: httpx.Client) -> None:
+def test_public_endpoints_need_no_credentials(anyone: httpx.Client) -> None:
     for endpoint in PUBLIC:
         for base in ("/v3", ""):
             answer = anyone.get(base + path_of(endpoint))
@@ -580,5 +584,5 @@ CHANGE_THE_GROUND = {
 }
 
 
-def test_what_changes_the_ground_of_assignments_has_its_place_in_their_order() -> None:
+def test_writes_that_assignments_depend_on_are_serialized_with_them() -> None:
     assert {(row.method, row.path) for row in ALL if row.concurrency.serialized == "always"} == CHANGE_THE_GROUND

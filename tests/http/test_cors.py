@@ -1,4 +1,4 @@
-"""CORS: which pages of other origins may use the interface from a browser, and what they see of it."""
+"""CORS: the allowed origins, and the response headers that their pages can read."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ EXPOSED = (
 
 @pytest.fixture(scope="module")
 def open_server(dsn: str, settings: Settings) -> Iterator[RunningServer]:
-    """A server that some origins may use."""
+    """A server that allows some origins."""
     with RunningServer(settings.model_copy(update={"cors_origins": ORIGINS}), dsn, worker=False) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def world_server(dsn: str, settings: Settings) -> Iterator[RunningServer]:
-    """A server that every origin may use."""
+    """A server that allows every origin."""
     with RunningServer(settings.model_copy(update={"cors_origins": "*"}), dsn, worker=False) as running:
         yield running
 
@@ -64,10 +64,10 @@ def cors(answer: httpx.Response) -> dict[str, str]:
 TOLD = {"access-control-allow-origin": CONSOLE, "access-control-expose-headers": EXPOSED}
 
 
-# Off
+# Disabled
 
 
-def test_it_is_off_by_default(alice: Person, server: RunningServer) -> None:
+def test_cors_is_disabled_by_default(alice: Person, server: RunningServer) -> None:
     answer = call(server, "GET", "/v3/cars", alice.headers)
     assert (answer.status_code, cors(answer)) == (200, {})
     assert "Origin" not in answer.headers.get("vary", "")
@@ -82,7 +82,7 @@ def test_it_is_off_by_default(alice: Person, server: RunningServer) -> None:
 
 @over(PATHS)
 @pytest.mark.parametrize("base", ["/v3", ""], ids=["v3", "root"])
-def test_a_browser_asks_without_key_and_token(endpoint: Endpoint, base: str, open_server: RunningServer) -> None:
+def test_a_preflight_needs_no_credentials(endpoint: Endpoint, base: str, open_server: RunningServer) -> None:
     answer = preflight(open_server, base + path_of(endpoint), **{"Access-Control-Request-Headers": "authorization"})
     assert (answer.status_code, answer.content) == (204, b"")
     methods = {row.method for row in ALL if row.path == endpoint.path}
@@ -100,7 +100,7 @@ def test_a_browser_asks_without_key_and_token(endpoint: Endpoint, base: str, ope
     assert "content-type" not in answer.headers
 
 
-def test_how_long_it_is_remembered_is_a_setting(dsn: str, settings: Settings) -> None:
+def test_the_max_age_of_preflights_is_a_setting(dsn: str, settings: Settings) -> None:
     bounds = {"cors_origins": CONSOLE, "cors_max_age": 5, "brand": "acme"}
     with RunningServer(settings.model_copy(update=bounds), dsn, worker=False) as running:
         answer = preflight(running, "/v3/cars")
@@ -108,7 +108,7 @@ def test_how_long_it_is_remembered_is_a_setting(dsn: str, settings: Settings) ->
     assert answer.headers["access-control-allow-headers"].endswith(", acme-API-Key")
 
 
-def test_what_is_no_preflight_is_checked_as_ever(alice: Person, open_server: RunningServer) -> None:
+def test_other_options_requests_are_checked_as_usual(alice: Person, open_server: RunningServer) -> None:
     for headers, status in (({}, 401), (alice.headers, 405)):
         answer = call(open_server, "OPTIONS", "/v3/cars", headers)
         assert (answer.status_code, cors(answer)) == (status, TOLD)
@@ -119,10 +119,10 @@ def test_what_is_no_preflight_is_checked_as_ever(alice: Person, open_server: Run
     assert answer.status_code == 200
 
 
-# Answers
+# Responses
 
 
-def test_answers_tell_the_browser_what_the_page_may_see(alice: Person, open_server: RunningServer) -> None:
+def test_responses_expose_headers_to_allowed_origins(alice: Person, open_server: RunningServer) -> None:
     car = alice.car("Seen")
     answer = call(open_server, "GET", f"/v3/cars/{car}", alice.headers)
     assert (answer.status_code, cors(answer)) == (200, TOLD)
@@ -138,7 +138,7 @@ def test_answers_tell_the_browser_what_the_page_may_see(alice: Person, open_serv
     assert (plain.status_code, cors(plain), plain.headers["vary"]) == (200, {}, "Origin")
 
 
-def test_refusals_tell_it_too(alice: Person, open_server: RunningServer) -> None:
+def test_error_responses_expose_headers_to_allowed_origins(alice: Person, open_server: RunningServer) -> None:
     cases: list[tuple[str, str, dict[str, str], dict[str, Any], int]] = [
         ("GET", "/v3/cars", {}, {}, 401),
         ("GET", "/v3/cars", {"vendor-API-Key": alice.api_key, "Authorization": "Bearer x"}, {}, 401),
@@ -175,7 +175,7 @@ def test_refusals_tell_it_too(alice: Person, open_server: RunningServer) -> None
         "https://four.example",
     ],
 )
-def test_an_allowed_origin_however_it_is_written(origin: str, alice: Person, open_server: RunningServer) -> None:
+def test_an_allowed_origin_matches_in_every_spelling(origin: str, alice: Person, open_server: RunningServer) -> None:
     for answer in (
         call(open_server, "GET", "/v3/cars", alice.headers, origin),
         preflight(open_server, "/v3/cars", origin),
@@ -211,7 +211,7 @@ FOREIGN = [
 
 
 @pytest.mark.parametrize("origin", FOREIGN, ids=range(len(FOREIGN)))
-def test_an_origin_that_is_not_allowed(origin: str, alice: Person, open_server: RunningServer) -> None:
+def test_an_unlisted_origin_gets_no_cors_headers(origin: str, alice: Person, open_server: RunningServer) -> None:
     told: Any = alice.headers | {"Origin": origin.encode("latin-1")}
     answer = web().get(f"{open_server.url}/v3/cars", headers=told)
     assert (answer.status_code, cors(answer)) == (200, {})
@@ -223,14 +223,14 @@ def test_an_origin_that_is_not_allowed(origin: str, alice: Person, open_server: 
     assert (answer.status_code, cors(answer)) == (405, {})
 
 
-def test_several_origins_are_none(alice: Person, open_server: RunningServer) -> None:
+def test_several_origin_headers_get_no_cors_headers(alice: Person, open_server: RunningServer) -> None:
     with Line(open_server) as line:
         line.send(head(alice, "GET", "/v3/customers", f"Origin: {CONSOLE}", "Origin: https://evil.example"))
         answer = line.reply()
     assert (answer.status, "access-control-allow-origin" in answer.headers) == (200, False)
 
 
-def test_every_origin_may_be_allowed_but_no_cookies(alice: Person, world_server: RunningServer) -> None:
+def test_every_origin_may_be_allowed_without_cookies(alice: Person, world_server: RunningServer) -> None:
     for origin in ("https://anybody.example", "http://localhost"):
         answer = call(world_server, "GET", "/v3/cars", alice.headers, origin)
         assert (answer.status_code, cors(answer)) == (200, {**TOLD, "access-control-allow-origin": "*"})
@@ -239,7 +239,7 @@ def test_every_origin_may_be_allowed_but_no_cookies(alice: Person, world_server:
     assert preflight(world_server, "/v3/cars", "null").status_code == 401
 
 
-def test_what_is_for_everybody_stays_so(open_server: RunningServer) -> None:
+def test_openapi_stays_open_to_every_origin(open_server: RunningServer) -> None:
     for origin, told in (("https://evil.example", "*"), (CONSOLE, CONSOLE), (None, "*")):
         answer = call(open_server, "GET", "/openapi.json", {}, origin)
         assert answer.headers.get_list("access-control-allow-origin") == [told]
@@ -270,7 +270,7 @@ def test_what_is_for_everybody_stays_so(open_server: RunningServer) -> None:
         "https://good.example https://other.example",
     ],
 )
-def test_a_setting_that_is_no_origin_is_refused_in_words(text: str) -> None:
+def test_an_invalid_origin_in_the_setting_is_rejected(text: str) -> None:
     with pytest.raises(ValidationError, match=r"is not an origin|allows every origin"):
         Settings(cors_origins=text)
 
@@ -293,7 +293,7 @@ WRITE = """async ([url, headers]) => {
 
 
 class Blank(http.server.BaseHTTPRequestHandler):
-    """A page of its own origin, with nothing on it."""
+    """An empty page with a separate origin."""
 
     def do_GET(self) -> None:
         self.send_response(200)
@@ -319,7 +319,7 @@ def page_server() -> Iterator[str]:
 
 
 @needed
-def test_a_browser_lets_the_pages_of_an_allowed_origin_in_and_no_others(
+def test_a_browser_lets_only_pages_of_allowed_origins_read_responses(
     alice: Person, dsn: str, settings: Settings
 ) -> None:
     alice.car("In a list")
@@ -333,7 +333,7 @@ def test_a_browser_lets_the_pages_of_an_allowed_origin_in_and_no_others(
                 return page.evaluate(script, [url, alice.headers])
 
             status, start, total, tag, date = ask(browser.new_page(), allowed, READ)
-            assert (status, start, date) == (200, "[", None)  # the server sends a Date, which is not for pages
+            assert (status, start, date) == (200, "[", None)  # the server sends a Date, but does not expose it to pages
             direct = web().get(url, headers=alice.headers)
             assert (total, tag) == (direct.headers["x-total-count"], direct.headers.get("etag"))
             assert int(total) >= 1 and "date" in direct.headers

@@ -1,4 +1,4 @@
-"""What a refusal says is short, whatever was sent."""
+"""Error messages are short, whatever the request contains."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ BODIES: dict[str, Any] = {
 
 @pytest.mark.parametrize("junk", BODIES)
 @pytest.mark.parametrize("strict", [{}, {"Prefer": "handling=strict"}], ids=["", "strict"])
-def test_what_is_wrong_with_a_body_is_told_shortly(alice: Person, junk: str, strict: dict[str, str]) -> None:
-    """B11: the errors of a body are bounded in number and in length."""
+def test_errors_about_a_body_are_short(alice: Person, junk: str, strict: dict[str, str]) -> None:
+    """B11: the errors of a body are limited in number and in length."""
     content = json.dumps(BODIES[junk])
     headers = {"Content-Type": "application/json", **strict}
     for endpoint in WRITES:
@@ -41,8 +41,8 @@ def test_what_is_wrong_with_a_body_is_told_shortly(alice: Person, junk: str, str
         assert len(answer.text) <= LONGEST, (endpoint.path, answer.text[:200])
 
 
-def test_nobody_looks_at_all_errors_of_a_body(alice: Person) -> None:
-    """B11: beyond a number of them, that number is all that is told; below, the first ones are named."""
+def test_a_body_with_many_errors_gets_only_their_number(alice: Person) -> None:
+    """B11: above the limit, the response has only the number of errors. Below, it names the first ones."""
     body = {f"member{number}": number for number in range(300)}
     refused(alice.put("/assignments", body), 400, "Couldn't create assignment. The body has more than 200 errors.")
     few = dict(list(body.items())[:100])
@@ -67,8 +67,8 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("option", [*OPTIONS, "apply", "compute", "none", "none" * 1_000])
-def test_what_is_wrong_with_a_query_is_told_shortly(alice: Person, option: str) -> None:
-    """B11: the same of OData's messages."""
+def test_errors_about_a_query_are_short(alice: Person, option: str) -> None:
+    """B11: the limit also holds for OData messages."""
     for text in TEXTS:
         answer = alice.get(f"/cars?${option}={quote(text)[: 8_100 - len(option)].rstrip('%')}")
         assert answer.status_code in (200, 400, 501), answer.text[:200]

@@ -1,4 +1,4 @@
-"""Heads of requests by RFC 9110 and 9112: white space around values, Host, transfer codings, absolute addresses."""
+"""Request heads by RFC 9110 and 9112: white space, Host, transfer codings and absolute addresses."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def sent(server: RunningServer, start: str, lines: list[str], body: bytes = b"")
 
 
 def values(operands: Sequence[ast.expr], module: ModuleType) -> list[object]:
-    """The values of literals and of the module's constants among the operands."""
+    """Return the values of literals and module constants among the operands."""
     return [
         operand.value if isinstance(operand, ast.Constant) else vars(module).get(ast.unparse(operand))
         for operand in operands
@@ -43,7 +43,10 @@ def values(operands: Sequence[ast.expr], module: ModuleType) -> list[object]:
 
 
 def read_headers() -> set[str]:
-    """The names of all headers that Keyrack reads: by `get_header`, by a page's `headers`, or by comparing the name."""
+    """Return the names of all headers that Keyrack reads.
+
+    Finds calls of `get_header`, a page's `headers` and comparisons with a name.
+    """
     names = set[str]()
     for file in MODULES:
         module = importlib.import_module(".".join(("keyrack", *file.relative_to(SOURCE).with_suffix("").parts)))
@@ -57,7 +60,7 @@ def read_headers() -> set[str]:
 
 
 async def received_headers(settings: Settings, head: bytes) -> dict[str, str]:
-    """The headers of a request as an application behind the server's protocol gets them."""
+    """Return the headers that an application behind the server's protocol receives."""
     got: dict[str, str] = {}
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -80,7 +83,7 @@ async def received_headers(settings: Settings, head: bytes) -> dict[str, str]:
 
 @pytest.mark.parametrize("before", BLANKS)
 @pytest.mark.parametrize("after", BLANKS)
-def test_no_header_that_is_read_has_white_space_around_its_value(settings: Settings, before: str, after: str) -> None:
+def test_white_space_around_header_values_is_stripped(settings: Settings, before: str, after: str) -> None:
     names = read_headers()
     assert {"Customer-Id", "Device-Key", "Authorization", "Traceparent", "Range", "Cookie", "Keyrack-Position"} <= names
     values = {name: f"a  b,\tc of {name}" for name in names} | {"Transfer-Encoding": "chunked", "Host": "keyrack"}
@@ -91,10 +94,10 @@ def test_no_header_that_is_read_has_white_space_around_its_value(settings: Setti
 
 @pytest.mark.parametrize("before", BLANKS)
 @pytest.mark.parametrize("after", BLANKS)
-def test_white_space_around_a_value_is_no_part_of_it(
+def test_a_write_with_white_space_around_header_values_succeeds(
     server: RunningServer, alice: Person, before: str, after: str
 ) -> None:
-    """Each header that a write reads at once: a wrong value of any of them would be refused."""
+    """Sends every header that a write reads. A wrong value of any of them would be an error."""
     headers = alice.headers | {
         "Host": "keyrack", "Accept": "application/json", "Accept-Encoding": "identity", "Connection": "close",
         "Content-Type": "application/json", "Content-Length": str(len(BODY)), "Content-Encoding": "identity",
@@ -113,8 +116,10 @@ def test_a_header_without_a_value_is_missing(server: RunningServer, alice: Perso
 
 
 @pytest.mark.parametrize(("name", "status"), [("If-Match", 400), ("Idempotency-Key", 400), ("Prefer", 201)])
-def test_a_guard_without_a_value_is_refused(server: RunningServer, alice: Person, name: str, status: int) -> None:
-    """The write would be done unguarded."""
+def test_empty_preconditions_and_keys_are_rejected(
+    server: RunningServer, alice: Person, name: str, status: int
+) -> None:
+    """Otherwise the write would be done without its guard."""
     headers = alice.headers | {"Host": "keyrack", "Content-Type": "application/json", "Content-Length": str(len(BODY))}
     lines = [f"{key}: {text}" for key, text in headers.items()]
     path, body = ("/v3/cars", BODY)
@@ -127,7 +132,7 @@ def test_a_guard_without_a_value_is_refused(server: RunningServer, alice: Person
 
 
 @pytest.mark.parametrize("blanks", [" ", "  ", "   "])
-def test_blanks_behind_bearer(server: RunningServer, alice: Person, blanks: str) -> None:
+def test_blanks_after_bearer_are_accepted(server: RunningServer, alice: Person, blanks: str) -> None:
     token = alice.headers["Authorization"].removeprefix("Bearer ")
     lines = [f"{key}: {text}" for key, text in alice.headers.items() if key != "Authorization"]
     lines += ["Host: keyrack", f"Authorization: Bearer{blanks}{token} "]
@@ -139,7 +144,7 @@ def test_blanks_behind_bearer(server: RunningServer, alice: Person, blanks: str)
     [("1.1", [], 400), ("1.1", ["a", "b"], 400), ("1.1", ["a", "a"], 400), ("1.1", ["a"], 200), ("1.1", [""], 200),
      ("1.0", [], 200), ("1.0", ["a"], 200)],
 )  # fmt: skip
-def test_a_request_has_one_host(server: RunningServer, version: str, hosts: list[str], status: int) -> None:
+def test_a_request_needs_exactly_one_host(server: RunningServer, version: str, hosts: list[str], status: int) -> None:
     reply = sent(server, f"GET /v3/health HTTP/{version}", [f"Host: {host}" for host in hosts])
     assert reply.status == status
     assert (status == 200) == ("exactly one Host" not in reply.text)
@@ -150,7 +155,7 @@ def test_a_request_has_one_host(server: RunningServer, version: str, hosts: list
     [("keyrack.example:443", 200), ("127.0.0.1:8080", 200), ("[::1]:80", 200), ("under_score", 200), ("k%41", 200),
      ("a b", 400), ("x@y", 400), ("x/z", 400), ("[::1", 400), ("a:b", 400), ("a:80:90", 400), ("%zz", 400), ("é", 400)],
 )  # fmt: skip
-def test_a_host_has_the_form_of_the_standard(server: RunningServer, host: str, status: int) -> None:
+def test_a_host_must_be_well_formed(server: RunningServer, host: str, status: int) -> None:
     assert sent(server, "GET /v3/health HTTP/1.1", [f"Host: {host}"]).status == status
 
 
@@ -158,14 +163,14 @@ CHUNKS = b'5\r\n{"nam\r\n' + f"{len(BODY) - 5:x}\r\n".encode() + BODY[5:] + b"\r
 
 
 def chunked(person: Person, *without: str) -> list[str]:
-    """The head of a write whose body comes in chunks."""
+    """Return the head of a write with a chunked body."""
     lines = [f"{key}: {text}" for key, text in person.headers.items() if key not in without]
     return ["Host: keyrack", *lines, "Content-Type: application/json", "Transfer-Encoding: chunked"]
 
 
 @pytest.mark.parametrize("is_split", [False, True])
 @pytest.mark.parametrize("name", ["Authorization", "Customer-ID", "If-None-Match", "Host", "Idempotency-Key"])
-def test_trailers_are_no_headers(server: RunningServer, alice: Person, name: str, is_split: bool) -> None:
+def test_trailers_are_not_read_as_headers(server: RunningServer, alice: Person, name: str, is_split: bool) -> None:
     headers = {"Customer-ID": "2147483647", "If-None-Match": "*", "Host": "b", "Idempotency-Key": '""'} | alice.headers
     is_needed = name == "Authorization"
     head = "\r\n".join(["PUT /v3/cars HTTP/1.1", *chunked(alice, *[name] * is_needed), "", ""]).encode()
@@ -177,7 +182,7 @@ def test_trailers_are_no_headers(server: RunningServer, alice: Person, name: str
 
 
 @pytest.mark.parametrize("kind", ["trailers", "one trailer", "extensions"])
-def test_what_stands_beside_a_body_is_bounded(server: RunningServer, alice: Person, kind: str) -> None:
+def test_trailers_and_chunk_extensions_are_limited(server: RunningServer, alice: Person, kind: str) -> None:
     head = "\r\n".join(["PUT /v3/cars HTTP/1.1", *chunked(alice), "", ""]).encode()
     more = {
         "trailers": [b"0\r\n", *[b"X-%d: %s\r\n" % (n, b"x" * 50_000) for n in range(200)]],
@@ -203,8 +208,8 @@ def test_many_small_chunks_are_read(server: RunningServer, alice: Person) -> Non
         assert line.reply().status == 201
 
 
-def test_a_fault_of_one_request_is_not_that_of_the_next(server: RunningServer) -> None:
-    """Two requests on one connection: the counts begin anew."""
+def test_counters_are_reset_for_each_request(server: RunningServer) -> None:
+    """Sends two requests on one connection."""
     with Line(server) as line:
         for _ in range(2):
             line.send(b"GET /v3/health HTTP/1.1\r\nHost: keyrack\r\n\r\n")
@@ -219,12 +224,12 @@ def test_another_transfer_coding_is_not_implemented(server: RunningServer, alice
 
 
 @pytest.mark.parametrize("target", ["http://keyrack", "HTTP://keyrack:80", "http://keyrack?a=b", "http://keyrack/"])
-def test_an_absolute_address_without_a_path_is_the_root(server: RunningServer, target: str) -> None:
+def test_an_absolute_target_without_a_path_is_the_root(server: RunningServer, target: str) -> None:
     root = sent(server, "GET / HTTP/1.1", ["Host: keyrack"])
     assert sent(server, f"GET {target} HTTP/1.1", ["Host: keyrack"]).status == root.status != 400
 
 
-def test_a_uvicorn_without_an_overridden_method_is_refused_at_the_start(
+def test_startup_rejects_a_uvicorn_without_an_overridden_method(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(HttpToolsProtocol, "_start_asgi_task")

@@ -1,4 +1,4 @@
-"""Input that no well-meaning client sends: always a clear 4xx, never a 500 or a stack trace, and the server lives."""
+"""Hostile input gets a clear 4xx, never a 500 or stack trace."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ BODY_TOO_SLOW = "The body of the request took too long to arrive."
 
 @pytest.fixture(autouse=True)
 def alive(alice: Person) -> Iterator[None]:
-    """Whatever a test does, the server answers afterwards."""
+    """Check after each test that the server still responds."""
     yield
     assert alice.get("/health").status_code == 200
 
 
 @pytest.fixture(scope="module")
 def hasty(dsn: str, settings: Settings) -> Iterator[RunningServer]:
-    """A server that does not wait for long."""
+    """A server with a short timeout for requests."""
     with RunningServer(settings.model_copy(update={"request_read_timeout_seconds": 0.4}), dsn, worker=False) as running:
         yield running
 
 
 def clear(answer: httpx.Response | Reply, *statuses: int) -> None:
-    """Whether the answer tells a client what is wrong, and nothing of the server's inside."""
+    """Check that the response names the client's error and no internals."""
     status = answer.status_code if isinstance(answer, httpx.Response) else answer.status
     text = answer.text
     assert status in statuses, (status, text)
@@ -63,7 +63,7 @@ class Reply:
 
 
 class Line:
-    """One connection, without a client library's good manners."""
+    """A raw connection without the checks of a client library."""
 
     def __init__(self, server: RunningServer) -> None:
         self._socket = socket.create_connection(("127.0.0.1", server.port), timeout=DEADLINE)
@@ -77,7 +77,7 @@ class Line:
         self._socket.close()
 
     def send(self, data: bytes) -> bool:
-        """False when the other side has gone."""
+        """Send the data. Returns False if the peer has gone."""
         try:
             self._socket.sendall(data)
         except OSError:
@@ -85,7 +85,7 @@ class Line:
         return True
 
     def reply(self, *, bare: bool = False) -> Reply:
-        """The next answer; `bare` is one to HEAD."""
+        """Read the next response. `bare` means a response to HEAD."""
         status = self._file.readline()
         assert status.startswith(b"HTTP/1.1 "), status
         headers: dict[str, str] = {}
@@ -96,11 +96,11 @@ class Line:
         return Reply(int(status.split()[1]), headers, body.decode())
 
     def answered(self, seconds: float) -> bool:
-        """Whether something can be read within that time."""
+        """Whether data arrives within the time."""
         return bool(select.select([self._socket], [], [], seconds)[0])
 
     def closed(self) -> bool:
-        """Whether the server ends the connection; waits for it."""
+        """Wait, and return whether the server closes the connection."""
         try:
             return self._file.read() == b""
         except ConnectionResetError:
@@ -108,7 +108,7 @@ class Line:
 
 
 def head(person: Person, method: str, path: str, *more: str) -> bytes:
-    """The head of a request that would be right."""
+    """Return the head of a valid request."""
     lines = [
         f"{method} {path} HTTP/1.1",
         "Host: keyrack",
@@ -117,7 +117,7 @@ def head(person: Person, method: str, path: str, *more: str) -> bytes:
     return "\r\n".join([*lines, *more, "", ""]).encode("latin-1")
 
 
-def test_a_declared_megabyte_is_refused_before_it_is_sent(server: RunningServer, alice: Person) -> None:
+def test_a_declared_megabyte_is_rejected_before_the_body(server: RunningServer, alice: Person) -> None:
     for more in ((), ("Expect: 100-continue",)):
         with Line(server) as line:
             line.send(
@@ -128,18 +128,18 @@ def test_a_declared_megabyte_is_refused_before_it_is_sent(server: RunningServer,
 
 
 @pytest.mark.parametrize("declared", ["999999999999999999", "18446744073709551615"])
-def test_a_declared_ocean(server: RunningServer, alice: Person, declared: str) -> None:
+def test_an_absurd_content_length_is_rejected(server: RunningServer, alice: Person, declared: str) -> None:
     with Line(server) as line:
         line.send(head(alice, "PUT", "/v3/cars", "Content-Type: application/json", f"Content-Length: {declared}"))
         clear(line.reply(), 400, 413)
 
 
-def test_a_client_that_sends_all_of_its_large_body_hears_why(alice: Person) -> None:
+def test_a_client_that_sends_a_whole_large_body_gets_413(alice: Person) -> None:
     answer = alice.put("/cars", content=b" " * 12_000_000, headers=JSON)
     refused(answer, 413, TOO_LARGE)
 
 
-def test_chunks_without_an_end(server: RunningServer, alice: Person) -> None:
+def test_endless_chunks_get_413(server: RunningServer, alice: Person) -> None:
     with Line(server) as line:
         line.send(head(alice, "PUT", "/v3/cars", "Content-Type: application/json", "Transfer-Encoding: chunked"))
         chunk = b"10000\r\n" + b" " * 65_536 + b"\r\n"
@@ -157,7 +157,7 @@ def test_chunks_that_fit_are_read(alice: Person) -> None:
 
 
 @pytest.mark.parametrize("size", [32_768, 60_000, 300_000])
-def test_a_large_header(server: RunningServer, alice: Person, size: int) -> None:
+def test_a_large_header_gets_431(server: RunningServer, alice: Person, size: int) -> None:
     with Line(server) as line:
         line.send(head(alice, "GET", "/v3/cars", "X-Large: " + "x" * size))
         reply = line.reply()
@@ -165,19 +165,19 @@ def test_a_large_header(server: RunningServer, alice: Person, size: int) -> None
         assert line.closed()
 
 
-def test_a_large_path(server: RunningServer, alice: Person) -> None:
+def test_a_large_path_gets_431(server: RunningServer, alice: Person) -> None:
     with Line(server) as line:
         line.send(head(alice, "GET", "/v3/cars/" + "1" * 40_000))
         assert line.reply().status == 431
 
 
-def test_a_header_that_just_fits(alice: Person) -> None:
+def test_headers_below_the_limit_are_accepted(alice: Person) -> None:
     assert alice.get("/cars", headers={"X-Large": "x" * 30_000}).status_code == 200
     body = json.dumps({"name": "A", "description": "x" * 4000, "unknown": "x" * 100_000})
     assert alice.put("/cars", content=body, headers={**JSON, "X-Large": "x" * 30_000}).status_code == 201
 
 
-def test_headers_without_an_end(server: RunningServer) -> None:
+def test_endless_headers_end_the_connection(server: RunningServer) -> None:
     with Line(server) as line:
         line.send(b"GET / HTTP/1.1\r\n")
         sent = 0
@@ -186,7 +186,7 @@ def test_headers_without_an_end(server: RunningServer) -> None:
         assert sent < 1000 or line.closed()
 
 
-def test_headers_without_an_end_are_refused(server: RunningServer) -> None:
+def test_too_many_headers_get_431(server: RunningServer) -> None:
     with Line(server) as line:
         line.send(b"GET / HTTP/1.1\r\n" + b"".join(b"X-%d: x\r\n" % number for number in range(4_000)))
         reply = line.reply()
@@ -195,7 +195,7 @@ def test_headers_without_an_end_are_refused(server: RunningServer) -> None:
 
 
 @pytest.mark.parametrize("start", [b"", b"G", b"GET / HTTP/1.1\r\nHost: x\r\n", b"GET / HTTP/1.1\r\nX: "])
-def test_a_slow_head(hasty: RunningServer, start: bytes) -> None:
+def test_a_slow_head_gets_408(hasty: RunningServer, start: bytes) -> None:
     with Line(hasty) as line:
         line.send(start)
         reply = line.reply()
@@ -203,8 +203,8 @@ def test_a_slow_head(hasty: RunningServer, start: bytes) -> None:
         assert line.closed()
 
 
-def test_a_head_that_drips(hasty: RunningServer) -> None:
-    """The clock starts with the first byte and is not set back by the others."""
+def test_a_head_that_arrives_byte_by_byte_gets_408(hasty: RunningServer) -> None:
+    """The timeout starts with the first byte. Later bytes do not reset it."""
     with Line(hasty) as line:
         line.send(b"GET /")
         eventually(lambda: line.answered(0.05) or not line.send(b"x"), "an answer though bytes keep coming")
@@ -212,7 +212,7 @@ def test_a_head_that_drips(hasty: RunningServer) -> None:
         assert (reply.status, reply.text) == (408, HEAD_TOO_SLOW)
 
 
-def test_a_second_head_that_is_slow(hasty: RunningServer) -> None:
+def test_a_slow_second_head_gets_408(hasty: RunningServer) -> None:
     with Line(hasty) as line:
         line.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         assert line.reply().status == 200
@@ -222,7 +222,7 @@ def test_a_second_head_that_is_slow(hasty: RunningServer) -> None:
 
 
 @pytest.mark.parametrize("start", [b"", b"{"])
-def test_a_slow_body(hasty: RunningServer, alice: Person, start: bytes) -> None:
+def test_a_slow_body_gets_408(hasty: RunningServer, alice: Person, start: bytes) -> None:
     with Line(hasty) as line:
         line.send(head(alice, "PUT", "/v3/cars", "Content-Type: application/json", "Content-Length: 10") + start)
         reply = line.reply()
@@ -230,7 +230,7 @@ def test_a_slow_body(hasty: RunningServer, alice: Person, start: bytes) -> None:
         assert line.closed()
 
 
-def test_slow_chunks(hasty: RunningServer, alice: Person) -> None:
+def test_slow_chunks_get_408(hasty: RunningServer, alice: Person) -> None:
     with Line(hasty) as line:
         line.send(head(alice, "PUT", "/v3/cars", "Content-Type: application/json", "Transfer-Encoding: chunked"))
         line.send(b"1\r\n{\r\n")
@@ -239,9 +239,7 @@ def test_slow_chunks(hasty: RunningServer, alice: Person) -> None:
 
 
 @pytest.mark.parametrize(("method", "status"), [("GET", 200), ("PUT", 413)])
-def test_a_body_that_nobody_reads_does_not_hold_a_connection(
-    hasty: RunningServer, alice: Person, method: str, status: int
-) -> None:
+def test_an_unread_body_closes_the_connection(hasty: RunningServer, alice: Person, method: str, status: int) -> None:
     with Line(hasty) as line:
         line.send(head(alice, method, "/v3/cars", "Content-Type: application/json", "Content-Length: 2000000") + b" ")
         assert line.reply().status == status
@@ -249,7 +247,7 @@ def test_a_body_that_nobody_reads_does_not_hold_a_connection(
         assert line.closed()
 
 
-def test_requests_in_a_row_without_waiting(server: RunningServer, alice: Person) -> None:
+def test_pipelined_requests_are_answered_in_order(server: RunningServer, alice: Person) -> None:
     body = b'{"name": "Pipelined"}'
     put = head(alice, "PUT", "/v3/cars", "Content-Type: application/json", f"Content-Length: {len(body)}") + body
     with Line(server) as line:
@@ -257,7 +255,7 @@ def test_requests_in_a_row_without_waiting(server: RunningServer, alice: Person)
         assert [line.reply().status for _ in range(4)] == [201, 200, 404, 201]
 
 
-def test_a_head_that_the_network_cuts_anywhere(server: RunningServer, alice: Person) -> None:
+def test_a_head_in_single_bytes_is_read(server: RunningServer, alice: Person) -> None:
     request = head(alice, "GET", "/v3/customers")
     with Line(server) as line:
         for byte in request:
@@ -290,7 +288,7 @@ def test_a_head_that_the_network_cuts_anywhere(server: RunningServer, alice: Per
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     ],
 )
-def test_what_is_no_http(server: RunningServer, data: bytes) -> None:
+def test_bytes_that_are_not_http_get_400(server: RunningServer, data: bytes) -> None:
     with Line(server) as line:
         line.send(data)
         clear(line.reply(), 400, 401)
@@ -298,7 +296,7 @@ def test_what_is_no_http(server: RunningServer, data: bytes) -> None:
 
 @pytest.mark.parametrize("target", ["*", "http://keyrack/v3/cars", "//cars", "/v3//cars", "/../cars", "/v3/../v3/cars"])
 @pytest.mark.parametrize("method", ["GET", "OPTIONS"])
-def test_strange_targets(server: RunningServer, alice: Person, method: str, target: str) -> None:
+def test_strange_request_targets_get_no_500(server: RunningServer, alice: Person, method: str, target: str) -> None:
     with Line(server) as line:
         line.send(head(alice, method, target))
         assert line.reply().status in (200, 400, 404, 405)
@@ -317,7 +315,7 @@ def test_strange_targets(server: RunningServer, alice: Person, method: str, targ
     ],
     ids=["websocket", "h2c"],
 )
-def test_an_upgrade_is_not_taken(server: RunningServer, alice: Person, more: list[str]) -> None:
+def test_protocol_upgrades_are_ignored(server: RunningServer, alice: Person, more: list[str]) -> None:
     with Line(server) as line:
         line.send(head(alice, "GET", "/v3/customers", *more))
         reply = line.reply()
@@ -330,22 +328,22 @@ def test_an_upgrade_is_not_taken(server: RunningServer, alice: Person, more: lis
 @pytest.mark.parametrize(
     "path", ["/cars/%FF", "/cars/%00", "/cars/%zz", "/cars/%ED%A0%80", "/cars/%F0%9F%9A%97", "/cars/%"]
 )
-def test_bytes_in_the_path(alice: Person, path: str) -> None:
+def test_invalid_bytes_in_the_path_get_404(alice: Person, path: str) -> None:
     answer = alice.get(path)
     clear(answer, 404)
 
 
-# That would be right, were it not for the path
+# Valid bodies, so that only the path is wrong
 BODIES = {
     "/boxes/{productId}/enrolment": {"enrolment": ""},
     "/boxes/{productId}/enrolment/approval": {"thumbprint": EXAMPLE_THUMBPRINT},
 }
-VALUES = {"/carId": 1, "/url": "https://example.org/", "/role": "Auditor"}  # of a step, where "A" is none
+VALUES = {"/carId": 1, "/url": "https://example.org/", "/role": "Auditor"}  # values of steps for which "A" is invalid
 
 
 @over([endpoint for endpoint in ALL if endpoint.parameters and endpoint.auth.has_customer])
 @pytest.mark.parametrize("id", ["2147483648", "-1", "99999999999999999999999", "%00", "%FF", "1.5", "NaN", "%D9%A3"])
-def test_ids_that_are_none(endpoint: Endpoint, id: str, alice: Person) -> None:
+def test_invalid_ids_in_the_path_get_404(endpoint: Endpoint, id: str, alice: Person) -> None:
     values = {parameter: id for parameter in endpoint.parameters if parameter != "searchDate"}
     path = endpoint.path.format(**values, searchDate="2026-01-01T00:00:00Z") + query_of(endpoint)
     whole = endpoint.body_adapter.json_schema() if endpoint.body_adapter else {}
@@ -366,7 +364,7 @@ def test_ids_that_are_none(endpoint: Endpoint, id: str, alice: Person) -> None:
 @pytest.mark.parametrize(
     "query", ["%FF", "$filter=%FF", "$filter=name eq '%00'", "$top=%00", "a=%ED%A0%80", "%zz", "&&&=", "$"]
 )
-def test_bytes_in_the_query(alice: Person, query: str) -> None:
+def test_invalid_bytes_in_the_query_get_no_500(alice: Person, query: str) -> None:
     answer = alice.client.get("/cars?" + query, headers=alice.headers)
     if answer.status_code != 200:
         clear(answer, 400, 501)
@@ -378,7 +376,7 @@ def test_raw_bytes_in_the_query(server: RunningServer, alice: Person) -> None:
         clear(line.reply(), 400)
 
 
-def test_a_long_query(alice: Person) -> None:
+def test_a_long_query_gets_414(alice: Person) -> None:
     refused(alice.get("/cars?" + "x" * 8_193), 414, "The query string is longer than 8192 bytes.")
 
 
@@ -388,7 +386,7 @@ WITH_JSON = [endpoint for endpoint in ALL if isinstance(endpoint.body, JsonBody)
 
 
 def wrap(endpoint: Endpoint, inner: bytes) -> bytes:
-    """Put it where a value is expected."""
+    """Place the JSON where the body expects a value."""
     assert endpoint.body_adapter is not None
     if endpoint.body_adapter.json_schema()["type"] == "array":
         return b'[{"op": "replace", "path": "/name", "value": ' + inner + b"}]"
@@ -396,7 +394,7 @@ def wrap(endpoint: Endpoint, inner: bytes) -> bytes:
 
 
 @over(WITH_JSON)
-def test_deep_json(endpoint: Endpoint, alice: Person, settings: Settings) -> None:
+def test_deeply_nested_json_gets_400(endpoint: Endpoint, alice: Person, settings: Settings) -> None:
     deep = min(100_000, endpoint.body.max_bytes(settings) // 6)
     for body in (b"[" * deep, b'{"a":' * deep, wrap(endpoint, b"[" * 50_000 + b"]" * 50_000)):
         answer = called(endpoint, alice, content=body, headers=JSON)
@@ -413,7 +411,7 @@ def test_deep_json(endpoint: Endpoint, alice: Person, settings: Settings) -> Non
     ],
     ids=["surrogate", "swapped", "encoded surrogate", "byte", "control", "huge", "long", "NaN", "Infinity", "quotes"],
 )  # fmt: skip
-def test_strange_values(endpoint: Endpoint, inner: bytes, alice: Person) -> None:
+def test_unusual_json_values_get_a_clear_error(endpoint: Endpoint, inner: bytes, alice: Person) -> None:
     answer = called(endpoint, alice, content=wrap(endpoint, inner), headers=JSON)
     clear(answer, 400, 404)
 
@@ -438,7 +436,7 @@ RIGHT = {
 
 
 def members(endpoint: Endpoint) -> dict[str, Any]:
-    """A body that would be right, but for ids that do not exist; every member that it may have."""
+    """A body with every member, valid except for ids that do not exist."""
     assert endpoint.body_adapter is not None
     properties = endpoint.body_adapter.json_schema()["properties"]
     defaults = {key: schema.get("enum", [schema.get("default")])[0] for key, schema in properties.items()}
@@ -450,7 +448,7 @@ def is_id(member: str) -> bool:
 
 
 @over([endpoint for endpoint in WITH_JSON if not endpoint.doc.is_extension])
-def test_every_member_with_every_kind_of_value(endpoint: Endpoint, carol: Person) -> None:
+def test_every_member_with_every_json_type_gets_a_clear_response(endpoint: Endpoint, carol: Person) -> None:
     assert endpoint.body_adapter is not None
     whole = endpoint.body_adapter.json_schema()
     if whole["type"] == "array":
@@ -470,7 +468,7 @@ def test_every_member_with_every_kind_of_value(endpoint: Endpoint, carol: Person
 
 
 @over([endpoint for endpoint in WITH_JSON if not endpoint.doc.is_extension])
-def test_ids_beyond_int32_in_the_body(endpoint: Endpoint, alice: Person) -> None:
+def test_ids_beyond_int32_in_the_body_get_400(endpoint: Endpoint, alice: Person) -> None:
     assert endpoint.body_adapter is not None
     for member in filter(is_id, endpoint.body_adapter.json_schema().get("properties", {})):
         for value in (2**31, -(2**31) - 1, 2**63, 10**40):
@@ -515,7 +513,7 @@ def token(header: object, claims: object = None) -> str:
         "x" * 30_000,
     ],
 )  # fmt: skip
-def test_strange_tokens(alice: Person, value: str) -> None:
+def test_malformed_tokens_get_401(alice: Person, value: str) -> None:
     for path in ("/cars", "/sdk/devices"):
         answer = alice.get(path, headers={"Authorization": ("Bearer " + value).encode("latin-1")})
         assert (answer.status_code, answer.json()) == (
@@ -528,7 +526,7 @@ def test_strange_tokens(alice: Person, value: str) -> None:
     "header", ["traceparent", "Idempotency-Key", "X-Forwarded-For", "Content-Type", "Prefer", "Accept"]
 )
 @pytest.mark.parametrize("value", ["\xff" * 55, "x" * 20_000, "-" * 55, ",,,,", '"', "0" * 55, ";" * 1_000])
-def test_strange_headers(alice: Person, header: str, value: str) -> None:
+def test_malformed_headers_get_a_clear_error(alice: Person, header: str, value: str) -> None:
     for method, path in (("PUT", "/cars"), ("GET", "/cars")):
         content = {"content": b"{}"} if method == "PUT" else {}
         answer = alice.call(method, path, headers={**JSON, header: value.encode("latin-1")}, **content)

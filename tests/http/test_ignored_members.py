@@ -1,4 +1,4 @@
-"""In charge of the tests of `Keyrack-Ignored`: members that were ignored are named, whatever became of the request."""
+"""`Keyrack-Ignored` names the ignored members of a request, also with an error."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ def test_a_misspelt_member_of_a_new_car_is_named(alice: Person) -> None:
     assert (response.status_code, response.headers[HEADER]) == (201, "license_plate")
 
 
-def test_nothing_is_named_where_nothing_was_ignored(alice: Person) -> None:
+def test_the_header_is_missing_without_ignored_members(alice: Person) -> None:
     assert HEADER not in alice.put("/cars", {"name": "A", "licensePlate": "B-KR 1"}).headers
     assert HEADER not in alice.get("/cars").headers
 
 
-def test_nested_members_are_named_with_their_place(alice: Person) -> None:
+def test_nested_members_are_named_with_their_path(alice: Person) -> None:
     body = {"emailAddress": "n@example.org", "userData": {"firstName": "N", "lastName": "N", "lastname": "M"}, "x": 1}
     assert alice.put("/users", body).headers[HEADER] == "userData/lastname, x"
     steps = [{"op": "replace", "path": "/vin", "value": "x", "from": "/name"}]
     assert alice.patch(f"/cars/{alice.car()}", steps).headers[HEADER] == "0/from"
 
 
-def test_a_refusal_names_them_too(alice: Person) -> None:
+def test_an_error_response_names_ignored_members(alice: Person) -> None:
     response = alice.patch("/groups/999999999", [{"op": "replace", "path": "/name", "value": "x", "why": 1}])
     assert (response.status_code, response.headers[HEADER]) == (404, "0/why")
 
 
-def test_a_replayed_response_names_them_too(alice: Person) -> None:
+def test_a_replayed_response_names_ignored_members(alice: Person) -> None:
     key = {"Idempotency-Key": "ignored-members"}
     first, again = (alice.put("/cars", {"name": "A", "colour": "red"}, headers=key) for _ in range(2))
     assert again.headers["Idempotency-Replayed"] == "true"
     assert first.headers[HEADER] == again.headers[HEADER] == "colour"
 
 
-def test_strict_handling_refuses_instead(alice: Person) -> None:
+def test_strict_handling_rejects_unknown_members(alice: Person) -> None:
     response = alice.put("/cars", {"name": "A", "colour": "red"}, headers={"Prefer": "handling=strict"})
     assert response.status_code == 400
     assert HEADER not in response.headers
@@ -58,7 +58,7 @@ def test_the_header_is_bounded(alice: Person) -> None:
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60))
-def test_any_name_comes_back_as_it_was_sent(alice: Person, name: str) -> None:
+def test_any_member_name_is_returned_unchanged(alice: Person, name: str) -> None:
     known = {"name", "brand", "model", "licensePlate", "vin", "description", "fuelType"}
     response = alice.put("/cars", {"name": "A", **({} if name in known else {name: None})})
     assert response.status_code == 201
@@ -80,7 +80,7 @@ def test_a_batch_names_the_ignored_members_of_its_items(alice: Person) -> None:
     assert response.headers[HEADER] == "items/0/body/license_plate"
 
 
-def test_strict_handling_refuses_the_item_of_a_batch_alone(alice: Person) -> None:
+def test_strict_handling_rejects_only_the_item_of_a_batch(alice: Person) -> None:
     response = alice.post("/batch", BATCH, headers={"Prefer": "handling=strict"})
     assert response.status_code == 200
     refused, made = response.json()["results"]
@@ -91,7 +91,7 @@ def test_strict_handling_refuses_the_item_of_a_batch_alone(alice: Person) -> Non
     assert refused["errors"][0]["pointer"] == "/license_plate"
 
 
-def test_openapi_has_the_header_wherever_a_body_is_sent(server: RunningServer) -> None:
+def test_openapi_documents_the_header_for_every_json_body(server: RunningServer) -> None:
     paths = web().get(server.url + "/openapi.json").json()["paths"]
     for endpoint in ALL:
         if isinstance(endpoint.body, JsonBody):

@@ -1,4 +1,4 @@
-"""More to do than time: the busiest are put off first, on connections that stay, and it is over by itself."""
+"""Load shedding: the busiest customers are deferred first, connections stay open, and it ends by itself."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ def asked(method: str, path: str, customer: int) -> dict[str, object]:
 
 
 def with_busy_and_late(late: float, act: Callable[[Overload], None]) -> None:
-    """Have many requests of customer 1 and one of customer 2 under way, and everything late by so much."""
+    """Run `act` under the given event loop lag.
+
+    Many requests of customer 1 and one request of customer 2 are active.
+    """
 
     async def main() -> None:
         now = 100.0
@@ -52,19 +55,19 @@ def taken(load: Overload, method: str, path: str, customer: int) -> bool:
 
 
 @pytest.mark.parametrize("query", ["wait=60", "x=1&wait=60", "%20wait%09=60", "x=1&+wait+=60"])
-def test_a_long_poll_is_no_load(query: str) -> None:
+def test_a_long_poll_is_not_counted(query: str) -> None:
     scope = asked("GET", "/v3/changes", 1) | {"query_string": query.encode()}
     assert Overload(TARGET, lambda: 100.0).enter(scope, "10.0.0.1") == ""
 
 
-def test_in_time_everything_is_taken() -> None:
+def test_without_lag_every_request_is_accepted() -> None:
     def act(load: Overload) -> None:
         assert all(taken(load, method, "/v3/cars", 1) for method in ("GET", "PUT"))
 
     with_busy_and_late(0.9 * TARGET, act)
 
 
-def test_the_busiest_are_put_off_reads_first() -> None:
+def test_reads_of_the_busiest_customers_are_deferred_first() -> None:
     def act(load: Overload) -> None:
         assert not taken(load, "GET", "/v3/cars", 1)
         assert taken(load, "PUT", "/v3/cars", 1)
@@ -74,7 +77,7 @@ def test_the_busiest_are_put_off_reads_first() -> None:
     with_busy_and_late(1.5 * TARGET, act)
 
 
-def test_later_their_writes_too() -> None:
+def test_more_lag_defers_writes_of_the_busiest_customers() -> None:
     def act(load: Overload) -> None:
         assert not taken(load, "PUT", "/v3/cars", 1)
         assert taken(load, "PUT", "/v3/cars", 2)
@@ -82,7 +85,7 @@ def test_later_their_writes_too() -> None:
     with_busy_and_late(3 * TARGET, act)
 
 
-def test_at_last_everybody_but_what_helps() -> None:
+def test_extreme_lag_defers_all_but_essential_requests() -> None:
     def act(load: Overload) -> None:
         assert not any(taken(load, method, "/v3/cars", 3) for method in ("GET", "PUT"))
         assert taken(load, "GET", "/v3/health", 1)
@@ -93,8 +96,8 @@ def test_at_last_everybody_but_what_helps() -> None:
     with_busy_and_late(5 * TARGET, act)
 
 
-def test_a_moment_is_no_overload() -> None:
-    """Late by more than the target, but not for long: a burst is taken."""
+def test_a_short_burst_is_accepted() -> None:
+    """The lag exceeds the target, but only briefly."""
 
     async def main() -> None:
         now = 100.0
@@ -107,7 +110,7 @@ def test_a_moment_is_no_overload() -> None:
     asyncio.run(main())
 
 
-def test_what_is_done_counts_no_more() -> None:
+def test_finished_requests_are_not_counted() -> None:
     def act(load: Overload) -> None:
         for _ in range(2):
             load.leave("1")
@@ -116,7 +119,7 @@ def test_what_is_done_counts_no_more() -> None:
     with_busy_and_late(5 * TARGET, act)
 
 
-def test_with_little_to_do_it_is_late_for_other_reasons() -> None:
+def test_lag_with_few_requests_is_not_overload() -> None:
     async def main() -> None:
         now = 100.0
         load = Overload(TARGET, lambda: now)
@@ -128,8 +131,8 @@ def test_with_little_to_do_it_is_late_for_other_reasons() -> None:
     asyncio.run(main())
 
 
-def test_a_server_that_was_held_up_says_so_at_once(dsn: str, alice: Person, bob: Person, sql: Sql) -> None:
-    """Stopped for a while, it finds more than it can do: who came meanwhile hears 503, and keeps the connection."""
+def test_a_resumed_server_sheds_load_at_once(dsn: str, alice: Person, bob: Person, sql: Sql) -> None:
+    """After a stop, the server finds more requests than it can serve. Deferred clients get 503 and stay connected."""
     names = ("STATEMENT_TIMEOUT_SECONDS", "LOCK_TIMEOUT_SECONDS", "DB_QUEUE_TIMEOUT_SECONDS")
     long = {f"KEYRACK_{name}": "60" for name in names}
     process = Process(*SERVE, env={"KEYRACK_DATABASE_URL": dsn, "KEYRACK_LOAD_SHEDDING_LAG_SECONDS": "0.1", **long})
@@ -174,7 +177,7 @@ def test_a_server_that_was_held_up_says_so_at_once(dsn: str, alice: Person, bob:
 
 
 async def until(done: Callable[[], bool]) -> int:
-    """After how many ticks it is done."""
+    """Return the number of ticks until the condition is true."""
     for ticks in itertools.count():
         if done():
             return ticks
@@ -183,7 +186,7 @@ async def until(done: Callable[[], bool]) -> int:
 
 
 class Insistent:
-    """A connection whose client asks again as soon as it is put off."""
+    """A connection whose client repeats a deferred request at once."""
 
     def __init__(self, turns: DeferredConnections, seen: list[Insistent]) -> None:
         self._turns = turns
@@ -195,8 +198,8 @@ class Insistent:
 
 
 @pytest.mark.parametrize("many", [1, 4 * TURNS])
-def test_who_asks_again_at_once_is_read_when_it_is_its_turn(many: int) -> None:
-    """So many in a tick, whoever has waited for the longest, and each as often as the others."""
+def test_deferred_connections_are_read_in_turn(many: int) -> None:
+    """A limited number per tick, the longest waiting first, and each equally often."""
 
     async def main() -> None:
         turns, seen = DeferredConnections(), list[Insistent]()
@@ -211,7 +214,7 @@ def test_who_asks_again_at_once_is_read_when_it_is_its_turn(many: int) -> None:
     asyncio.run(main())
 
 
-def test_once_nobody_is_put_off_the_rest_need_not_wait_for_long() -> None:
+def test_remaining_connections_are_read_quickly_after_the_overload() -> None:
     class Content(Insistent):
         def go_on(self) -> None:
             self._seen.append(self)
@@ -229,8 +232,8 @@ def test_once_nobody_is_put_off_the_rest_need_not_wait_for_long() -> None:
     asyncio.run(main())
 
 
-def test_who_was_told_to_come_later_and_comes_at_once_waits(settings: Settings, dsn: str, alice: Person) -> None:
-    """Whatever the refusal was for; the connection stays."""
+def test_a_client_that_ignores_retry_after_waits(settings: Settings, dsn: str, alice: Person) -> None:
+    """This holds for every error with Retry-After. The connection stays open."""
     few = settings.model_copy(
         update={"login_rate_per_username_and_address": SELDOM, "login_burst_per_username_and_address": 1}
     )
@@ -249,7 +252,10 @@ def test_who_was_told_to_come_later_and_comes_at_once_waits(settings: Settings, 
 def nearly_full(
     settings: Settings, dsn: str, alice: Person, sql: Sql, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Line]:
-    """A line to a server that is late, by its clock, and takes one more request, but no second one beside it."""
+    """A connection to a server that lags and accepts one more request.
+
+    The clock of the server makes it lag.
+    """
     hurried = partial(Overload, clock=lambda: 1_000 * time.monotonic())
     monkeypatch.setattr("keyrack.http.connections.Overload", hurried)
     with (
@@ -265,16 +271,16 @@ def nearly_full(
         assert {one.reply().status for one in lines} == {200}
 
 
-def test_pipelined_requests_are_put_off_one_by_one(nearly_full: Line, bob: Person) -> None:
-    """Hundreds of them behind one that was taken: each gets its answer, in their order, and the connection stays."""
+def test_pipelined_requests_are_deferred_one_by_one(nearly_full: Line, bob: Person) -> None:
+    """Hundreds of requests follow an accepted one. Each gets a response, in order, and the connection stays open."""
     nearly_full.send(b"".join(head(bob, "GET", "/cars", f"X-Request-Id: {number}") for number in range(200)))
     replies = [nearly_full.reply() for _ in range(200)]
     assert [reply.headers["x-request-id"] for reply in replies] == [str(number) for number in range(200)]
     assert {reply.status for reply in replies} == {200, 503}
 
 
-def test_head_put_off_has_no_body(nearly_full: Line, bob: Person) -> None:
-    """It would be read as the beginning of the next answer."""
+def test_a_deferred_head_request_gets_no_body(nearly_full: Line, bob: Person) -> None:
+    """A body would be read as the beginning of the next response."""
     nearly_full.send(b"".join(head(bob, method, "/cars") for method in ("GET", "HEAD", "GET")))
     assert nearly_full.reply().status == 200
     assert (bare := nearly_full.reply(bare=True)).status == 503
@@ -292,5 +298,5 @@ def again(line: Line, person: Person) -> int:
 
 
 def state(pid: int) -> str:
-    """Of a process, as the kernel has it: T is stopped."""
+    """The state of a process in /proc. T means stopped."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

@@ -1,4 +1,4 @@
-"""Behind nginx, with the configuration of deploy/nginx as it stands there but for names and ports."""
+"""Keyrack behind nginx with the configuration of deploy/nginx, except for names and ports."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.skipif(NGINX is None, reason="ngi
 
 
 def certificate(directory: Path) -> None:
-    """A certificate of our own for the machine's address, and its key."""
+    """A self-signed certificate for the machine's address, with its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "keyrack.example.com")])
     now = datetime.now(UTC)
@@ -76,7 +76,7 @@ def certificate(directory: Path) -> None:
 
 
 class Nginx:
-    """nginx before a server at a port of this machine."""
+    """nginx in front of a server on a local port."""
 
     def __init__(self, directory: Path) -> None:
         self.plain, self.port = free_port(), free_port()
@@ -88,7 +88,7 @@ class Nginx:
 
     @contextmanager
     def before(self, port: int) -> Iterator[Nginx]:
-        """Runs, as soon as its configuration was found to be right."""
+        """Run nginx after a successful check of its configuration."""
         self._configure(port)
         checked = subprocess.run([*self._command, "-t"], capture_output=True, text=True, timeout=DEADLINE)
         said = (self._directory / "error.log").read_text()
@@ -114,7 +114,7 @@ class Nginx:
             assert text.count(old) == 1, old
             text = text.replace(old, new)
         (directory / "keyrack.conf").write_text(text)
-        user = "user root;" if os.geteuid() == 0 else ""  # a directory of pytest's is its owner's alone
+        user = "user root;" if os.geteuid() == 0 else ""  # only the owner can read pytest's directories
         (directory / "nginx.conf").write_text(MAIN.format(directory=directory, user=user))
 
     def _listens(self) -> bool:
@@ -137,7 +137,7 @@ def tiles(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def fronted(directory: Path, settings: Settings, dsn: str) -> Iterator[tuple[RunningServer, Nginx]]:
-    """A server that knows the address at which nginx stands before it."""
+    """A server whose public URL is that of nginx in front of it."""
     nginx = Nginx(directory)
     with RunningServer(settings, dsn, public_url=nginx.url) as running, nginx.before(running.port):
         yield running, nginx
@@ -182,7 +182,7 @@ def test_browsers_speak_http_2(nginx: Nginx) -> None:
         assert subprocess.run(asked, capture_output=True, text=True, timeout=DEADLINE).stdout.endswith(" 2")
 
 
-def test_headers_are_keyracks_and_one_more(nginx: Nginx, client: httpx.Client) -> None:
+def test_nginx_adds_only_strict_transport_security(nginx: Nginx, client: httpx.Client) -> None:
     answer = client.get("/v3/cars", headers={"X-Request-Id": "from-the-client"})
     assert answer.status_code == 200
     assert answer.headers["strict-transport-security"] == SECURE
@@ -192,7 +192,7 @@ def test_headers_are_keyracks_and_one_more(nginx: Nginx, client: httpx.Client) -
     assert "nginx/" not in page.headers["server"]
 
 
-def test_what_comes_in_the_clear_is_led_to_pages_alone(nginx: Nginx) -> None:
+def test_plain_http_redirects_pages_and_rejects_the_api(nginx: Nginx) -> None:
     plain = f"http://127.0.0.1:{nginx.plain}"
     led = fetch("GET", f"{plain}/console/1?x=2")
     assert (led.status_code, led.headers["location"]) == (308, "https://keyrack.example.com/console/1?x=2")
@@ -202,21 +202,21 @@ def test_what_comes_in_the_clear_is_led_to_pages_alone(nginx: Nginx) -> None:
     assert (refused.status_code, refused.text) == (403, "Use https.\n")
 
 
-def test_writes_have_the_bounds_of_keyrack_and_its_words(
+def test_a_large_write_gets_the_error_of_keyrack(
     front: tuple[RunningServer, Nginx], client: httpx.Client, somebody: Person
 ) -> None:
     assert client.put("/v3/cars", json={"name": "Car"}).status_code == 201
     large = b'{"name": "' + b"x" * 1_200_000 + b'"}'
     as_json = {"Content-Type": "application/json"}
     direct = somebody.put("/cars", content=large, headers=as_json)
-    for body in (large, iter([large[:700_000], large[700_000:]])):  # its length told before, and not
+    for body in (large, iter([large[:700_000], large[700_000:]])):  # with and without Content-Length
         answer = client.put("/v3/cars", content=body, headers=as_json)
         assert (answer.status_code, answer.text) == (413, direct.text)
     assert client.get("/v3/cars", params={"$filter": "x" * 9_000}).status_code == 414
 
 
-def test_a_delivery_may_be_as_large_as_keyrack_takes_it(client: httpx.Client, somebody: Person) -> None:
-    """A smaller bound would refuse what units deliver after a week without a network."""
+def test_nginx_accepts_deliveries_up_to_the_limit_of_keyrack(client: httpx.Client, somebody: Person) -> None:
+    """Units deliver that much after a week without a network."""
     unit = unit_of(somebody)
     headers = {"Device-Key": unit.key, "Content-Type": "application/x-ndjson"}
     line = json.dumps(unit.sample(5, rpm=5)).encode().ljust(60_000) + b"\n"
@@ -227,7 +227,9 @@ def test_a_delivery_may_be_as_large_as_keyrack_takes_it(client: httpx.Client, so
     refused(answer, 413, "The body must be smaller than 8000000 bytes.")
 
 
-def test_ranges_come_through(front: tuple[RunningServer, Nginx], nginx: Nginx, somebody: Person, tiles: Path) -> None:
+def test_range_requests_work_behind_nginx(
+    front: tuple[RunningServer, Nginx], nginx: Nginx, somebody: Person, tiles: Path
+) -> None:
     with nginx.client() as browser:
         form = {"username": somebody.username, "password": somebody.password}
         signed_in = browser.post("/console/sign-in", data=form, headers={"Origin": nginx.url})
@@ -239,7 +241,7 @@ def test_ranges_come_through(front: tuple[RunningServer, Nginx], nginx: Nginx, s
         assert (answer.status_code, answer.content) == (206, tiles.read_bytes()[7:100])
 
 
-def test_keyrack_sees_the_clients_address_and_not_what_it_claims(nginx: Nginx, somebody: Person, sql: Sql) -> None:
+def test_keyrack_gets_the_real_client_address(nginx: Nginx, somebody: Person, sql: Sql) -> None:
     with nginx.client("127.0.0.7") as browser:
         form = {"username": somebody.username, "password": somebody.password}
         headers = {"Origin": nginx.url, "X-Forwarded-For": "203.0.113.9", "X-Real-IP": "203.0.113.9"}
@@ -261,21 +263,21 @@ def test_live_updates_arrive_at_once(client: httpx.Client) -> None:
 
 
 def states(port: int) -> list[str]:
-    """The states of the connections at a port of this machine, on the side of the one who serves there."""
+    """The server-side states of connections at a local port."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return [row[3] for row in rows if row[1].endswith(f":{port:04X}") and row[3] != "0A"]
 
 
-def test_connections_to_keyrack_are_kept(tmp_path: Path, dsn: str, settings: Settings, somebody: Person) -> None:
+def test_upstream_connections_are_reused(tmp_path: Path, dsn: str, settings: Settings, somebody: Person) -> None:
     with fronted(tmp_path, settings, dsn) as (running, nginx), nginx.client() as client:
         for _ in range(10):
             assert client.get("/v3/cars", headers=somebody.headers).status_code == 200
             assert client.put("/v3/cars", headers=somebody.headers, json={"name": "Car"}).status_code == 201
-        assert states(running.port) == ["01"]  # one, established
+        assert states(running.port) == ["01"]  # one established connection
 
 
 class Closing:
-    """A server that answers the first request of each connection, and closes the connection at the second one."""
+    """A server that closes each connection at its second request."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -301,8 +303,8 @@ class Closing:
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "POST"])
-def test_a_write_goes_out_once_and_a_read_again(tmp_path: Path, method: str) -> None:
-    """Where a kept connection ends under a request, nobody knows whether it was done: only a read is sent again."""
+def test_nginx_retries_reads_and_not_writes(tmp_path: Path, method: str) -> None:
+    """The outcome of a request is unknown if a kept connection ends. nginx repeats only a read."""
     server = Closing()
     with Nginx(tmp_path).before(server.port) as nginx, nginx.client() as client:
         assert client.get("/v3").status_code == 204
@@ -315,7 +317,7 @@ def test_a_write_goes_out_once_and_a_read_again(tmp_path: Path, method: str) -> 
     server.close()
 
 
-def test_a_restart_behind_nginx_fails_nobody(tmp_path: Path, dsn: str, sql: Sql) -> None:
+def test_a_restart_behind_nginx_fails_no_request(tmp_path: Path, dsn: str, sql: Sql) -> None:
     with activated(dsn, "--no-worker") as systemd, Nginx(tmp_path).before(systemd.port) as nginx:
         person = Town(sql, systemd).person("proxied")
         with nginx.client() as one, nginx.client() as two:

@@ -1,4 +1,4 @@
-"""B7: what one customer does, its neighbours do not feel: connections and hashes are shared out, and few wait."""
+"""B7: one customer's load does not slow others. Connections, hashes and queues have quotas."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.servers import DEADLINE, RunningServer, Sql, eventually
 
 
 def patient(settings: Settings, **few: float) -> Settings:
-    """Settings under which a statement waits for a lock as long as a test needs it to."""
+    """Settings with a lock timeout longer than any test."""
     return settings.model_copy(
         update={"lock_timeout_seconds": 60, "statement_timeout_seconds": 60, "db_queue_timeout_seconds": 60, **few}
     )
@@ -26,7 +26,7 @@ def patient(settings: Settings, **few: float) -> Settings:
 
 @contextmanager
 def locked(sql: Sql, *tables: str) -> Iterator[None]:
-    """Whoever reads or writes these tables now waits."""
+    """Lock the tables, so that their readers and writers wait."""
     sql.execute("begin")
     try:
         for table in tables:
@@ -37,7 +37,7 @@ def locked(sql: Sql, *tables: str) -> Iterator[None]:
 
 
 def waiting(sql: Sql, table: str) -> int:
-    """How many statements wait for a table."""
+    """The number of statements that wait for a table."""
     return sql.value("select count(*) from pg_locks where not granted and relation = $1::text::regclass", table)
 
 
@@ -60,7 +60,9 @@ def test_slow_reads_of_one_customer_leave_connections_to_the_others(
         assert {answer.result().status_code for answer in slow} == {200}
 
 
-def test_writes_too(alice: Person, bob: Person, dsn: str, settings: Settings, sql: Sql) -> None:
+def test_slow_writes_of_one_customer_leave_connections_to_the_others(
+    alice: Person, bob: Person, dsn: str, settings: Settings, sql: Sql
+) -> None:
     with (
         RunningServer(patient(settings, pool_size=4), dsn, worker=False) as running,
         ThreadPoolExecutor(8) as threads,
@@ -88,7 +90,7 @@ def test_reads_leave_room_for_writes_of_the_same_customer(
 
 
 def test_a_manager_has_one_share_for_all_customers(town: Town, bob: Person, dsn: str, settings: Settings) -> None:
-    """Four connections, two of them a manager's at most, whichever of five customers they are for."""
+    """Two of four connections at most serve one manager, who works for five customers."""
     sql, busy = town._sql, town.person("busy")
     customers = [busy.customer] + [
         sql.value(
@@ -114,7 +116,7 @@ def test_a_manager_has_one_share_for_all_customers(town: Town, bob: Person, dsn:
         assert waiting(sql, "fleet_group") == 2
 
 
-def test_few_wait_the_others_are_told(alice: Person, dsn: str, settings: Settings, sql: Sql) -> None:
+def test_requests_beyond_the_queue_limit_get_503(alice: Person, dsn: str, settings: Settings, sql: Sql) -> None:
     few = patient(settings, pool_size=2, db_queue_max_waiting=3)
     with RunningServer(few, dsn, worker=False) as running, ThreadPoolExecutor(12) as threads:
         with locked(sql, "fleet_group"):
@@ -127,7 +129,7 @@ def test_few_wait_the_others_are_told(alice: Person, dsn: str, settings: Setting
         assert sorted(answer.result().status_code for answer in asked) == [201] * 4 + [503] * 8
 
 
-def test_nobody_waits_for_long(alice: Person, dsn: str, settings: Settings, sql: Sql) -> None:
+def test_queued_requests_time_out_with_503(alice: Person, dsn: str, settings: Settings, sql: Sql) -> None:
     quick = patient(settings, pool_size=2, db_queue_timeout_seconds=0.2)
     with RunningServer(quick, dsn, worker=False) as running, ThreadPoolExecutor(1) as threads:
         with locked(sql, "fleet_group"):
@@ -140,7 +142,7 @@ def test_nobody_waits_for_long(alice: Person, dsn: str, settings: Settings, sql:
 def test_health_log_in_and_access_checks_have_connections_of_their_own(
     alice: Person, bob: Person, town: Town, dsn: str, settings: Settings, sql: Sql
 ) -> None:
-    """Even while two customers have all connections there are for customers."""
+    """Even while two customers use all connections for customers."""
     with (
         RunningServer(patient(settings, pool_size=2), dsn, worker=False) as running,
         ThreadPoolExecutor(2) as threads,
@@ -160,7 +162,7 @@ SLOW = "a password that takes long to hash"
 
 
 class Held:
-    """Hashes of `SLOW`: they take until they are let go."""
+    """Hashes of `SLOW` that block until they are released."""
 
     def __init__(self) -> None:
         self.started = 0
@@ -194,7 +196,7 @@ def _new_user(number: int) -> dict[str, object]:
 
 
 def test_no_connection_waits_for_a_hash(carol: Person, dsn: str, settings: Settings, sql: Sql, held: Held) -> None:
-    """Not even with an Idempotency-Key, whose write is one transaction with its answer."""
+    """This includes writes with an Idempotency-Key, which share a transaction with their response."""
     with (
         RunningServer(patient(settings, pool_size=2), dsn, worker=False) as running,
         ThreadPoolExecutor(4) as threads,
@@ -202,7 +204,7 @@ def test_no_connection_waits_for_a_hash(carol: Person, dsn: str, settings: Setti
         for number in range(4):
             headers = carol.headers | {"Idempotency-Key": f"hash {number}"}
             threads.submit(web().put, running.url + "/users", headers=headers, json=_new_user(number))
-        eventually(lambda: held.started == 1)  # the other thread is for others
+        eventually(lambda: held.started == 1)  # the other thread serves other customers
         assert call(running, carol, "PUT", "/cars", {"name": "meanwhile"}).status_code == 201
         form = {"username": carol.username, "password": PASSWORD, "grant_type": "password"}
         key = {"vendor-API-Key": carol.api_key}
@@ -211,7 +213,7 @@ def test_no_connection_waits_for_a_hash(carol: Person, dsn: str, settings: Setti
         held.let_go()
 
 
-def test_few_wait_for_a_hash(carol: Person, dsn: str, settings: Settings, held: Held) -> None:
+def test_the_queue_for_hashes_is_limited(carol: Person, dsn: str, settings: Settings, held: Held) -> None:
     few = patient(settings, db_queue_max_waiting=2)
     with RunningServer(few, dsn, worker=False) as running, ThreadPoolExecutor(6) as threads:
         asked = [threads.submit(call, running, carol, "PUT", "/users", _new_user(10 + n)) for n in range(6)]

@@ -1,4 +1,4 @@
-"""`Prefer`: a write answers with what it has made or changed, as the single read shows it."""
+"""`Prefer`: a write returns the created or changed resource as the single read returns it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SHOWING = [endpoint for endpoint in ALL if endpoint.responses.representation is 
 
 @dataclass
 class Write:
-    """A request that goes well: where to, with what, and where what it shows can be read afterwards."""
+    """A successful request: path, body, and the read that shows the result later."""
 
     path: str
     body: Any = None
@@ -92,7 +92,7 @@ def call(person: Person, endpoint: Endpoint, write: Write, headers: dict[str, st
     return person.call(endpoint.method, write.path, write.body, headers=headers)
 
 
-def test_every_row_with_something_to_show_has_its_case() -> None:
+def test_every_write_with_a_representation_has_a_case() -> None:
     assert {name(endpoint) for endpoint in SHOWING} == set(WRITES)
     for endpoint in SHOWING:
         assert endpoint.responses.representation in ALL
@@ -100,7 +100,7 @@ def test_every_row_with_something_to_show_has_its_case() -> None:
 
 
 @over(SHOWING)
-def test_the_answer_is_what_the_single_read_shows(endpoint: Endpoint, alice: Person) -> None:
+def test_the_representation_equals_the_single_read(endpoint: Endpoint, alice: Person) -> None:
     write = WRITES[name(endpoint)](alice)
     with nobody_works(alice):
         answer = call(alice, endpoint, write, REPRESENTATION)
@@ -122,14 +122,15 @@ def test_the_answer_is_what_the_single_read_shows(endpoint: Endpoint, alice: Per
 
 
 @over(SHOWING)
-def test_without_the_preference_everything_is_as_it_was(endpoint: Endpoint, alice: Person) -> None:
+def test_responses_without_the_preference_are_minimal(endpoint: Endpoint, alice: Person) -> None:
     for headers in ({}, {"Prefer": "respond-async, return=nonsense"}, MINIMAL):
         answer = call(alice, endpoint, WRITES[name(endpoint)](alice), headers)
         assert answer.status_code == endpoint.responses.status
         if endpoint.responses.status == 204:
             done(answer)
         else:
-            named = {"clientId"} if name(endpoint) == "PUT /clients" else set[str]()  # by which the client calls
+            # the id with which the client authenticates
+            named = {"clientId"} if name(endpoint) == "PUT /clients" else set[str]()
             assert set(answer.json()) == {"id"} | named | ONCE.get(name(endpoint), set())
         assert "location" not in answer.headers
         assert answer.headers.get("preference-applied") == ("return=minimal" if headers == MINIMAL else None)
@@ -138,7 +139,7 @@ def test_without_the_preference_everything_is_as_it_was(endpoint: Endpoint, alic
 IGNORING = [row for row in ALL if row.responses.representation is None and row.method != "GET"]
 
 
-def test_where_there_is_nothing_to_show_the_preference_is_passed_over(alice: Person) -> None:
+def test_writes_without_a_representation_ignore_the_preference(alice: Person) -> None:
     assert {name(row) for row in IGNORING if row.method == "PATCH"} == set()
     assert {name(row) for row in IGNORING if row.responses.status == 201} == {
         "POST /webhooks/{webhookId}/test", "PUT /managers", "PUT /clients/{clientId}/secrets", "PUT /me/passkeys",
@@ -151,7 +152,7 @@ def test_where_there_is_nothing_to_show_the_preference_is_passed_over(alice: Per
     done(alice.delete(f"/cars/{car}", headers=REPRESENTATION))
 
 
-def test_what_is_shown_once_is_shown_beside_it(alice: Person) -> None:
+def test_secrets_shown_once_are_added_to_the_representation(alice: Person) -> None:
     made = alice.put("/users", {**user(), "type": "Normal"}, headers=REPRESENTATION).json()
     assert len(made["password"]) >= 16
     assert made["userData"] == {"firstName": "Uma", "lastName": "User"}
@@ -160,18 +161,18 @@ def test_what_is_shown_once_is_shown_beside_it(alice: Person) -> None:
     assert narrow.headers["cache-control"] == "no-store"
 
 
-def test_query_options_shape_it(alice: Person) -> None:
+def test_query_options_apply_to_the_representation(alice: Person) -> None:
     car = alice.car_with_box("Before")
     write = rename(f"/cars/{car}?$select=name&$expand=products($select=id)")
     answer = alice.patch(write.path, write.body, headers=REPRESENTATION)
     assert answer.status_code == 200
     assert answer.content == alice.get(write.path).content
     assert answer.json()["name"] == "Renamed"
-    done(alice.patch(f"/cars/{car}?$select=nonsense", write.body))  # nobody looks at them without it
+    done(alice.patch(f"/cars/{car}?$select=nonsense", write.body))  # ignored without the preference
 
 
 @pytest.mark.parametrize("query", ["$select=nonsense", "$filter=id eq 1", "$expand=", "$top=x"])
-def test_query_options_that_are_refused_let_nothing_happen(alice: Person, query: str) -> None:
+def test_invalid_query_options_prevent_the_write(alice: Person, query: str) -> None:
     car = alice.car("Before")
     answer = alice.patch(f"/cars/{car}?{query}", rename("").body, headers=REPRESENTATION)
     refused(answer, 400, alice.get(f"/cars/{car}?{query}").text)
@@ -181,8 +182,8 @@ def test_query_options_that_are_refused_let_nothing_happen(alice: Person, query:
     assert len(alice.get("/cars").json()) == count
 
 
-def test_what_is_changed_under_a_condition_is_shown_as_well(alice: Person) -> None:
-    """The condition is that of the change: what it made is not what the client had seen."""
+def test_a_conditional_change_returns_the_representation(alice: Person) -> None:
+    """The condition applies to the change. The new representation has another ETag."""
     path = f"/cars/{alice.car('Before')}"
     seen = {"If-Match": tag} if (tag := alice.get(path).headers.get("etag")) else {}
     answer = alice.patch(path, rename("", "Changed").body, headers=REPRESENTATION | seen)
@@ -190,7 +191,7 @@ def test_what_is_changed_under_a_condition_is_shown_as_well(alice: Person) -> No
     assert answer.headers.get("etag") == alice.get(path).headers.get("etag")
 
 
-def test_a_refusal_is_as_it_is_without(alice: Person, bob: Person) -> None:
+def test_errors_are_the_same_with_the_preference(alice: Person, bob: Person) -> None:
     refused(bob.patch(f"/cars/{alice.car()}", rename("").body, headers=REPRESENTATION), 404, NO_CAR)
     refused(bob.patch("/cars/2147483647", rename("").body, headers=REPRESENTATION), 404, NO_CAR)
     group = alice.put("/groups", {"name": f"Taken {os.getpid()}"}, headers=REPRESENTATION)
@@ -199,17 +200,18 @@ def test_a_refusal_is_as_it_is_without(alice: Person, bob: Person) -> None:
     assert "preference-applied" not in again.headers
 
 
-def test_nobodys_later_change_slips_in(alice: Person, dsn: str, sql: Sql) -> None:
-    """The write and what it shows are one transaction: whoever changes the same waits until it is over."""
+def test_the_representation_excludes_concurrent_changes(alice: Person, dsn: str, sql: Sql) -> None:
+    """The write and its representation share a transaction. A concurrent change of the same row waits for its end."""
     car = alice.car("Before")
-    # Who waits to read products and has written to a car: whatever else reads products waits for the same lock
+    # Waits for the product table after a write to a car. Other readers of products wait for the same lock
     reads = """
       select count(*) from pg_locks waits join pg_locks has using (pid)
       where waits.relation = 'product'::regclass and not waits.granted
         and has.relation = 'car'::regclass and has.mode = 'RowExclusiveLock' and has.granted"""
     writes = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like '%update car%'"
     with ThreadPoolExecutor(2) as threads:
-        with locked(dsn, "lock table product in access exclusive mode"):  # what the first one shows, not what it writes
+        # blocks the representation of the first write, not the write
+        with locked(dsn, "lock table product in access exclusive mode"):
             first = rename(f"/cars/{car}?$expand=products", "First")
             one = threads.submit(lambda: alice.patch(first.path, first.body, headers=REPRESENTATION))
             eventually(lambda: sql.value(reads) == 1, "the first one's read")
@@ -220,7 +222,7 @@ def test_nobodys_later_change_slips_in(alice: Person, dsn: str, sql: Sql) -> Non
     assert alice.get(f"/cars/{car}").json()["name"] == "Second"
 
 
-def test_it_is_kept_with_the_key_of_the_request(alice: Person) -> None:
+def test_the_representation_is_stored_with_the_idempotency_key(alice: Person) -> None:
     car, key = alice.car("Before"), {"Idempotency-Key": str(uuid.uuid4())}
     write = rename(f"/cars/{car}", "First")
     first = alice.patch(write.path, write.body, headers=REPRESENTATION | key)
@@ -240,7 +242,7 @@ def test_it_is_kept_with_the_key_of_the_request(alice: Person) -> None:
     )
 
 
-def test_what_was_asked_for_is_worked_on_and_counted_once(alice: Person) -> None:
+def test_an_assignment_with_the_preference_is_applied_and_counted_once(alice: Person) -> None:
     write = WRITES["PUT /assignments"](alice)
     answer = alice.put(write.path, write.body, headers=REPRESENTATION)
     assert answer.status_code == 202
@@ -273,7 +275,7 @@ def test_what_was_asked_for_is_worked_on_and_counted_once(alice: Person) -> None
     ],
     ids=range(16),
 )
-def test_how_it_may_be_written(alice: Person, header: str, applied: str | None) -> None:
+def test_spellings_of_the_preference(alice: Person, header: str, applied: str | None) -> None:
     answer = alice.put("/groups", {"name": str(uuid.uuid4())}, headers={"Prefer": header.encode("latin-1")})  # type: ignore[dict-item]
     assert answer.status_code == 201
     assert answer.headers.get("preference-applied") == (applied and f"return={applied}")
@@ -298,7 +300,7 @@ def test_preferences_may_come_in_several_headers(server: RunningServer, alice: P
         assert answer.headers.get("preference-applied") == ("return=representation" if status == 201 else None)
 
 
-def test_a_secret_is_told_once_whatever_else_is_called_so(alice: Person) -> None:
+def test_a_computed_member_does_not_duplicate_a_secret(alice: Person) -> None:
     answer = alice.put(
         "/webhooks?$compute='x' as signingSecret",
         {"url": "https://example.org/z"},
@@ -309,7 +311,7 @@ def test_a_secret_is_told_once_whatever_else_is_called_so(alice: Person) -> None
     assert answer.json()["signingSecret"].startswith("whsec_")
 
 
-def test_the_tag_of_an_operation_is_not_taken_for_that_of_the_assignment(alice: Person) -> None:
+def test_an_accepted_change_has_no_etag(alice: Person) -> None:
     id = alice.assignment(alice.car_with_box(), alice.user())
     patch = [{"op": "replace", "path": "/end", "value": "2030-01-01T00:00:00Z"}]
     answer = alice.patch(f"/assignments/{id}", patch, headers={"Prefer": "return=representation"})

@@ -1,4 +1,4 @@
-"""Refusals for programs: the same refusal in both forms, over the table, with its code, its page and its faults."""
+"""Errors in both forms, for every endpoint, with codes, documentation page and error lists."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from tests.telemetry.endpoints.test_ingest import unit_of
 
 PROBLEM = "application/problem+json"
 OLD_CODES = {new: old for old, new in error_codes.RENAMED.items()}
-NOT_OF_EVERY_ROW = {405, 404}  # what a path is answered that knows another method, or nothing
+NOT_OF_EVERY_ROW = {405, 404}  # responses of a path to an unknown method, or of an unknown path
 Json = dict[str, Any]
 Ask = Callable[..., httpx.Response]
 
@@ -74,7 +74,7 @@ def ghost(town: Town, sql: Sql) -> Iterator[Person]:
 
 
 def text_of(answer: httpx.Response) -> str:
-    """The message of a refusal in the spec's form."""
+    """The message of an error in the spec's form."""
     if answer.headers["content-type"].startswith("text/plain"):
         return answer.text
     body = answer.json()
@@ -82,7 +82,10 @@ def text_of(answer: httpx.Response) -> str:
 
 
 def both(ask: Ask, *args: Any, headers: Json | None = None, **options: Any) -> Json:
-    """The problem that a request is answered with; without and with it the refusal is the same one."""
+    """Return the problem of a request.
+
+    Checks that the error in the spec's form is the same.
+    """
     given = headers or {}
     plain = ask(*args, headers={**given, "Accept": None}, **options)
     star = ask(*args, headers={**given, "Accept": "*/*"}, **options)
@@ -105,12 +108,12 @@ def both(ask: Ask, *args: Any, headers: Json | None = None, **options: Any) -> J
 
 
 def without_trace(answer: httpx.Response) -> bytes:
-    """The body but for the id of the request in it."""
+    """The body without the id of the request."""
     return answer.content.replace(answer.headers["x-request-id"].encode(), b"")
 
 
 def told(problem: Json, endpoint: Endpoint, document: Json, page: str, server: RunningServer) -> None:
-    """Whether the problem is one that the documents tell of this endpoint."""
+    """Check that the documents list the problem for this endpoint."""
     status, code = problem["status"], problem["code"]
     assert code in {reason.code for reason in refusals(endpoint)[status]}, problem
     assert problem["type"] == f"{server.url}/docs/errors#{code}"
@@ -122,11 +125,11 @@ def told(problem: Json, endpoint: Endpoint, document: Json, page: str, server: R
     jsonschema.validate(problem, {"$ref": "#/components/schemas/Problem", "components": document["components"]})
 
 
-# Over the table
+# Errors of every endpoint
 
 
 @over(KEYED)
-def test_who_may_not_call(
+def test_rejected_callers_of_every_endpoint(
     endpoint: Endpoint, alice: Person, ghost: Person, document: Json, page: str, server: RunningServer
 ) -> None:
     def check(person: Person, code: str, **headers: Any) -> None:
@@ -145,7 +148,7 @@ def test_who_may_not_call(
 
 
 @over(OF_APPS)
-def test_which_app_may_not_call(
+def test_app_endpoints_reject_managers(
     endpoint: Endpoint, alice: Person, document: Json, page: str, server: RunningServer
 ) -> None:
     problem = both(alice.call, endpoint.method, path_of(endpoint))
@@ -154,7 +157,7 @@ def test_which_app_may_not_call(
 
 
 @over([endpoint for endpoint in ALL if isinstance(endpoint.body, JsonBody)])
-def test_bodies(endpoint: Endpoint, alice: Person, document: Json, page: str, server: RunningServer) -> None:
+def test_invalid_bodies(endpoint: Endpoint, alice: Person, document: Json, page: str, server: RunningServer) -> None:
     assert endpoint.body_adapter is not None
     is_patch = endpoint.body_adapter.json_schema()["type"] == "array"
 
@@ -188,7 +191,9 @@ def test_bodies(endpoint: Endpoint, alice: Person, document: Json, page: str, se
 
 
 @over([endpoint for endpoint in ALL if endpoint.read is not None and not endpoint.parameters])
-def test_query_options(endpoint: Endpoint, alice: Person, document: Json, page: str, server: RunningServer) -> None:
+def test_invalid_query_options(
+    endpoint: Endpoint, alice: Person, document: Json, page: str, server: RunningServer
+) -> None:
     def check(query: str, status: int, code: str, fault: Json) -> None:
         problem = both(alice.call, "GET", f"{endpoint.path}?{query}")
         assert (problem["status"], problem["code"]) == (status, code)
@@ -210,9 +215,11 @@ def test_query_options(endpoint: Endpoint, alice: Person, document: Json, page: 
 
 
 @over([endpoint for endpoint in ALL if endpoint.has_idempotency_key])
-def test_keys_of_repeats(endpoint: Endpoint, alice: Person, document: Json, page: str, server: RunningServer) -> None:
+def test_invalid_idempotency_keys(
+    endpoint: Endpoint, alice: Person, document: Json, page: str, server: RunningServer
+) -> None:
     if endpoint.body_adapter is not None or endpoint.concurrency.serialized == "always" or endpoint.prepare is not None:
-        return  # what these refuse comes first
+        return  # other errors of these endpoints come first
     problem = both(alice.call, endpoint.method, path_of(endpoint), headers={"Idempotency-Key": "x" * 256})
     assert problem["code"] == "invalid-idempotency-key"
     assert problem["errors"][0]["header"] == "Idempotency-Key"
@@ -220,14 +227,14 @@ def test_keys_of_repeats(endpoint: Endpoint, alice: Person, document: Json, page
 
 
 @over([endpoint for endpoint in TOKENED if endpoint.parameters and endpoint.body_adapter is None])
-def test_what_is_not_there(endpoint: Endpoint, alice: Person, document: Json, page: str, server: RunningServer) -> None:
+def test_unknown_ids(endpoint: Endpoint, alice: Person, document: Json, page: str, server: RunningServer) -> None:
     problem = both(alice.call, endpoint.method, path_of(endpoint))
     assert problem["status"] == 404 and problem["code"] in {reason.code for reason in endpoint.responses.errors[404]}
     told(problem, endpoint, document, page, server)
 
 
 @over(WITH_CUSTOMER)
-def test_paths_and_methods(endpoint: Endpoint, alice: Person, page: str) -> None:
+def test_unknown_paths_and_methods(endpoint: Endpoint, alice: Person, page: str) -> None:
     for method, path, status, code in (
         (unknown_method(endpoint.path), path_of(endpoint), 405, "method-not-allowed"),
         (endpoint.method, path_of(endpoint).partition("?")[0] + "/nothing/here", 404, "path-not-found"),
@@ -237,7 +244,7 @@ def test_paths_and_methods(endpoint: Endpoint, alice: Person, page: str) -> None
         assert f'<article id="{code}">' in page
 
 
-# What endpoints refuse by what is there: each case makes it, and asks
+# Errors that depend on stored data: each case prepares it and returns the request
 
 
 def grouped(person: Person, thing: str) -> tuple[str, str, Json]:
@@ -341,7 +348,7 @@ def ahead(person: Person) -> tuple[str, str]:
 
 
 def without_a_role(person: Person) -> tuple[Any, ...]:
-    """In a customer for which the manager acts, and may do nothing."""
+    """A customer in which the manager has no role."""
     customer = person.sql.value("insert into customer (name) values ('No role') returning customer_id")
     role = (
         "insert into manager_customer (manager_id, customer_id) select manager_id, $2 from manager where username = $1"
@@ -353,7 +360,7 @@ def without_a_role(person: Person) -> tuple[Any, ...]:
 
 
 def with_rule(person: Person) -> tuple[Any, ...]:
-    """In a customer whose owners need a second factor."""
+    """A customer whose owners need a second factor."""
     customer = person.sql.value("insert into customer (name) values ('Careful') returning customer_id")
     person.sql.execute(JOIN, person.username, customer, "Owner")
     person.sql.execute("insert into factor_rule (customer_id, role) values ($1, 'Owner')", customer)
@@ -363,7 +370,7 @@ def with_rule(person: Person) -> tuple[Any, ...]:
 
 
 def signed_in(person: Person, username: str = "") -> Json:
-    """The header of somebody who has signed in just now."""
+    """The headers of a fresh sign-in."""
     given = {"username": username or person.username, "password": person.password, "grant_type": "password"}
     answer = person.client.post("/oauth2/token", data=given, headers={"vendor-API-Key": person.api_key})
     return {"headers": {"Authorization": f"Bearer {answer.json()['access_token']}"}}
@@ -383,7 +390,10 @@ def guessed(person: Person) -> tuple[Any, ...]:
 
 
 def with_passkey(person: Person) -> tuple[str, Json]:
-    """Another manager with the same password, who has a passkey, and what it has signed in with before that."""
+    """Another manager with a passkey, and a token from before the passkey.
+
+    The password is the same.
+    """
     username = f"passkey-{uuid.uuid4()}"
     manager = person.sql.value(
         "insert into manager (username, password_hash) select $2, password_hash from manager where username = $1"
@@ -405,8 +415,8 @@ def past_the_end(person: Person) -> tuple[str, str]:
 
 
 def only_way_in(person: Person) -> int:
-    """The account of a manager who has no password."""
-    whose = f"where username = '{person.username}'"  # in one transaction, so that its token stays good
+    """The account of a manager without a password."""
+    whose = f"where username = '{person.username}'"  # one transaction, which keeps the token valid
     person.sql.execute(f"update manager set password_hash = null {whose}; update manager set sign_outs = 0 {whose}")
     return int(str(connected(person)["identityId"]))
 
@@ -550,7 +560,7 @@ CASES: dict[str, Callable[[Person], tuple[Any, ...]]] = {
     "path-not-found": lambda p: ("GET", "/nothing"),
     **offline_key_errors.CASES,
 }  # fmt: skip
-# Shown by the tests above, over the rows
+# Codes of the tests above
 OVER_THE_TABLE = {
     "invalid-api-key", "invalid-token", "manager-not-found", "missing-customer-id", "invalid-customer-id",
     "customer-not-found", "invalid-json", "wrong-form-of-body", "body-too-large", "unsupported-media-type", "no-steps",
@@ -559,15 +569,15 @@ OVER_THE_TABLE = {
     "event-not-found", "group-not-found", "operation-not-found", "service-not-found", "user-not-found",
     "webhook-not-found",
 }  # fmt: skip
-# Shown by tests of their own below
+# Codes of the tests below
 BELOW = {
     "head-too-large", "head-too-slow", "invalid-http", "invalid-gzip", "invalid-lines",
     "missing-scope", "invalid-device-key", "too-many-lines", "body-too-packed", "rate-limited",
     "body-too-slow", "expansion-too-large", "signed-out", "other-origin", "host-header", "invalid-host",
     "transfer-coding",
 }  # fmt: skip
-# What needs a broken database or many clients at once, or what the parser of HTTP does not let in: the spec's form is
-# shown where it is brought about, and the other one comes from the same function
+# Codes that need a broken database, many clients, or bytes that the HTTP parser rejects. Other tests check the spec's
+# form. The same function makes the other form
 IN_TROUBLE = {
     "box-keys-inconsistent", "limited-to-groups", "no-stream-for-limited",
     "similar-address-invited", "too-many-invitations", "too-many-clients", "for-people-only", "token-of-another",
@@ -583,7 +593,7 @@ IN_TROUBLE = {
     "schema-not-current", "stopping", "not-ready", "database-silent",
     "primary-unconfirmed", "outcome-unknown", "no-checkpoint", "change-not-proven", "log-altered",
 }  # fmt: skip
-# Of items of a batch, or beside an answer of /health/ready, whose tests show them
+# Codes of batch items, and codes in a response of /health/ready
 IN_PART = {"assignment-conflict", "item-undone", "no-worker", "archive-late"}
 
 
@@ -601,7 +611,9 @@ def used_by_another(person: Person) -> tuple[str, str, Json, Json]:
 
 
 @pytest.mark.parametrize("code", CASES)
-def test_every_other_code(code: str, carol: Person, document: Json, page: str, server: RunningServer) -> None:
+def test_errors_that_depend_on_stored_data(
+    code: str, carol: Person, document: Json, page: str, server: RunningServer
+) -> None:
     case = CASES[code](carol)
     method, path, body, options = (*case, *(None, {})[len(case) - 2 :])
     problem = both(carol.call, method, path, body, **options)
@@ -625,8 +637,8 @@ def test_a_renamed_code_names_its_old_one(alice: Person, page: str) -> None:
         assert f'<article id="{new}"><a id="{old}"></a>' in page
 
 
-def test_a_repeat_of_an_older_release_gets_the_new_code() -> None:
-    """The previous release stored answers with the old codes."""
+def test_a_replay_stored_by_an_older_release_has_the_new_code() -> None:
+    """The previous release stored responses with the old codes."""
     head = {
         "status": 409, "headers": {}, "mediaType": "text/plain",
         "refusal": {"code": "two-secrets", "text": "Old text.", "errors": [], "extensions": {}},
@@ -641,18 +653,18 @@ def matches(endpoint: Endpoint, path: str) -> bool:
     return re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", endpoint.path), path.partition("?")[0]) is not None
 
 
-def test_every_code_is_shown() -> None:
+def test_every_code_has_a_test() -> None:
     known = {row.code for row in codes(ALL)}
     shown_here = set(CASES) | OVER_THE_TABLE | BELOW | IN_TROUBLE | IN_PART
     assert known - shown_here == set(), "say in CASES how it is brought about"
     assert shown_here - known == set()
 
 
-# Before the router, and by other ways in
+# Before the router, and deliveries
 
 
 def spoken(server: RunningServer, data: bytes) -> tuple[int, Json, bytes]:
-    """What is answered to bytes: the status, the headers, the body."""
+    """Send bytes and return status, headers and body of the response."""
     with Line(server) as line:
         line.send(data)
         reply = line.reply()
@@ -669,7 +681,9 @@ def spoken(server: RunningServer, data: bytes) -> tuple[int, Json, bytes]:
         ("transfer-coding", 501, (b"PUT / HTTP/1.1\r\nHost: x\r\n", b"Transfer-Encoding: gzip, chunked\r\n\r\n")),
     ],
 )
-def test_before_the_router(server: RunningServer, code: str, status: int, more: tuple[bytes, bytes]) -> None:
+def test_errors_before_the_router_have_both_forms(
+    server: RunningServer, code: str, status: int, more: tuple[bytes, bytes]
+) -> None:
     plain = spoken(server, b"".join(more))
     assert (plain[0], plain[1]["content-type"]) == (status, "text/plain; charset=utf-8")
     named = b"Accept: application/problem+json\r\nX-Request-Id: mine-1\r\n"
@@ -680,8 +694,8 @@ def test_before_the_router(server: RunningServer, code: str, status: int, more: 
     assert "Accept" in headers["vary"]
 
 
-def test_a_head_that_is_too_large(server: RunningServer) -> None:
-    """What had come until then says which form is wanted."""
+def test_a_large_head_gets_the_requested_form(server: RunningServer) -> None:
+    """The headers received so far decide on the form."""
     with Line(server) as line:
         line.send(b"GET / HTTP/1.1\r\nAccept: application/problem+json\r\nX-Request-Id: mine-2\r\nX: 1\r\n")
         for _ in range(40):
@@ -693,7 +707,7 @@ def test_a_head_that_is_too_large(server: RunningServer) -> None:
     assert json.loads(reply.text)["traceId"] == "mine-2"
 
 
-def test_what_is_too_slow(dsn: str, settings: Settings, alice: Person) -> None:
+def test_slow_requests_get_the_requested_form(dsn: str, settings: Settings, alice: Person) -> None:
     with RunningServer(settings.model_copy(update={"request_read_timeout_seconds": 0.5}), dsn, worker=False) as hasty:
         with Line(hasty) as line:
             line.send(b"GET / HTTP/1.1\r\nAccept: application/problem+json\r\nX: ")
@@ -704,7 +718,7 @@ def test_what_is_too_slow(dsn: str, settings: Settings, alice: Person) -> None:
             assert json.loads(line.reply().text)["code"] == "body-too-slow"
 
 
-def test_what_is_limited(dsn: str, settings: Settings, carol: Person) -> None:
+def test_exceeded_limits(dsn: str, settings: Settings, carol: Person) -> None:
     narrow = {"assignment_burst": 1, "assignment_rate": SELDOM, "ingest_max_lines": 2, "odata_expanded": 1}
     body = {"carId": carol.car(), "userId": carol.user(), "start": "2026-01-01T00:00:00Z"}
     unit, group = unit_of(carol), carol.group()
@@ -725,7 +739,7 @@ def test_what_is_limited(dsn: str, settings: Settings, carol: Person) -> None:
         assert (answer.status_code, answer.json()["code"]) == (400, "expansion-too-large")
 
 
-def test_deliveries(alice: Person, document: Json, page: str, server: RunningServer) -> None:
+def test_errors_of_deliveries(alice: Person, document: Json, page: str, server: RunningServer) -> None:
     unit = unit_of(alice)
     (row,) = [row for row in ALL if row.path == "/ingest/telemetry"]
 
@@ -774,12 +788,12 @@ SPEC, OWN = "text/plain; charset=utf-8", PROBLEM
         ("application/problem+json;a=\"q=0\"", OWN),
     ],
 )  # fmt: skip
-def test_which_form_is_wanted(alice: Person, accept: str, form: str) -> None:
+def test_accept_decides_on_the_form(alice: Person, accept: str, form: str) -> None:
     answer = alice.get("/cars/2147483647", headers={"Accept": accept})
     assert (answer.status_code, answer.headers["content-type"]) == (404, form)
 
 
-def test_the_specs_json_is_weighed_as_json(alice: Person) -> None:
+def test_the_spec_s_json_is_negotiated_as_json(alice: Person) -> None:
     for accept, form in (
         ("application/json", JSON_TYPE),
         ("application/problem+json, application/json;q=0.9", PROBLEM),
@@ -800,7 +814,7 @@ JSON_TYPE = "application/json"
         ).map("".join),
     )
 )
-def test_hostile_accept_headers_have_some_form(accept: str) -> None:
+def test_hostile_accept_headers_get_a_valid_form(accept: str) -> None:
     body, media_type = problem_body(NotFound(error_codes.NOTHING_HERE), accept, "id", "https://example.org")
     assert media_type in (PROBLEM, "text/plain; charset=utf-8") and body
 
@@ -810,16 +824,16 @@ def test_hostile_accept_headers_have_some_form(accept: str) -> None:
     ["application/problem+json" + "," * 30_000, '"' * 30_000 + "problem+json", "a/b;" * 7_000 + ",problem+json",
      "application/problem+json," * 1_200, '"\\' * 15_000 + "problem+json", ";q" * 15_000 + "application/problem+json"],
 )  # fmt: skip
-def test_a_hostile_accept_header_costs_nothing(alice: Person, accept: str) -> None:
+def test_a_hostile_accept_header_is_harmless(alice: Person, accept: str) -> None:
     assert alice.get("/cars/2147483647", headers={"Accept": accept}).status_code == 404
 
 
-def test_several_headers_are_one_list(alice: Person) -> None:
+def test_several_accept_headers_are_one_list(alice: Person) -> None:
     headers = [*alice.headers.items(), ("Accept", "application/json"), ("Accept", PROBLEM)]
     assert alice.client.get("/cars/2147483647", headers=headers).headers["content-type"] == PROBLEM
 
 
-# Faults
+# Error lists
 
 
 @pytest.mark.parametrize(
@@ -857,7 +871,7 @@ def test_several_headers_are_one_list(alice: Person) -> None:
         ("/webhooks", {"url": "https://x.invalid", "kinds": []}, [("/kinds", "too-short")]),
     ],
 )  # fmt: skip
-def test_pointers(alice: Person, path: str, body: Json, faults: list[tuple[str, str]]) -> None:
+def test_errors_point_to_members(alice: Person, path: str, body: Json, faults: list[tuple[str, str]]) -> None:
     problem = both(alice.call, "PUT", path, body)
     found = [(fault["pointer"], fault["code"]) for fault in problem["errors"]]
     assert found == faults
@@ -888,13 +902,15 @@ def step(path: str, *value: Any) -> Json:
         ("/webhooks/1", [step("/kinds", ["Nothing"])], [("/0/value", "not-one-of")]),
     ],
 )
-def test_pointers_into_a_patch(alice: Person, path: str, steps: list[Json], faults: list[tuple[str, str]]) -> None:
+def test_errors_point_to_steps_of_a_patch(
+    alice: Person, path: str, steps: list[Json], faults: list[tuple[str, str]]
+) -> None:
     at = path.format(car=alice.car(), group=alice.group()) if "{" in path else path
     problem = both(alice.call, "PATCH", at, steps)
     assert [(fault["pointer"], fault["code"]) for fault in problem["errors"]] == faults
 
 
-def test_what_would_have_been_right_is_told(alice: Person) -> None:
+def test_errors_name_valid_values(alice: Person) -> None:
     body = {"op": "replace", "path": "/licence", "value": "x"}
     (fault,) = both(alice.call, "PATCH", f"/cars/{alice.car()}", [body])["errors"]
     assert fault["valid"] == ["/name", "/description", "/vin", "/licensePlate", "/brand", "/model"]
@@ -905,8 +921,11 @@ def test_what_would_have_been_right_is_told(alice: Person) -> None:
     assert fault["valid"] == ["name", "description", "vin", "licensePlate", "brand", "model"]
 
 
-def test_a_pointer_leads_to_what_was_sent(alice: Person) -> None:
-    """Every fault but a missing member points to a value of the body (RFC 6901)."""
+def test_every_pointer_resolves_in_the_body(alice: Person) -> None:
+    """Every error points to a value of the body (RFC 6901).
+
+    Only errors about missing members do not.
+    """
     draw = random.Random(10)
     values: list[Any] = [None, 1, -1, 1.5, "", " ", "x" * 300, [], {}, True, "2026-01-01T00:00:00Z", {"firstName": 1}]
     names = ["name", "emailAddress", "userData", "type", "carId", "start", "a/b", "~", "\u00e4", ""]
@@ -926,10 +945,10 @@ def resolve(body: Any, pointer: str) -> Any:
     return body
 
 
-# Repeats
+# Replays
 
 
-def test_a_repeat_gets_the_form_that_it_asks_for(alice: Person) -> None:
+def test_a_replay_has_the_requested_form(alice: Person) -> None:
     group = {"name": f"Taken {uuid.uuid4()}"}
     id = alice.put("/groups", group).json()["id"]
     key = {"Idempotency-Key": str(uuid.uuid4())}
@@ -940,7 +959,7 @@ def test_a_repeat_gets_the_form_that_it_asks_for(alice: Person) -> None:
     assert (problem["code"], problem["detail"]) == ("group-name-taken", first.text)
 
 
-def test_a_repeat_of_a_problem_is_the_specs_body_again(alice: Person) -> None:
+def test_a_replay_of_a_problem_can_have_the_spec_s_form(alice: Person) -> None:
     car, key = alice.car(), {"Idempotency-Key": str(uuid.uuid4())}
     steps = [step("/vin", "x"), step("/name", " ")]
     first = alice.patch(f"/cars/{car}", steps, headers={**key, "Accept": PROBLEM}).json()
@@ -964,15 +983,15 @@ def test_the_page_has_every_code_once(page: str, server: RunningServer) -> None:
     assert set(re.findall(r"https?://[^\s<\"'/&]+", page)) == {server.url}
 
 
-def test_the_page_is_below_the_base_too(server: RunningServer) -> None:
+def test_the_page_exists_below_both_base_paths(server: RunningServer) -> None:
     answers = [web().get(server.url + base + "/docs/errors") for base in ("", "/v3")]
     assert answers[0].content == answers[1].content
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     assert answers[0].headers["content-security-policy"] == policy
 
 
-def test_what_a_page_is_refused(carol: Person, document: Json, page: str, server: RunningServer) -> None:
-    """Below `/console/api` a session is asked for, and that the page is ours."""
+def test_errors_of_console_requests(carol: Person, document: Json, page: str, server: RunningServer) -> None:
+    """Below `/console/api`, a request needs a session and the server's own origin."""
     url = server.url + "/console/api/v3/cars"
     (row,) = (row for row in ALL if (row.method, row.path) == ("PUT", "/cars"))
     for headers, code in (({}, "other-origin"), ({"Sec-Fetch-Site": "same-origin"}, "signed-out")):

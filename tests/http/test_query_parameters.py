@@ -1,4 +1,4 @@
-"""Names in the query string that an endpoint does not have: which are rejected, and for whom."""
+"""Unknown names in the query string: the endpoints and callers for which they are errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def named(endpoint: Endpoint) -> str:
 
 
 def path_of(endpoint: Endpoint) -> str:
-    """The path with ids that nothing has: names are checked before rows are looked for."""
+    """The path with ids that match no row. Names are checked before rows are read."""
     return endpoint.path.format(**dict.fromkeys(endpoint.parameters, "0"))
 
 
@@ -58,7 +58,7 @@ def test_an_extension_rejects_every_unknown_name(alice: Person, endpoint: Endpoi
 
 
 @pytest.mark.parametrize("endpoint", SPEC_LISTS, ids=named)
-def test_an_endpoint_of_the_spec_ignores_them_for_managers_alone(
+def test_reads_of_the_spec_ignore_unknown_names_for_managers_only(
     alice: Person, program: dict[str, str], endpoint: Endpoint
 ) -> None:
     plain = alice.get(endpoint.path)
@@ -68,7 +68,7 @@ def test_an_endpoint_of_the_spec_ignores_them_for_managers_alone(
     assert (refused.status_code, refused.json()["errors"][0]["code"]) == (400, "unknown")
 
 
-def test_writes_of_the_spec_ignore_them_for_managers_alone(alice: Person, program: dict[str, str]) -> None:
+def test_writes_of_the_spec_ignore_unknown_names_for_managers_only(alice: Person, program: dict[str, str]) -> None:
     assert alice.put("/cars?nonsense=1", {"name": "Car"}).status_code == 201
     shown = {"Prefer": "return=representation"}
     assert alice.put("/cars?nonsense=1&$select=name", {"name": "Car"}, headers=shown).json() == {"name": "Car"}
@@ -82,17 +82,17 @@ def test_writes_of_the_spec_ignore_them_for_managers_alone(alice: Person, progra
     assert alice.put("/cars?$select=id", {"name": "Car"}, headers=program).status_code == 201
 
 
-def test_addresses_for_anybody_ignore_them(alice: Person) -> None:
+def test_public_endpoints_ignore_unknown_names(alice: Person) -> None:
     for path in ("/health/live", "/openapi.json", "/.well-known/jwks.json"):
         assert alice.client.get(f"{path}?t=1700000000").status_code == 200
 
 
-def test_a_batch_says_itself_that_it_takes_no_query(alice: Person) -> None:
+def test_a_batch_rejects_a_query_with_its_own_code(alice: Person) -> None:
     body = {"kind": "cars", "items": [{"op": "end", "id": 1}]}
     assert alice.post("/batch?x=1", body, headers=PROBLEM).json()["code"] == "batch-with-query"
 
 
-def test_parameters_of_an_endpoint_ignore_blanks_as_well(alice: Person) -> None:
+def test_blanks_around_parameters_are_ignored(alice: Person) -> None:
     car = alice.car()
     times = "from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z"
     plain = alice.get(f"/cars/{car}/track?{times}&points=5")
@@ -105,12 +105,12 @@ def test_parameters_of_an_endpoint_ignore_blanks_as_well(alice: Person) -> None:
     assert alice.get("/changes?%20$filter=id%20gt%200&wait%20=%201").status_code == 200
 
 
-def test_the_next_page_has_one_skip_whatever_blanks_stood_around_it(alice: Person) -> None:
+def test_the_link_to_the_next_page_has_one_skip_without_blanks(alice: Person) -> None:
     link = next_page("/x", b"%20$Skip%20=%201000&$top=5&+skip+=3&$filter=true", 2000)["Link"]
     assert link == '</x?$top=5&$filter=true&$skip=2000>; rel="next"'
 
 
-def test_a_neighbours_rows_stay_hidden_whatever_the_blanks(alice: Person, bob: Person) -> None:
+def test_blanks_in_a_query_do_not_reveal_another_customer_s_rows(alice: Person, bob: Person) -> None:
     car = bob.car("Hidden")
     for query in (
         "%20$filter=not(id%20eq%200)",

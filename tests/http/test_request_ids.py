@@ -1,4 +1,4 @@
-"""The id of a request: the client's, its trace's or a made one; in every answer and in operations."""
+"""Request ids: from the client, its trace or generated, in every response and operation."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ def test_every_answer_has_the_id_of_its_request(endpoint: Endpoint, alice: Perso
         assert MADE(id_of(alice.call(endpoint.method, path_of(endpoint), headers=given)))
 
 
-def test_made_ids_differ(alice: Person) -> None:
+def test_generated_ids_differ(alice: Person) -> None:
     assert len({id_of(alice.get("/cars")) for _ in range(20)}) == 20
 
 
 @pytest.mark.parametrize("id", ["x", "x" * 128, "A.z_0~+/=:@-", "00-" + TRACE])
-def test_an_id_is_taken(alice: Person, id: str) -> None:
+def test_a_valid_id_of_the_client_is_used(alice: Person, id: str) -> None:
     assert id_of(alice.get("/cars", headers={"X-Request-Id": id})) == id
 
 
 @pytest.mark.parametrize(
     "id", ["", "x" * 129, "a b", "a,b", 'a"b', "<a>", "a;b", "\xe4", "a\tb", "{}", "a\x7f", "%0d%0aX:1", "a'b"]
 )
-def test_what_is_no_id_is_replaced(alice: Person, id: str) -> None:
+def test_an_invalid_id_is_replaced(alice: Person, id: str) -> None:
     assert MADE(id_of(alice.get("/cars", headers={"X-Request-Id": id.encode("latin-1")})))
 
 
@@ -62,7 +62,7 @@ def test_what_is_no_id_is_replaced(alice: Person, id: str) -> None:
         (f"00-{TRACE[1:]}-{PARENT}-01", False), ("nonsense", False), ("", False),
     ],
 )  # fmt: skip
-def test_the_trace_is_the_id_where_there_is_none(alice: Person, parent: str, is_valid: bool) -> None:
+def test_the_trace_id_is_the_default(alice: Person, parent: str, is_valid: bool) -> None:
     found = id_of(alice.get("/cars", headers={"traceparent": parent}))
     assert found == TRACE if is_valid else MADE(found) and found != TRACE
     assert id_of(alice.get("/cars", headers={"traceparent": parent, "X-Request-Id": "mine"})) == "mine"
@@ -70,19 +70,19 @@ def test_the_trace_is_the_id_where_there_is_none(alice: Person, parent: str, is_
 
 
 @given(st.binary(), st.binary())
-def test_whatever_is_sent_there_is_an_id(id: bytes, parent: bytes) -> None:
+def test_any_headers_result_in_a_valid_id(id: bytes, parent: bytes) -> None:
     found = request_id([(b"x-request-id", id), (b"traceparent", parent)])
     assert re.fullmatch(r"[A-Za-z0-9._~+/=:@-]{1,128}", found)
 
 
-def test_it_is_in_the_specs_body_of_415(alice: Person) -> None:
+def test_the_body_of_415_has_the_id(alice: Person) -> None:
     for headers in ({"X-Request-Id": "mine"}, {}):
         answer = alice.put("/cars", content=b"{}", headers={"Content-Type": "text/plain", **headers})
         assert answer.status_code == 415
         assert answer.json()["traceId"] == id_of(answer)
 
 
-def test_operations_know_it(alice: Person) -> None:
+def test_operations_store_the_id(alice: Person) -> None:
     body = {"carId": alice.car_with_box(), "userId": alice.user(), "start": "2026-01-01T00:00:00Z"}
     answer = alice.put("/assignments", body, headers={"X-Request-Id": "from-the-client"})
     found = alice.sql.value(
@@ -91,7 +91,7 @@ def test_operations_know_it(alice: Person) -> None:
     assert found == "from-the-client"
 
 
-def test_before_the_router(server: RunningServer) -> None:
+def test_errors_before_the_router_have_the_id(server: RunningServer) -> None:
     for start in (b"GET /?x=" + b"x" * 9_000, b"GET /nothing", b"GET *", b"PURGE /", b"GET /health"):
         with Line(server) as line:
             line.send(start + b" HTTP/1.1\r\nHost: x\r\nX-Request-Id: mine\r\n\r\n")
@@ -102,7 +102,7 @@ def test_before_the_router(server: RunningServer) -> None:
         assert reply.status == 400 and MADE(reply.headers["x-request-id"])
 
 
-def test_a_second_request_on_the_connection_has_its_own(server: RunningServer) -> None:
+def test_each_request_on_a_connection_has_its_own_id(server: RunningServer) -> None:
     with Line(server) as line:
         for id in (b"one", b"two"):
             line.send(b"GET /health HTTP/1.1\r\nHost: x\r\nX-Request-Id: " + id + b"\r\n\r\n")

@@ -1,4 +1,4 @@
-"""Clients that do not take what they asked for: they are cut off, and nobody works for them any longer."""
+"""Clients that do not read their responses are disconnected, and their work is cancelled."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def heavy(town: Town) -> Person:
 
 
 def reader(port: int) -> socket.socket:
-    """A connection with a small buffer."""
+    """A connection with a small receive buffer."""
     line = socket.socket()
     line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32_768)
     line.settimeout(15)
@@ -40,7 +40,7 @@ def reader(port: int) -> socket.socket:
 
 
 def everything(line: socket.socket) -> bytes:
-    """What comes until the connection ends, however it ends."""
+    """Return all bytes until the connection ends or is reset."""
     parts: list[bytes] = []
     try:
         while part := line.recv(65_536):
@@ -51,10 +51,10 @@ def everything(line: socket.socket) -> bytes:
 
 
 @pytest.mark.parametrize("order", ["", "?$orderby=brand"], ids=["pieces", "file"])
-def test_who_takes_nothing_is_cut_off(
+def test_a_client_that_reads_nothing_is_disconnected(
     heavy: Person, dsn: str, settings: Settings, order: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """B2: a client that takes its answer too slowly loses it, and sees that it is not whole; the log tells it."""
+    """B2: a client that reads too slowly gets a visibly incomplete response. The log has an event."""
     said: list[str] = []
     with RunningServer(settings.model_copy(update=FAST), dsn, worker=False) as running, reader(running.port) as line:
         line.sendall(head(heavy, "GET", f"/v3/cars{order}"))
@@ -68,8 +68,8 @@ def test_who_takes_nothing_is_cut_off(
         assert len(answer.partition(b"\r\n\r\n")[2]) < int(length[1])
 
 
-def test_who_takes_its_time_but_enough_is_served(heavy: Person, dsn: str, settings: Settings) -> None:
-    """B2: pauses alone cut nobody off; the answer takes longer than the bound looks back, and few bytes are enough."""
+def test_a_client_that_pauses_but_reads_enough_is_served(heavy: Person, dsn: str, settings: Settings) -> None:
+    """B2: pauses alone do not disconnect. The response takes longer than the window, at a low rate that suffices."""
     bounds = settings.model_copy(update={"slow_client_seconds": 1, "min_client_read_bytes_per_second": 1_000})
     taken = 0
     with RunningServer(bounds, dsn, worker=False) as running, reader(running.port) as line:
@@ -80,10 +80,10 @@ def test_who_takes_its_time_but_enough_is_served(heavy: Person, dsn: str, settin
     assert taken > 16_000_000
 
 
-def test_what_waits_for_clients_is_bounded(
+def test_the_write_buffers_of_all_clients_are_limited(
     heavy: Person, dsn: str, settings: Settings, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """B2: above the bound, whoever has waited for the longest time is cut off, and the newest are served."""
+    """B2: above the limit, the client that has waited longest is disconnected. The newest are served."""
     bounds = {"max_write_buffer_bytes": 1_000_000}
     with RunningServer(settings.model_copy(update=bounds), dsn, worker=False) as running:
         lines = [reader(running.port) for _ in range(8)]
@@ -105,7 +105,7 @@ def test_what_waits_for_clients_is_bounded(
 
 @pytest.fixture
 def slow_to_answer(dsn: str, heavy: Person) -> Iterator[None]:
-    """Nobody can read cars within the block."""
+    """Block all reads of cars within the context."""
     loop = asyncio.new_event_loop()
     connection = loop.run_until_complete(asyncpg.connect(dsn))
     transaction = connection.transaction()
@@ -120,10 +120,10 @@ def slow_to_answer(dsn: str, heavy: Person) -> Iterator[None]:
 WAITING = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like $1"
 
 
-def test_a_read_whose_client_has_gone_is_cancelled(
+def test_a_read_of_a_disconnected_client_is_cancelled(
     heavy: Person, dsn: str, settings: Settings, sql: Sql, slow_to_answer: None
 ) -> None:
-    """B2: also in the database; a write goes on to its end."""
+    """B2: the statement is cancelled in the database, too. A write runs to its end."""
     patient = {"lock_timeout_seconds": 60, "statement_timeout_seconds": 60, "shutdown_timeout_seconds": 1}
     with RunningServer(settings.model_copy(update=patient), dsn, worker=False) as running:
         with Line(running) as line:

@@ -1,4 +1,4 @@
-"""The reads of the spec return the members of the spec, and no others unless the caller names them."""
+"""Reads of the spec return exactly its members unless the caller names others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONTRACT = {
     "orderNumber", "documentNumber", "orderPosition", "start", "end", "termOfContract", "termOfNotice", "unitOfNotice",
 }  # fmt: skip
 KEY = {"id", "brand", "boxName", "boxSapNumber", "keyForm", "keyForm/id", "keyForm/name", "keyForm/imageUrl"}
-# The spec's tables, read by read; telemetry has more than fifty members, which tests/telemetry compares
+# The spec's tables by read. Telemetry has more than fifty members, which tests/telemetry compares
 MEMBERS = {
     "/customers": {"id", "name"},
     "/cars": CAR,
@@ -54,7 +54,7 @@ MEMBERS = {
 
 
 def members(resource: Resource) -> set[str]:
-    """The members of an answer without `$select`, to a caller who knows the spec alone."""
+    """The members of a response without `$select`."""
     found = set[str]()
     for name, member in resource.fields.items():
         if isinstance(member, Complex):
@@ -80,7 +80,7 @@ def test_a_manager_gets_the_members_of_the_spec(alice: Person) -> None:
 
 
 def test_each_read_of_the_spec_has_exactly_its_members() -> None:
-    """A member beyond the spec says `is_extension=True` in its declaration."""
+    """A member beyond the spec has `is_extension=True` in its declaration."""
     reads = {row.path: row.read for row in ALL if row.read and not row.doc.is_extension}
     assert reads.keys() == {*MEMBERS, "/cars/{carId}/telemetry"}
     for path, expected in MEMBERS.items():

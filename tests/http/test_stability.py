@@ -1,4 +1,4 @@
-"""In charge of the tests of what is stable and what is preview: every document that marks it says the same."""
+"""Stable and preview endpoints are marked the same in every document."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_spec_is_stable() -> None:
     assert not [endpoint.path for endpoint in ALL if endpoint.doc.is_preview and not endpoint.doc.is_extension]
 
 
-def test_the_page_about_releases_says_what_preview_means() -> None:
+def test_the_page_about_releases_defines_preview() -> None:
     text = (ROOT / "docs/releases.md").read_text()
     assert "## Stable and preview" in text
     assert "[endpoints.md](endpoints.md)" in text and "x-keyrack-stability" in text

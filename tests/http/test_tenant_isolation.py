@@ -1,7 +1,8 @@
-"""Nothing of one customer is visible to another, not even that an id exists; derived from the table of endpoints.
+"""Tenant isolation: a customer cannot even learn that another customer's id exists.
 
-Every place for an id, in a path or a body, is a slot. Bob asks with ids of his own in every slot but one: there, hers
-must get byte for byte the answer of an id that does not exist. A new endpoint has to say here how its rows are made.
+The cases are derived from the table of endpoints. Every place for an id in a path or body is a slot. Bob sends his own
+ids in every slot but one. There, Alice's id must get byte for byte the response of an id that does not exist. A new
+endpoint must register here how its rows are made.
 """
 
 from __future__ import annotations
@@ -31,17 +32,17 @@ from tests.telemetry.endpoints.test_ingest import unit_of
 
 Ids = dict[str, Any]
 
-# Slots beside those whose name ends in "Id"
+# Slots whose name does not end in "Id"
 NAMES = {"serialNumber", "uniqueId", "emailAddress", "sdkKey"}
-# Ids of what belongs to no customer, and an id that is one's own choice
+# Ids that belong to no customer, and an id that the caller chooses
 OF_NOBODY = {"keyFormId"}
-# What a device makes for its own place alone
+# Values that a device makes for itself only
 MADE = {"enrolment", "thumbprint"}
-# Two ways to say who is meant, of which one is needed
+# Endpoints with two alternative identifiers
 BY = {"PUT /users/assignments/customers", "DELETE /users/assignments/customers"}
-# What the design lets everybody do: people are shared, so any customer may take in whom it knows by the address
+# Users are shared by design: any customer may add a user by the address
 SHARED = {("PUT /users/assignments/customers", "emailAddress")}
-# Names that a creation invents are no reference to anything
+# A creation's new names refer to nothing
 CREATIONS = {"PUT /users", "PUT /managers"}
 
 NOWHERE: Mapping[str, Any] = {
@@ -59,7 +60,7 @@ def schema(endpoint: Endpoint) -> dict[str, Any]:
 
 
 def slots(endpoint: Endpoint) -> list[str]:
-    """The places for ids of tenants in the endpoint's path and body."""
+    """Return the places for tenants' ids in the endpoint's path and body."""
     if name(endpoint) in CREATIONS:
         return []
     whole = schema(endpoint)
@@ -77,7 +78,7 @@ def slots(endpoint: Endpoint) -> list[str]:
 WITH_SLOTS = [endpoint for endpoint in ALL if slots(endpoint) and endpoint.auth.has_token]
 
 
-# How the rows are made that a slot names
+# Makers of the rows that slots refer to
 
 
 def webhook(person: Person) -> int:
@@ -92,7 +93,7 @@ def operation(person: Person) -> str:
 
 
 def event(person: Person) -> int:
-    """An event with a number that the neighbour has not reached: each customer counts for itself."""
+    """An event whose number the neighbour has not reached. Each customer has a separate counter."""
     person.sql.execute(
         "update event_counter set last_id = greatest(last_id, $1 * 1000) where customer_id = $1", person.customer
     )
@@ -100,7 +101,7 @@ def event(person: Person) -> int:
 
 
 def change(person: Person) -> int:
-    """Each customer counts its own, so alice has more of them than anybody else here."""
+    """A change whose number others have not reached. Each customer has a separate counter."""
     for _ in range(20 if person.name == "alice" else 0):
         person.car()
     return signed(person)
@@ -151,7 +152,7 @@ def installed(person: Person, kind: str = "Box") -> Ids:
 
 
 def told(person: Person) -> Ids:
-    """A car whose unit has reported."""
+    """A car whose unit has reported data."""
     unit = unit_of(person)
     unit.tell(1)
     return {"carId": unit.car}
@@ -256,7 +257,7 @@ def signed_in(person: Person) -> Ids:
 
 
 def connected(person: Person) -> Ids:
-    """An account of a provider by which the manager signs in."""
+    """A provider's account with which the manager signs in."""
     made = "insert into provider (name, label, issuer, client_id, client_secret, algorithms)"
     made += " values ($1, $1, 'https://x.example', 'x', '', '{RS256}') returning provider_id"
     provider = person.sql.value(made, f"p{next(NUMBERS)}")
@@ -276,7 +277,7 @@ def enrolled(person: Person) -> Ids:
 
 
 def enrolling(person: Person) -> Ids:
-    """A box that has signed the server's nonce."""
+    """A box that signed the server's nonce."""
     box = Firmware(person.product())
     nonce = raw(person.post(f"/boxes/{box.product}/enrolment").json()["nonce"])
     return {
@@ -294,7 +295,7 @@ def replaced(person: Person) -> Ids:
     return {"productId": box.product, "thumbprint": b64(box.key.public.thumbprint)}
 
 
-# Where the rows must stand in a relation for the request to succeed in their owner's hands
+# Rows that must be related for the owner's request to succeed
 WORLDS: Mapping[str, Callable[[Person], Ids]] = {
     "GET /cars/{carId}/products": installed,
     "GET /cars/{carId}/telemetry": told,
@@ -331,7 +332,7 @@ WORLDS: Mapping[str, Callable[[Person], Ids]] = {
     "GET /boxes/{productId}/status": enrolled,
 }
 
-# Bodies beside the slots
+# Members of bodies that are not slots
 BODIES: Mapping[str, Ids] = {
     "PUT /assignments": {"start": "2026-01-01T00:00:00Z"},
     "PUT /events": {
@@ -353,7 +354,7 @@ PATCHES: Mapping[str, Ids] = {
 
 
 def world(endpoint: Endpoint, person: Person) -> Ids:
-    """Ids of the person's own for every slot of the endpoint."""
+    """Return ids of the person's own rows for every slot of the endpoint."""
     make = WORLDS.get(name(endpoint))
     if make is not None:
         return make(person)
@@ -380,7 +381,9 @@ def ask(person: Person, endpoint: Endpoint, ids: Ids, query: str = "") -> httpx.
 
 
 @pytest.mark.parametrize("endpoint", WITH_SLOTS, ids=name)
-def test_anothers_id_is_answered_like_one_that_does_not_exist(endpoint: Endpoint, alice: Person, bob: Person) -> None:
+def test_another_customer_s_id_gets_the_response_of_an_unknown_id(
+    endpoint: Endpoint, alice: Person, bob: Person
+) -> None:
     hers, his = world(endpoint, alice), world(endpoint, bob)
     for slot in slots(endpoint):
         if (name(endpoint), slot) in SHARED:
@@ -392,7 +395,7 @@ def test_anothers_id_is_answered_like_one_that_does_not_exist(endpoint: Endpoint
         assert answers[0].headers["content-type"] == answers[1].headers["content-type"]
     together = ask(bob, endpoint, hers)
     assert together.status_code in (400, 404)
-    # In her own hands the same request does what it is for, so it is for her sake alone that he was refused
+    # Alice's own request succeeds. So Bob's error was due to the owner
     own = ask(alice, endpoint, hers)
     if endpoint.doc.is_extension:
         assert own.status_code not in (400, 404), own.text
@@ -400,11 +403,11 @@ def test_anothers_id_is_answered_like_one_that_does_not_exist(endpoint: Endpoint
         assert own.status_code == endpoint.responses.status, own.text
 
 
-# What an app asks for is named by no id: its token says for whom
+# An app names no user: its token identifies the user
 
 
 def told_to(kim: Phone, box: str, device: str) -> list[tuple[int, Any]]:
-    """What this phone's user is answered about a box and a phone."""
+    """Return the responses to this phone's user about a box and a phone."""
     calls: list[tuple[str, str, Any]] = [
         ("GET", f"/sdk/keys?device={device}", None),
         ("POST", "/sdk/time", {"box": box, "nonce": b64(bytes(16))}),
@@ -415,7 +418,7 @@ def told_to(kim: Phone, box: str, device: str) -> list[tuple[int, Any]]:
 
 
 def visitor(person: Person) -> tuple[Phone, Firmware]:
-    """A user who has opened a car, and has its box's log to bring home."""
+    """A user who has opened a car, with the box's log to upload."""
     kim = driver(person)
     car, box = garage(person)
     person.assignment(car, kim.user)
@@ -424,8 +427,8 @@ def visitor(person: Person) -> tuple[Phone, Firmware]:
     return kim, box
 
 
-def test_an_app_is_answered_for_others_like_for_what_does_not_exist(alice: Person, bob: Person) -> None:
-    """For another customer's, and for those of another user of the same one."""
+def test_an_app_gets_the_response_of_an_unknown_id_for_others_rows(alice: Person, bob: Person) -> None:
+    """Covers another customer's rows, and rows of another user of the same customer."""
     hers, _ = visitor(alice)
     name_of_hers = hers.held["boxes"][0]["box"]
     for other in (visitor(bob)[0], visitor(alice)[0]):
@@ -433,12 +436,12 @@ def test_an_app_is_answered_for_others_like_for_what_does_not_exist(alice: Perso
         assert [status for status, _ in nothing] == [404, 404, 404]
         assert told_to(other, name_of_hers, hers.id) == nothing
         assert [one["box"] for one in other.fetch()["boxes"]] != [name_of_hers]
-    # In her own hands the same requests do what they are for
+    # Alice's own requests succeed
     assert hers.home()["refused"] == []
     assert [status for status, _ in told_to(hers, name_of_hers, hers.id)] == [200, 200, 204]
 
 
-def test_logs_of_anothers_boxes_are_like_those_of_none(alice: Person, bob: Person) -> None:
+def test_logs_of_another_customer_s_box_get_the_response_of_an_unknown_box(alice: Person, bob: Person) -> None:
     hers, box = visitor(alice)
     his, _ = visitor(bob)
     claims = [cose.read(entry, ENTRY).claims | {"aud": "box:2147483647:1"} for entry in hers.entries]
@@ -454,7 +457,7 @@ def test_logs_of_anothers_boxes_are_like_those_of_none(alice: Person, bob: Perso
     assert alice.get(f"/boxes/{box.product}/enrolment").json()["log"]["newest"] == 0
 
 
-# What somebody has as soon as there is a customer: tests/changelog/feed. What only group-limited callers have:
+# Lists that are never empty are tested in tests/changelog/feed. Lists for group-limited callers only are tested in
 # tests/assignments/endpoints/test_hidden_assignments.py
 OTHERS = ("/changes", "/managers", "/hidden-assignments")
 LISTS = [
@@ -464,7 +467,7 @@ LISTS = [
 ]
 
 
-def test_lists_show_what_is_ones_own_alone(alice: Person, carol: Person) -> None:
+def test_lists_have_only_the_customer_s_own_rows(alice: Person, carol: Person) -> None:
     for make in MAKE.values():
         make(alice)
     for endpoint in LISTS:
@@ -472,13 +475,13 @@ def test_lists_show_what_is_ones_own_alone(alice: Person, carol: Person) -> None
         assert carol.get(endpoint.path).content == b"[]", endpoint.path
 
 
-def test_numbers_of_events_are_ones_own(alice: Person, carol: Person) -> None:
+def test_event_numbers_are_counted_per_customer(alice: Person, carol: Person) -> None:
     alice.event(alice.car(), alice.user())
     assert carol.event(carol.car(), carol.user()) == 1
 
 
-def test_the_table_says_which_bodies_have_ids() -> None:
-    """What the derivation above is trusted with."""
+def test_slots_are_derived_from_the_table() -> None:
+    """Checks samples of the derivation."""
     found = {name(endpoint): slots(endpoint) for endpoint in WITH_SLOTS}
     assert found["PUT /installations"] == ["uniqueId", "serialNumber", "productId", "carId"]
     assert found["PATCH /assignments/{assignmentId}"] == ["assignmentId", "carId", "userId"]

@@ -1,4 +1,4 @@
-"""Text has one form: any spelling of it in Unicode is stored, found, filtered and imported as the same."""
+"""Unicode text is stored, found, filtered and imported in one normal form."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TEXTS = st.text(LETTERS, min_size=1, max_size=12).filter(lambda text: not is_bla
 
 @st.composite
 def spellings(draw: st.DrawFn) -> tuple[str, str]:
-    """Two spellings of one text: each character composed, decomposed or as it is."""
+    """Two spellings of one text. Each character is composed, decomposed or unchanged."""
     text = draw(TEXTS)
     forms = draw(st.lists(st.sampled_from(FORMS), min_size=len(text), max_size=len(text)))
     mixed = "".join(normalize(form, character) for form, character in zip(forms, text, strict=True))
@@ -41,7 +41,7 @@ def operator(dsn: str) -> Operator:
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(spellings())
-def test_each_spelling_is_one_text(carol: Person, both: tuple[str, str]) -> None:
+def test_every_spelling_is_stored_and_found_as_one_text(carol: Person, both: tuple[str, str]) -> None:
     sent, sought = both
     expected = normalize("NFC", sent)
     car = carol.car(sent, licensePlate=sent, description=sent, brand=sent)
@@ -61,12 +61,12 @@ def test_each_spelling_is_one_text(carol: Person, both: tuple[str, str]) -> None
         carol.delete(f"/cars/{car}")
 
 
-def test_a_group_of_one_name_exists_once(carol: Person) -> None:
+def test_group_names_are_unique_across_spellings(carol: Person) -> None:
     assert carol.put("/groups", {"name": "Caf\u00e9"}).status_code == 201
     assert carol.put("/groups", {"name": "Cafe\u0301"}).status_code == 409
 
 
-def test_a_user_has_names_in_one_form_and_the_address_as_it_was_sent(carol: Person) -> None:
+def test_names_of_users_are_normalised_and_addresses_are_not(carol: Person) -> None:
     user = carol.user("Ju\u0308rgen@example.org", userData={"firstName": "Ju\u0308rgen", "lastName": "Gro\u0308ß"})
     row = carol.get(f"/users/{user}").json()
     assert row["userData"] == {"firstName": "Jürgen", "lastName": "Größ"}
@@ -75,7 +75,7 @@ def test_a_user_has_names_in_one_form_and_the_address_as_it_was_sent(carol: Pers
     assert again.status_code == 409
 
 
-def test_a_password_stays_as_it_was_sent(carol: Person, sql: Sql) -> None:
+def test_passwords_are_not_normalised(carol: Person, sql: Sql) -> None:
     password = "pa\u0308ssword of a phone"
     user = carol.user(type="Normal", password=password)
     stored = sql.value("select password_hash from person where user_id = $1", user)
@@ -84,7 +84,7 @@ def test_a_password_stays_as_it_was_sent(carol: Person, sql: Sql) -> None:
         PasswordHasher().verify(stored, normalize("NFC", password))
 
 
-def test_a_brand_in_a_path_is_found_in_each_spelling(carol: Person, operator: Operator) -> None:
+def test_a_brand_in_a_path_matches_every_spelling(carol: Person, operator: Operator) -> None:
     form = operator.value("brand", "add", "Cafe\u0301mobil", "--key-form", "Cle\u0301 1")
     assert form["id"]
     for spelling in ("Cafémobil", "Cafe\u0301mobil", "CAFE\u0301MOBIL"):
@@ -93,14 +93,14 @@ def test_a_brand_in_a_path_is_found_in_each_spelling(carol: Person, operator: Op
     assert "Cafémobil" in carol.get("/brands").json()
 
 
-def test_the_command_line_stores_and_finds_one_form(operator: Operator, sql: Sql) -> None:
+def test_the_command_line_normalises_text(operator: Operator, sql: Sql) -> None:
     customer = operator.value("customer", "add", "Mu\u0308ller")["id"]
     assert sql.value("select name from customer where customer_id = $1", customer) == "Müller"
     assert operator.value("customer", "change", "Mu\u0308ller", "--name", "Mo\u0308ller")["id"] == customer
     assert sql.value("select name from customer where customer_id = $1", customer) == "Möller"
 
 
-def test_a_file_is_read_in_one_form(operator: Operator, sql: Sql, tmp_path: Path) -> None:
+def test_imported_text_is_normalised(operator: Operator, sql: Sql, tmp_path: Path) -> None:
     file = tmp_path / "brands.csv"
     file.write_text("brand,keyForm,boxName\nLie\u0301ge,Cle\u0301 2,Boi\u0302te\n", "utf-8")
     assert operator.value("import", "brands", file) == {"imported": 1}

@@ -1,4 +1,4 @@
-"""Normal forms of rows of an older release: found before they are filled, filled once, and never merged."""
+"""Normal forms of addresses from an older release: rows match without one, get it once, and never merge."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SEALED = "'x', 'x', 'x', '', '{RS256}'"
 
 
 class House:
-    """A database of its own, whose housekeeping the test runs."""
+    """A separate database whose housekeeping the test runs."""
 
     def __init__(self, dsn: str, sql: Sql) -> None:
         self.dsn, self.sql = dsn, sql
@@ -52,7 +52,7 @@ class House:
         assert failures == []
 
     def manager(self, name: str) -> int:
-        """A manager as an older release writes it."""
+        """A manager row as an older release inserts it."""
         return self.sql.value("insert into manager (username) values ($1) returning manager_id", name)
 
     def person(self, address: str) -> int:
@@ -73,14 +73,14 @@ def house(database_server: str) -> Iterator[House]:
 
 
 @pytest.mark.parametrize("name", ["Demo", "Kim@Mail.Example", "jürgen@mail.example", "Jürgen@Mail.Example", "JÜRGEN"])
-def test_a_row_without_a_form_is_found(house: House, name: str) -> None:
+def test_a_row_without_a_normal_form_matches(house: House, name: str) -> None:
     id = house.manager(name)
     typed = name.translate(str.maketrans(ascii_letters, ascii_letters.swapcase()))
     assert house.operator.value("manager", "sign-out", typed)["id"] == id
     assert "no manager" in house.operator.refused("manager", "sign-out", chr(ord(name[0]) + 0xFEE0) + name[1:])
 
 
-def test_forms_are_filled_in_batches(house: House) -> None:
+def test_normal_forms_are_filled_in_batches(house: House) -> None:
     house.sql.execute(
         "insert into manager (username) select 'Kim' || n || '@Mail.Example' from generate_series(1, 120) n"
     )
@@ -97,7 +97,7 @@ def test_forms_are_filled_in_batches(house: House) -> None:
 
 @pytest.mark.parametrize("is_later_first", [False, True])
 def test_two_managers_with_one_address_are_both_kept(house: House, *, is_later_first: bool) -> None:
-    """The earlier one has the address, in whatever order the rows get their forms."""
+    """The earlier manager owns the address, in whatever order the rows get their forms."""
     first, second = house.manager(UNICODE), house.manager(A_LABELS)
     if is_later_first:
         house.sql.execute("update manager set address_form = $2 where manager_id = $1", second, A_LABELS)
@@ -115,7 +115,7 @@ def test_two_managers_with_one_address_are_both_kept(house: House, *, is_later_f
     assert "already a manager" in refused
 
 
-def test_a_removed_manager_gives_the_address_back(house: House) -> None:
+def test_a_removed_manager_releases_the_address(house: House) -> None:
     first, second, third = house.manager(UNICODE), house.manager(A_LABELS), house.manager("kim@BÜCHER。example")
     house.tidy()
     house.operator.value("manager", "remove", first)
@@ -136,8 +136,8 @@ def test_two_persons_with_one_address_are_both_kept(house: House) -> None:
     assert house.complaints() == []
 
 
-def test_a_form_does_not_outlive_its_address(house: House) -> None:
-    """An operator's SQL, or an older release, changes the address alone."""
+def test_a_normal_form_follows_its_address(house: House) -> None:
+    """SQL of an operator or an older release changes the address alone."""
     id = house.operator.value("customer", "add", "Harbour")["id"]
     added = ("--customer", id, "--role", "viewer", "--no-password")
     manager = house.operator.value("manager", "add", "Kim@mail.example", *added)["id"]

@@ -1,4 +1,7 @@
-"""B5: housekeeping: each step alone, in pieces, within its time, by one worker; and the operator sees how it stands."""
+"""B5: housekeeping steps run separately, in batches, within their time, each by one worker.
+
+The operator sees their state.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from keyrack.webhooks import cleanup
 from tests.support.log_lines import captured_events
 from tests.webhooks.delivery_database import LOCAL, Office
 
-SHORT = 5  # seconds of a step: less than the step that is slow or blocked, more than any other on a busy machine
+SHORT = 5  # seconds of a step: less than a slow or blocked step takes, more than any other on a busy machine
 NOT_FINISHED = f"Not finished within {SHORT} seconds; it continues in the next run."
 NAMES = {step.name for step in STEPS}
 OTHERS = "select count(*) from housekeeping where step <> 'disabled webhooks' and last_good is not null"
@@ -35,7 +38,7 @@ FAST = "drop trigger if exists slow on delivery; drop function if exists slow()"
 
 
 class House:
-    """A database that only this housekeeping looks after."""
+    """A database with no other housekeeping."""
 
     def __init__(self, office: Office, db: Database, settings: Settings, steps: Sequence[HousekeepingTask]) -> None:
         self.office, self.db, self.sql = office, db, office.sql
@@ -43,7 +46,7 @@ class House:
         self.keeping = Housekeeping(db, settings, steps)
 
     async def round(self) -> int:
-        """Do everything that is due; how many steps."""
+        """Run all due steps, and return their number."""
         done = 0
         while await self.keeping.one():
             done += 1
@@ -56,7 +59,7 @@ class House:
         return await self.sql.fetchrow("select * from housekeeping where step = $1", step)
 
     async def disabled(self, lanes: int, hours: int = 73) -> int:
-        """A webhook for which deliveries wait, each in a lane of its own, disabled for so long."""
+        """A webhook, disabled for `hours`, with waiting deliveries, each in a separate lane."""
         id = await self.office.webhook("https://example.org/")
         await self.sql.execute(
             "with d as (insert into delivery (customer_id, webhook_id, message_id, type, lane, payload)"
@@ -87,9 +90,10 @@ async def house(dsn: str, steps: Sequence[HousekeepingTask] = STEPS, **settings:
             await db.close()
 
 
-def test_many_deliveries_of_a_disabled_webhook_are_given_up_in_pieces(own: str) -> None:
-    """B5: a step that is not finished within its time keeps what it has done, lets the others have their turn, and goes
-    on in the next rounds until nothing is left.
+def test_deliveries_of_a_disabled_webhook_are_dropped_in_batches(own: str) -> None:
+    """B5: an unfinished step keeps its progress and resumes in the next rounds.
+
+    Other steps run in between.
     """
 
     async def main() -> None:
@@ -117,8 +121,8 @@ def test_many_deliveries_of_a_disabled_webhook_are_given_up_in_pieces(own: str) 
     asyncio.run(main())
 
 
-def test_a_step_that_is_blocked_or_fails_stops_no_other(own: str) -> None:
-    """B5: somebody holds a row that one step wants; another step has a fault. Both are told, all others go well."""
+def test_a_blocked_or_failing_step_stops_no_other(own: str) -> None:
+    """B5: one step waits for a locked row, another one fails. Both are reported, and all others succeed."""
 
     async def broken(_db: Database, _settings: Settings) -> None:
         raise KeyError("no such thing")
@@ -160,8 +164,8 @@ def test_a_step_that_is_blocked_or_fails_stops_no_other(own: str) -> None:
     asyncio.run(main())
 
 
-def test_one_worker_does_a_step_at_a_time(own: str) -> None:
-    """B5: whoever has taken a step keeps the others from it, until its lease has run out."""
+def test_a_step_is_run_by_one_worker_at_a_time(own: str) -> None:
+    """B5: a worker's lease on a step excludes others until it expires."""
     running = most = total = 0
 
     async def count(_db: Database, _settings: Settings) -> None:
@@ -177,15 +181,15 @@ def test_one_worker_does_a_step_at_a_time(own: str) -> None:
             assert (sorted(done), most, total) == ([False] * 5 + [True], 1, 1)
             await keep.sql.execute("update housekeeping set due_at = now(), held_until = now() + interval '1 hour'")
             assert await keep.round() == 0
-            # Its worker was killed
+            # As if its worker had been killed
             await keep.sql.execute("update housekeeping set held_until = now() - interval '1 second'")
             assert await keep.round() == 1
 
     asyncio.run(main())
 
 
-def test_a_worker_keeps_house(own: str) -> None:
-    """B5: the steps run without being asked for, whatever happened to the connections."""
+def test_a_worker_runs_housekeeping(own: str) -> None:
+    """B5: the steps run without a request, also after lost connections."""
 
     async def main() -> None:
         async with Office.open(own) as office:
@@ -205,8 +209,8 @@ def test_a_worker_keeps_house(own: str) -> None:
     asyncio.run(main())
 
 
-def test_a_piece_that_takes_too_long_is_tried_smaller(own: str) -> None:
-    """B5: where a statement's time is too short for a piece, half of it may be done."""
+def test_a_batch_that_times_out_is_halved(own: str) -> None:
+    """B5: half a batch may succeed if the statement timeout is too short for a whole one."""
 
     async def main() -> None:
         async with house(own, statement_timeout_seconds=2) as keep:
@@ -241,7 +245,7 @@ def test_a_piece_that_takes_too_long_is_tried_smaller(own: str) -> None:
         ),
     ],
 )
-def test_what_nobody_needs_is_forgotten(own: str, fill: str, left: str) -> None:
+def test_expired_rows_are_removed(own: str, fill: str, left: str) -> None:
     async def main() -> None:
         async with house(own, housekeeping_rows=50) as keep:
             await keep.sql.execute("truncate access_change, rate_limit, idempotency_key")
@@ -253,7 +257,7 @@ def test_what_nobody_needs_is_forgotten(own: str, fill: str, left: str) -> None:
     asyncio.run(main())
 
 
-def test_a_webhook_that_is_enabled_again_keeps_what_waits(own: str) -> None:
+def test_a_reenabled_webhook_keeps_its_deliveries(own: str) -> None:
     async def main() -> None:
         async with house(own) as keep:
             await keep.disabled(3)
@@ -269,8 +273,8 @@ def test_a_webhook_that_is_enabled_again_keeps_what_waits(own: str) -> None:
     asyncio.run(main())
 
 
-def test_the_operator_sees_how_it_stands(own: str) -> None:
-    """B5: `keyrack housekeeping list` tells each step's last good round, its last error, and what is late."""
+def test_the_operator_sees_the_state_of_each_step(own: str) -> None:
+    """B5: `keyrack housekeeping list` shows each step's last success, its last error, and late steps."""
 
     async def main() -> None:
         async with house(own) as keep:

@@ -1,4 +1,4 @@
-"""Texts of an older release: converted in batches, and reported if two rows would get one text."""
+"""Normal form of texts from an older release: converted in batches, with conflicts reported."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def convert(dsn: str) -> list[Any]:
     return asyncio.run(run())
 
 
-def test_texts_are_converted_in_batches_and_once(database: tuple[str, Sql]) -> None:
+def test_texts_are_converted_once_and_in_batches(database: tuple[str, Sql]) -> None:
     dsn, sql = database
     customer = sql.value("insert into customer (name) values ($1) returning customer_id", DECOMPOSED)
     sql.execute(
@@ -67,14 +67,14 @@ def test_texts_are_converted_in_batches_and_once(database: tuple[str, Sql]) -> N
     assert sql.value("select count(*) from change_inbox") == before + recorded
 
 
-def test_unique_texts_that_collide_stay_and_are_reported(database: tuple[str, Sql]) -> None:
+def test_conflicting_unique_texts_are_kept_and_reported(database: tuple[str, Sql]) -> None:
     dsn, sql = database
     customers = [sql.value("insert into customer (name) values ('C') returning customer_id") for _ in range(2)]
     group = "insert into fleet_group (customer_id, name) values ($1, $2)"
     sql.execute(group, customers[0], COMPOSED)
     for customer in customers:
         sql.execute(group, customer, DECOMPOSED)
-    twice = ("a\u0323\u0301", "a\u0301\u0323")  # neither is composed, and both are one text
+    twice = ("a\u0323\u0301", "a\u0301\u0323")  # neither is in normal form, and both have the same one
     for name in twice:
         sql.execute(group, customers[1], name)
     assert convert(dsn) == [("fleet_group", DECOMPOSED), ("fleet_group", twice[1])]
@@ -91,8 +91,8 @@ def test_unique_texts_that_collide_stay_and_are_reported(database: tuple[str, Sq
 
 
 def test_every_column_of_free_text_is_converted(database: tuple[str, Sql]) -> None:
-    """A new column of this kind fails here until it is in the table, or is named here."""
+    """A new column of free text must be in the table or here."""
     _, sql = database
     converted = {f"{table}.{column}" for table, columns in text_normal_form.TEXTS.items() for column in columns}
     converted |= {f"{text.table}.{text.column}" for text in text_normal_form.UNIQUE_TEXTS}
-    assert {row[0] for row in sql.rows(COLUMNS)} - converted == {"provider.name"}  # of ASCII
+    assert {row[0] for row in sql.rows(COLUMNS)} - converted == {"provider.name"}  # ASCII only

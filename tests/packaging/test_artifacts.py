@@ -1,5 +1,8 @@
-"""What is built: wheel and sdist contain the console's third-party files, licences and a bill of materials, and are the
-same bytes wherever they are made; only a first build needs Node and network."""
+"""The built wheel and sdist: complete, reproducible and built offline.
+
+They contain the console's third-party files, licences and a bill of materials. Only a first build needs Node and the
+network.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ pytestmark = pytest.mark.cluster
 
 ROOT = Path(__file__).parents[2]
 ASSETS = "src/keyrack/console/assets"
-# Neither pip nor npm reaches anybody
+# Neither pip nor npm may use the network
 ALONE = {
     "PIP_CONFIG_FILE": os.devnull,
     "PIP_FIND_LINKS": "",
@@ -46,7 +49,7 @@ def run(*command: str, directory: Path, **environment: str) -> subprocess.Comple
 
 
 def hatch(what: str, source: Path, into: Path) -> Path:
-    """The one file that is built."""
+    """Build, and return the only resulting file."""
     hatchling = (sys.executable, "-m", "hatchling", "build", "-t", what, "-d", str(into))
     built = run(*hatchling, directory=source, **ALONE, **SAME_TIME)
     assert built.returncode == 0, built.stderr
@@ -67,7 +70,7 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(sdist: Path) -> Path:
-    """The wheel that is built of the sdist."""
+    """The wheel that is built from the sdist."""
     return hatch("wheel", sdist, sdist.parent)
 
 
@@ -79,25 +82,25 @@ def test_the_sdist_contains_the_files(sdist: Path) -> None:
     assert contents(sdist / ASSETS) == contents(ROOT / ASSETS)
 
 
-def test_the_wheel_of_the_sdist_contains_them_too_and_was_built_alone(wheel: Path) -> None:
+def test_the_wheel_is_built_offline_and_contains_the_files(wheel: Path) -> None:
     place = "keyrack/console/assets/"
     with ZipFile(wheel) as archive:
         found = {name.removeprefix(place): archive.read(name) for name in archive.namelist() if name.startswith(place)}
     assert found == contents(ROOT / ASSETS)
 
 
-def test_the_same_bytes_are_made_elsewhere(sdist: Path, wheel: Path, tmp_path: Path) -> None:
-    """In another directory, out of files with other times and other rights."""
+def test_builds_are_reproducible(sdist: Path, wheel: Path, tmp_path: Path) -> None:
+    """The second build is in another directory, from files with other times and permissions."""
     again = tmp_path / "again"
     shutil.copytree(sdist, again, copy_function=shutil.copy)
     (again / "README.md").chmod(0o600)
-    (again / "PKG-INFO").unlink()  # which only an sdist has
+    (again / "PKG-INFO").unlink()  # only an sdist has it
     (packed,) = sdist.parent.glob("*.tar.gz")
     assert hatch("sdist", again, tmp_path).read_bytes() == packed.read_bytes()
     assert hatch("wheel", again, tmp_path).read_bytes() == wheel.read_bytes()
 
 
-def test_licences_and_bill_are_inside(sdist: Path, wheel: Path) -> None:
+def test_licences_and_bill_of_materials_are_included(sdist: Path, wheel: Path) -> None:
     notices = (sdist / ASSETS / "third-party.txt").read_text()
     assert all(f"\n{name} " in notices for name in VENDORED)
     assert "Natural Earth" in notices and "GeoNames" in notices
@@ -108,8 +111,8 @@ def test_licences_and_bill_are_inside(sdist: Path, wheel: Path) -> None:
     assert beside["sboms/keyrack.cdx.json"] == (sdist / BILL).read_bytes() == (ROOT / BILL).read_bytes()
 
 
-def test_the_bill_is_that_of_the_locks() -> None:
-    """`make lock` makes it anew."""
+def test_the_bill_of_materials_matches_the_lock_files() -> None:
+    """`make lock` updates the bill."""
     told = json.loads((ROOT / BILL).read_text())
     assert (told["bomFormat"], told["specVersion"]) == ("CycloneDX", "1.6")
     assert told["metadata"]["component"]["name"] == "keyrack"
@@ -138,20 +141,20 @@ def test_the_bill_is_that_of_the_locks() -> None:
 
 
 def test_the_demo_runs_from_the_wheel(wheel: Path, tmp_path: Path, database_server: str) -> None:
-    """In an environment of its own, with the dependencies of this one (`make test-dist`: with none of this one)."""
+    """The environment is new and uses this one's dependencies. That of `make test-dist` is independent."""
     venv.create(tmp_path / "venv", symlinks=True)
     python = tmp_path / "venv/bin/python"
     pip = (sys.executable, "-m", "pip", "--python", str(python), "install", "-q", "--no-index", "--no-deps")
     installed = run(*pip, str(wheel), directory=tmp_path)
     assert installed.returncode == 0, installed.stderr
     (site,) = (tmp_path / "venv/lib").glob("python*/site-packages")
-    (site / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")  # whose own .pth files do not count
+    (site / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")  # .pth files in there have no effect
     with fresh_database(database_server) as address:
         the_demo_answers(tmp_path / "venv", tmp_path, KEYRACK_DATABASE_URL=address)
 
 
 def the_demo_answers(environment: Path, directory: Path, **variables: str) -> None:
-    """Run the demo of an environment, and ask it something."""
+    """Run the demo of an environment, and send it requests."""
     keyrack = str(environment / "bin/keyrack")
     demo = subprocess.Popen(
         [keyrack, "demo", "--port", "0", "--state", str(directory / "state"), "--json"]
@@ -177,7 +180,7 @@ def the_demo_answers(environment: Path, directory: Path, **variables: str) -> No
         assert demo.wait(DEADLINE) == 0
 
 
-def test_a_server_without_the_files_says_so_in_words(wheel: Path, tmp_path: Path) -> None:
+def test_a_server_without_the_files_fails_with_an_explanation(wheel: Path, tmp_path: Path) -> None:
     with ZipFile(wheel) as archive:
         archive.extractall(tmp_path)  # noqa: S202 - our own, built just now
     shutil.rmtree(tmp_path / "keyrack/console/assets")
@@ -190,7 +193,7 @@ def test_a_server_without_the_files_says_so_in_words(wheel: Path, tmp_path: Path
     assert "Traceback" not in started.stderr and not (tmp_path / "state").exists()
 
 
-def test_a_build_that_reaches_nobody_says_so_in_words(sdist: Path, tmp_path: Path) -> None:
+def test_an_offline_first_build_fails_with_an_explanation(sdist: Path, tmp_path: Path) -> None:
     shutil.copytree(sdist / "console-assets", tmp_path / "console-assets")
     shutil.copytree(sdist / "requirements", tmp_path / "requirements")
     built = run(sys.executable, "console-assets/build.py", directory=tmp_path, **ALONE)
@@ -200,11 +203,11 @@ def test_a_build_that_reaches_nobody_says_so_in_words(sdist: Path, tmp_path: Pat
     assert not (tmp_path / "src").exists()
 
 
-def test_what_is_made_of_other_sources_is_made_anew(sdist: Path, tmp_path: Path) -> None:
+def test_missing_files_are_built_again(sdist: Path, tmp_path: Path) -> None:
     again = tmp_path / "again"
     shutil.copytree(sdist, again, ignore=shutil.ignore_patterns("tests", "docs"))
     build = (sys.executable, "console-assets/build.py")
-    assert run(*build, directory=again, **ALONE).returncode == 0  # nothing to do
+    assert run(*build, directory=again, **ALONE).returncode == 0  # everything is up to date
     (again / ASSETS / "uplot.css").unlink()
     assert run(*build, directory=again, **ALONE).returncode == 1
     shutil.copy(sdist / ASSETS / "uplot.css", again / ASSETS)
@@ -214,7 +217,7 @@ def test_what_is_made_of_other_sources_is_made_anew(sdist: Path, tmp_path: Path)
     assert run(*build, directory=again, **ALONE).returncode == 1
 
 
-def test_the_lock_holds_every_package_and_names_no_registry() -> None:
+def test_the_npm_lock_is_complete_and_names_no_registry() -> None:
     lock = json.loads((ROOT / "console-assets/package-lock.json").read_text())["packages"]
     wanted = json.loads((ROOT / "console-assets/package.json").read_text())["dependencies"]
     assert lock[""]["dependencies"] == wanted
@@ -222,10 +225,10 @@ def test_the_lock_holds_every_package_and_names_no_registry() -> None:
     for path, package in lock.items():
         if path:
             assert package["integrity"].startswith("sha512-") and "resolved" not in package and "link" not in package
-            assert not package.get("hasInstallScript") or path == "node_modules/@scarf/scarf"  # and none is run
+            assert not package.get("hasInstallScript") or path == "node_modules/@scarf/scarf"  # its script is not run
 
 
-def test_no_address_of_a_registry_is_in_a_file() -> None:
+def test_console_assets_name_no_registry() -> None:
     for path in (ROOT / "console-assets").iterdir():
         if path.is_file():
             assert not re.search(r"registry\.|\.npmjs|npmmirror|pypi\.", path.read_text()), path.name

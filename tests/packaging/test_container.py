@@ -1,4 +1,4 @@
-"""The container: its files name what is there; and the image itself, which cannot write (`make test-image`)."""
+"""The container: its files name existing settings, and the image runs read-only (`make test-image`)."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ needs_image = pytest.mark.skipif(not PODMAN, reason="make test-image runs it: it
 # The files
 
 
-def test_what_the_deployments_set_are_settings() -> None:
+def test_deployment_files_use_existing_settings() -> None:
     known = {variable(name) for name in Settings.model_fields}
     known |= {variable(name, by_file=True) for name, field in Settings.model_fields.items() if is_secret(field)}
-    known |= {"KEYRACK_BASE"}  # of the build
+    known |= {"KEYRACK_BASE"}  # a variable of the build
     for path in (path for path in (ROOT / "deploy").rglob("*") if path.is_file()):
         assert set(re.findall(r"\bKEYRACK_[A-Z_]+\b", path.read_text())) <= known, path.name
 
@@ -50,7 +50,7 @@ def compose() -> dict[str, Any]:
     return yaml.safe_load(COMPOSE.read_text())
 
 
-def test_the_services_of_compose(compose: dict[str, Any]) -> None:
+def test_compose_services_are_locked_down(compose: dict[str, Any]) -> None:
     services = compose["services"]
     assert set(services) == {"api", "worker", "database"}
     for name in ("api", "worker"):
@@ -63,14 +63,14 @@ def test_the_services_of_compose(compose: dict[str, Any]) -> None:
         assert told["KEYRACK_DATABASE_URL_FILE"] == "/run/secrets/database-url"
         assert not any(variable(secret) in told for secret in ("database_url", "master_key"))
         Settings(**{key.removeprefix("KEYRACK_").lower(): value for key, value in told.items() if "_FILE" not in key})
-    assert services["api"]["ports"] == ["127.0.0.1:8080:8080"]  # a proxy with TLS stands before it
+    assert services["api"]["ports"] == ["127.0.0.1:8080:8080"]  # a TLS proxy is in front of it
     used = {secret for service in services.values() for secret in service["secrets"]}
     assert used == set(compose["secrets"])
     mounted = {volume.partition(":")[0] for service in services.values() for volume in service.get("volumes", ())}
     assert mounted == set(compose["volumes"])
 
 
-def test_the_secrets_of_compose_are_made_as_it_says(compose: dict[str, Any], tmp_path: Path) -> None:
+def test_the_documented_commands_make_the_secrets_of_compose(compose: dict[str, Any], tmp_path: Path) -> None:
     lines = re.findall(r"^#   (.+)$", COMPOSE.read_text(), re.M)
     script = "\n".join(lines if os.geteuid() == 0 else [line for line in lines if "chown" not in line])
     subprocess.run(["sh", "-eu", "-c", script], cwd=tmp_path, check=True, timeout=DEADLINE)
@@ -90,7 +90,7 @@ def test_the_secrets_of_compose_are_made_as_it_says(compose: dict[str, Any], tmp
     assert read.stdout == f"postgresql://keyrack:{password}@database:5432/keyrack 1\n", read.stderr
 
 
-def test_the_image_is_not_roots_and_knows_its_health(server: RunningServer) -> None:
+def test_the_image_has_an_unprivileged_user_and_a_health_check(server: RunningServer) -> None:
     assert re.findall(r"^USER (.+)$", CONTAINERFILE, re.M)[-1] == "10001:10001"
     told = re.search(r"HEALTHCHECK .*\\\n *CMD (\[.+\])\n", CONTAINERFILE)
     assert told is not None
@@ -127,8 +127,8 @@ def running(name: str, *command: str) -> None:
 
 
 @needs_image
-def test_it_serves_read_only_without_any_right(container: str) -> None:
-    """The whole of it: PostgreSQL, API and worker, by an account that is nobody's, where nothing can be written."""
+def test_the_image_serves_read_only_without_privileges(container: str) -> None:
+    """PostgreSQL, API and worker run as an unknown user on a read-only file system."""
     running(container, "serve", "--state", "/var/lib/keyrack")
     eventually(lambda: tried("healthcheck", "run", container).returncode == 0, "its health")
     assert podman("exec", container, "id", "-u") == "10001"
@@ -141,7 +141,7 @@ def test_it_serves_read_only_without_any_right(container: str) -> None:
 
 
 @needs_image
-def test_it_runs_the_demo(container: str) -> None:
+def test_the_image_runs_the_demo(container: str) -> None:
     running(container, "demo", "--json")
     told = json.loads(eventually(lambda: podman("logs", container).partition("\n")[0], "the demo"))
     code = "import sys; from urllib.request import urlopen as o; print(o(sys.argv[1] + '/console/sign-in').status)"
@@ -150,6 +150,6 @@ def test_it_runs_the_demo(container: str) -> None:
 
 
 @needs_image
-def test_it_is_as_small_as_the_documents_say() -> None:
+def test_the_image_has_the_documented_size() -> None:
     size = int(podman("image", "inspect", IMAGE, "--format", "{{.Size}}"))
     assert size < 420_000_000

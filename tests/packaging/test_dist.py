@@ -1,4 +1,4 @@
-"""The packages of `make dist`, installed where nothing of this environment is (`make test-dist`)."""
+"""The packages of `make dist`, installed into an empty environment (`make test-dist`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PATIENCE = 600  # seconds for pip
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(not DIST, reason="make test-dist runs it: it takes a minute")]
 
 
-def test_the_sums_are_right() -> None:
+def test_the_checksums_match() -> None:
     lines = Path(DIST, "SHA256SUMS").read_text().splitlines()
     assert {line.split("  ")[1] for line in lines} == {path.name for path in Path(DIST).iterdir()} - {"SHA256SUMS"}
     for line in lines:
@@ -29,7 +29,7 @@ def test_the_sums_are_right() -> None:
         assert hashlib.sha256(Path(DIST, name).read_bytes()).hexdigest() == digest
 
 
-def test_they_are_the_same_bytes_when_they_are_made_again(tmp_path: Path) -> None:
+def test_the_packages_are_reproducible(tmp_path: Path) -> None:
     script = ROOT / "packages/dist.py"
     subprocess.run([sys.executable, str(script), str(tmp_path / "again")], check=True, timeout=PATIENCE)
     for path in Path(DIST).iterdir():
@@ -37,7 +37,7 @@ def test_they_are_the_same_bytes_when_they_are_made_again(tmp_path: Path) -> Non
 
 
 def test_the_demo_runs_from_an_empty_environment() -> None:
-    """As docs/install.md says it is installed; with the embedded PostgreSQL, which the requirements bring."""
+    """The installation is that of docs/install.md, with the embedded PostgreSQL of the requirements."""
     found = re.search(r"<!-- install:.*?```sh\n(.*?)```", (ROOT / "docs/install.md").read_text(), re.DOTALL)
     assert found is not None
     with reachable_directory() as directory:

@@ -1,4 +1,4 @@
-"""In charge of the tests of requirements/install.py: by uv and by pip, and never anything but what the lock pins."""
+"""requirements/install.py installs exactly the locked packages, with uv and with pip."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WHEEL = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-no
 
 @pytest.fixture
 def wheels(tmp_path: Path) -> Path:
-    """A directory with one package, in place of an index."""
+    """A directory with one package, which replaces an index."""
     directory = tmp_path / "wheels"
     directory.mkdir()
     with ZipFile(directory / "keyrack_probe-1.0-py3-none-any.whl", "w") as wheel:
@@ -33,7 +33,7 @@ def wheels(tmp_path: Path) -> Path:
 
 
 def locked(wheels: Path, digest: str = "") -> Path:
-    """A lock of that package, with its own hash or another one."""
+    """A lock of that package, with its hash or another one."""
     (wheel,) = wheels.glob("*.whl")
     lock = wheels.parent / "lock.txt"
     digest = digest or hashlib.sha256(wheel.read_bytes()).hexdigest()
@@ -42,7 +42,10 @@ def locked(wheels: Path, digest: str = "") -> Path:
 
 
 def install(lock: Path, wheels: Path, *, uv: bool) -> subprocess.CompletedProcess[str]:
-    """Run the program with that directory as pip's only source of packages, with and without uv on the PATH."""
+    """Run the program with that directory as pip's only source.
+
+    uv is on the PATH or not.
+    """
     tools = wheels.parent / "tools"
     tools.mkdir(exist_ok=True)
     if uv:
@@ -60,14 +63,14 @@ def install(lock: Path, wheels: Path, *, uv: bool) -> subprocess.CompletedProces
 
 
 def value(wheels: Path) -> str:
-    """What the environment's Python imports."""
+    """The value that the environment's Python imports."""
     python = wheels.parent / "environment/bin/python"
     command = [python, "-c", "import keyrack_probe; print(keyrack_probe.VALUE)"]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
 @pytest.mark.parametrize("uv", [True, False], ids=["uv", "pip"])
-def test_it_installs_what_the_lock_pins_and_does_so_again(wheels: Path, *, uv: bool) -> None:
+def test_the_locked_packages_are_installed_repeatedly(wheels: Path, *, uv: bool) -> None:
     for _ in range(2):
         ran = install(locked(wheels), wheels, uv=uv and not (wheels.parent / "tools/uv").exists())
         assert ran.returncode == 0, ran.stderr
@@ -77,7 +80,7 @@ def test_it_installs_what_the_lock_pins_and_does_so_again(wheels: Path, *, uv: b
 
 
 @pytest.mark.parametrize("uv", [True, False], ids=["uv", "pip"])
-def test_a_file_of_another_hash_is_refused(wheels: Path, *, uv: bool) -> None:
+def test_a_file_with_another_hash_is_rejected(wheels: Path, *, uv: bool) -> None:
     ran = install(locked(wheels, "0" * 64), wheels, uv=uv)
     assert ran.returncode == 1
     assert "lock.txt could not be installed" in ran.stderr
@@ -85,7 +88,7 @@ def test_a_file_of_another_hash_is_refused(wheels: Path, *, uv: bool) -> None:
     assert value(wheels) == ""
 
 
-def test_without_venv_it_says_what_to_install(wheels: Path, tmp_path: Path) -> None:
+def test_a_missing_venv_module_is_explained(wheels: Path, tmp_path: Path) -> None:
     blocked = tmp_path / "blocked"
     blocked.mkdir()
     (blocked / "venv.py").write_text("raise SystemExit('ensurepip is not available')\n")

@@ -1,4 +1,4 @@
-"""A request that succeeds for every row of the table, and what it needs to do so."""
+"""A successful request for every endpoint, with the rows that it needs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.recordings.table import Row
 from tests.recordings.wire import Response
 
 NONCE = encode_base64url(bytes(16))
-# Paths that remove what the bench has made
+# Paths that remove rows of the bench
 REMOVALS = {
     "car": "/cars/{}",
     "group": "/groups/{}",
@@ -24,28 +24,28 @@ REMOVALS = {
     "client": "/clients/{}",
     "assignment": "/assignments/{}",
 }
-GUESSES = {"POST /oauth2/token", "PUT /me/password", "PUT /me/totp"}  # rows that limit how often a secret is wrong
-GREATEST = 2147483647  # the id of nothing
-# Rows that use up what they need, beside those that delete
+GUESSES = {"POST /oauth2/token", "PUT /me/password", "PUT /me/totp"}  # endpoints with a limit on wrong secrets
+GREATEST = 2147483647  # an id without a row
+# Endpoints that use up their rows, besides those that delete
 USES_UP = {
     "POST /users/{userId}/erase",
     "PUT /users/assignments/customers",
     "PUT /boxes/{productId}/enrolment",
     "PUT /clients/{clientId}/secrets",
-    "POST /webhooks/{webhookId}/rotate-secret",  # twice in a second is recorded otherwise than over two
+    "POST /webhooks/{webhookId}/rotate-secret",  # two rotations within a second are recorded differently
 }
-Made = tuple[dict[str, Any], Any]  # what stands in the path, and the body
+Made = tuple[dict[str, Any], Any]  # path parameters, and the body
 
 
 class Bench:
-    """Makes what a request needs, and removes what it has made."""
+    """Makes the rows that a request needs, and removes its new rows."""
 
     def __init__(self, session: Session, cast: Cast, fleet: Fleet) -> None:
         self.session, self.cast, self.fleet = session, cast, fleet
         self._number = 0
         self._spares = [cast.manager_ids[f"spare {number}"] for number in range(SPARES)]
         self._kept: dict[str, Any] = {}
-        self._used: set[str] = set()  # what the latest call needs of it
+        self._used: set[str] = set()  # names of the rows for the latest call
         self._recipes: dict[str, Callable[[], Made]] = {
             "POST /oauth2/token": lambda: (
                 {},
@@ -142,19 +142,19 @@ class Bench:
             self._recipes[f"DELETE /groups/{{groupId}}/{kind}s/{{{kind}Id}}"] = self._linking(kind, is_linked=True)
 
     def call(self, row: Row, *, ids: dict[str, Any] | None = None) -> Call:
-        """The request that succeeds; `ids` take the place of what stands in its path."""
+        """The successful request of an endpoint. `ids` replace parameters of its path."""
         self._used.clear()
         path_ids, body = self._recipes[row.name]() if row.name in self._recipes else ({}, None)
         values = {**self.fleet.ids, **path_ids, **(ids or {})}
         method = "HEAD" if row.path == "/live" else row.method
-        # Each guess comes from another address, so that no limit of guesses depends on how fast they come
+        # Each guess has a different address, so that no limit on guesses depends on the time between them
         headers: dict[str, str | None] = (
             {"X-Forwarded-For": f"198.51.100.{self.number() % 250}"} if row.name in GUESSES else {}
         )
         return Call(method, row.path.format(**values) + self.query(row), body, headers)
 
     def caller(self, row: Row) -> Caller:
-        """The caller for whom it succeeds."""
+        """The caller for whom the request succeeds."""
         if "device" in row.schemes:
             return self.cast.callers["gateway"]
         if "sdkToken" in row.schemes:
@@ -164,11 +164,11 @@ class Bench:
         return self.cast.keyed if "apiKey" in row.schemes else self.cast.nobody
 
     def query(self, row: Row) -> str:
-        """The query that the row needs."""
+        """The query that the endpoint needs."""
         match row.name:
             case "GET /sdk/keys":
                 return f"?device={self.fleet.phone_key.id}"
-            case "GET /operations":  # whose ids are random
+            case "GET /operations":  # ids of operations are random
                 return "?$orderby=applied"
             case "GET /boxes/{productId}/provisioning":
                 return f"?nonce={NONCE}"
@@ -179,7 +179,7 @@ class Bench:
                 return ""
 
     def clean_up(self, row: Row, response: Response) -> None:
-        """Remove what a request has made, and forget what it has used up."""
+        """Remove a row that a request made. Forget a row it used up."""
         if response.status >= 300 or row.method == "GET":
             return
         if row.method == "DELETE" or row.name in USES_UP:
@@ -197,7 +197,7 @@ class Bench:
             self._drop("assignment", self._outcome(response))
 
     def number(self) -> int:
-        """The next number of what must not be called like anything else."""
+        """The next number for a unique name."""
         self._number += 1
         return self._number
 
@@ -206,7 +206,7 @@ class Bench:
         """A body of the token endpoint."""
         return urlencode(members)
 
-    # What is made once, and kept until a request uses it up
+    # Rows that are made once and kept until a request uses them up
 
     def _keep(self, name: str, make: Callable[[], Any]) -> Any:
         self._used.add(name)
@@ -215,14 +215,14 @@ class Bench:
         return self._kept[name]
 
     def _drop(self, name: str, value: Any) -> None:
-        """Remove what is not needed any more, if it is still there."""
+        """Remove a row that is not needed any more, if it exists."""
         if name in REMOVALS:
             self._remove(REMOVALS[name].format(value))
         elif name == "user":
             self._remove("/users/assignments/customers", {"userId": value})
 
     def _outcome(self, response: Response) -> int:
-        """The assignment that an operation has made."""
+        """The assignment of an operation."""
         return self._ask("GET", f"/operations/{response.header('Operation-Id')}")["assignmentId"]
 
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
@@ -232,7 +232,7 @@ class Bench:
         self.session.send(self.cast.owner, Call("DELETE", path, body))
 
     def car(self) -> int:
-        """A car that nothing depends on."""
+        """A car without dependent rows."""
         return self._keep("car", lambda: self._ask("PUT", "/cars", {"name": "Bench car"})["id"])
 
     def person(self) -> dict[str, Any]:
@@ -241,11 +241,11 @@ class Bench:
         return {"emailAddress": f"kim.doe.{self.number()}@example.org", "userData": data}
 
     def user(self) -> int:
-        """A user whom nothing depends on."""
+        """A user without dependent rows."""
         return self._keep("user", lambda: self._ask("PUT", "/users", self.person())["id"])
 
     def removed_user(self) -> Made:
-        """A user whom the customer has removed, by the address."""
+        """The address of a user that the customer has removed."""
 
         def make() -> str:
             person = self.person()
@@ -256,7 +256,7 @@ class Bench:
         return {}, {"emailAddress": self._keep("removed user", make)}
 
     def group(self) -> int:
-        """A group that is empty."""
+        """An empty group."""
         name = {"name": f"Bench group {self.number()}"}
         return self._keep("group", lambda: self._ask("PUT", "/groups", name)["id"])
 
@@ -271,7 +271,7 @@ class Bench:
         }
 
     def assignment(self) -> int:
-        """An assignment that has not begun."""
+        """An assignment in the future."""
 
         def make() -> int:
             return self._outcome(self.session.send(self.cast.owner, Call("PUT", "/assignments", self.wish())))
@@ -279,7 +279,7 @@ class Bench:
         return self._keep("assignment", make)
 
     def installation(self, *, is_installed: bool) -> dict[str, Any]:
-        """A box and a car, which it is installed in or not."""
+        """A spare box and a car, with or without the box installed."""
         body = {"carId": self.car(), "serialNumber": "BX-SPARE"}
         row = self._ask("GET", f"/products/{self.fleet.products['BX-SPARE']}?$expand=car")
         car = (row.get("car") or {}).get("id")
@@ -291,7 +291,7 @@ class Bench:
         return body
 
     def pairing(self, *, is_paired: bool) -> dict[str, Any]:
-        """A service and a box, which it is paired with or not."""
+        """A service and a box, paired or not."""
         body = {"serviceId": self.fleet.services["Lone service"], "serialNumber": "BX-LONE"}
         paired = self._ask("GET", f"/services/{body['serviceId']}")["productId"] is not None
         if paired != is_paired:
@@ -299,7 +299,7 @@ class Bench:
         return body
 
     def _linking(self, kind: str, *, is_linked: bool) -> Callable[[], Made]:
-        """A group and something that is in it or not."""
+        """A group and a row that is or is not a member of it."""
 
         def make() -> Made:
             own: dict[str, Callable[[], int]] = {
@@ -321,7 +321,7 @@ class Bench:
         return make
 
     def phone(self) -> Made:
-        """A phone of a user, to be removed by a manager."""
+        """A user's phone for removal by a manager."""
 
         def make() -> dict[str, Any]:
             number = self.number()
@@ -332,7 +332,10 @@ class Bench:
         return self._keep("phone", make), None
 
     def own_phone(self) -> Made:
-        """A second phone of the app's user: with a new key and a new id token, as the phone before was removed."""
+        """A second phone of the app's user.
+
+        The previous phone was removed, so that it needs a new key and a new id token.
+        """
 
         def make() -> str:
             app = self.cast.callers["app"] = self.cast.app("app", self.fleet.users[0])
@@ -349,11 +352,11 @@ class Bench:
         return key.id
 
     def lone_box(self) -> int:
-        """A box that is not enrolled."""
+        """A box without an enrolment."""
         return self.fleet.products["BX-LONE"]
 
     def enrolment(self) -> Made:
-        """What a box has made of a nonce."""
+        """A box's answer to a nonce."""
 
         def make() -> str:
             nonce = self._ask("POST", f"/boxes/{self.fleet.products['BX-BENCH']}/enrolment")["nonce"]
@@ -373,7 +376,7 @@ class Bench:
         }
 
     def webhook(self) -> int:
-        """A webhook that hears nothing of what is recorded."""
+        """A webhook that gets no event of the recorded requests."""
         body = {"url": f"http://{self.fleet.receiver}/bench", "kinds": ["customer.updated"]}
         return self._keep("webhook", lambda: self._ask("PUT", "/webhooks", body)["id"])
 
@@ -383,7 +386,7 @@ class Bench:
         return self._keep("invitation", lambda: self._ask("PUT", "/managers", body)["id"])
 
     def spare(self) -> int:
-        """A manager whom nobody needs."""
+        """A manager that no other request needs."""
         return self._spares[0] if self._spares else GREATEST
 
     def client(self) -> int:
@@ -392,7 +395,7 @@ class Bench:
         return self._keep("client", lambda: self._ask("PUT", "/clients", body)["id"])
 
     def client_secret(self) -> Made:
-        """A secret of such a client."""
+        """A secret of a machine client."""
         client = self.client()
         return {"clientId": client, "secretId": self._ask("GET", f"/clients/{client}/secrets")[0]["id"]}, None
 

@@ -1,4 +1,4 @@
-"""Every row of the table, called by everybody."""
+"""Every endpoint, called by every caller."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tests.recordings.cast import CAROL, KEY, MEMBERS
 from tests.recordings.session import Caller
 from tests.recordings.table import Row
 
-NO_SCOPES = ("managers:write", "clients:write")  # which no program may have
+NO_SCOPES = ("managers:write", "clients:write")  # scopes that machine clients cannot have
 FORGED = "eyJhbGciOiJFUzI1NiIsImtpZCI6IngifQ.eyJzdWIiOiIxIiwiZXhwIjoxfQ.AAAA"
 
 
 def run(bench: Bench) -> None:
-    """Send what succeeds for its proper caller, as every caller."""
+    """Send the successful request of each endpoint as every caller."""
     session, cast = bench.session, bench.cast
     clients = _clients(bench)
     for row in session.document.rows:
@@ -29,7 +29,7 @@ def run(bench: Bench) -> None:
 
 
 def _callers(bench: Bench, row: Row, clients: dict[str, Caller]) -> Iterator[Caller]:
-    """Everybody who can call, the proper caller first."""
+    """All callers, the proper one first."""
     cast, owner = bench.cast, bench.cast.owner
     yield bench.caller(row)
     others = [
@@ -58,7 +58,7 @@ def _callers(bench: Bench, row: Row, clients: dict[str, Caller]) -> Iterator[Cal
 
 
 def _clients(bench: Bench) -> dict[str, Caller]:
-    """For each scope a machine client that has it alone, and another one that has all others."""
+    """Machine clients for each scope: one with only this scope, and one with all others."""
     rows = bench.session.document.rows
     scopes = sorted({scope for row in rows for scope in row.scopes} - set(NO_SCOPES))
     clients: dict[str, Caller] = {}

@@ -1,4 +1,4 @@
-"""The callers of a recording, made as an operator makes them."""
+"""The callers of a recording, made with an operator's commands."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MEMBERS = {role: role.capitalize() for role in ROLES[1:]} | {
     "password": "Viewer",
     "changed": "Viewer",
 }
-SPARES = 6  # managers who may be removed
+SPARES = 6  # managers for removal
 ALICE, BOB, CAROL = 1, 2, 3  # customers
 KEY = "vendor-API-Key"
 
@@ -77,7 +77,7 @@ BRANDS = [
 
 
 def address(name: str) -> str:
-    """The user name of a manager."""
+    """The username of a manager."""
     return f"{name.replace(' ', '.')}@example.com"
 
 
@@ -87,7 +87,7 @@ def claims(token: str) -> dict[str, Any]:
 
 
 class Cast:
-    """Everybody who calls: operators' commands make them before anything is recorded."""
+    """All callers. Operator commands make them before the recording starts."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -108,7 +108,7 @@ class Cast:
 
     @property
     def owner(self) -> Caller:
-        """The owner of the first customer, who makes what other callers need."""
+        """The owner of the first customer, who makes rows for other callers."""
         return self.callers["owner"]
 
     @property
@@ -137,7 +137,7 @@ class Cast:
         subject = claims(token)["sub"]
         self._session.masks.name(token, f"id token of {name}")
         self._session.masks.name(subject, f"subject of {name}")
-        self._session.masks.name(subject.partition("-")[0], f"subject of {name}")  # as pages show it
+        self._session.masks.name(subject.partition("-")[0], f"subject of {name}")  # the form of pages
         return Caller(name, {"Authorization": f"Bearer {token}"})
 
     def _with_token(self, name: str, customer: int, answer: Any) -> Caller:
@@ -153,7 +153,7 @@ class Cast:
         return secret
 
     def _watch(self) -> None:
-        """Make the machine client by which the session learns what the server knows."""
+        """Make the machine client with which the session observes the server's knowledge of access."""
         options = ["--customer", str(CAROL), "--scope", "customer:read"]
         made = self._installation.run("client", "add", "Canary", *options)
         caller = self._grant("canary", CAROL, made)
@@ -194,7 +194,7 @@ class Cast:
         self._installation.run("import", what, str(path), *options)
 
     def _managers(self) -> None:
-        """Operators add owners; everybody else accepts an invitation of an owner."""
+        """Make managers: owners by operator commands, others by invitations of an owner."""
         for name, customers in (("owner", (ALICE,)), ("bob", (BOB,))):
             options = [each for customer in customers for each in ("--customer", str(customer))]
             command = ["manager", "add", address(name), *options, "--role", "owner", "--password", "-"]
@@ -216,7 +216,7 @@ class Cast:
             self.callers[name] = self.sign_in(name, ALICE, address(name))
 
     def _accept(self, made: Any) -> None:
-        """Accept an invitation, as somebody new does on its page."""
+        """Accept an invitation as a new manager does on its page."""
         form = {"code": made["link"].partition("#")[2], "new": "yes", "new_password": PASSWORD}
         call = Call("POST", "/console/invitation/accept", urlencode(form), {"Origin": f"http://{HOST}"})
         response = self._session.send(self.nobody, call, base="")

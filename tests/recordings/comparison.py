@@ -1,4 +1,4 @@
-"""The comparison of a recording with what has been recorded before."""
+"""The comparison of a new recording with the stored one."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-SHOWN = 10  # differences that a report has in full
+SHOWN = 10  # differences that a report shows in full
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Exchanges by file and title: those that are missing, that are new, and that differ."""
+    """Missing, new and different exchanges, by file and title."""
 
     missing: list[str]
     new: list[str]
@@ -20,12 +20,12 @@ class Comparison:
 
     @property
     def is_equal(self) -> bool:
-        """Whether both recordings are the same, byte for byte."""
+        """Whether both recordings are equal, byte for byte."""
         return not (self.missing or self.new or self.different)
 
 
 def compare(recorded: Mapping[str, str], replayed: Mapping[str, str]) -> Comparison:
-    """Compare two recordings; the report shows the first differences in the order of the replay."""
+    """Compare two recordings. The report shows the first differences in the order of the replay."""
     missing = [key for key in recorded if key not in replayed]
     new = [key for key in replayed if key not in recorded]
     different = [key for key, text in replayed.items() if key in recorded and recorded[key] != text]

@@ -12,7 +12,7 @@ from tests.recordings.script import ORIGIN, Script, browser
 from tests.recordings.session import Caller
 
 PUBLIC = ("/sign-in", "/sign-in/second", "/invitation", "/forgot", "/password", "/sign-in/callback", "/nothing", "")
-# Pages of a customer; names in braces are ids of the fleet
+# Pages of a customer. Names in braces are ids of the fleet
 PAGES = [
     "settings",
     "settings/managers",
@@ -126,7 +126,7 @@ FORMS: list[tuple[str, dict[str, str]]] = [
 
 
 def run(bench: Bench) -> None:
-    """Ask for every page, and send forms that are right and wrong."""
+    """Request every page, and send valid and invalid forms."""
     script = Script(bench, "Console front")
     ids = _ids(bench)
     for name in ("owner", "viewer"):
@@ -151,7 +151,7 @@ def run(bench: Bench) -> None:
 
 
 def front(script: Script) -> None:
-    """Pages that everybody may see, and signing in and out."""
+    """Public pages, sign-in and sign-out."""
     for language in ("en", "de", "fr, de;q=0.5"):
         nobody = Caller("nobody", {"Accept-Language": language, "Origin": ORIGIN})
         for page in PUBLIC:
@@ -180,7 +180,7 @@ def front(script: Script) -> None:
 
 
 def forms(script: Script, ids: dict[str, Any]) -> None:
-    """Forms, by an owner and by a viewer."""
+    """Forms of an owner and of a viewer."""
     for name in ("owner", "viewer"):
         visitor = browser(script.bench, name)
         for page, form in FORMS:
@@ -191,7 +191,7 @@ def forms(script: Script, ids: dict[str, Any]) -> None:
 
 
 def _ids(bench: Bench) -> dict[str, Any]:
-    """The ids of the fleet, by the names that pages have for them."""
+    """The ids of the fleet under the parameter names of pages."""
     bench.session.ask(bench.cast.owner, "PATCH", f"/cars/{bench.fleet.cars[0]}", replace("/model", "Golf"))
     ids = bench.fleet.ids
     names = {
@@ -208,5 +208,5 @@ def _ids(bench: Bench) -> dict[str, Any]:
         "change": "changeId",
         "device": "deviceId",
     }
-    # The page of a car without a unit: charts of the last days depend on the hour
+    # The page of a car without a unit, because charts of the last days depend on the hour
     return {name: ids[key] for name, key in names.items()} | {"quiet": bench.fleet.cars[1]}

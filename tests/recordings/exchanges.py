@@ -1,4 +1,4 @@
-"""Exchanges as text, in files that a person can read."""
+"""Exchanges as readable text files."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 DATA = Path(__file__).parent / "data"
-LONGEST = 2_000  # characters of a body that are kept whole
-BEGINNING = 500  # characters of a longer one
+LONGEST = 2_000  # characters of the longest body that is kept whole
+BEGINNING = 500  # kept characters of a longer body
 MARK = "═══ "
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """A request and its response, with all that varies masked."""
+    """A request and its response, with varying values masked."""
 
     file: str
-    title: str  # no other exchange has it
+    title: str  # unique title
     text: str
-    whole: str  # the text with bodies of any length
+    whole: str  # the text with unshortened bodies
 
 
 def shorten(body: str) -> str:
-    """A body as it is kept: a long one as its beginning, its hash and its length."""
+    """Shorten a long body to its beginning, its hash and its length."""
     if len(body) <= LONGEST:
         return body
     digest = hashlib.sha256(body.encode("utf-8", "surrogateescape")).hexdigest()
@@ -33,12 +33,12 @@ def shorten(body: str) -> str:
 
 
 def file_name(group: str) -> str:
-    """The name of the file of a group of endpoints."""
+    """The file name of a group of endpoints."""
     return re.sub(r"[^a-z0-9]+", "-", group.lower()).strip("-") + ".txt"
 
 
 def write(exchanges: Iterable[Exchange], directory: Path, *, is_whole: bool = False) -> None:
-    """Write exchanges into the files of a directory, in place of those that are there."""
+    """Write exchanges into the files of a directory. Existing files are replaced."""
     directory.mkdir(parents=True, exist_ok=True)
     for old in directory.glob("*.txt"):
         old.unlink()
@@ -50,7 +50,7 @@ def write(exchanges: Iterable[Exchange], directory: Path, *, is_whole: bool = Fa
 
 
 def texts(exchanges: Iterable[Exchange]) -> dict[str, str]:
-    """The texts of exchanges, by file and title, in their order."""
+    """The texts of exchanges, by file and title, in order."""
     return {f"{each.file}: {each.title}": each.text for each in exchanges}
 
 

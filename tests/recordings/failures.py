@@ -1,4 +1,4 @@
-"""Requests that are refused, or answered otherwise, for their form: headers, ids, methods and bodies."""
+"""Requests with invalid or unusual headers, ids, methods and bodies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TYPES: dict[str, Any] = {"null": None, "flag": True, "number": 987654321, "text"
 
 
 def run(bench: Bench) -> None:
-    """Send every row in every form that is not right."""
+    """Send a request to every endpoint in every invalid form."""
     session = bench.session
     for row in session.document.rows:
         session.section = row.tag
@@ -52,7 +52,7 @@ def run(bench: Bench) -> None:
 
 
 def _calls(bench: Bench, row: Row) -> Iterator[tuple[Call, str]]:
-    """What is not right, and what it is called."""
+    """Invalid calls with their titles."""
     yield from _ids(bench, row)
     yield from _queries(bench, row)
     yield from _conditions(bench, row)
@@ -112,7 +112,7 @@ def _conditions(bench: Bench, row: Row) -> Iterator[tuple[Call, str]]:
 
 
 def _forms(bench: Bench, row: Row) -> Iterator[tuple[Call, str]]:
-    """Bodies that are none."""
+    """Malformed and missing bodies."""
     usual = "application/x-www-form-urlencoded" if row.takes_form else "application/json"
     for title, kind, body in (
         ("no content type", None, b"{}"),
@@ -142,7 +142,7 @@ def _forms(bench: Bench, row: Row) -> Iterator[tuple[Call, str]]:
 
 
 def _members(bench: Bench, row: Row) -> Iterator[tuple[Call, str]]:
-    """Bodies with members that are not right."""
+    """Bodies with invalid members."""
     good = bench.call(row).body
     for title, body in _mutants(row, good):
         call = bench.call(row)
@@ -162,7 +162,7 @@ def _members(bench: Bench, row: Row) -> Iterator[tuple[Call, str]]:
 
 
 def _mutants(row: Row, good: Any) -> Iterator[tuple[str, Any]]:
-    """The good body with one member of another type, or without it, for each member that the schema has."""
+    """The valid body with one member missing or of another type."""
     if isinstance(good, list):
         for name in ("op", "path", "value"):
             for kind, value in TYPES.items():
@@ -193,7 +193,7 @@ def _paths(row: Row) -> list[str]:
 
 
 def _edges(row: Row, schema: Schema) -> Iterator[tuple[str, Any]]:
-    """Values at the edges of what a schema allows, and beyond."""
+    """Values at and beyond the limits of a schema."""
     whole = row.document.resolve(schema)
     types = whole.get("type", [])
     if "string" in types:

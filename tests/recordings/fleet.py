@@ -1,4 +1,4 @@
-"""The fleet that recorded requests are about."""
+"""The fleet of the recorded requests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.recordings.cast import ALICE, BOB, CAROL, Cast, claims, limit
 from tests.recordings.messages import Signer
 from tests.recordings.session import Call, Caller, Session
 
-# Times in data lie far away from now, so that no clock decides what a request is answered
+# Times in data are far from the present, so that no response depends on the clock
 PAST, LATER, FUTURE = "2015-03-01T08:00:00Z", "2016-03-01T08:00:00Z", "2041-05-01T08:00:00Z"
 CARS: list[dict[str, Any]] = [
     {
@@ -43,7 +43,7 @@ USERS: list[dict[str, Any]] = [
 ]
 GROUPS = ["North", "South", "Größe & Co", "Empty"]
 INSTALLED = [(0, "BX-1001"), (1, "BX-1002"), (2, "BX-1003"), (0, "IQ-2001"), (3, "IQ-2002"), (7, "BX-BENCH")]
-# Car, user, start, end: the last ones fail, for want of a box or of a service
+# Car, user, start, end. The last ones fail, because a box or a service is missing
 ASSIGNMENTS: list[tuple[int, int, str, str | None]] = [
     (0, 0, PAST, None),
     (0, 1, "2041-01-01T00:00:00Z", "2041-01-02T00:00:00Z"),
@@ -65,13 +65,13 @@ EVENTS = [
 
 
 class Fleet:
-    """Two customers with what they have, made by recorded requests."""
+    """Two customers with their rows, made by recorded requests."""
 
     def __init__(self, session: Session, cast: Cast, receiver: str) -> None:
         self.session, self.cast, self.receiver = session, cast, receiver
         session.masks.name(receiver, "receiver")
         session.section = "Fleet"
-        # A fixed time of the day, so that samples fall into the same intervals in every run
+        # A fixed time of day, so that samples are in the same intervals in every run
         morning = datetime.now(UTC).replace(hour=9, minute=0, second=0, microsecond=0)
         self.anchor = morning - timedelta(days=2)
         owner = cast.owner
@@ -97,7 +97,7 @@ class Fleet:
         self._collect()
 
     def moment(self, minutes: float) -> str:
-        """A time of telemetry, so many minutes after the first one."""
+        """A time of telemetry, `minutes` after the first one."""
         return (self.anchor + timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def _put(self, caller: Caller, path: str, body: Any) -> Any:
@@ -109,7 +109,7 @@ class Fleet:
         return json.loads(response.body)["id"]
 
     def _link(self) -> None:
-        """Cars, users, products and services in groups."""
+        """Put cars, users, products and services into groups."""
         owner, (north, south, third, _) = self.cast.owner, self.groups
         for group, cars, users in ((north, (0, 1), (0, 1)), (south, (1, 2, 3), (1,)), (third, (4,), (2, 3))):
             for car in cars:
@@ -141,7 +141,7 @@ class Fleet:
             self.events.append(self._make(self.cast.owner, "/events", body))
 
     def samples(self) -> list[dict[str, Any]]:
-        """What two units have read over two hours."""
+        """Readings of two units over two hours."""
         moving = [
             {
                 "serialNumber": "IQ-2001",
@@ -173,7 +173,7 @@ class Fleet:
         self.session.record(gateway, call, "telemetry of two units")
 
     def _neighbour(self) -> None:
-        """What the second customer has."""
+        """Make the rows of the second customer."""
         bob, session = self.cast.bob, self.session
         ids: dict[str, Any] = self.neighbour
         ids["carId"] = self._make(bob, "/cars", {"name": "Bob's car", "brand": "VW"})
@@ -199,7 +199,7 @@ class Fleet:
         ids["secretId"] = session.ask(bob, "GET", f"/clients/{made['id']}/secrets")[0]["id"]
 
     def _devices(self) -> None:
-        """A box that takes keys, and a phone that has them."""
+        """Enrol a box and register a phone with keys for it."""
         session, owner = self.session, self.cast.owner
         self.box = self.products["BX-1001"]
         self.box_key, self.phone_key = Signer(1), Signer(2)
@@ -223,13 +223,16 @@ class Fleet:
         self.checkpoint()
 
     def checkpoint(self) -> None:
-        """A checkpoint of each log of changes as it is now, so that no worker makes one later."""
+        """Make a checkpoint of each change log now.
+
+        Otherwise a worker would make one later.
+        """
         self.session.installation.settle()
         for customer in (ALICE, BOB, CAROL):
             self.session.installation.run("audit", "checkpoint", "--customer", str(customer))
 
     def _collect(self) -> None:
-        """The ids that rows of the table are sent with, by the names of their parameters."""
+        """Collect the ids for path parameters, by parameter name."""
         session, owner = self.session, self.cast.owner
         client = self.cast.manager_ids["client"]
         delivery = session.ask(owner, "POST", f"/webhooks/{self.webhook}/test")["id"]

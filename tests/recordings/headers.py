@@ -1,4 +1,4 @@
-"""What headers of HTTP do: conditions, idempotency, preferences, other origins, compression."""
+"""HTTP headers: conditions, idempotency, preferences, CORS and compression."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def run(bench: Bench) -> None:
 
 
 def conditions(script: Script) -> None:
-    """`If-Match` and `If-None-Match`, of what is read and of what is changed."""
+    """`If-Match` and `If-None-Match` of reads and changes."""
     car = script.made("PUT", "/cars", {"name": "Conditional car"})["id"]
     group = script.made("PUT", "/groups", {"name": "Conditional group"})["id"]
     body = {"url": f"http://{script.fleet.receiver}/hook", "kinds": ["car.created"], "enabled": False}
@@ -68,7 +68,7 @@ def conditions(script: Script) -> None:
 
 
 def idempotency(script: Script) -> None:
-    """`Idempotency-Key`: the first answer again."""
+    """`Idempotency-Key`: a repeat gets the first response."""
     writes: list[tuple[str, str, Any]] = [
         ("PUT", "/cars", {"name": "Sent twice"}),
         ("PUT", "/users", {"emailAddress": "twice@example.org", "userData": {"firstName": "T", "lastName": "W"}}),
@@ -98,7 +98,7 @@ def idempotency(script: Script) -> None:
 
 
 def preferences(script: Script) -> None:
-    """`Prefer`: what a write answers, and how strict it is."""
+    """`Prefer`: the response of a write, and its strictness."""
     for prefer in (
         "return=representation",
         "return=minimal",
@@ -170,7 +170,7 @@ def origins(script: Script) -> None:
 
 
 def compression(script: Script) -> None:
-    """`Accept-Encoding`, and bodies that come packed."""
+    """`Accept-Encoding`, and compressed request bodies."""
     for accepted in (
         "gzip",
         "x-gzip",
@@ -223,7 +223,7 @@ def compression(script: Script) -> None:
 
 
 def ids(script: Script) -> None:
-    """The id of a request."""
+    """Request ids."""
     cases: list[dict[str, Any]] = [
         {"X_Request_Id": "my-id-1"},
         {"X_Request_Id": "not allowed"},
@@ -240,7 +240,7 @@ def ids(script: Script) -> None:
 
 
 def languages(script: Script) -> None:
-    """`Accept`: JSON, plain text or problems."""
+    """`Accept`: JSON, plain text or problem details."""
     for accept in (
         "application/json",
         "text/plain",
@@ -270,7 +270,7 @@ def languages(script: Script) -> None:
 
 
 def protocol(script: Script) -> None:
-    """Requests that no client should send."""
+    """Malformed requests."""
     owner = "".join(f"{name}: {value}\r\n" for name, value in script.cast.owner.headers.items())
     host = "Host: keyrack.test\r\nX-Request-Id: recording\r\n"
     get, put = f"GET /v3/cars/1 HTTP/1.1\r\n{host}{owner}", f"PUT /v3/cars HTTP/1.1\r\n{host}{owner}"

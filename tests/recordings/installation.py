@@ -1,4 +1,4 @@
-"""A fresh installation of the product, run as an operator runs it."""
+"""A new installation of the product, run with an operator's commands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.recordings.wire import DEADLINE, HOST
 
 PROGRAM = Path(sys.executable).with_name("keyrack")
 MEMORY = Path("/dev/shm")  # noqa: S108 - the names in it are random
-# As an operator has them, but for bounds that depend on how fast the machine is
+# Default settings, except limits that depend on the speed of the machine
 SETTINGS = {
     "KEYRACK_PUBLIC_URL": f"http://{HOST}",
     "KEYRACK_CORS_ORIGINS": "https://pages.example.com",
@@ -51,26 +51,26 @@ SETTINGS = {
     "PYTHONHASHSEED": "0",  # pages list some faults in the order of a set
 }
 OPERATOR = {"keyrack.who": '{"type": "operator", "name": "recordings"}'}
-# Whether anything asynchronous is left: operations, changes without a number, deliveries
+# Whether asynchronous work is left: operations, unsequenced changes or deliveries
 IS_BUSY = """
 exists (select from operation where state = 'Pending')
   or exists (select from change_inbox)
   or exists (select from delivery join webhook using (customer_id, webhook_id) where state = 'Waiting' and is_enabled)
 """
-# Grows with every change of who may call
+# Grows with every change of access
 ACCESS = "select count(*) + coalesce(sum(access_change_id), 0) from access_change"
-# Housekeeping is done by the clock; a recording has none of it after the first round
+# Whether the first round of housekeeping is done. Later rounds depend on the clock, and a recording has none
 IS_KEPT = "select count(*) > 0 and bool_and(last_good is not null and held_until is null) from housekeeping"
 POSTPONE = "update housekeeping set due_at = now() + interval '1 day'"
 
 
 class Installation:
-    """A state directory with a database of its own, commands on it, and a server."""
+    """A state directory with a separate database, commands on it, and a server."""
 
     def __init__(self) -> None:
         in_memory = MEMORY.is_mount() and os.access(MEMORY, os.W_OK | os.X_OK)
         self.state = Path(tempfile.mkdtemp(prefix="keyrack-recordings-", dir=MEMORY if in_memory else None))
-        self.state.chmod(0o711)  # the database runs as another user when root starts it
+        self.state.chmod(0o711)  # the database runs as another user if root starts it
         self.port = 0
         self._environment = {name: value for name, value in os.environ.items() if not name.startswith("KEYRACK_")}
         self._environment |= SETTINGS | {"KEYRACK_STATE": str(self.state)}
@@ -100,7 +100,7 @@ class Installation:
         shutil.rmtree(self.state, ignore_errors=True)
 
     def run(self, *arguments: str, input: str = "") -> Any:
-        """What a command prints as JSON."""
+        """Run a command, and return its JSON output."""
         done = subprocess.run(
             [PROGRAM, *arguments, "--json"], input=input, env=self._environment, capture_output=True, text=True
         )
@@ -109,7 +109,7 @@ class Installation:
         return json.loads(done.stdout) if done.stdout.strip() else None
 
     def serve(self) -> None:
-        """Start the server, with a worker, and wait until it takes requests."""
+        """Start the server with a worker, and wait until it accepts requests."""
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
@@ -131,15 +131,15 @@ class Installation:
         self.execute(POSTPONE)
 
     def execute(self, statement: str, *arguments: object) -> None:
-        """Carry out what no command does, as an operator with a shell of the database."""
+        """Execute SQL for effects that no command has."""
         self._runner.run(self._database.execute(statement, *arguments))
 
     def settle(self) -> None:
-        """Wait until workers have done all that requests have asked for."""
+        """Wait until workers have finished all asynchronous work."""
         self._wait(f"select not ({IS_BUSY})", "Asynchronous work")
 
     def access(self) -> int:
-        """A number that grows with every change of who may call."""
+        """A number that grows with every change of access."""
         return int(self._runner.run(self._database.fetchval(ACCESS)))
 
     def _wait(self, condition: str, what: str) -> None:

@@ -16,17 +16,17 @@ ZEROS = bytes(32)
 
 
 def encode_base64url(data: bytes) -> str:
-    """Bytes as text of base64url without padding."""
+    """Encode bytes as base64url without padding."""
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def decode_base64url(text: str) -> bytes:
-    """The bytes of a text of base64url without padding."""
+    """Decode base64url without padding."""
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
 def encode_cbor(value: Any) -> bytes:
-    """A value in the core deterministic encoding of CBOR (RFC 8949)."""
+    """Encode a value in the core deterministic encoding of CBOR (RFC 8949)."""
     match value:
         case int():
             return _head(0, value) if value >= 0 else _head(1, -1 - value)
@@ -52,7 +52,7 @@ def _head(major: int, number: int) -> bytes:
 
 @dataclass(frozen=True)
 class Signer:
-    """A key pair on P-256, made from a number: the same in every run."""
+    """A P-256 key pair, derived from a number and equal in every run."""
 
     number: int
     _key: ec.EllipticCurvePrivateKey = field(init=False, repr=False, compare=False)
@@ -68,16 +68,16 @@ class Signer:
 
     @property
     def thumbprint(self) -> bytes:
-        """The 32 bytes by which the key is known."""
+        """The 32 bytes that identify the key."""
         return hashlib.sha256(encode_cbor(self.public)).digest()
 
     @property
     def id(self) -> str:
-        """The thumbprint as the API writes it."""
+        """The thumbprint in the form of the API."""
         return encode_base64url(self.thumbprint)
 
     def sign(self, name: str, claims: dict[int, Any]) -> str:
-        """The message of this name with these claims, as the API takes it."""
+        """A signed message with these claims, in the form of the API."""
         protected = encode_cbor({1: -7, 4: self.thumbprint[:8], 16: TYPE.format(name)})
         payload = encode_cbor(claims)
         signed = encode_cbor(["Signature1", protected, b"", payload])
@@ -86,15 +86,15 @@ class Signer:
         return encode_base64url(_head(6, 18) + encode_cbor([protected, {}, payload, signature]))
 
     def registration(self, subject: str, nonce: str) -> str:
-        """What a phone signs to be registered for a user."""
+        """The message that a phone signs for its registration."""
         return self.sign("registration", {2: subject, 8: {1: self.public}, 10: decode_base64url(nonce)})
 
     def enrolment(self, nonce: str) -> str:
-        """What a box signs to be enrolled."""
+        """The message that a box signs for its enrolment."""
         return self.sign("enrolment", {8: {1: self.public}, 10: decode_base64url(nonce)})
 
     def entry(self, box: str, number: int, previous: bytes = ZEROS, *, seconds: int) -> str:
-        """An entry of a box's log: it has started."""
+        """An entry of a box's log about its start."""
         claims = {
             3: box,
             6: seconds,

@@ -1,4 +1,7 @@
-"""Random queries of OData over every list, with the properties that OpenAPI has and values that the lists have."""
+"""Random OData queries of every list.
+
+Properties come from OpenAPI, values from the lists.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,11 @@ from tests.recordings.session import Call, Caller
 from tests.recordings.table import Property, Row
 
 SEED = 20260501
-QUERIES = 1_800  # random ones, of all lists together
-SAFE = "$=&,()'/:@*;-._~!"  # characters that stand in a query as they are
-# Properties that have another value in every run
+QUERIES = 1_800  # random queries of all lists together
+SAFE = "$=&,()'/:@*;-._~!"  # characters that need no encoding in a query
+# Properties that vary between runs
 VARYING_NAMES = {"duration", "clientId", "lastUsed", "lastSeen"}
-MOST_VALUES = 12  # of each property that queries name
+MOST_VALUES = 12  # values of each property in queries
 LONG_AGO = "2001-01-01T00:00:00Z"
 COMPARISONS = ("eq", "ne", "gt", "ge", "lt", "le")
 TEXT_CALLS = ("contains", "startswith", "endswith")
@@ -99,27 +102,27 @@ BROKEN = (
 
 @dataclass(frozen=True)
 class Column:
-    """A property of a list as far as queries with a fixed answer may use it."""
+    """A property of a list that queries with a fixed response may use."""
 
     path: str
     kind: str  # "number", "text", "flag", "moment", or "other"
-    is_steady: bool  # whether its values are the same in every run
+    is_steady: bool  # the values are equal in every run
     values: tuple[Any, ...] = ()
 
 
 @dataclass
 class Queries:
-    """Makes queries of one list."""
+    """A generator of queries for one list."""
 
     random: random.Random
     columns: list[Column]
     many: list[str]
     one: list[str]
     related: dict[str, list[Column]] = field(default_factory=dict)
-    last: str = ""  # what rows are ordered by at last, where their ids are random
+    last: str = ""  # the last sort key if ids are random
 
     def query(self) -> str:
-        """A query with some of the options."""
+        """A query with random options."""
         makers: list[tuple[str, float, Callable[[], str]]] = [
             ("$filter", 0.6, lambda: self.condition(self.columns, 3)),
             ("$orderby", 0.35, self.order),
@@ -222,7 +225,7 @@ class Queries:
         )
 
     def order(self) -> str:
-        """An order of rows, by what is the same in every run."""
+        """A sort order by properties that are equal in every run."""
         steady = [each for each in self.columns if each.is_steady and each.kind != "other"]
         chosen = self.random.sample(steady, min(len(steady), self.random.randint(1, 2))) if steady else []
         items = [f"{each.path}{self.random.choice(['', ' asc', ' desc'])}" for each in chosen]
@@ -233,14 +236,14 @@ class Queries:
         return ",".join(items) or "$it"
 
     def selection(self) -> str:
-        """Some of the properties."""
+        """Random properties for `$select`."""
         if self.random.random() < 0.1:
             return "*"
         names = [each.path for each in self.columns]
         return ",".join(self.random.sample(names, min(len(names), self.random.randint(1, 3)))) or "*"
 
     def expansion(self) -> str:
-        """Some of the relations."""
+        """Random relations for `$expand`."""
         relations = self.many + self.one
         if not relations:
             return "*"
@@ -263,7 +266,7 @@ class Queries:
         return ",".join(items)
 
     def computation(self) -> str:
-        """A property that is computed."""
+        """A computed property."""
         column = self.random.choice(self.columns)
         match column.kind if column.is_steady else "other":
             case "number":
@@ -277,7 +280,7 @@ class Queries:
         return f"{expression} as computed"
 
     def transformations(self) -> str:
-        """Figures in place of rows."""
+        """Transformations for `$apply`."""
         steady = [each for each in self.columns if each.is_steady and each.kind != "other"]
         if not steady:
             return "aggregate($count as n)"
@@ -308,7 +311,7 @@ class Queries:
 
 
 def run(bench: Bench) -> None:
-    """Send queries to every list: those that are wrong for all, random ones by turns."""
+    """Send queries to every list: the same invalid ones, then random ones in turn."""
     session = bench.session
     lists = [row for row in session.document.rows if row.takes_options]
     makers: dict[str, Queries] = {}
@@ -334,7 +337,7 @@ def _send(bench: Bench, row: Row, caller: Caller, query: str) -> None:
 
 
 def _queries(masks: Masks, row: Row, rows: list[Any], source: random.Random) -> Queries:
-    """What makes queries of a list, with what its rows have at the moment."""
+    """A generator for a list, with values of its present rows."""
     content = row.operation["responses"]["200"]["content"]["application/json"]["schema"]
     items = row.document.resolve(content)["items"]
     plain = row.document.properties(items)
@@ -357,7 +360,7 @@ def _queries(masks: Masks, row: Row, rows: list[Any], source: random.Random) -> 
 
 
 def _columns(masks: Masks, properties: list[Property], rows: list[Any], prefix: str = "") -> list[Column]:
-    """The plain properties, with values that rows have."""
+    """The plain properties, with values of the rows."""
     columns: list[Column] = []
     for each in properties:
         if each.relation:

@@ -1,4 +1,4 @@
-"""A receiver of webhooks on this machine."""
+"""A local receiver of webhooks."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing: the recording is the log."""
+        """Log nothing. The recording is the log."""
 
 
 class Receiver:
-    """Takes deliveries while it is entered; `/fails` and `/gone` answer what they are called."""
+    """Accepts deliveries within its context. `/fails` and `/gone` respond with an error."""
 
     def __init__(self) -> None:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)

@@ -17,12 +17,12 @@ from tests.recordings.installation import Installation
 from tests.recordings.receiver import Receiver
 from tests.recordings.session import Session
 
-# In this order: what only reads comes first, what takes things away comes last
+# In this order: reads come first, removals last
 SERIES = (queries, callers, failures, headers, lifecycles, console)
 
 
 def record() -> list[Exchange]:
-    """All exchanges with a fresh installation, in the order in which they took place."""
+    """All exchanges with a new installation, in order."""
     with Installation() as installation, Receiver() as receiver:
         session = Session(installation)
         cast = Cast(session)

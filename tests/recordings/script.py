@@ -1,4 +1,4 @@
-"""Requests that follow one another, written down as a script."""
+"""A sequence of recorded requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ORIGIN = f"http://{HOST}"
 
 
 class Script:
-    """Sends requests one after the other, as the owner where no other caller is named."""
+    """Sends requests one after the other, as the owner unless another caller is given."""
 
     def __init__(self, bench: Bench, section: str) -> None:
         self.bench, self.session, self.cast, self.fleet = bench, bench.session, bench.cast, bench.fleet
@@ -37,7 +37,7 @@ class Script:
         base: str = BASE,
         **headers: str | None,
     ) -> Response:
-        """Record a request; headers are named with underscores."""
+        """Record a request. Names of headers have underscores."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         call = Call(method, path, body, named)
         who = caller or self.cast.owner
@@ -45,18 +45,18 @@ class Script:
         return self.session.record(who, call, self.session.masks.title(title), base=base, until=until)
 
     def made(self, method: str, path: str, body: Any = None, **options: Any) -> Any:
-        """The same for a request that succeeds: what it is answered, as JSON."""
+        """Record a request that must succeed, and return its JSON response."""
         response = self.send(method, path, body, **options)
         assert response.status < 300, (method, path, response.status, response.body)
         return json.loads(response.body) if response.body else None
 
     def tag(self, path: str) -> str:
-        """The entity tag of a read."""
+        """The ETag of a read."""
         return self.send("GET", path).header("ETag") or ""
 
 
 def browser(bench: Bench, name: str, *, language: str = "en") -> Caller:
-    """A browser in which a manager is signed in."""
+    """A browser with the session of a manager."""
     session = bench.session
     form = urlencode({"username": address(name), "password": PASSWORD})
     who = Caller(f"browser of {name}", {"Origin": ORIGIN, "Accept-Language": language})
@@ -75,7 +75,7 @@ def with_cookies(bench: Bench, who: Caller, response: Response) -> Caller:
 
 
 def totp(secret: str, skew: int = 0) -> str:
-    """The code that an app shows (RFC 6238)."""
+    """The code of an authenticator app (RFC 6238)."""
     key = base64.b32decode(secret + "=" * (-len(secret) % 8))
     digest = hmac.digest(key, (int(time.time()) // 30 + skew).to_bytes(8, "big"), "sha1")
     place = digest[-1] & 15

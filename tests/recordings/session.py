@@ -1,4 +1,4 @@
-"""The session of a recording: requests go out, exchanges come in."""
+"""The session of a recording, which sends requests and keeps exchanges."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ ALWAYS = {"X-Request-Id": "recording", "User-Agent": "recordings"}
 
 @dataclass(frozen=True)
 class Caller:
-    """Headers by which the server knows a caller."""
+    """A caller: the headers that authenticate it."""
 
     name: str
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def with_headers(self, name: str, headers: Mapping[str, str]) -> Caller:
-        """The same caller with more headers."""
+        """The same caller with additional headers."""
         return replace(self, name=name, headers={**self.headers, **headers})
 
 
 @dataclass
 class Call:
-    """A request to be sent: a path below the base, and what goes with it."""
+    """A request to send: a path below the base, a body and headers."""
 
     method: str
     path: str
-    body: Any = None  # bytes are sent as they are, text as a form, everything else as JSON
-    headers: dict[str, str | None] = field(default_factory=dict)  # None takes a header of the caller away
+    body: Any = None  # bytes are sent unchanged, text as a form, everything else as JSON
+    headers: dict[str, str | None] = field(default_factory=dict)  # None removes a header of the caller
 
 
 class Session:
-    """Sends requests in order, and keeps the exchanges that count."""
+    """Sends requests in order, and keeps the recorded exchanges."""
 
     def __init__(self, installation: Installation) -> None:
         self.installation = installation
@@ -62,31 +62,31 @@ class Session:
     def record(
         self, caller: Caller, call: Call, title: str, *, base: str = BASE, until: bytes | None = None
     ) -> Response:
-        """Send a request, wait for all that it causes, and keep the exchange."""
+        """Send a request, wait for all its effects, and keep the exchange."""
         request = _request(caller, call, base)
         response = self._send(request, until=until)
         self._keep(self._describe(caller, call, request), request.body, response, title)
         return response
 
     def record_raw(self, data: bytes, title: str) -> Response:
-        """The same for bytes that no HTTP client writes."""
+        """Record a request of raw bytes."""
         response = self._connection.send_raw(data)
         self._keep("> raw bytes", data.replace(b"\r", b""), response, title)
         return response
 
     def send(self, caller: Caller, call: Call, *, base: str = BASE) -> Response:
-        """Send a request that is not part of the recording."""
+        """Send a request that is not recorded."""
         return self._send(_request(caller, call, base))
 
     def ask(self, caller: Caller, method: str, path: str, body: Any = None, **headers: str | None) -> Any:
-        """What such a request is answered, as JSON; it has to succeed."""
+        """Send such a request, which must succeed, and return its JSON response."""
         response = self.send(caller, Call(method, path, body, dict(headers)))
         if response.status >= 300:
             raise RuntimeError(f"{method} {path} as {caller.name}: {response.status} {response.body!r}")
         return json.loads(response.body) if response.body else None
 
     def accepts(self, caller: Caller) -> bool:
-        """Whether the server knows the caller."""
+        """Whether the server accepts the caller's credentials."""
         return self.send(caller, Call("GET", "/me")).status != 401
 
     def wait_until(self, condition: Callable[[], bool], what: str) -> None:
@@ -98,7 +98,7 @@ class Session:
             time.sleep(0.005)
 
     def _keep(self, asked: str, sent: bytes | None, response: Response, title: str) -> None:
-        """Keep an exchange, with all that varies masked."""
+        """Keep an exchange with its varying values masked."""
         key = f"{self.section}: {title}"
         self._titles[key] += 1
         if self._titles[key] > 1:
@@ -125,11 +125,11 @@ class Session:
         return response
 
     def watch(self, client: int, caller: Caller) -> None:
-        """Learn by this machine client, which nothing else is about, how far the server knows who may call."""
+        """Use this machine client to observe the server's state of access."""
         self._canary, self._access = (client, caller), self.installation.access()
 
     def _catch_up(self) -> None:
-        """Wait until the server knows what has changed of who may call: it hears of changes one after the other."""
+        """Wait until the server has applied all changes of access. It applies them in order."""
         if self._canary is None or self.installation.access() == self._access:
             return
         client, caller = self._canary
@@ -141,7 +141,7 @@ class Session:
         self._access = self.installation.access()
 
     def _describe(self, caller: Caller, call: Call, request: Request) -> str:
-        """The head of a request as text: its line, and the headers that are not the caller's."""
+        """The head of a request as text: its line, and headers that are not the caller's."""
         lines = [f"> {request.method} {request.target} as {caller.name}"]
         for name, value in call.headers.items():
             shown = "(none)" if value is None else self.masks.tags(value) if name.startswith("If-") else value
@@ -150,7 +150,7 @@ class Session:
 
 
 def _unpack(data: bytes) -> bytes:
-    """A body without the compression of gzip, if it has one."""
+    """Decompress a body if it is gzip."""
     with contextlib.suppress(gzip.BadGzipFile, EOFError):
         return gzip.decompress(data) or data
     return data

@@ -1,4 +1,4 @@
-"""The table of endpoints, as the served OpenAPI document has it."""
+"""The table of endpoints, from the served OpenAPI document."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Property:
     name: str
     types: frozenset[str]
     format: str
-    relation: str  # "" for a plain property, else "one" or "many"
-    members: tuple[Property, ...] = ()  # of an object
+    relation: str  # "" for a plain property, otherwise "one" or "many"
+    members: tuple[Property, ...] = ()  # members of an object
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Row:
 
     @property
     def tag(self) -> str:
-        """The group of endpoints that the row is in."""
+        """The group of endpoints of the row."""
         return self.operation["tags"][0]
 
     @cached_property
@@ -53,13 +53,13 @@ class Row:
 
     @cached_property
     def parameters(self) -> dict[tuple[str, str], Schema]:
-        """The parameters, by where they are and their names."""
+        """The parameters, by location and name."""
         resolved = [self.document.resolve(each) for each in self.operation.get("parameters", [])]
         return {(each["in"], each["name"]): each for each in resolved}
 
     @cached_property
     def ids(self) -> list[str]:
-        """The names of the parameters of the path."""
+        """The names of the path parameters."""
         return re.findall(r"\{(\w+)\}", self.path)
 
     @property
@@ -69,12 +69,12 @@ class Row:
 
     @property
     def takes_options(self) -> bool:
-        """Whether the row is a list that takes the options of OData."""
+        """Whether the row is a list with OData options."""
         return self.method == "GET" and ("query", "$filter") in self.parameters
 
     @cached_property
     def body(self) -> Schema | None:
-        """The schema of the body, for JSON."""
+        """The schema of a JSON body."""
         content = self.operation.get("requestBody", {}).get("content", {})
         return self.document.resolve(content["application/json"]["schema"]) if "application/json" in content else None
 
@@ -85,7 +85,7 @@ class Row:
 
     @cached_property
     def properties(self) -> list[Property]:
-        """The properties of the rows of a list; none where they are plain values."""
+        """The properties of the rows of a list. A list of plain values has none."""
         content = self.operation["responses"]["200"]["content"]["application/json"]
         items = self.document.resolve(content["schema"])["items"]
         return self.document.properties(items)
@@ -104,7 +104,7 @@ class Document:
         ]
 
     def resolve(self, schema: Schema) -> Schema:
-        """What a reference leads to, or the schema itself."""
+        """Resolve a reference. Other schemas are returned unchanged."""
         while "$ref" in schema:
             found: Any = self._content
             for part in schema["$ref"].removeprefix("#/").split("/"):
@@ -119,7 +119,7 @@ class Document:
         return [self._property(name, member, name in always) for name, member in members.items() if "@" not in name]
 
     def _property(self, name: str, schema: Schema, is_always_there: bool) -> Property:
-        """A property; those that are not always there are relations, which `$expand` adds."""
+        """A property. Members that can be missing are relations, which `$expand` adds."""
         choices = [self.resolve(each) for each in schema.get("anyOf", [schema])]
         kinds = [each.get("type", []) for each in choices]
         types = frozenset(kind for each in kinds for kind in ([each] if isinstance(each, str) else each))

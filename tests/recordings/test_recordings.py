@@ -1,6 +1,6 @@
-"""The recorded requests, replayed: every answer is the recorded one, byte for byte.
+"""The recorded requests are replayed, and every response must be equal, byte for byte.
 
-Run by `make test-recordings`. A difference that is meant is recorded by `make record-requests`.
+`make test-recordings` runs it. `make record-requests` records an intended difference.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from tests.recordings.exchanges import Exchange, read, shorten, texts, write
 from tests.recordings.messages import Signer, encode_cbor
 from tests.recordings.record import record
 
-LEAST = 5_000  # exchanges that a recording has
+LEAST = 5_000  # minimum number of exchanges
 GOAL = "make test-recordings"
 
 
 @pytest.mark.skipif("KEYRACK_RECORDINGS" not in os.environ, reason=f"several minutes: {GOAL}")
-def test_every_answer_is_the_recorded_one() -> None:
+def test_replayed_responses_equal_the_recording() -> None:
     replayed = record()
     comparison = compare(read(), texts(replayed))
     assert len(replayed) >= LEAST
     assert comparison.is_equal, comparison.report
 
 
-def test_a_recording_is_there_and_whole() -> None:
+def test_the_recording_is_complete() -> None:
     recorded = read()
     assert len(recorded) >= LEAST
     assert all("\n< " in text for text in recorded.values())
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_written_exchanges_can_be_read(tmp_path: Path) -> None:
     long = "ä\r\n" * 3_000
     exchanges = [Exchange("a.txt", "one", "> GET /\n< 200 OK\n", ""), Exchange("b.txt", "two", shorten(long), long)]
     write(exchanges, tmp_path)
@@ -55,6 +55,6 @@ def test_a_difference_is_reported() -> None:
     assert compare(recorded, recorded).is_equal
 
 
-def test_messages_have_one_encoding() -> None:
+def test_messages_have_a_deterministic_encoding() -> None:
     assert encode_cbor({1: -7, 4: b"\x01", "a": [1_000, 24]}).hex() == "a301260441016161821903e81818"
     assert Signer(1).id == Signer(1).id != Signer(2).id

@@ -1,4 +1,4 @@
-"""Requests and responses as they are on the wire."""
+"""Requests and responses on the wire."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-DEADLINE = 120.0  # seconds that a response may take, however busy the machine is
+DEADLINE = 120.0  # seconds for a response, however busy the machine is
 HOST = "keyrack.test"
 BOUNDLESS = "text/event-stream"
 
@@ -16,7 +16,7 @@ Headers = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Request:
-    """A request, with all of its headers but `Host` and `Content-Length`."""
+    """A request, with all its headers except `Host` and `Content-Length`."""
 
     method: str
     target: str
@@ -26,7 +26,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Response:
-    """A response; the body of a stream is what came before it was closed."""
+    """A response. The body of a stream is the data before it was closed."""
 
     status: int
     reason: str
@@ -39,14 +39,14 @@ class Response:
 
 
 class Connection:
-    """One client of the server, which sends one request after the other."""
+    """A client connection that sends one request after the other."""
 
     def __init__(self, port: int) -> None:
         self._port = port
         self._connection: http.client.HTTPConnection | None = None
 
     def send(self, request: Request, *, until: bytes | None = None) -> Response:
-        """The response to a request; a stream is read up to the text `until`."""
+        """Send a request, and return its response. A stream is read up to the text `until`."""
         connection = self._connection or http.client.HTTPConnection("127.0.0.1", self._port, timeout=DEADLINE)
         self._connection = connection
         connection.putrequest(request.method, request.target, skip_host=True, skip_accept_encoding=True)
@@ -70,7 +70,7 @@ class Connection:
         return Response(answer.status, answer.reason, answer.getheaders(), body)
 
     def send_raw(self, data: bytes) -> Response:
-        """The response to bytes that no HTTP client writes, over a connection of its own."""
+        """Send raw bytes over a separate connection, and return the response."""
         with socket.create_connection(("127.0.0.1", self._port), DEADLINE) as line:
             line.sendall(data)
             answer = http.client.HTTPResponse(line)
@@ -78,14 +78,14 @@ class Connection:
             return Response(answer.status, answer.reason, answer.getheaders(), answer.read())
 
     def close(self) -> None:
-        """Close the connection; the next request opens another one."""
+        """Close the connection. The next request opens another one."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
 
 def _beginning(answer: http.client.HTTPResponse, until: bytes) -> bytes:
-    """The first bytes of a stream, up to and with `until`."""
+    """Read a stream up to and including `until`."""
     data = b""
     while until not in data and (more := answer.read1(1)):
         data += more

@@ -1,4 +1,4 @@
-"""Doors of the virtual fleet are opened by keys: events come home from the boxes, and a right that ended opens none."""
+"""Doors of the virtual fleet: boxes report events of openings by keys, and ended rights open nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.telemetry.endpoints.test_ingest import device_key, unit_of
 
 @pytest.fixture(scope="module")
 def ella(town: Town) -> Person:
-    """Who has cars with units and boxes, of which a user has all but the last."""
+    """A person with cars, units and boxes. A user has assignments of all cars but the last."""
     person = town.person("ella")
     user = person.user()
     for number in range(4):
@@ -54,7 +54,7 @@ def with_doors(access: SimulatorCredentials, use: Callable[[Doors], Awaitable[No
     asyncio.run(run())
 
 
-def test_a_right_opens_and_its_end_does_not(access: SimulatorCredentials, ella: Person) -> None:
+def test_a_key_opens_until_its_right_ends(access: SimulatorCredentials, ella: Person) -> None:
     first = ella.get("/cars").json()[0]["id"]
     (row,) = ella.get(f"/cars/{first}/assignments").json()
 
@@ -74,7 +74,7 @@ def test_a_right_opens_and_its_end_does_not(access: SimulatorCredentials, ella: 
             assert {name: stored[name] for name in sent} == sent
         ella.delete(f"/assignments/{row['id']}")
         eventually(lambda: ella.get(f"/assignments/{row['id']}").status_code == 404, "the end")
-        door.use(user, OPEN, at + 40)  # the box does not know it yet
+        door.use(user, OPEN, at + 40)  # the box has not received the end yet
         await door.bring_home()
         assert not door.use(user, OPEN, at + 60)
 
@@ -82,7 +82,7 @@ def test_a_right_opens_and_its_end_does_not(access: SimulatorCredentials, ella: 
     ella.assignment(first, row["userId"])
 
 
-def test_a_box_of_an_earlier_run_is_ours_and_others_are_not(access: SimulatorCredentials, ella: Person) -> None:
+def test_only_boxes_of_earlier_runs_are_reused(access: SimulatorCredentials, ella: Person) -> None:
     second = ella.get("/cars").json()[1]["id"]
     others, box = garage(ella)
     before = ella.get(f"/boxes/{box.product}/enrolment").json()
@@ -105,10 +105,10 @@ def nothing_opens(car: int) -> Callable[[Doors], Awaitable[None]]:
     return use
 
 
-def test_a_live_fleet_opens_its_doors_by_keys(
+def test_a_live_fleet_opens_doors_by_keys(
     access: SimulatorCredentials, ella: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The time is not waited for."""
+    """The simulated time does not wait for the clock."""
 
     async def at_once(stopping: asyncio.Event, at: datetime) -> bool:
         return False

@@ -1,4 +1,4 @@
-"""The virtual fleet: what it sends is what the server then reports, with every failure, and a lie is found out."""
+"""The virtual fleet: the server reports its data through every failure, and wrong reports are detected."""
 
 from __future__ import annotations
 
@@ -30,17 +30,20 @@ from tests.telemetry.endpoints.test_ingest import device_key, unit_of
 
 pytestmark = pytest.mark.cluster
 
-# Each test has hours of its own: two fleets in the same cars at the same time would contradict each other
+# Each test has different hours, because two fleets in the same cars and time would conflict
 START = (datetime.now(UTC) - timedelta(hours=24)).replace(microsecond=0)
 
 
 @pytest.fixture(scope="module")
 def dora(town: Town) -> Person:
-    """Who has a small fleet: five cars with units and boxes, users with assignments, and one without."""
+    """A person with five cars with units and boxes, and three users.
+
+    Four cars have assignments.
+    """
     person = town.person("dora")
     users = [person.user() for _ in range(3)]
     for number in range(5):
-        unit = unit_of(person, f"SIM{number}")  # what a unit does hangs on the seed and its serial number
+        unit = unit_of(person, f"SIM{number}")  # the seed and the serial number determine the behaviour of a unit
         person.box_in(unit.car)
         if number < 4:
             person.assignment(unit.car, users[number % 2])
@@ -58,7 +61,7 @@ def drive(access: SimulatorCredentials, **options: Any) -> SimulationSummary:
     return asyncio.run(simulate(access, SimulatorOptions(**({"minutes": 20, "start": START} | options))))
 
 
-def test_a_fleet_that_drives_well_is_reported_as_sent(access: SimulatorCredentials) -> None:
+def test_data_of_a_fleet_without_failures_are_reported_as_sent(access: SimulatorCredentials) -> None:
     summary = drive(access)
     assert summary.disagreements == []
     assert (summary.cars, summary.refused, summary.repeated, summary.late) == (5, 0, 0, 0)
@@ -69,7 +72,7 @@ def test_a_fleet_that_drives_well_is_reported_as_sent(access: SimulatorCredentia
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_every_failure_is_survived(access: SimulatorCredentials, fault: str) -> None:
+def test_data_survive_every_failure(access: SimulatorCredentials, fault: str) -> None:
     start = START + timedelta(hours=1 + FAULTS.index(fault))
     summary = drive(access, faults=frozenset({fault}), start=start, minutes=12, seed=4, every=5)
     assert summary.disagreements == []
@@ -83,13 +86,13 @@ def test_every_failure_is_survived(access: SimulatorCredentials, fault: str) -> 
     assert happened[fault] > 0
 
 
-def test_all_failures_at_once_and_the_same_again(access: SimulatorCredentials) -> None:
+def test_data_survive_all_failures_at_once(access: SimulatorCredentials) -> None:
     summary = drive(access, faults=frozenset(FAULTS), minutes=30, seed=7, start=START + timedelta(hours=8), every=15)
     assert summary.disagreements == []
     assert summary.events_late > 0
 
 
-def test_a_seed_repeats_what_a_car_does() -> None:
+def test_a_seed_repeats_the_behaviour_of_a_car() -> None:
     def track(seed: int) -> list[dict[str, Any]]:
         car = VirtualCar(Random(seed), 52.5, 13.4, 1000.0)
         car.start()
@@ -106,7 +109,7 @@ def test_a_seed_repeats_what_a_car_does() -> None:
     assert all(0 <= reading["currentSpeed"] <= 130 for reading in track(1))
 
 
-def test_the_same_seed_has_the_same_failures(access: SimulatorCredentials, dora: Person) -> None:
+def test_a_seed_repeats_the_failures(access: SimulatorCredentials, dora: Person) -> None:
     def run(minutes: int) -> dict[str, Any]:
         start = START - timedelta(days=2, minutes=minutes)
         found = asdict(drive(access, faults=frozenset(FAULTS), minutes=10, seed=11, start=start))
@@ -115,8 +118,8 @@ def test_the_same_seed_has_the_same_failures(access: SimulatorCredentials, dora:
     assert run(0) == run(30)
 
 
-def test_a_server_that_loses_something_is_found_out(access: SimulatorCredentials, dora: Person) -> None:
-    """The units' car states are thrown away behind the server's back while the fleet drives."""
+def test_overwritten_data_are_detected(access: SimulatorCredentials, dora: Person) -> None:
+    """The test overwrites car states in the database while the fleet drives."""
 
     async def run() -> SimulationSummary:
         def forget(step: int, summary: SimulationSummary) -> None:
@@ -132,8 +135,11 @@ def test_a_server_that_loses_something_is_found_out(access: SimulatorCredentials
     dora.sql.execute("delete from car_state where customer_id = $1", dora.customer)
 
 
-def test_who_drives_the_same_cars_is_told_so(access: SimulatorCredentials, dora: Person) -> None:
-    """It is the last car that drives, not the first as in the background of the demo."""
+def test_another_fleet_in_the_same_cars_is_reported(access: SimulatorCredentials, dora: Person) -> None:
+    """The affected car is the last one.
+
+    The background fleet of the demo drives the first one.
+    """
     car = dora.get("/cars").json()[-1]["id"]
 
     async def run() -> SimulationSummary:
@@ -149,8 +155,11 @@ def test_who_drives_the_same_cars_is_told_so(access: SimulatorCredentials, dora:
     dora.sql.execute("delete from car_state where customer_id = $1", dora.customer)
 
 
-def test_a_second_that_the_server_knew_keeps_its_first_reading(access: SimulatorCredentials) -> None:
-    """Another seed drives through seconds that have a reading each, as the demo's history has at each full hour."""
+def test_a_known_second_keeps_its_first_reading(access: SimulatorCredentials) -> None:
+    """Another seed drives through seconds with existing readings.
+
+    The demo's history has such readings at each full hour.
+    """
     start = START - timedelta(hours=30)
     assert drive(access, start=start, seed=21).disagreements == []
     again = drive(access, start=start, seed=22)
@@ -158,14 +167,14 @@ def test_a_second_that_the_server_knew_keeps_its_first_reading(access: Simulator
     assert again.disagreements == []
 
 
-def test_without_the_right_key_nothing_starts(access: SimulatorCredentials) -> None:
+def test_wrong_credentials_stop_the_simulation_at_once(access: SimulatorCredentials) -> None:
     with pytest.raises(ApiError, match="401"):
         drive(replace(access, device_key="wrong"))
     with pytest.raises(ApiError, match="401"):
         drive(replace(access, password="wrong"))
 
 
-def test_a_customer_without_units_is_told_so(server: RunningServer, bob: Person) -> None:
+def test_a_customer_without_units_gets_an_error(server: RunningServer, bob: Person) -> None:
     access = SimulatorCredentials(
         f"{server.url}/v3", bob.api_key, bob.username, bob.password, bob.customer, device_key(bob)
     )
@@ -173,7 +182,7 @@ def test_a_customer_without_units_is_told_so(server: RunningServer, bob: Person)
         drive(access)
 
 
-def test_the_command_says_what_it_saw(access: SimulatorCredentials) -> None:
+def test_the_command_prints_a_summary(access: SimulatorCredentials) -> None:
     env = {
         "KEYRACK_URL": access.url, "KEYRACK_API_KEY": access.api_key, "KEYRACK_USERNAME": access.username,
         "KEYRACK_PASSWORD": access.password, "KEYRACK_CUSTOMER_ID": str(access.customer),

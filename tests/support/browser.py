@@ -1,7 +1,8 @@
-"""The browser of the tests: Debian's Chromium, without whatever would ask others.
+"""The browser of the tests: Debian's Chromium, without background requests.
 
-Its headless shell comes first: the same engine without windows, tabs and menus, which a new tab else has to draw too.
-Software stands in for the graphics card where maps need it; pages are drawn without it, which halves the work.
+The headless shell is preferred: the same engine without windows, tabs and menus, which are also drawn for each new tab
+otherwise. Software replaces the graphics card where maps need it. Other pages are drawn without it, which halves the
+work.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ needed = pytest.mark.skipif(CHROMIUM is None, reason=ABSENT)
 class _SharedBrowser:
     """The browser of this process, started at its first use.
 
-    Playwright leaves its event loop marked as running in this thread, so that `asyncio.run` would fail there. The mark
-    is there only while a test uses the browser.
+    Playwright leaves its event loop marked as running in this thread, so that `asyncio.run` would fail. The mark is set
+    only while a test uses the browser.
     """
 
     def __init__(self) -> None:
@@ -58,9 +59,9 @@ _shared: _SharedBrowser | None = None
 
 @contextmanager
 def launched() -> Iterator[Browser]:
-    """A browser without contexts; while it is in use, nothing in this thread may run an event loop of its own."""
+    """A browser without contexts. While it is in use, this thread may not run another event loop."""
     global _shared
-    if _shared is not None and not _shared.browser.is_connected():  # it crashed
+    if _shared is not None and not _shared.browser.is_connected():  # after a crash
         close_browser()
     if _shared is None:
         _shared = _SharedBrowser()

@@ -1,4 +1,4 @@
-"""Somebody who watches a stream of live updates."""
+"""A client of a stream of live updates."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.support.servers import eventually
 
 
 class Watcher:
-    """What has come of one stream so far, line by line, and how it ended."""
+    """The received lines of a stream, and how it ended."""
 
     def __init__(self, answer: httpx.Response) -> None:
         self.answer = answer
         self.lines: list[str] = []
-        self.end = ""  # "whole" or "broken", once it has ended
+        self.end = ""  # "whole" or "broken" after the end
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
@@ -41,17 +41,17 @@ class Watcher:
         return [line.removeprefix("id: ") for line in list(self.lines) if line.startswith("id: ")][-1]
 
     def hears(self, *events: str) -> None:
-        """Wait until these have come."""
+        """Wait until these events have arrived."""
         eventually(lambda: set(events) <= set(self.events), f"{events}, beside {self.events}")
 
     def ends(self) -> str:
-        """Wait for the end; whether the answer was whole."""
+        """Wait for the end, and return "whole" or "broken"."""
         return eventually(lambda: self.end, "the end of the stream")
 
 
 @contextmanager
 def watching(person: Person, query: str = "", *, url: str = "", **headers: str) -> Iterator[Watcher]:
-    """A stream of the person, at another server's address if one is given."""
+    """Open a stream of the person, at another server's address if given."""
     address = f"{url}/v3/live{query}" if url else f"/live{query}"
     options: dict[str, Any] = {"headers": person.headers | headers}
     client = http_client(base_url=person.client.base_url)
@@ -61,7 +61,7 @@ def watching(person: Person, query: str = "", *, url: str = "", **headers: str) 
             watcher = Watcher(answer)
             eventually(lambda: watcher.lines, "the beginning of the stream")
             yield watcher
-            if not watcher.end:  # it waits for more, and the client cannot be closed below it
+            if not watcher.end:  # end the stream first, because the client cannot be closed while it waits
                 with suppress(OSError):
                     answer.extensions["network_stream"].get_extra_info("socket").shutdown(socket.SHUT_RDWR)
                 watcher.ends()

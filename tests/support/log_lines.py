@@ -1,7 +1,7 @@
-"""Lines of logs: complete ones of a file that a live process still writes, and those that a test expects.
+"""Log lines: complete ones of a file that is still written, and those that a test expects.
 
-A reader may come between two writes of one line, so the text after the last line end is ignored. The process of a test
-has servers of other tests, which log whenever they like, so a test names the events that it is about.
+A reader may come between two writes of one line. So the text after the last line end is ignored. The process of a test
+has servers of other tests, which log at any time. So a test names its events.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 
 
 def log_lines(path: Path) -> list[str]:
-    """The complete lines of the file; none if the file does not exist yet."""
+    """Return the complete lines of the file, or none without the file."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -26,14 +26,14 @@ def log_lines(path: Path) -> list[str]:
 
 
 def log_events(path: Path, event: str | None = None) -> list[dict[str, Any]]:
-    """The JSON objects among these lines; with `event`, those of that event alone."""
+    """Return the JSON objects among these lines, only those of `event` if given."""
     events = [json.loads(line) for line in log_lines(path) if line.startswith("{")]
     return [line for line in events if event is None or line["event"] == event]
 
 
 @contextmanager
 def captured_events(*events: str) -> Generator[list[MutableMapping[str, Any]]]:
-    """The lines of these events that this process logs within the block."""
+    """Capture the log lines of these events within the context."""
 
     def drop_others(_logger: Any, _method: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         if line["event"] not in events:

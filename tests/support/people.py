@@ -1,4 +1,4 @@
-"""In charge of the people who call a server: managers, each with a customer, what they have, and what they are told."""
+"""Callers of a server: managers with a customer, their rows, and checks of responses."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from keyrack.core import secret_hashes
 from keyrack.core.error_codes import PRIMARY_UNCONFIRMED, ErrorCode
 from tests.support.servers import DEADLINE, NUMBERS, Sql, eventually
 
-NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # else every client reads all certificates of the world, in 20 ms
-# A bound on idle connections would have httpcore (1.0.9) close one under the thread that has just been given it: many
-# threads share a client here, and one request in 30,000 then ended with "Bad file descriptor".
+NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # loading all certificates takes 20 ms per client otherwise
+# With a limit on idle connections, httpcore (1.0.9) closes one under the thread that has just received it. Many threads
+# share a client here, and one request in 30,000 ended with "Bad file descriptor".
 POOL = httpx.Limits()
 
 
@@ -32,25 +32,25 @@ def http_client(**options: Any) -> httpx.Client:
 
 
 def fetch(method: str, url: str, **options: Any) -> httpx.Response:
-    """The answer to one request, over a new connection without cookies."""
+    """Return the response to one request, over a new connection without cookies."""
     with http_client() as client:
         return client.request(method, url, **options)
 
 
 @functools.cache
 def web() -> httpx.Client:
-    """A client that says nothing about itself; a new one for every call would take longer than the calls."""
+    """A client without credentials. It is shared, because making a client takes longer than a call."""
     return http_client()
 
 
 PASSWORD = "correct horse battery staple"
-# In one statement: a role is of a manager of the customer, and the link is checked at its end
+# One statement: a role needs the manager's link to the customer, which is checked at its end
 JOIN = """
 with m as (insert into manager_customer (manager_id, customer_id) select manager_id, $2 from manager where username = $1
   returning manager_id, customer_id)
 insert into manager_role (manager_id, customer_id, role) select manager_id, customer_id, $3 from m
 """
-# Of a release that has no roles yet
+# For a release without roles
 MEMBER = """
 insert into manager_customer (manager_id, customer_id)
 select manager_id, $2 from manager where username = $1 and $3::text = 'Owner'
@@ -62,12 +62,12 @@ HAS_PROOFS = (
     "select exists (select from information_schema.columns where table_name = 'manager' and column_name = 'proven_at')"
 )
 UNRECORD = "delete from change_inbox where customer_id = $1 and xmin = pg_current_xact_id()::xid"
-CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)  # a hash says itself what it costs to verify
+CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)  # a hash contains its own cost of verification
 
 
 @dataclass
 class Person:
-    """A manager with one customer, as a client that sends what every call needs."""
+    """A manager with one customer, as a client with the required headers."""
 
     name: str
     customer: int
@@ -103,12 +103,12 @@ class Person:
         return self.call("POST", path, json, **options)
 
     def rename(self, username: str, *, is_proven: bool = True) -> None:
-        """Give the manager another user name, with a proven or an unproven address."""
+        """Give the manager another username, with a proven or an unproven address."""
         self.sql.execute(PROVEN if is_proven else RENAMED, self.username, username)
         self.username = username
 
     def browser(self) -> httpx.Client:
-        """A client with a session of the console, at the paths below it."""
+        """A client with a console session, at the paths below the console."""
         root = self.client.base_url.join("/")
         headers = {"Origin": str(root).rstrip("/")}
         form = {"username": self.username, "password": self.password}
@@ -119,7 +119,7 @@ class Person:
         return http_client(base_url=root.join("/console"), headers=headers, cookies=cookies)
 
     def app(self) -> Person:
-        """The same customer, called by the app of a user: with an id token, and nothing else."""
+        """The app of a user of the same customer, with only an id token."""
         if self._app is None:
             self._app = self.app_of(self.user())
         return self._app
@@ -134,7 +134,7 @@ class Person:
         token = answer.json()["id_token"]
         return replace(self, token=token, headers={"Authorization": f"Bearer {token}"}, _app=None)
 
-    # What a test needs to have, made the way its users make it where there is one
+    # Rows for tests, made through the users' interfaces if there is one
 
     def car(self, name: str = "Car", **members: Any) -> int:
         return self._made("/cars", {"name": name, **members})
@@ -170,7 +170,7 @@ class Person:
         )
 
     def box_in(self, car: int, kind: str = "Box") -> int:
-        """A product with a service, installed into the car."""
+        """Install a product with a service into the car, and return it."""
         product = self.product(kind)
         self.service(product)
         answer = when_proven(lambda: self.put("/installations", {"carId": car, "productId": product}))
@@ -183,7 +183,7 @@ class Person:
         return car
 
     def assignment(self, car: int, user: int, start: str = "2026-01-01T08:00:00Z", **members: Any) -> int:
-        """An assignment, asked for and applied."""
+        """Create an assignment, wait until it is applied, and return its id."""
         path = f"/cars/{car}/assignments"
         known = {row["id"] for row in when_proven(lambda: self.get(path)).json()}
         body = {"carId": car, "userId": user, "start": start, **members}
@@ -209,7 +209,8 @@ class Person:
     def execute_unrecorded(self, statement: str, *args: object) -> None:
         """Write rows of the customer, `$1`, without records in the log.
 
-        The changes of all tests are numbered in one order, so others would wait until thousands of rows are numbered.
+        The changes of all tests are numbered in one order, so that other tests would wait for the numbers of thousands
+        of rows.
         """
 
         async def execute() -> None:
@@ -226,9 +227,9 @@ class Person:
 
 
 def when_proven(call: Callable[[], httpx.Response]) -> httpx.Response:
-    """The answer of a set-up call, repeated while the server cannot prove that its database is the primary.
+    """Repeat a set-up call until the server can confirm the primary.
 
-    On a busy machine a heartbeat may be late, and the server then answers 503 before it does anything.
+    A heartbeat may be late on a busy machine. The server then returns 503 before any effect.
     """
     return eventually(
         lambda: (answer := call()).text != str(PRIMARY_UNCONFIRMED) and answer, "the proof of the primary"
@@ -236,13 +237,13 @@ def when_proven(call: Callable[[], httpx.Response]) -> httpx.Response:
 
 
 class Serving(Protocol):
-    """A server, wherever it runs."""
+    """A server at any place."""
 
     url: str
 
 
 class Town:
-    """Makes people: each with a customer of their own."""
+    """Makes people, each with a separate customer."""
 
     def __init__(self, sql: Sql, server: Serving) -> None:
         self._sql = sql
@@ -258,7 +259,7 @@ class Town:
         unique = f"{name}-{os.getpid()}-{next(NUMBERS)}"
         customer = self._sql.value("insert into customer (name) values ($1) returning customer_id", f"{name}'s fleet")
         self._sql.execute("insert into manager (username, password_hash) values ($1, $2)", unique, self.password_hash)
-        if self._sql.value(HAS_PROOFS):  # as if `keyrack manager add` had made it
+        if self._sql.value(HAS_PROOFS):  # as `keyrack manager add` sets it
             self._sql.execute(PROVEN, unique, unique)
         has_roles = self._sql.value("select to_regclass('manager_role') is not null")
         self._sql.execute(JOIN if has_roles else MEMBER, unique, customer, role)
@@ -298,7 +299,10 @@ class Town:
 
 @contextlib.contextmanager
 def nobody_works(person: Person) -> Iterator[None]:
-    """No worker applies anything of the person within the block; what a request applies itself is applied."""
+    """Stop workers from applying operations of the person within the context.
+
+    A request that applies an operation itself still does.
+    """
     set_due = "update customer_hold set due_at = now() + $2::text::interval where customer_id = $1"
     person.sql.execute(set_due, person.customer, "1 hour")
     yield
@@ -306,12 +310,12 @@ def nobody_works(person: Person) -> Iterator[None]:
 
 
 def refused(answer: httpx.Response, status: int, reason: ErrorCode | str) -> None:
-    """Whether the answer is this refusal, with nothing but its message as plain text."""
+    """Check that the response is this error, as plain text with only its message."""
     assert (answer.status_code, answer.text) == (status, str(reason))
     assert answer.headers["content-type"] == "text/plain; charset=utf-8"
 
 
 def done(answer: httpx.Response) -> None:
-    """Whether the answer is 204, without a body and without its type (A9)."""
+    """Check that the response is 204 without a body and content type (A9)."""
     assert (answer.status_code, answer.content) == (204, b""), answer.text
     assert "content-type" not in answer.headers

@@ -1,4 +1,4 @@
-"""In charge of what tests run: databases, servers in a thread, commands as processes, and the wait for what they do."""
+"""The environment of tests: databases, servers in threads, commands as processes, and `eventually`."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from keyrack.db.session_settings import session
 from keyrack.server import process as running
 from keyrack.server.worker import Worker, connect
 
-# Seconds that a condition may take to come true, however busy the machine is: whoever waits for one goes on at once
+# Seconds for a condition to become true on any busy machine. A waiting test continues at once when it is
 DEADLINE = 60.0
-# The same for a script of many commands, each of which starts an interpreter
+# Seconds for a script of many commands, each of which starts an interpreter
 SCRIPT_DEADLINE = 600.0
 
 
 def eventually(condition: Callable[[], Any], what: str = "the condition") -> Any:
-    """What `condition` returns as soon as it is true."""
+    """Wait for a true value of `condition`, and return it."""
     end = time.monotonic() + DEADLINE
     while time.monotonic() < end:
         if found := condition():
@@ -47,12 +47,12 @@ def eventually(condition: Callable[[], Any], what: str = "the condition") -> Any
 
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - names in it are random
-ROOM = 6 << 30  # bytes that a run of all tests does not come near
+ROOM = 6 << 30  # bytes, far more than a run of all tests needs
 
 
 @functools.cache
 def thrown_away() -> Path | None:
-    """Where data lie that nobody keeps: in memory where there is room, as a disk only makes them slow."""
+    """The place of temporary data: in memory if there is room, because a disk is slower."""
     if not MEMORY.is_mount():
         return None
     found = os.statvfs(MEMORY)
@@ -62,7 +62,7 @@ def thrown_away() -> Path | None:
 
 @contextlib.contextmanager
 def reachable_directory() -> Iterator[Path]:
-    """A directory that the database's user reaches: pytest's own are closed to others."""
+    """A directory that the database's user can reach. pytest's directories are closed to others."""
     path = Path(tempfile.mkdtemp(prefix="keyrack-test-", dir=thrown_away()))
     path.chmod(0o711)
     try:
@@ -72,7 +72,7 @@ def reachable_directory() -> Iterator[Path]:
 
 
 NUMBERS = itertools.count(1)
-# Who writes by SQL; sessions of the product begin with nobody
+# The author of SQL by tests. Sessions of the product start without one
 TESTS = '{"type": "operator", "name": "tests"}'
 
 
@@ -80,7 +80,7 @@ TESTS = '{"type": "operator", "name": "tests"}'
 def fresh_database(server: str, template: str | None = None) -> Iterator[str]:
     """A new database on the server: empty, or a copy of the template. It is dropped afterwards."""
     name = f"test_{os.getpid()}_{next(NUMBERS)}"
-    # A copy of files costs a seventh of one through the WAL, which is PostgreSQL's default
+    # A file copy takes a seventh of the time of a copy through the WAL, which is PostgreSQL's default
     copied = f' template "{template}" strategy file_copy' if template else ""
     asyncio.run(_execute(server, f'create database "{name}"{copied}'))
     asyncio.run(_execute(server, f"alter database \"{name}\" set keyrack.who = '{TESTS}'"))
@@ -97,11 +97,11 @@ def migrated_database(server: str) -> Iterator[str]:
         yield dsn
 
 
-TEMPLATES: dict[str, str] = {}  # the name of this process's template by the address of its server
+TEMPLATES: dict[str, str] = {}  # the name of this process's template, by server
 
 
 def _migrated_template(server: str) -> str:
-    """The name of a migrated database that accepts no connections, made at its first use."""
+    """The name of a migrated database that accepts no connections. It is made at its first use."""
     if server not in TEMPLATES:
         name = f"test_{os.getpid()}_template"
         asyncio.run(_execute(server, f'create database "{name}"'))
@@ -112,7 +112,7 @@ def _migrated_template(server: str) -> str:
 
 
 def drop_template(server: str) -> None:
-    """Drop the server's template, if there is one."""
+    """Drop the server's template if there is one."""
     if name := TEMPLATES.pop(server, None):
         asyncio.run(_execute(server, f'drop database "{name}" with (force)'))
 
@@ -131,9 +131,9 @@ async def _execute(dsn: str, sql: str) -> None:
 
 
 class Sql:
-    """Statements from a test, over one connection in a thread of its own.
+    """Runs statements of a test, over one connection in a separate thread.
 
-    A test waits for the locks of the servers as `eventually` waits, not as impatiently as a request.
+    It waits for locks of the servers as long as `eventually`, unlike a request.
     """
 
     def __init__(self, dsn: str) -> None:
@@ -153,7 +153,7 @@ class Sql:
 
     @property
     def raw(self) -> Any:
-        """The connection itself, for `run`."""
+        """The connection, for use with `run`."""
         return self._connection
 
     def run(self, coroutine: Any) -> Any:
@@ -181,7 +181,7 @@ def free_port() -> int:
 
 
 async def listening(port: int) -> None:
-    """Wait until somebody listens at the port."""
+    """Wait until a program listens on the port."""
     async with asyncio.timeout(DEADLINE):
         while True:
             with contextlib.suppress(OSError):
@@ -191,10 +191,10 @@ async def listening(port: int) -> None:
 
 
 class RunningServer:
-    """The server in a thread: real HTTP, real database, and quick to start."""
+    """A server in a thread: real HTTP, a real database, and a fast start."""
 
     def __init__(self, settings: Settings, dsn: str, *, worker: bool = True, public_url: str | None = None) -> None:
-        self._socket = socket.create_server(("127.0.0.1", 0))  # nobody else can get the port in between
+        self._socket = socket.create_server(("127.0.0.1", 0))  # keeps the port for this server
         self.port = self._socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         told = (public_url or self.url).replace("{port}", str(self.port))
@@ -229,12 +229,12 @@ class RunningServer:
         self._thread.join(DEADLINE)
 
 
-# Of a limit that is not refilled while a test counts what it takes. Settings from outside are whole numbers
+# For a limit that is not refilled while a test counts. Settings from outside are integers
 SELDOM = 1e-4
 
 
 def patient_settings(**values: Any) -> Settings:
-    """As production has them, but nothing runs out of time on a machine that runs other tests."""
+    """Production settings without timeouts that a busy machine would exceed."""
     patience: dict[str, Any] = {
         "db_queue_timeout_seconds": DEADLINE,
         "statement_timeout_seconds": DEADLINE,
@@ -242,16 +242,16 @@ def patient_settings(**values: Any) -> Settings:
         "load_shedding_lag_seconds": DEADLINE,
         "health_check_timeout_seconds": DEADLINE,
         "batch_seconds": DEADLINE,
-        "webhook_timeout": DEADLINE,  # a receiver that is slow is not asked twice
+        "webhook_timeout": DEADLINE,  # no slow receiver gets a second attempt
     }
     return Settings(**{**patience, **values})
 
 
-PATIENT = {"KEYRACK_LOAD_SHEDDING_LAG_SECONDS": "60"}  # of a machine that runs other tests
+PATIENT = {"KEYRACK_LOAD_SHEDDING_LAG_SECONDS": "60"}  # for a machine that runs other tests
 
 
 class Process:
-    """A `keyrack` command as a process of its own."""
+    """A `keyrack` command as a separate process."""
 
     def __init__(
         self, *arguments: str, env: dict[str, str] | None = None, log: Path | None = None, files: str = ""

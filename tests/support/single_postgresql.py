@@ -1,4 +1,4 @@
-"""A PostgreSQL server as a distribution sets it up: superuser `postgres`, peer authentication at its socket."""
+"""A PostgreSQL server as set up by a distribution: superuser `postgres`, peer authentication."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that is started as systemd starts it: with a listener that stays, and somebody who hears its notices."""
+"""A server as started by systemd: with a persistent listener and a receiver of its notices."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.support.servers import DEADLINE, Process
 
 Call = Callable[[httpx.Client], httpx.Response]
 
-FIRST = 3  # the descriptor of the listener, as sd_listen_fds(3) has it
-# The shell's process becomes the command, so the number that it tells is right
+FIRST = 3  # the first passed descriptor by sd_listen_fds(3)
+# The command replaces the shell's process, so that the process id is right
 HANDING_OVER = 'export LISTEN_PID=$$ && exec "$@"'
 
 
 class Activated(Process):
-    """A `keyrack serve` to which a listener was handed over."""
+    """A `keyrack serve` that received a listener."""
 
     def __init__(self, listener: socket.socket, notices: str, *arguments: str, env: dict[str, str]) -> None:
         def hand_over() -> None:
@@ -42,7 +42,7 @@ class Activated(Process):
 
 
 class Systemd:
-    """What systemd is to a service: it holds the listener, starts the service, and hears what it tells."""
+    """A stand-in for systemd: holds the listener, starts the service and receives its notices."""
 
     def __init__(self, dsn: str, *arguments: str, env: dict[str, str] | None = None) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
@@ -56,19 +56,19 @@ class Systemd:
         self.service = self.start()
 
     def start(self) -> Activated:
-        """Start the service, and return when it says that it is ready."""
+        """Start the service, and return once it reports that it is ready."""
         name = "@" + self._notices.getsockname()[1:].decode()
         self.service = Activated(self.listener, name, *self._arguments, env=self._env)
         self.hears(b"READY=1")
         return self.service
 
     def hears(self, notice: bytes) -> None:
-        """Wait until the service has told this."""
+        """Wait until the service has sent this notice."""
         while notice not in self._notices.recv(4096).split(b"\n"):
             assert self.service.popen.poll() is None
 
     def restart(self) -> None:
-        """As `systemctl restart` does it: one after the other."""
+        """Stop, then start, as `systemctl restart` does."""
         assert self.service.stop() == 0
         self.start()
 
@@ -90,7 +90,7 @@ def activated(dsn: str, *arguments: str, **env: str) -> Iterator[Systemd]:
 
 
 class Load:
-    """Clients that call without a pause; some keep their connections, some do not. None tries anything twice."""
+    """Clients that send requests continuously, with and without kept connections, and no retries."""
 
     def __init__(self, *calls: Call, keeping: tuple[bool, ...] = (True, False)) -> None:
         self.answers: list[int] = []

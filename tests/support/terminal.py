@@ -1,4 +1,4 @@
-"""A terminal of a given width, in which a command runs."""
+"""Commands in a terminal of a given width."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 def seen(columns: int, env: dict[str, str], *arguments: str) -> tuple[int, str]:
-    """The exit status of `keyrack`, and what it wrote to a terminal so wide."""
+    """Run `keyrack` in such a terminal. Returns exit status and output."""
     own, other = pty.openpty()
     fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     whole = {name: value for name, value in (os.environ | env).items() if name != "COLUMNS"}
@@ -27,7 +27,7 @@ def seen(columns: int, env: dict[str, str], *arguments: str) -> tuple[int, str]:
     with subprocess.Popen(command, stdin=other, stdout=other, stderr=other, env=whole) as process:
         os.close(other)
         written = b""
-        with suppress(OSError):  # of a terminal whose other side has gone
+        with suppress(OSError):  # the other side of the terminal is closed
             while piece := os.read(own, 65_536):
                 written += piece
         os.close(own)
@@ -35,7 +35,10 @@ def seen(columns: int, env: dict[str, str], *arguments: str) -> tuple[int, str]:
 
 
 def typed(env: dict[str, str], *arguments: str, until: str) -> str:
-    """What `keyrack` wrote to a terminal when it was ended as by Ctrl-C, once it had written `until`."""
+    """Run `keyrack` until it writes `until`, end it, and return its output.
+
+    It ends as by Ctrl-C.
+    """
     own, other = pty.openpty()
     command = [sys.executable, "-m", "keyrack", *arguments]
     whole = {**os.environ, **env}

@@ -1,4 +1,4 @@
-"""In charge of a certificate for `localhost` that tests' own servers show."""
+"""A self-signed certificate for `localhost`, for the tests' servers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from cryptography.x509.oid import NameOID
 
 
 class Files(NamedTuple):
-    """Where they are. Who trusts the certificate itself trusts the server."""
+    """The files of the certificate. A client that trusts it trusts the server."""
 
     certificate: Path
     key: Path
 
 
 def certificate(directory: Path) -> Files:
-    """A new certificate, good for a day, signed by its own key."""
+    """A new self-signed certificate that is valid for a day."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     now = datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""Other releases than the one that is tested: earlier ones from the repository's history, later ones made up."""
+"""Other releases than the tested one: earlier ones from the repository, and invented later ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PACKAGE = Path(keyrack.__file__).parent
 ROOT = PACKAGE.parents[1]
 ASSETS = "console/assets"
 
-# Migrations of a release that only expands: each revision is one step
+# Migrations of a release that only expands. Each revision is one step
 EXPANDING = {
     "0101_columns": """
 op.execute("alter table car add column colour text")
@@ -33,12 +33,12 @@ op.execute("alter table car add constraint car_seats_check check (seats > 0) not
 op.execute("alter table car validate constraint car_seats_check")
 """,
 }
-# And of one that takes away what nobody uses since the release before it
+# Migrations of a release that removes what the previous one no longer uses
 CONTRACTING = {"0105_gone": 'op.execute("alter table car drop column colour")\n'}
 
 
 def earlier(base: Path, commit: str) -> Path:
-    """The source of a commit, as PYTHONPATH takes it. Skips the test where the repository's history is not there."""
+    """The source of a commit for PYTHONPATH. Skips the test without the repository's history."""
     if not (ROOT / ".git").exists() or not shutil.which("git"):
         pytest.skip("no repository with its history")
     target = base / commit
@@ -54,10 +54,10 @@ def earlier(base: Path, commit: str) -> Path:
 
 
 def later(base: Path, name: str, *, contracting: bool = False) -> Path:
-    """A copy of the tested release with further migrations, as PYTHONPATH takes it."""
+    """A copy of the tested release with further migrations, for PYTHONPATH."""
     source = base / name
     without = shutil.ignore_patterns("assets", ".assets-*")
-    shutil.copytree(PACKAGE, source / "keyrack", ignore=without)  # with what was compiled
+    shutil.copytree(PACKAGE, source / "keyrack", ignore=without)  # includes compiled files
     (source / "keyrack" / ASSETS).symlink_to(PACKAGE / ASSETS)
     migrations = source / "keyrack/db/migrations"
     file = migrations / "__init__.py"
@@ -70,7 +70,7 @@ def later(base: Path, name: str, *, contracting: bool = False) -> Path:
 
 
 def written(name: str, body: str, before: str, *, contracts: bool) -> str:
-    """A migration's file."""
+    """The file of a migration."""
     steps = "".join(f"    {line}\n" for line in body.strip().splitlines())
     since = 'unused_since = "9.1.0"\n' if contracts else ""
     return (
@@ -83,7 +83,7 @@ def written(name: str, body: str, before: str, *, contracts: bool) -> str:
 def command(
     source: Path, *words: str, env: Mapping[str, str], errors: IO[bytes] | int = subprocess.PIPE
 ) -> subprocess.Popen[str]:
-    """A `keyrack` command of the release whose source that is."""
+    """Start a `keyrack` command of the release with this source."""
     return subprocess.Popen(
         [sys.executable, "-m", "keyrack", *words],
         env={**env, "PYTHONPATH": str(source)},

@@ -1,4 +1,4 @@
-"""An upgrade under load: nodes behind what does a load balancer's work, replaced one after another."""
+"""An upgrade under load: nodes behind a load balancer, replaced one after another."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.support.people import Person, http_client
 from tests.support.servers import DEADLINE, eventually, free_port
 from tests.upgrades import releases
 
-# A busy machine makes no failed request: nobody is told to come back later. The names are the old ones, because the
-# release before knows no others; the new one accepts them
+# Long timeouts and high limits, so that a busy machine causes no failed request. The names are the old ones, because
+# the previous release knows no others. The new one accepts them
 PATIENT = {
     "KEYRACK_READ_TIMEOUT": "60",
     "KEYRACK_SHARE_SECONDS": "60",
@@ -30,7 +30,7 @@ PATIENT = {
 
 
 class Node:
-    """A process that serves and works, of some release; `busy` requests are under way at it."""
+    """A process of some release with API and worker. `busy` is the number of its requests."""
 
     def __init__(self, source: Path, dsn: str, log: Path, public_url: str) -> None:
         port = free_port()
@@ -42,7 +42,7 @@ class Node:
         self.process = releases.command(source, "serve", "--port", str(port), env=env, errors=self._log)
 
     def well(self) -> bool:
-        """What a load balancer asks."""
+        """The load balancer's health check."""
         assert self.process.poll() is None, Path(self._log.name).read_text()
         try:
             return self.client.get("/health").status_code == 200
@@ -50,7 +50,7 @@ class Node:
             return False
 
     def end(self) -> int:
-        """Stop it as an operator does."""
+        """Stop the process as an operator does."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         status = self.process.wait(DEADLINE)
@@ -60,7 +60,7 @@ class Node:
 
 
 class Balancer:
-    """Sends each request to the node with the fewest; a node that is taken out gets to the end of what it has."""
+    """Sends each request to the node with the fewest requests. A removed node finishes its requests."""
 
     def __init__(self) -> None:
         self._nodes: list[Node] = []
@@ -72,7 +72,7 @@ class Balancer:
             self._nodes.append(node)
 
     def drain(self, node: Node) -> None:
-        """Take it out, and wait for what is under way."""
+        """Remove the node, and wait for its requests."""
         with self._turn:
             self._nodes.remove(node)
             assert self._turn.wait_for(lambda: node.busy == 0, DEADLINE)
@@ -92,8 +92,10 @@ class Balancer:
 
 
 class Load:
-    """Callers who read and write as long as the block lasts, each with a `pause` in seconds between two requests;
-    `answers` counts what they got, `failed` tells the rest."""
+    """Callers that read and write within the context, with `pause` seconds between two requests.
+
+    `answers` counts responses, `failed` lists errors.
+    """
 
     def __init__(
         self, balancer: Balancer, person: Person, cars: list[int], user: int, callers: int, pause: float
@@ -119,7 +121,7 @@ class Load:
             caller.join(DEADLINE)
 
     def goes_on(self, more: int = 20) -> None:
-        """Wait for some more answers."""
+        """Wait for more responses."""
         wanted = self.answers.total() + more
         eventually(lambda: self.answers.total() >= wanted or self.failed, "the load")
 
@@ -131,7 +133,7 @@ class Load:
             try:
                 with self._balancer.node() as node:
                     answer = self._ask(kind, node.client, turn)
-            except Exception as error:  # whatever a caller sees
+            except Exception as error:  # any error that a caller sees
                 self._note(kind, f"{kind}: {error!r}")
                 continue
             self._note(kind, None if answer.is_success else f"{kind}: {answer.status_code} {answer.text}")
@@ -164,12 +166,12 @@ NAME = [{"op": "replace", "path": "/name", "value": "renamed"}]
 
 
 def fleet(person: Person, cars: int) -> tuple[list[int], int]:
-    """Cars with boxes, and somebody who may have them."""
+    """Create cars with boxes and a user."""
     return [person.car_with_box(f"Car {number}") for number in range(cars)], person.user()
 
 
 def replaced(balancer: Balancer, old: Node, make: Callable[[], Node]) -> Node:
-    """The node's successor, in its place; the old one has ended well."""
+    """Replace the node by its successor. The old one must end with status 0."""
     balancer.drain(old)
     assert old.end() == 0
     new = make()

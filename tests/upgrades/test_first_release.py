@@ -1,4 +1,7 @@
-"""From 0.1.0: a documented stop, tried with what its demo and many rows beside it left behind."""
+"""The upgrade from 0.1.0 with a documented stop.
+
+The data is that of its demo, and many more rows.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ pytestmark = pytest.mark.cluster
 FIRST = "0e2f481a7d00500dd1b25fe018af2d26ca814fd9"
 ROWS = 100_000  # of each table that grows
 
-# What may be read of a fleet, in 0.1.0 as now; ids and times included
+# The reads of a fleet that 0.1.0 and this release share. Ids and times are compared
 SEEN = (
     "/customers", "/cars?$orderby=id&$top=1000", "/users?$orderby=id&$top=1000", "/groups?$orderby=id",
     "/products?$orderby=id&$top=1000", "/services?$orderby=id&$top=1000", "/brands",
@@ -55,7 +58,7 @@ def pins(text: str) -> set[str]:
 
 
 def read(told: Mapping[str, str], url: str) -> dict[str, Any]:
-    """What a caller sees with the credentials of the demo."""
+    """The responses to a caller with the credentials of the demo."""
     with http_client(base_url=f"{url}/v3") as client:
         key = {"vendor-API-Key": told["KEYRACK_API_KEY"]}
         form = {
@@ -67,7 +70,7 @@ def read(told: Mapping[str, str], url: str) -> dict[str, Any]:
 
 
 def known(now: Any, before: Any) -> Any:
-    """Of what is shown now, the members that there were before."""
+    """The present members, reduced to those of the earlier response."""
     if isinstance(before, list):
         return [known(*both) for both in zip(now, before, strict=True)]
     if isinstance(before, dict):
@@ -77,7 +80,7 @@ def known(now: Any, before: Any) -> Any:
 
 @contextlib.contextmanager
 def serving(source: Path, state: Path, command: str) -> Iterator[dict[str, str]]:
-    """A server on the embedded database: the line that it says when it is ready."""
+    """A server on the embedded database. Yields the line that it prints once it is ready."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("KEYRACK_")}
     words = command, "--port", str(free_port()), "--state", str(state), "--json"
     process = releases.command(source, *words, env=env, errors=subprocess.DEVNULL)
@@ -90,7 +93,7 @@ def serving(source: Path, state: Path, command: str) -> Iterator[dict[str, str]]
 
 
 async def fill(state: Path, customer: int) -> dict[str, int]:
-    """Many rows, as 0.1.0 would have written them; how many there are of each table."""
+    """Insert many rows like those of 0.1.0, and return their number by table."""
     server = EmbeddedServer(state)
     await asyncio.to_thread(server.start)
     try:
@@ -106,8 +109,8 @@ async def fill(state: Path, customer: int) -> dict[str, int]:
 
 
 @pytest.mark.skipif(not os.environ.get("KEYRACK_UPGRADES"), reason="make test-upgrade")
-def test_from_the_first_release_with_a_stop() -> None:
-    """Its own demo fills a database; this release migrates it in a stop, and shows the same through the API."""
+def test_upgrade_from_the_first_release_with_a_stop() -> None:
+    """The demo of 0.1.0 fills a database. This release migrates it and returns the same through the API."""
     with reachable_directory() as base:
         state, old = base / "state", releases.earlier(base, FIRST)
         packed = subprocess.run(["git", "show", f"{FIRST}:requirements/runtime.txt"], cwd=ROOT, capture_output=True)

@@ -1,4 +1,4 @@
-"""How a migration is carried out while others use the tables, and what each command makes of a schema."""
+"""Migrations beside running servers, and the reaction of each command to a schema."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def after_next(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def fleet(database_server: str) -> Iterator[tuple[str, Sql]]:
-    """A database of this release with two cars of one name."""
+    """A database of this release with two cars of the same name."""
     with migrated_database(database_server) as dsn:
         sql = Sql(dsn)
         sql.execute("insert into customer (customer_id, name) values (7, 'busy')")
@@ -55,13 +55,16 @@ def migrate(source: Path, dsn: str, *options: str, **env: str) -> Any:
 
 
 def said(dsn: str, *words: str) -> tuple[int, str, str]:
-    """What a command of this release says: status, output, errors."""
+    """Run a command of this release, and return status, output and errors."""
     result = CliRunner(env={"KEYRACK_DATABASE_URL": dsn}).invoke(application(words[0]), words)
     return result.exit_code, result.stdout, result.stderr
 
 
-def test_a_migration_gives_way_and_comes_back(fleet: tuple[str, Sql], next_one: Path) -> None:
-    """Nobody who needs the table waits behind it for longer than it waits itself; when it is free, it goes on."""
+def test_a_migration_retries_its_lock_and_blocks_others_only_briefly(fleet: tuple[str, Sql], next_one: Path) -> None:
+    """No other user of the table waits longer than the migration's lock timeout.
+
+    It continues once the table is free.
+    """
     dsn, sql = fleet
     holder = Sql(dsn)
     holder.execute("begin")
@@ -72,7 +75,7 @@ def test_a_migration_gives_way_and_comes_back(fleet: tuple[str, Sql], next_one: 
     while len(lines) < 3 or not named.fullmatch(lines[-1]["blocked_by"]):
         lines.append(json.loads(process.stderr.readline()))
         sql.execute("set lock_timeout = '20s'")
-        sql.execute("update car set name = name where car_id = 2")  # who reads and writes gets through in between
+        sql.execute("update car set name = name where car_id = 2")  # readers and writers proceed between the attempts
     holder.execute("rollback")
     output, errors = process.communicate(timeout=DEADLINE)
     assert (process.returncode, output) == (0, "The schema is at revision 0104.\n"), errors
@@ -82,7 +85,7 @@ def test_a_migration_gives_way_and_comes_back(fleet: tuple[str, Sql], next_one: 
     holder.close()
 
 
-def test_a_migration_that_gets_no_lock_is_given_up_and_may_be_run_again(fleet: tuple[str, Sql], next_one: Path) -> None:
+def test_a_migration_without_a_lock_fails_and_can_be_repeated(fleet: tuple[str, Sql], next_one: Path) -> None:
     dsn, sql = fleet
     holder = Sql(dsn)
     holder.execute("begin")
@@ -99,7 +102,7 @@ def test_a_migration_that_gets_no_lock_is_given_up_and_may_be_run_again(fleet: t
     ), errors
     assert sql.value("select version_num from alembic_version") == HEAD
     holder.execute("rollback")
-    # An index that a cut-off run has left behind is of no use, and is made again
+    # An invalid index of an interrupted run is built again
     with pytest.raises(asyncpg.UniqueViolationError):
         sql.execute("create unique index concurrently car_colour on car (customer_id, name)")
     process = migrate(next_one, dsn)
@@ -112,8 +115,8 @@ def test_a_migration_that_gets_no_lock_is_given_up_and_may_be_run_again(fleet: t
     holder.close()
 
 
-def test_who_writes_does_not_wait_for_an_index(fleet: tuple[str, Sql], next_one: Path) -> None:
-    """It waits for those who were there before, and nobody waits for it."""
+def test_writers_do_not_wait_for_an_index(fleet: tuple[str, Sql], next_one: Path) -> None:
+    """The index waits for earlier transactions, and no one waits for the index."""
     dsn, sql = fleet
     asyncio.run(upgrade_of(next_one, dsn, "0101"))
     holder = Sql(dsn)
@@ -132,7 +135,7 @@ def test_who_writes_does_not_wait_for_an_index(fleet: tuple[str, Sql], next_one:
 
 
 async def upgrade_of(source: Path, dsn: str, revision: str) -> None:
-    """As far as a revision of a release that is not this one."""
+    """Upgrade to a revision of another release."""
     connection = await asyncpg.connect(dsn)
     try:
         body = releases.EXPANDING[next(name for name in releases.EXPANDING if name.startswith(revision))]
@@ -143,7 +146,7 @@ async def upgrade_of(source: Path, dsn: str, revision: str) -> None:
         await connection.close()
 
 
-def test_what_takes_long_is_told(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_migration_reports_its_progress(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(migration_runner, "TELL", 0)
 
     async def watch() -> None:
@@ -163,11 +166,13 @@ def test_what_takes_long_is_told(dsn: str, monkeypatch: pytest.MonkeyPatch) -> N
     assert (lines[0]["revision"], lines[0]["blocked_by"], lines[0]["percent"]) == ("0101", [], None)
 
 
-def test_a_release_goes_on_beside_a_newer_schema_that_only_expands(
+def test_a_release_works_with_a_newer_schema_that_only_expands(
     fleet: tuple[str, Sql], next_one: Path, after_next: Path
 ) -> None:
-    """Who serves and works may be started again; who changes something by command takes the newer program. After the
-    newer release has contracted, that is over."""
+    """API and workers can restart, but changing commands need the newer program.
+
+    After the newer release has contracted, this release no longer works.
+    """
     dsn, sql = fleet
     assert said(dsn, "migrate", "--check")[0] == 0
     process = migrate(next_one, dsn)
@@ -192,8 +197,11 @@ def test_a_release_goes_on_beside_a_newer_schema_that_only_expands(
         assert said(dsn, *words) == (1, "", newer.replace("0104", "0105"))
 
 
-def test_a_release_that_was_skipped(fleet: tuple[str, Sql], after_next: Path) -> None:
-    """What the one between expected to run beside is gone: the plan says so, and which release comes first."""
+def test_the_plan_of_a_skipped_release_needs_a_stop(fleet: tuple[str, Sql], after_next: Path) -> None:
+    """A step drops a column that is unused only since the skipped release.
+
+    The plan needs a stop, and the check names the release to install first.
+    """
     dsn, _ = fleet
     process = migrate(after_next, dsn, "--plan", "--json", "--sql")
     output, errors = process.communicate(timeout=DEADLINE)
@@ -213,10 +221,10 @@ def test_a_release_that_was_skipped(fleet: tuple[str, Sql], after_next: Path) ->
     ), errors
 
 
-def test_what_needs_a_stop_is_not_done_while_something_runs(
+def test_a_migration_with_a_stop_is_rejected_while_processes_run(
     database_server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From 0.1.0: whoever forgets to stop a node is told which; nothing is changed, and it can be run again."""
+    """The error names the running node. Nothing is changed, and the command can be repeated."""
     monkeypatch.setattr(schema_version, "LEAVE", 0.1)
     with fresh_database(database_server) as dsn:
         asyncio.run(upgrade(dsn, "0004"))
@@ -252,7 +260,7 @@ def test_what_needs_a_stop_is_not_done_while_something_runs(
         assert asyncio.run(schema_version.migrate(dsn)) == HEAD
 
 
-def test_nothing_is_changed_by_looking(database_server: str) -> None:
+def test_check_and_plan_change_nothing(database_server: str) -> None:
     with fresh_database(database_server) as dsn:
         assert said(dsn, "migrate", "--check") == (
             3, f"The database is empty. `keyrack migrate` upgrades it to revision {HEAD}.\n", "",
@@ -269,7 +277,7 @@ def test_nothing_is_changed_by_looking(database_server: str) -> None:
         sql.close()
 
 
-def test_an_embedded_database_is_not_made_by_looking(tmp_path: Path) -> None:
+def test_check_creates_no_embedded_database(tmp_path: Path) -> None:
     status, output, errors = said("", "migrate", "--check", "--state", str(tmp_path / "state"))
     assert (status, output) == (
         3, f"The database is empty. `keyrack migrate` upgrades it to revision {HEAD}.\n",
@@ -277,8 +285,8 @@ def test_an_embedded_database_is_not_made_by_looking(tmp_path: Path) -> None:
     assert not (tmp_path / "state").exists()
 
 
-def test_the_lines_of_the_document(dsn: str) -> None:
-    """docs/upgrading.md: on a schema that is current each of them does well."""
+def test_the_commands_of_docs_upgrading_succeed(dsn: str) -> None:
+    """Each succeeds on a current schema."""
     page = (releases.ROOT / "docs/upgrading.md").read_text()
     block = re.search(r"<!-- looking:.*?```sh\n(.*?)```", page, re.DOTALL)
     assert block
@@ -291,6 +299,6 @@ def test_the_lines_of_the_document(dsn: str) -> None:
         assert output.startswith(f"The schema is at revision {HEAD}")
 
 
-def test_statements_are_told_with_a_plan_only() -> None:
+def test_sql_needs_plan() -> None:
     status, output, errors = said("", "migrate", "--sql")
     assert (status, output) == (2, "") and "needs --plan" in errors

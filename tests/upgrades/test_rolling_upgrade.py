@@ -1,4 +1,4 @@
-"""The upgrade, rehearsed: a release serves load while the next one migrates and takes over, process by process."""
+"""Rolling upgrades: a release serves load while the next one migrates and replaces its processes."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ pytestmark = pytest.mark.cluster
 
 LONG = bool(os.environ.get("KEYRACK_UPGRADES"))
 CALLERS, PAUSE = (8, 0.02) if LONG else (2, 0.1)
-ANSWERS = 1_000 if LONG else 10  # that callers get between two steps
+ANSWERS = 1_000 if LONG else 10  # responses between two steps
 
-# The commits that this release takes over from, and whether an old node can be started again after the migration
+# The commits before this release, and whether an old node can restart after the migration
 EARLIER = {
     "aea7df8e7ec26e687cde0d88d7d8765df9e9d16e": False,  # 0.2.0: it does not start on a newer schema
-    # The last one with the old names of modules. Its processes write while those of this release do: session settings
-    # that triggers read, notification channels and advisory locks have to be the same
+    # The last commit with the old module names. Its processes write beside those of this release. So session settings
+    # for triggers, notification channels and advisory locks must be equal
     "22783a9c30fc8775c9f764ee5ca71b53d5f057fb": True,
 }
 
 
 def rehearse(dsn: str, old: Path, new: Path, log: Path, *, restarts: bool) -> None:
-    """Two nodes of `old` under load; `new` migrates, and takes their places."""
+    """Two nodes of `old` serve load while `new` migrates and replaces them."""
     public_url = "http://keyrack.example"
 
     def node(source: Path) -> Node:
@@ -47,7 +47,7 @@ def rehearse(dsn: str, old: Path, new: Path, log: Path, *, restarts: bool) -> No
             migrating = releases.command(new, "migrate", env=os.environ | {"KEYRACK_DATABASE_URL": dsn})
             assert migrating.wait(DEADLINE) == 0, migrating.communicate()
             load.goes_on(ANSWERS)
-            if restarts:  # one of the old ones dies, say, and its supervisor starts it again
+            if restarts:  # an old node dies and its supervisor restarts it
                 nodes[1] = replaced(balancer, nodes[1], lambda: node(old))
                 load.goes_on(ANSWERS)
             for number in range(2):
@@ -66,7 +66,7 @@ def rehearse(dsn: str, old: Path, new: Path, log: Path, *, restarts: bool) -> No
 
 
 def test_the_next_release_takes_over_without_a_failed_request(database_server: str, tmp_path: Path) -> None:
-    """The tested release is the old one, the next has further migrations; in between an old node is started again."""
+    """The tested release is the old one. The next has further migrations. An old node restarts in between."""
     with migrated_database(database_server) as dsn:
         new = releases.later(tmp_path, "next")
         rehearse(dsn, Path(schema_version.__file__).parents[2], new, tmp_path, restarts=True)
@@ -77,7 +77,7 @@ def test_the_next_release_takes_over_without_a_failed_request(database_server: s
 def test_this_release_takes_over_from_the_one_before(
     database_server: str, tmp_path: Path, commit: str, restarts: bool
 ) -> None:
-    """The tested release is the next one, and what the repository had before it serves."""
+    """The tested release is the new one. An earlier commit serves first."""
     with fresh_database(database_server) as dsn:
         old = releases.earlier(tmp_path, commit)
         rehearse(dsn, old, Path(schema_version.__file__).parents[2], tmp_path, restarts=restarts)

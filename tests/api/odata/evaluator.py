@@ -1,7 +1,7 @@
-"""What a filter means, in plain Python: written from the rules of OData's text, and not from the compiler.
+"""The semantics of filters in plain Python, written from the OData specification.
 
-A value is None where it is null. Numbers are int, Fraction (Decimal) and float (Double). Conditions are True, False
-or None. `Undefined` is what a division by zero is: the comparison that it stands in is neither true nor false.
+It is independent of the compiler. A null value is None. Numbers are int, Fraction (Decimal) and float (Double).
+Conditions are True, False or None. A division by zero is `Undefined`: a comparison with it is neither true nor false.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Evaluate = Callable[[Env], Any]
 
 
 class Undefined(Exception):
-    """A division by zero."""
+    """The result of a division by zero."""
 
 
 def arithmetic(operator: str, a: Any, b: Any) -> Any:
@@ -56,7 +56,7 @@ def comparable(a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def compare(operator: str, left: Evaluate, right: Evaluate) -> Evaluate:
-    """`eq` and `ne` take null as a value; the others are false on it."""
+    """`eq` and `ne` treat null as a value. The other operators are false for null."""
 
     def run(env: Env) -> Any:
         try:
@@ -73,7 +73,7 @@ def compare(operator: str, left: Evaluate, right: Evaluate) -> Evaluate:
 
 
 def contained(operand: Evaluate, items: list[Any]) -> Evaluate:
-    """`in`: a chain of `eq` joined by `or`."""
+    """`in` is a chain of `eq`, joined by `or`."""
 
     def run(env: Env) -> Any:
         try:
@@ -156,7 +156,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "floor": lambda x: rounded(x, "floor"),
     "ceiling": lambda x: rounded(x, "ceiling"),
     "totaloffsetminutes": lambda t: 0,
-    "decimal": Fraction,  # none of the language: what a sum of 64 bits is made of
+    "decimal": Fraction,  # not in the language: the type of a sum of 64-bit values
 }
 
 
@@ -171,7 +171,7 @@ def call(name: str, *arguments: Evaluate) -> Evaluate:
 
 
 def ordered(rows: list[dict[str, Any]], keys: list[tuple[str, bool]]) -> list[dict[str, Any]]:
-    """By each key (a name, and whether it is descending): nulls first, descending last; at the end by the id."""
+    """Sort by each key (name, whether descending), then by id. Nulls are first, and last if descending."""
     rows = sorted(rows, key=lambda row: row["id"])
     for name, descending in reversed(keys):
         rows = sorted(rows, key=lambda row: (row[name] is not None, row[name] or 0), reverse=descending)
@@ -189,10 +189,10 @@ def expanded(
     count: bool | None,
     alone: bool,
 ) -> dict[str, Any]:
-    """The members that an expanded collection is: its count before it, or the count alone.
+    """The members of an expanded collection: a count before it, or a count alone.
 
-    `rows` are those that the filter and the search leave: the count is theirs, whatever page is shown (OData 4.01 Part
-    1, section 11.2.6.5; JSON Format, sections 4.5.6 and 8.3).
+    `rows` are the rows after filter and search. They are counted independently of the page (OData 4.01 Part 1, section
+    11.2.6.5; JSON Format, sections 4.5.6 and 8.3).
     """
     members: dict[str, Any] = {}
     if alone or count:
@@ -208,16 +208,17 @@ def constant(value: Any) -> Evaluate:
     return lambda env: value
 
 
-# Transformations of $apply (OData Extension for Data Aggregation 4.0, section 3). A row is a dictionary, an object in
-# it another one, or None. Their order is total: where the text leaves it open, it is that of the key or of the groups.
+# Transformations of `$apply` (OData Extension for Data Aggregation 4.0, section 3). A row is a dictionary, with
+# dictionaries for its objects, or None. The order is total: if the specification leaves it open, it is the order of the
+# key or of the groups.
 
 Row = dict[str, Any]
 Path = tuple[str, ...]
-Order = Sequence[tuple[Evaluate, bool]]  # with whether it descends
+Order = Sequence[tuple[Evaluate, bool]]  # with whether it is descending
 
 
 def computed(rows: Iterable[Row], name: str, value: Evaluate) -> list[Row]:
-    """The rows with one property more; what is divided by 0 is null."""
+    """Add a property to the rows. A division by 0 results in null."""
 
     def run(row: Row) -> Any:
         try:
@@ -229,12 +230,12 @@ def computed(rows: Iterable[Row], name: str, value: Evaluate) -> list[Row]:
 
 
 def rank(value: Any) -> tuple[Any, ...]:
-    """Null comes first, false before true."""
+    """Null sorts before false, and false before true."""
     return (0,) if value is None else (1, value)
 
 
 def in_order(rows: Iterable[Row], order: Order) -> list[Row]:
-    """A stable sort by several criteria; descending, null comes last."""
+    """Sort stably by several criteria. Null is last if descending."""
     found = list(rows)
     for value, descending in reversed(order):
         found.sort(key=lambda row: rank(value({"": row})), reverse=descending)
@@ -246,7 +247,7 @@ def cut(rows: Sequence[Row], name: str, number: int) -> list[Row]:
 
 
 def projected(row: Row, paths: Iterable[Path]) -> Row:
-    """What is left of a row (section 3.2.3.1); an object that is null is something else than one whose values are."""
+    """The remaining part of a row (section 3.2.3.1). A null object differs from an object with null values."""
     found: Row = {}
     paths = list(paths)
     for first in dict.fromkeys(path[0] for path in paths):
@@ -257,12 +258,12 @@ def projected(row: Row, paths: Iterable[Path]) -> Row:
 
 
 def frozen(value: Any) -> Any:
-    """Equal for what is the same."""
+    """Return a hashable value that is equal for equal rows."""
     return tuple((name, frozen(part)) for name, part in value.items()) if isinstance(value, dict) else value
 
 
 def criteria(value: Any, path: Path) -> tuple[Any, ...]:
-    """By what groups are ordered, path by path: an object that is null is before others, null before other values."""
+    """The sort key of a group by its paths. A null object is before other objects, and null before other values."""
     if value is None:
         return (0,)
     if path:
@@ -270,11 +271,11 @@ def criteria(value: Any, path: Path) -> tuple[Any, ...]:
     return (1, *[rank(part) for part in value.values()]) if isinstance(value, dict) else rank(value)
 
 
-Aggregate = tuple[str, str, Evaluate]  # the alias, the method, and what is aggregated
+Aggregate = tuple[str, str, Evaluate]  # the alias, the method, and the aggregated value
 
 
 def grouped(rows: Iterable[Row], paths: Sequence[Path], aggregates: Sequence[Aggregate]) -> list[Row]:
-    """One row for each group; without paths one for all rows, also where there are none."""
+    """One row per group. Without paths, one row for all, even for no rows."""
     groups: dict[Any, tuple[Row, list[Row]]] = {}
     for row in rows:
         found = projected(row, paths)
@@ -289,7 +290,7 @@ def grouped(rows: Iterable[Row], paths: Sequence[Path], aggregates: Sequence[Agg
 
 
 def aggregated(method: str, value: Evaluate, rows: list[Row]) -> Any:
-    """The method over the values that are not null (section 3.2.1)."""
+    """Apply the method to the values that are not null (section 3.2.1)."""
     if method == "$count":
         return Fraction(len(rows))
     found = [row["_"] for row in computed(rows, "_", value) if row["_"] is not None]

@@ -1,4 +1,4 @@
-"""A small fleet for queries over the real resources, and the statement that a read makes of a query."""
+"""A small fleet for queries over the real resources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIMITS = Limits()
 
 @dataclass
 class Fleet:
-    """Two customers with the same kind of rows; questions are asked as the first."""
+    """Two customers with similar rows. Queries run as the first one."""
 
     sql: Any
     customer: int
@@ -41,7 +41,7 @@ class Fleet:
         return compile_statement(f"select coalesce(json_agg({item}), '[]'::json) from ({rows}) r")  # type: ignore[arg-type]
 
     def ask(self, resource: Resource, text: str | bytes, shape: Shape = Shape.COLLECTION) -> Any:
-        """The rows that the query string is answered with."""
+        """The rows of the response to a query string."""
         plan = self.plan(resource, text, shape)
         statement = self.statement(resource, plan, shape)
         values = statement.select({"customer": self.customer, **plan.parameters})
@@ -52,7 +52,7 @@ class Fleet:
 
 
 def make_fleet(sql: Any) -> Fleet:
-    """Cars with products, services, contracts, groups, assignments and events, for two customers."""
+    """Create cars with products, services, contracts, groups, assignments and events for two customers."""
     made: list[Fleet] = []
     for name in ("Ours", "Theirs"):
         customer = sql.value("insert into customer (name) values ($1) returning customer_id", name)

@@ -1,8 +1,8 @@
-"""The OASIS grammar as an oracle for the parser: which decoded text is well-formed, by PyPI's `abnf`.
+"""The OASIS grammar as an oracle for the parser, evaluated by `abnf` of PyPI.
 
-The grammar stands beside the repository and not in it; where it is absent, the tests that need it are skipped.
-It is tightened in one place, `keyPathLiteral`, which lets any text whatever follow a slash, so that nothing could be
-malformed after `Products/`; and an oversight is mended.
+It decides whether decoded text is well-formed. The grammar is beside the repository, not in it. Tests that need it are
+skipped without it. One rule is stricter, `keyPathLiteral`: it allowed any text after a slash, so that nothing after
+`Products/` could be malformed. One mistake of the grammar is corrected.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import Any
 SHARED = Path(__file__).parents[3].parent / "shared" / "odata"
 GRAMMAR = SHARED / "odata-abnf-construction-rules.txt"
 CASES = SHARED / "oasis-cases.json"
-AGGREGATION = SHARED / "odata-aggregation-abnf.txt"  # of the OASIS document on aggregation; what needs it is skipped
+# of the OASIS document on aggregation; tests that need it are skipped without it
+AGGREGATION = SHARED / "odata-aggregation-abnf.txt"
 HERE = GRAMMAR.exists() and CASES.exists()
 WHY_NO_APPLY = "the OASIS grammar of $apply is not beside this repository"
 WHY_SKIPPED = "the OASIS grammar and cases are not beside this repository"
@@ -39,8 +40,7 @@ RULES = {
     "schemaversion": "schemaversion",
     "apply": "apply",
 }
-# Accepted beyond the grammar: date-times as an event's `dateTime` is shown, without an offset, and with a fraction of
-# any length
+# Accepted beyond the grammar: date-times without an offset, as in `dateTime` of an event, and fractions of any length
 WALL_CLOCK = re.compile(
     r"(-?\d{4,}-\d\d-\d\d[Tt]\d\d:\d\d(?>(?::\d\d(?:\.\d{1,12})?)?))(?>(?:(?<=\.\d{12})\d+)?)"
     r"((?>[Zz]|[-+]\d\d:\d\d)?)",
@@ -60,10 +60,10 @@ def rules() -> Any:
         pass
 
     text = GRAMMAR.read_text()
-    # The rules of RFC 5234 are in `abnf` already
+    # `abnf` has the rules of RFC 5234
     text = text[: text.index("; C. ABNF core definitions")] + '\nA-to-F = "A" / "B" / "C" / "D" / "E" / "F"\n'
     text = text.replace('keyPathSegments  = 1*( "/" keyPathLiteral )', 'keyPathSegments  = "/" %x00')
-    # An oversight of the grammar: `{`, `|` and `}` could not stand in a string, encoded or not
+    # A mistake of the grammar: a string could not contain `{`, `|` and `}`, encoded or not
     text = text.replace(
         '"%" ( "0" / "1" /   "3" / "4" / "5" / "6" / "8"', '"%" ( "0" / "1" /   "3" / "4" / "5" / "6" / "7" / "8"'
     )
@@ -72,7 +72,7 @@ def rules() -> Any:
         text = AGGREGATION.read_text()
         start = text.index("; 2. System Query Option $apply\n;--")
         OData.load_grammar(_lines(text[start:]))
-        # Of what it adds to other rules, `$these/` and `/aggregate(...)`
+        # Additions to other rules: `$these/` and `/aggregate(...)`
         added = [
             line for line in text[:start].splitlines() if line.startswith(("firstMemberExpr", "collectionPathExpr"))
         ]
@@ -81,13 +81,13 @@ def rules() -> Any:
 
 
 def _lines(text: str) -> str:
-    """`abnf` wants each rule at the start of a line, and CRLF."""
+    """Format the rules for `abnf`: each at the start of a line, with CRLF."""
     lines = [line.rstrip() for line in text.splitlines() if not line.startswith(";")]
     return "\r\n".join(line for line in lines if line) + "\r\n"
 
 
 def encoded(option: str, text: str) -> str:
-    """Decoded `text` as the grammar wants it: percent-encoded where it must be, but for blanks between words."""
+    """Percent-encode decoded `text` as the grammar requires, except blanks between words."""
     out: list[str] = []
     quoted = False
     for character in text:
@@ -103,8 +103,8 @@ def encoded(option: str, text: str) -> str:
     return "".join(out)
 
 
-# Also beyond the grammar: blanks around a value, `,`, `;` and `=`, inside of parentheses and before them, and none
-# between a word and a parenthesis. `strict` writes all of this as the grammar wants it
+# Also accepted beyond the grammar: blanks around a value, `,`, `;` and `=`, and inside and before parentheses, and no
+# blank between a word and a parenthesis. `strict` rewrites them for the grammar
 WORDS = "and|or|eq|ne|gt|ge|lt|le|in|has|add|sub|mul|divby|div|mod"
 QUOTED = re.compile(r"('[^']*(?:''[^']*)*'|\"[^\"]*\")")
 STRICT = (
@@ -116,7 +116,7 @@ STRICT = (
     (re.compile(r"\([ \t]+"), "("),
     (re.compile(r"[ \t]+\)"), ")"),
 )
-WORD_RULES = 4  # the first ones of STRICT, which do not hold for the words of a nested search
+WORD_RULES = 4  # the first rules of STRICT, which do not apply to words of a nested search
 SEARCH_STRICT = (
     (re.compile(r"(?<![^ \t(])NOT\("), "NOT ("),
     (re.compile(r"(?<=[ \t)])(AND|OR)\("), r"\1 ("),
@@ -125,12 +125,12 @@ SEARCH_STRICT = (
 
 
 def strict(option: str, text: str) -> str:
-    """The text as the grammar wants it; the words of a search have blanks of their own."""
+    """Rewrite blanks as the grammar requires. The words of a search have other rules for blanks."""
     text = text.strip(" \t")
     if option in ("format", "skiptoken", "deltatoken"):
         return text
     rules = SEARCH_STRICT if option == "search" else STRICT[WORD_RULES:] if "search" in text.lower() else STRICT
-    # A quoted value is one letter while the rest is changed, so that it keeps its neighbours
+    # A quoted value is replaced by one letter, which keeps its neighbours, while the rest changes
     quoted = iter(QUOTED.findall(text))
     text = QUOTED.sub("\ue000", text)
     for pattern, replacement in rules:
@@ -146,7 +146,7 @@ def _well_formed(option: str, text: str) -> bool:
     from abnf import ParseError
 
     rule = rules()(RULES[option])
-    if option != "search":  # `not()` is no function of the service
+    if option != "search":  # `not()` is not a function of the service
         text = re.sub(r"(?<![\w./@$#'])(not)\(", r"\1 (", text, flags=re.IGNORECASE)
     text = WALL_CLOCK.sub(lambda found: found[1] + (found[2] or "Z"), text)
     source = encoded(option, text)
@@ -168,7 +168,7 @@ SNIPPETS = [
 
 
 def mutant(text: str, chance: random.Random) -> str:
-    """`text` with one to three small changes."""
+    """Return `text` with one to three small changes."""
     for _ in range(chance.choice((1, 1, 1, 2, 3))):
         start = chance.randrange(len(text) + 1)
         end = min(len(text), start + chance.choice((0, 0, 1, 1, 1, 2, 4)))

@@ -1,4 +1,7 @@
-"""In charge of what a text costs to read: lines of Python that ran, as many on a busy machine as on a quiet one."""
+"""The cost of parsing a text, in executed lines of Python.
+
+It does not depend on the machine's load.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,11 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-MOST = 150_000  # lines for one text of an address: some 20 ms
+MOST = 150_000  # lines for one query string, about 20 ms
 
 
 def steps(work: Callable[[], object]) -> int:
-    """How many lines of Python the work runs in this thread, however long each of them takes."""
+    """Count the lines of Python that the work executes in this thread."""
     count = 0
 
     def traced(frame: FrameType, event: str, arg: Any) -> Any:

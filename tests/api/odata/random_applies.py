@@ -1,4 +1,4 @@
-"""Random `$apply`, `$compute` and options behind them: their text, and what they mean by `evaluator`."""
+"""Random `$apply`, `$compute` and following options, with their semantics by `evaluator`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.api.odata import evaluator as means
 from tests.api.odata.evaluator import Evaluate, Row
 from tests.api.odata.random_filters import GUIDS, MOMENTS, TEXTS, WHOLES, condition, quoted, stamp
 
-# Kinds of values: a Decimal is a Fraction, and an average is not reckoned with, since its digits end somewhere. A sum
-# of 32 bits has 64, and one of 64 is a Decimal.
+# Kinds of values. A Decimal is a Fraction. An average is not used in further calculations, because its digits are
+# rounded. A sum of 32-bit values has 64 bits, and one of 64-bit values is a Decimal
 INT, LONG, DECIMAL, AVERAGE, DOUBLE, TEXT, BOOLEAN, MOMENT, CLOCK, DAY, GUID = (
     "int", "long", "decimal", "average", "double", "text", "bool", "moment", "clock", "day", "guid"
 )  # fmt: skip
@@ -44,7 +44,7 @@ def projected(whole: Row) -> Row:
 
 @dataclass
 class Applied:
-    """A query that grows, and the rows that it is answered with. `known` are the properties, with their kinds."""
+    """A growing query and the rows of its response. `known` maps the properties to their kinds."""
 
     rows: list[Row]
     known: dict[means.Path, str] = field(default_factory=lambda: dict(COLUMNS))
@@ -59,12 +59,12 @@ class Applied:
         return [path for path, kind in self.known.items() if kind in kinds]
 
 
-Expression = tuple[str, str, Evaluate]  # text, kind, meaning
+Expression = tuple[str, str, Evaluate]  # text, kind, evaluation
 
 
 @st.composite
 def expression(draw: Any, applied: Applied) -> Expression:
-    """A value that is made of a property, and exact."""
+    """An exact value that is computed from a property."""
     path = draw(st.sampled_from(sorted(applied.known)))
     kind, text, run = applied.known[path], "/".join(path), value_of(path)
     if draw(st.booleans()):
@@ -91,7 +91,7 @@ def expression(draw: Any, applied: Applied) -> Expression:
 
 @st.composite
 def quotient(draw: Any, applied: Applied) -> Expression:
-    """A division that may be by zero."""
+    """A division whose divisor can be zero."""
     path = draw(st.sampled_from(applied.of(INT, LONG)))
     return f"12 div {'/'.join(path)}", LONG, lambda env: means.arithmetic("div", 12, value_of(path)(env))
 
@@ -169,7 +169,7 @@ def _count(_: Any, applied: Applied) -> tuple[str, str, str, Evaluate]:
 def _method(draw: Any, applied: Applied) -> tuple[str, str, str, Evaluate]:
     text, kind, run = draw(expression(applied))
     methods = ["min", "max", "countdistinct"]
-    if kind in NUMBERS and ("/" not in text or " " in text):  # along a relation these are answered 501
+    if kind in NUMBERS and ("/" not in text or " " in text):  # such an aggregation along a relation gets 501
         methods += ["sum", "average"]
     method = draw(st.sampled_from(methods))
     if method == "sum" and kind == LONG:
@@ -219,12 +219,12 @@ _STEPS: list[Callable[[Any, Applied], str]] = [
 
 @dataclass
 class Asked:
-    """Options, and what they are answered with: how many rows before `$top` and `$skip`, and the rows."""
+    """Options and the expected response: the number of rows before `$top` and `$skip`, and the rows."""
 
     options: dict[str, str]
     total: int
     rows: list[Row]
-    own: bool  # the rows are the resource's, with what was computed
+    own: bool  # the rows are the resource's, with computed properties
 
 
 @st.composite
@@ -252,7 +252,7 @@ def questions(draw: Any, rows: list[Row]) -> Asked:
 
 
 def agrees(shown: Any, expected: Any) -> bool:
-    """Whether the JSON shows the value; numbers with a point are Fractions, and digits of averages end somewhere."""
+    """Whether the JSON shows the value. Numbers with a point are Fractions, and averages are rounded."""
     if isinstance(expected, dict):
         return (
             isinstance(shown, dict)

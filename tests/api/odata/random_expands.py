@@ -1,4 +1,4 @@
-"""Random `$expand`s with counts: their text, and the members of a row that they mean by `evaluator`."""
+"""Random `$expand`s with counts, and the members that they add according to `evaluator`."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Expand:
 
 
 def begins_word(short: str, text: str) -> bool:
-    """Whether one letter is found in a text: only where a word begins with it (docs/odata.md, "Search")."""
+    """Whether a search for one letter matches a text. It must begin a word (docs/odata.md, "Search")."""
     return any(word.startswith(short.lower()) for word in re.split(r"[\W_]+", text.lower()))
 
 
 @st.composite
 def collection(draw: Any, name: str) -> Expand:
-    """The rows of a relation, with their count or not; or the count alone."""
+    """A to-many relation: its rows with or without a count, or the count alone."""
     alone = draw(st.integers(0, 3)) == 0
     options: list[str] = []
     found: Piece | None = draw(st.none() | condition(draw(st.integers(1, 2)), "$this"))
@@ -75,7 +75,7 @@ def collection(draw: Any, name: str) -> Expand:
 
 @st.composite
 def of_whole(draw: Any) -> Expand:
-    """The one row of a relation, with the rows that belong to that."""
+    """A to-one relation, with the rows that belong to its row."""
     inner: Expand = draw(collection("samples"))
 
     def run(row: Row) -> Row:

@@ -1,4 +1,4 @@
-"""Random typed filters: their text, and what they mean by `odata_evaluator`; and the rows that they are asked of."""
+"""Random typed filters with their semantics by `odata_evaluator`, and the sample rows."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ WHOLES = [0, 1, 2, 4, 5, -2, -7, 10]
 
 
 def sample_rows(count: int = 80) -> list[dict[str, Any]]:
-    """Rows with nulls in every column that may have them, and 0 to 3 parts each."""
+    """Rows with nulls in every nullable column, and 0 to 3 parts each."""
     chance = random.Random(20)
 
     def perhaps(values: list[Any]) -> Any:
@@ -142,7 +142,10 @@ def sample_rows(count: int = 80) -> list[dict[str, Any]]:
 
 
 def fill(sql: Any, customers: tuple[int, ...], rows: list[dict[str, Any]]) -> None:
-    """The rows, for each customer the same; the resources become known as targets of relations."""
+    """Insert the same rows for each customer.
+
+    Registers the resources as targets of relations.
+    """
     RESOURCES.update(Part=PART, Whole=WHOLE, Sample=SAMPLE)
     for statement in SCHEMA:
         sql.execute(statement)
@@ -167,7 +170,7 @@ def fill(sql: Any, customers: tuple[int, ...], rows: list[dict[str, Any]]) -> No
 
 @dataclass(frozen=True)
 class Piece:
-    """A piece of a filter: how tight its operator binds (9: needs no parentheses), its text, and what it means."""
+    """A part of a filter: the precedence of its operator (9: needs no parentheses), its text, and its evaluation."""
 
     level: int
     text: str
@@ -178,7 +181,7 @@ OR, AND, EQ, RELATION, ADD, MUL, UNARY, PRIMARY = 1, 2, 3, 4, 5, 6, 7, 9
 
 
 def inside(draw: Any, piece: Piece, level: int) -> str:
-    """The text where something that binds at least as tight as `level` must stand."""
+    """The text at a place that requires a precedence of at least `level`."""
     if piece.level < level or draw(st.integers(0, 9)) == 0:
         return f"({piece.text})" if draw(st.booleans()) else f"( {piece.text} )"
     return piece.text
@@ -261,7 +264,7 @@ def number(draw: Any, depth: int, variable: str) -> Piece:
 
 @st.composite
 def whole_of(draw: Any, depth: int, variable: str) -> Piece:
-    """A whole number that is got from something else."""
+    """An integer that is computed from another value."""
     kind = draw(st.integers(0, 3 if not variable else 1))
     if kind == 0:
         operand = draw(text(depth, variable))
@@ -315,7 +318,7 @@ def moment(draw: Any) -> Piece:
 
 @st.composite
 def sides(draw: Any, depth: int, variable: str) -> tuple[Piece, Piece]:
-    """Two values that can be compared."""
+    """Two comparable values."""
     kind = draw(st.integers(0, 10)) if not variable else draw(st.sampled_from([0, 1, 2, 3, 9]))
     if kind <= 2:
         pair = draw(number(depth, variable)), draw(number(depth, variable))
@@ -338,7 +341,7 @@ def sides(draw: Any, depth: int, variable: str) -> tuple[Piece, Piece]:
             draw(named(["g"], "")),
             draw(st.sampled_from([literal(str(value), value), literal(quoted(str(value)), value)])),
         )
-    elif kind == 10:  # a wall clock, whatever the offset
+    elif kind == 10:  # a wall clock ignores the offset
         value = draw(st.sampled_from(MOMENTS))
         shown = stamp(value).removesuffix("Z") + draw(st.sampled_from(["", "Z", "+05:00", "-00:30"]))
         other = [literal(shown, value), literal(quoted(shown), value), literal(value.date().isoformat(), value.date())]
@@ -396,7 +399,7 @@ def membership(draw: Any, depth: int, variable: str) -> Piece:
         items = draw(st.lists(st.one_of(_TEXTS, st.just(_NULL)), max_size=4))
     listed = ",".join(item.text for item in items)
     return Piece(
-        AND,  # so that it stands in parentheses beside other operators, as the grammar wants
+        AND,  # puts it in parentheses beside other operators, as the grammar requires
         f"{inside(draw, operand, PRIMARY)} in ({listed})",
         means.contained(operand.run, [item.run({}) for item in items]),
     )

@@ -1,4 +1,4 @@
-"""`$apply` and `$compute` over HTTP: arrays, pages, absence, lists of any length, and nobody else's rows."""
+"""`$apply` and `$compute` over HTTP: arrays, pages, missing lists, long lists and tenant isolation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def asked(person: Person, path: str, **options: str) -> Any:
 
 @pytest.fixture(scope="module")
 def fleet(alice: Person, bob: Person) -> Person:
-    """Two brands and a car of none, beside a neighbour with many more."""
+    """Two brands and a car without one, beside a neighbour with many more."""
     for person, cars in ((alice, ("VW", "VW", "Audi", None)), (bob, ["VW"] * 9)):
         for brand in cars:
             person.car(brand=brand, model="M")
@@ -37,7 +37,7 @@ def fleet(alice: Person, bob: Person) -> Person:
     return alice
 
 
-def test_cars_of_each_brand(fleet: Person, bob: Person) -> None:
+def test_cars_are_counted_by_brand(fleet: Person, bob: Person) -> None:
     answer = fleet.get(f"/cars?$apply={BY_BRAND}&$orderby=n desc,brand&$top=2&$count=true")
     assert answer.json() == [{"brand": None, "n": 2}, {"brand": "VW", "n": 2}]
     assert answer.headers["X-Total-Count"] == "3"
@@ -47,7 +47,7 @@ def test_cars_of_each_brand(fleet: Person, bob: Person) -> None:
     assert fleet.get(f"/cars?apply={BY_BRAND}").json() == fleet.get(f"/cars?$apply={BY_BRAND}").json()
 
 
-def test_lists_of_every_kind_can_be_reckoned_with(fleet: Person) -> None:
+def test_lists_of_every_resource_can_be_aggregated(fleet: Person) -> None:
     (car,) = [row["id"] for row in asked(fleet, "/cars", filter="name eq 'Boxed'")]
     (group,) = [row["id"] for row in asked(fleet, "/groups", filter="name eq 'Figures'")]
     by_type = "groupby((type),aggregate($count as n))"
@@ -66,7 +66,7 @@ def test_lists_of_every_kind_can_be_reckoned_with(fleet: Person) -> None:
     assert asked(fleet, "/customers", apply="aggregate($count as n)") == [{"n": 1}]
 
 
-def test_a_list_that_is_missing_stays_missing(fleet: Person) -> None:
+def test_a_missing_list_gets_404_with_apply(fleet: Person) -> None:
     empty = fleet.car("Empty")
     path = f"/cars/{empty}/products?$apply="
     refused(fleet.get("/cars/999999999/products?$apply=aggregate($count as n)"), 404, NO_CAR)
@@ -78,7 +78,7 @@ def test_a_list_that_is_missing_stays_missing(fleet: Person) -> None:
     assert fleet.get(f"/cars/{empty}/events?$apply=groupby((type))").json() == []
 
 
-def test_groups_have_pages_where_rows_have(fleet: Person, sql: Sql) -> None:
+def test_grouped_rows_are_paged_like_the_list(fleet: Person, sql: Sql) -> None:
     car, user = fleet.car("Busy"), fleet.user()
     sql.execute(
         "insert into event (customer_id, event_id, local_at, local_text, utc_at, user_id, car_id, type, user_agent)"
@@ -100,7 +100,9 @@ def test_groups_have_pages_where_rows_have(fleet: Person, sql: Sql) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_what_is_made_goes_out_in_pieces_or_from_a_file(fleet: Person, dsn: str, settings: Any, size: str) -> None:
+def test_computed_lists_are_the_same_in_chunks_and_from_a_file(
+    fleet: Person, dsn: str, settings: Any, size: str
+) -> None:
     with RunningServer(settings.model_copy(update=SIZES[size]), dsn, worker=False) as running:
         for query in (
             {"$compute": "length(name) as l,brand eq 'VW' as vw"},
@@ -117,7 +119,7 @@ def test_what_is_made_goes_out_in_pieces_or_from_a_file(fleet: Person, dsn: str,
         same(running, fleet, "/products", {"$apply": "filter(car/name ne null)", "$orderby": "serialNumber"})
 
 
-def test_one_row_can_be_computed_with(fleet: Person) -> None:
+def test_a_single_row_can_have_computed_properties(fleet: Person) -> None:
     (car,) = asked(fleet, "/cars", filter="name eq 'Boxed'")
     answer = asked(fleet, f"/cars/{car['id']}", compute="length(name) as letters", select="name,letters")
     assert answer == {"name": "Boxed", "letters": 5}
@@ -129,7 +131,7 @@ def test_one_row_can_be_computed_with(fleet: Person) -> None:
     )
 
 
-def test_a_value_out_of_range_is_a_bad_request(fleet: Person) -> None:
+def test_a_value_out_of_range_gets_400(fleet: Person) -> None:
     assert fleet.get("/cars?$compute=id mul 9223372036854775807 mul 9223372036854775807 as x").status_code == 400
     assert fleet.get("/cars?$apply=aggregate(id mul 1e308 mul 1e308 with sum as x)").status_code == 400
 

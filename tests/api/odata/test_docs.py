@@ -1,4 +1,4 @@
-"""docs/odata.md says what the tables say, and its examples can be run."""
+"""docs/odata.md matches the tables of the parser, and its examples run."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def test_the_options_are_those_of_the_table() -> None:
     assert documented == {name: set(shapes) for name, shapes in OPTIONS.items()}
 
 
-def test_every_function_and_every_refused_option_is_named() -> None:
+def test_every_function_and_every_unsupported_option_is_named() -> None:
     for name in FUNCTIONS:
         assert f"`{name}`" in TEXT, name
     for option in NOT_SUPPORTED:
         assert option == "id" or f"`${option}`" in TEXT, option
 
 
-# Words of docs/odata.md that promise 501 -> a query that asks for it
+# Words of docs/odata.md that promise 501, with a query that gets it
 NOT_SUPPORTED_EXAMPLES = {
     "$levels": "$expand=products($levels=2)",
     "$compute": "$expand=products($compute=id add 1 as next)",
@@ -108,12 +108,12 @@ NOT_SUPPORTED_EXAMPLES = {
 
 
 def not_supported_sentences() -> str:
-    """The paragraphs and items of the page that promise 501, in one line."""
+    """The paragraphs and items of the page that promise 501, as one line."""
     parts = re.split(r"\n\n|\n(?=\* )", TEXT[: TEXT.index("## Errors")])
     return " ".join(" ".join(part.split()) for part in parts if "501" in part)
 
 
-def test_what_is_promised_as_501_is_501() -> None:
+def test_documented_501_responses_are_501() -> None:
     promised = not_supported_sentences()
     for words, text in NOT_SUPPORTED_EXAMPLES.items():
         assert words in promised, words
@@ -123,7 +123,7 @@ def test_what_is_promised_as_501_is_501() -> None:
         assert refusal.value.text.endswith("is not supported."), text
 
 
-def test_every_name_that_is_promised_as_501_has_an_example() -> None:
+def test_every_name_documented_as_501_has_an_example() -> None:
     sentences = [part for part in re.split(r"\.(?= |$)", not_supported_sentences()) if "501" in part]
     names = {name for sentence in sentences for name in re.findall(r"`([^`]+)`", sentence)}
     assert {"$levels", "has", "case", "concat", "aggregate"} <= names
@@ -145,7 +145,7 @@ def test_the_limits_are_the_defaults() -> None:
     assert [int(number) for number in found] == list(asdict(Limits()).values())
 
 
-def test_the_errors_are_those_that_are_given() -> None:
+def test_the_documented_errors_are_the_real_ones() -> None:
     for option, text in (("filter", "name eq "), ("apply", "concat(identity,top(1))")):
         with pytest.raises((BadRequest, NotImplemented)) as refusal:
             parse(option, text)

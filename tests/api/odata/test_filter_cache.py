@@ -1,4 +1,4 @@
-"""The law of shapes: what is made of a filter from its shape is what would have been made of it anew."""
+"""The filter cache: a filter from a cached shape equals the filter from a fresh parse."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.api.odata.random_filters import PART, SAMPLE, TEXTS, WHOLE, Piece, fi
 
 LONG = bool(os.environ.get("KEYRACK_LONG"))
 LIMITS = Limits(nodes=5_000, nesting=100)
-# Rough: whatever is put in its place must come out alike
+# A rough pattern: any replacement must give the same result with and without the cache
 LITERAL = re.compile(r"'(?:[^']|'')*'|[0-9][-0-9:.TZeE]*[0-9Z]|[0-9]")
 ANY = [
     *[quoted(text) for text in TEXTS], "''", "'CarOpened'", "'2021-01-01T00:00:00Z'", "'2021-01-01'", "'x''y'",
@@ -33,7 +33,7 @@ ANY = [
 
 
 class Counted(Shapes):
-    """Counts what it was asked for and knew."""
+    """A cache that counts its hits."""
 
     known = 0
 
@@ -53,7 +53,7 @@ def remembering(shapes: Shapes) -> Iterator[Shapes]:
 
 
 def made(resource: Resource, filter: str, others: str = "") -> object:
-    """What a filter comes to, or why it is refused."""
+    """The compiled query of a filter, or its error."""
     text = f"$filter={quote(filter, safe='')}{others}".encode()
     try:
         return query_string._query.__wrapped__(resource, text, Shape.COLLECTION, "t", LIMITS, None, False)
@@ -67,18 +67,19 @@ def made_anew(resource: Resource, filter: str, others: str = "") -> object:
 
 
 def check(resource: Resource, *filters: str, others: str = "") -> int:
-    """All of them come to the same as by themselves; how many came from a shape."""
+    """Compare each filter with and without the cache. Returns the hits."""
     with remembering(Counted()) as shapes:
         for filter in filters:
-            assert repr(made(resource, filter, others)) == repr(made_anew(resource, filter, others)), filter  # NaN, 1.0
+            # repr, because of NaN and 1.0
+            assert repr(made(resource, filter, others)) == repr(made_anew(resource, filter, others)), filter
         assert isinstance(shapes, Counted)
         return shapes.known
 
 
 @settings(max_examples=5_000 if LONG else 150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(piece=filters, data=st.data())
-def test_what_comes_from_a_shape_is_what_would_have_been_made(piece: Piece, data: st.DataObject) -> None:
-    """Other literals of any kind and form, in any place, also where they are refused there."""
+def test_a_cached_shape_gives_the_same_query_as_a_fresh_parse(piece: Piece, data: st.DataObject) -> None:
+    """Other literals of any kind, also invalid ones, replace literals in any place."""
     RESOURCES.update(Part=PART, Whole=WHOLE, Sample=SAMPLE)
     texts = [piece.text]
     for _ in range(3):
@@ -103,7 +104,7 @@ def test_what_comes_from_a_shape_is_what_would_have_been_made(piece: Piece, data
         ("assignments/any(a:a/end gt '2026-01-01T00:00:00Z')", "assignments/any(a:a/end gt '2027-01-01')"),
     ],
 )
-def test_another_value_needs_no_look_at_the_text(filters: tuple[str, ...]) -> None:
+def test_other_values_hit_the_cache(filters: tuple[str, ...]) -> None:
     assert check(CAR, *filters) == len(filters) - 1
 
 
@@ -121,21 +122,21 @@ def test_another_value_needs_no_look_at_the_text(filters: tuple[str, ...]) -> No
         (CAR, ("assignments/any(a:a/end gt '2026-01-01')", "assignments/any(a:a/end gt 'tomorrow')")),
     ],
 )
-def test_a_value_that_decides_something_belongs_to_the_shape(resource: Resource, filters: tuple[str, ...]) -> None:
-    """What it decides is a refusal, another statement, or another type."""
+def test_a_value_that_changes_the_result_is_part_of_the_shape(resource: Resource, filters: tuple[str, ...]) -> None:
+    """The value decides between an error, another statement or another type."""
     assert check(resource, *filters) == 0
     assert (
         check(resource, *filters, *filters) >= sum(isinstance(made_anew(resource, text), Query) for text in filters) - 1
     )
 
 
-def test_a_literal_that_decides_only_sometimes_is_never_free_again() -> None:
-    """`round` of a whole number is that number; what was learned before is forgotten where a later text shows more."""
+def test_a_literal_that_was_decisive_once_stays_part_of_the_shape() -> None:
+    """`round` of an integer is that integer. A later text can invalidate an earlier conclusion."""
     texts = ["1 add id eq 5", "id eq 1 or 1 eq 1", "substring(name,id) eq 'b'", "substring(name,7) eq 'b'"]
     assert check(CAR, *texts, *texts) >= len(texts)
 
 
-def test_where_the_same_is_asked_of_other_rows_nothing_is_shared() -> None:
+def test_resources_and_options_do_not_share_cached_shapes() -> None:
     with remembering(Counted()) as shapes:
         for resource in (CAR, PRODUCT, CAR):
             for others in ("", "&$top=5", "&$orderby=id desc"):
@@ -143,7 +144,7 @@ def test_where_the_same_is_asked_of_other_rows_nothing_is_shared() -> None:
         assert isinstance(shapes, Counted) and shapes.known == 3
 
 
-def test_the_memory_is_bounded() -> None:
+def test_the_cache_has_a_maximum_size() -> None:
     with remembering(Shapes()) as shapes:
         for number in range(MADE + 10):
             made(CAR, f"id mod {number + 1} eq 1")

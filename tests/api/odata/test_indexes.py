@@ -1,4 +1,4 @@
-"""EXPLAIN over 20,000 cars: what fleets filter and sort by is found by index, and not by reading every row."""
+"""EXPLAIN over 20,000 cars: usual filters and sort orders use an index."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CARS = 20_000
 DEFINITIONS = "select indexdef from pg_indexes where indexname = any($1::text[])"
 PAGES = ["$orderby=name&$top=10", "$orderby=licensePlate&$top=10", "$top=10", "$orderby=id desc"]
 
-# PostgreSQL 17's built-in locale and C order by bytes; the C.UTF-8 of the C library does too, but does not say so
+# PostgreSQL 17's built-in locale and C order by bytes. The C.UTF-8 of the C library does, too, but does not declare it
 ORDERED_BY_BYTES = """
 select coalesce((to_jsonb(d)->>'datlocprovider') = 'b', false) or d.datcollate in ('C', 'POSIX')
 from pg_database d where d.datname = current_database()
@@ -30,7 +30,7 @@ from pg_database d where d.datname = current_database()
 
 @pytest.fixture(scope="module")
 def sql(database_server: str) -> Iterator[Sql]:
-    """A database of its own: a plan stands on the statistics of all rows."""
+    """A separate database, because plans depend on the statistics of all rows."""
     with migrated_database(database_server) as dsn:
         statements = Sql(dsn)
         yield statements
@@ -161,7 +161,7 @@ def test_a_query_uses_its_index(sql: Any, customer: int, resource: Resource, tex
     used = [node["Index Name"] for node in plan if "Index Name" in node]
     definitions = [row[0].partition("(")[2].removesuffix(")") for row in sql.rows(DEFINITIONS, used)]
     assert any(columns == found or (columns.endswith(",") and found.startswith(columns)) for found in definitions), plan
-    # Who asked is looked up by the primary key; a scan is as cheap, as a server has few managers and clients
+    # The caller is looked up by the primary key, or by a scan, since a server has few managers and clients
     assert not any(
         node["Node Type"] == "Seq Scan" and node["Relation Name"] not in ("manager", "client") for node in plan
     )
@@ -184,7 +184,7 @@ def test_a_page_is_not_sorted(sql: Any, customer: int, text: str) -> None:
         ("assignments($count=true;$top=2)", 2),  # a page stops early, a count does not
     ],
 )
-def test_a_count_is_one_look_into_the_index_for_each_row(sql: Any, customer: int, expand: str, looks: int) -> None:
+def test_an_expanded_count_is_one_index_lookup_per_row(sql: Any, customer: int, expand: str, looks: int) -> None:
     plan = explain(sql, customer, CAR, f"$top=10&$expand={expand}")
     scans = [node for node in plan if node.get("Relation Name") == "assignment"]
     assert len(scans) == looks, scans
@@ -198,7 +198,7 @@ def test_expanded_rows_are_found_by_index(sql: Any, customer: int) -> None:
 
 
 def ran(sql: Any, customer: int, text: str) -> list[dict[str, Any]]:
-    """What was done for positions, as the endpoint asks for them."""
+    """The executed plan of a read of positions, with the endpoint's parameters."""
     plan = query(POSITION, text.encode(), Shape.COLLECTION, alias="t", limits=Limits())
     statement = Select(POSITION).statement(plan.sql)
     values = statement.select({"customer": customer, "rows": 100_000, "size": 1_000_000, **plan.parameters})
@@ -207,7 +207,7 @@ def ran(sql: Any, customer: int, text: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("key", ["", ",carId desc"])
-def test_the_cars_seen_last_are_found_by_the_quarter_of_their_newest_reading(sql: Any, customer: int, key: str) -> None:
+def test_the_last_seen_cars_are_found_by_the_index_on_quarters(sql: Any, customer: int, key: str) -> None:
     done = ran(sql, customer, f"$orderby=lastSeen desc{key}&$top=10&$skip=20")
     used = [node["Index Name"] for node in done if "Index Name" in node]
     assert "car_state_read_quarter" in used
@@ -217,16 +217,14 @@ def test_the_cars_seen_last_are_found_by_the_quarter_of_their_newest_reading(sql
 
 
 @pytest.mark.parametrize("order", ["", "&$orderby=brand", "&$orderby=lastSeen"])
-def test_of_sorted_and_of_filtered_rows_only_a_page_is_looked_at_for_its_assignments(
-    sql: Any, customer: int, order: str
-) -> None:
+def test_only_the_rows_of_a_page_look_up_their_assignments(sql: Any, customer: int, order: str) -> None:
     done = ran(sql, customer, f"$filter=lastSeen ne null{order}&$top=10&$count=true")
     looks = [node["Actual Loops"] for node in done if node.get("Relation Name") == "assignment"]
     assert looks and max(looks) == 10, done
 
 
 @pytest.mark.parametrize("use", ["inUse eq true", "inUse eq false"])
-def test_cars_in_use_are_counted_by_one_look_at_the_assignments(sql: Any, customer: int, use: str) -> None:
+def test_cars_in_use_are_counted_by_one_scan_of_assignments(sql: Any, customer: int, use: str) -> None:
     done = ran(sql, customer, f"$filter={use}&$top=0&$count=true")
     assert sum(node["Actual Loops"] for node in done if node.get("Relation Name") == "assignment") == 1, done
 
@@ -243,8 +241,8 @@ FIGURES = [
 
 
 @pytest.mark.parametrize(("resource", "text"), FIGURES, ids=lambda value: str(value)[:60])
-def test_figures_are_one_look_at_the_rows(sql: Any, customer: int, resource: Resource, text: str) -> None:
-    """Each table is read once, relations are joined, and nothing is asked for row by row."""
+def test_aggregations_read_each_table_once(sql: Any, customer: int, resource: Resource, text: str) -> None:
+    """Relations are joined. No plan has a query per row."""
     plan = query(resource, text.encode(), Shape.COLLECTION, alias="t", limits=Limits())
     statement = Select(resource).items(plan.sql)
     values = statement.select({"customer": customer, **plan.parameters})
@@ -256,7 +254,7 @@ def test_figures_are_one_look_at_the_rows(sql: Any, customer: int, resource: Res
     assert len(read) == len({*read}), read
 
 
-def test_few_rows_are_found_by_index_before_they_are_reckoned_with(sql: Any, customer: int) -> None:
+def test_a_filter_before_an_aggregation_uses_an_index(sql: Any, customer: int) -> None:
     text = "$apply=filter(carId eq 7 and utcDateTime ge 2026-01-14T00:00:00Z)/groupby((type),aggregate($count as n))"
     plan = query(EVENT, text.encode(), Shape.COLLECTION, alias="t", limits=Limits())
     statement = Select(EVENT).items(plan.sql)

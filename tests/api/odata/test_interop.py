@@ -1,4 +1,4 @@
-"""What npm's query builders make is understood by the running server: it answers as to the same question by hand."""
+"""Queries of npm's query builders get the same responses as handwritten ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str]]:
-    """The queries that the builders make."""
+    """The queries from the builders."""
     place = tmp_path_factory.mktemp("interop")
     for file in HERE.iterdir():
         shutil.copy(file, place)
@@ -38,7 +38,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str]]:
     return json.loads(printed.stdout)
 
 
-def test_the_queries_of_the_builders_find_the_right_rows(alice: Person, sql: Sql, made: list[dict[str, str]]) -> None:
+def test_queries_of_the_builders_find_the_right_rows(alice: Person, sql: Sql, made: list[dict[str, str]]) -> None:
     fleet = make_fleet(sql)
     sql.execute(JOIN, alice.username, fleet.customer, "Viewer")
     headers = {"Customer-ID": str(fleet.customer)}

@@ -1,4 +1,4 @@
-"""The syntax alone: the OASIS cases, mutants of them against the grammar, and what the trees look like."""
+"""The parser: the OASIS cases, mutants of them against the grammar, and syntax trees."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from tests.api.odata.parse_cost import MOST, steps
 LONG = bool(os.environ.get("KEYRACK_LONG"))
 needs_oracle = pytest.mark.skipif(not oracle.HERE, reason=oracle.WHY_SKIPPED)
 
-# What was wrong with these two stood elsewhere in the address: an `$entity` without `$id`, and a text cut at its `&`
+# The error of these two cases is elsewhere in the URL: an `$entity` without `$id`, and a text cut at its `&`
 NOT_IN_THE_TEXT = {("format", "json", False), ("skiptoken", "Not", False)}
 
 
 def accepts(option: str, text: str) -> bool:
-    """Whether the text is well-formed; what is not supported (501) is."""
+    """Whether the text is well-formed. Unsupported text (501) is."""
     try:
         parse(option, text)
     except errors.NotImplemented:
@@ -43,7 +43,7 @@ def accepts(option: str, text: str) -> bool:
 
 
 @needs_oracle
-def test_every_case_of_oasis_in_scope_is_decided_rightly() -> None:
+def test_the_oasis_cases_in_scope_are_classified_correctly() -> None:
     wrong = [
         case["text"]
         for case in oracle.cases()
@@ -55,7 +55,7 @@ def test_every_case_of_oasis_in_scope_is_decided_rightly() -> None:
 
 
 @needs_oracle
-def test_most_cases_out_of_scope_are_too() -> None:
+def test_most_oasis_cases_out_of_scope_are_classified_correctly() -> None:
     cases = [case for case in oracle.cases() if not case["in_scope"]]
     wrong = [case["text"] for case in cases if accepts(case["option"], case["text"]) != case["valid"]]
     assert len(wrong) <= 8, wrong
@@ -100,24 +100,24 @@ def mutants(count: int, seed: int) -> Any:
 
 
 @needs_oracle
-def test_the_grammar_decides_mutants_alike() -> None:
+def test_parser_and_grammar_agree_on_mutants() -> None:
     differing = [
         (option, text)
         for option, text in mutants(100_000 if LONG else 2_000, seed=4)
         if accepts(option, text) != oracle.well_formed(option, text)
     ]
-    # Functions of the service that are called as operators are, such as `in ()`, are beyond the oracle
+    # The oracle lacks functions of the service that are called like operators, such as `in ()`
     assert len(differing) <= (30 if LONG else 0), differing
 
 
 @pytest.mark.skipif(not (oracle.HERE and oracle.AGGREGATION.exists()), reason=oracle.WHY_NO_APPLY)
-def test_the_grammar_decides_mutants_of_apply_alike() -> None:
+def test_parser_and_grammar_agree_on_mutants_of_apply() -> None:
     chance = random.Random(4)
     cases = [case["text"] for case in oracle.cases() if case["option"] == "apply" and case["valid"]]
     seeds = APPLIED + [text for text in cases if oracle.well_formed("apply", text)]
     texts = [oracle.mutant(chance.choice(seeds), chance) for _ in range(50_000 if LONG else 300)]
     differing = [text for text in texts if accepts("apply", text) != oracle.well_formed("apply", text)]
-    assert len(differing) <= len(texts) // 500, differing  # types in odd places, and `;` in a search
+    assert len(differing) <= len(texts) // 500, differing  # unusual places of types, and `;` in a search
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_the_grammar_decides_mutants_of_apply_alike() -> None:
         ("index", "x", 0),
     ],
 )
-def test_malformed_text_is_refused_with_its_position(option: str, text: str, position: int) -> None:
+def test_errors_in_malformed_text_have_a_position(option: str, text: str, position: int) -> None:
     with pytest.raises(
         errors.BadRequest, match=f"^The query specified in the URI is not valid. .*position {position} of"
     ):
@@ -199,16 +199,16 @@ def test_malformed_text_is_refused_with_its_position(option: str, text: str, pos
         ("filter", "any()/name eq 'a'"),
     ],
 )
-def test_well_formed_text_that_is_not_supported_is_501(option: str, text: str) -> None:
+def test_unsupported_well_formed_text_gets_501(option: str, text: str) -> None:
     with pytest.raises(errors.NotImplemented, match="is not supported"):
         parse(option, text)
-    if not option.endswith("token"):  # those two are any text
+    if not option.endswith("token"):  # tokens may be any text
         with pytest.raises(errors.BadRequest):
             parse(option, text + " (")
 
 
 def plain(tree: Any) -> Any:
-    """The tree as nested tuples, less the positions."""
+    """The tree as nested tuples without positions."""
     match tree:
         case Literal(_, text, _):
             return text
@@ -245,7 +245,7 @@ def plain(tree: Any) -> Any:
         ("a/b/c ne 'it''s'", ("ne", "a/b/c", "it's")),
     ],
 )
-def test_operators_bind_as_the_rules_say(text: str, expected: Any) -> None:
+def test_operators_have_the_precedence_of_the_specification(text: str, expected: Any) -> None:
     assert plain(parse("filter", text)) == expected
 
 
@@ -306,7 +306,7 @@ HOSTILE_APPLIED = [
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[:12])
-def test_hostile_text_is_refused_quickly(text: str) -> None:
+def test_hostile_filters_are_rejected_quickly(text: str) -> None:
     def refused() -> None:
         with pytest.raises(errors.Refusal):
             parse("filter", text)
@@ -315,7 +315,7 @@ def test_hostile_text_is_refused_quickly(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE_APPLIED, ids=lambda text: text[:12])
-def test_hostile_transformations_are_refused_quickly(text: str) -> None:
+def test_hostile_transformations_are_rejected_quickly(text: str) -> None:
     def refused() -> None:
         with pytest.raises(errors.Refusal):
             parse("apply", text)
@@ -323,14 +323,14 @@ def test_hostile_transformations_are_refused_quickly(text: str) -> None:
     assert steps(refused) < MOST
 
 
-def test_the_nesting_has_a_limit_and_below_it_none() -> None:
+def test_only_the_nesting_of_a_filter_is_limited() -> None:
     parse("filter", "(" * 50 + "true" + ")" * 50)
     with pytest.raises(errors.BadRequest, match="limit of 50 levels"):
         parse("filter", "(" * 51 + "true" + ")" * 51)
     parse("filter", " or ".join(["a eq 1"] * 500))
 
 
-def test_trees_cannot_be_changed() -> None:
+def test_trees_are_immutable() -> None:
     tree = parse("filter", "a eq 1")
     with pytest.raises(AttributeError):
         tree.operator = "ne"  # type: ignore[union-attr,misc]

@@ -1,7 +1,7 @@
 """Query strings in the style of other implementations' tests, with decisions and reasons.
 
 The table `peer_queries.tsv` has a row for each: status, path, query, the decisive words, the reason. Blanks in a query
-are not percent-encoded there, and a tab is `\\t`. The words of a 200 are another query with the same answer.
+are not percent-encoded there, and a tab is `\\t`. The words of a 200 are another query with the same response.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ CASES = read_cases()
 
 @pytest.fixture(scope="module")
 def car(alice: Person) -> int:
-    """The car `Alpha` of a small fleet, whose rows most filters of the table distinguish."""
+    """The car `Alpha` in a small fleet that the filters distinguish."""
     alice.car("Beta", brand="BMW", vin="V2", licensePlate="B-2")
     alice.car("Pool car 1", brand="VW", description="not(")
     alice.car("it's", brand="Ä")
@@ -57,7 +57,7 @@ def address(path: str, query: str, car: int) -> str:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.path}?{case.query}"[:80])
-def test_a_query_is_answered_as_the_table_says(alice: Person, car: int, case: Case) -> None:
+def test_each_query_gets_the_response_of_the_table(alice: Person, car: int, case: Case) -> None:
     answer = alice.get(address(case.path, case.query, car))
     assert answer.status_code == int(case.status), answer.text
     if answer.status_code != 200:
@@ -67,7 +67,7 @@ def test_a_query_is_answered_as_the_table_says(alice: Person, car: int, case: Ca
         assert (other.status_code, answer.json()) == (200, other.json())
 
 
-def test_the_table_has_each_query_once() -> None:
+def test_the_table_has_no_duplicate_queries() -> None:
     twice = [case for case, number in Counter((case.path, case.query) for case in CASES).items() if number > 1]
     assert twice == []
     assert len(CASES) >= 300

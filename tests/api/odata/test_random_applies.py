@@ -32,7 +32,7 @@ def compiled(**options: str) -> Query:
 
 @pytest.fixture(scope="module")
 def ask(sql: Any) -> Any:
-    """Options -> the rows of the answer, and how many there are without a page."""
+    """Return a function from options to rows and their total number."""
     fill(sql, (OURS, THEIRS), ROWS)
 
     def run(**options: str) -> tuple[list[Any], int]:
@@ -53,11 +53,11 @@ def ask(sql: Any) -> Any:
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
 )
 @given(asked=questions(ROWS))
-def test_the_answer_is_what_the_text_promises(ask: Callable[..., tuple[list[Any], int]], asked: Asked) -> None:
+def test_random_applies_return_the_expected_rows(ask: Callable[..., tuple[list[Any], int]], asked: Asked) -> None:
     note(str(asked.options))
     try:
         rows, total = ask(**asked.options)
-    except asyncpg.DataError as error:  # a value out of range: 400
+    except asyncpg.DataError as error:  # a value out of range gets 400
         assert error.sqlstate.startswith("22")
         return
     assert (total, len(rows)) == (asked.total, len(asked.rows)), asked.options

@@ -1,4 +1,4 @@
-"""Random filters against PostgreSQL and a plain evaluator, and what must hold between filters (metamorphic)."""
+"""Random filters against PostgreSQL and a plain evaluator, and relations between filters (metamorphic)."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ LAMBDA_COLON = re.compile(r"(?<=\()([^\W\d]\w*):")
 
 
 def with_blanks(text: str, chance: random.Random) -> str:
-    """The text of an option with other blanks, which mean the same.
+    """Return the text of an option with other blanks of the same meaning.
 
-    They are where the grammar has BWS or RWS, around the value, `,`, `;` and `=`, and next to parentheses.
+    They are at places of BWS or RWS in the grammar, around the value, `,`, `;` and `=`, and next to parentheses.
     """
 
     def blanks(least: int = 0) -> str:
@@ -56,7 +56,7 @@ def with_blanks(text: str, chance: random.Random) -> str:
 
 
 def found(sql: Any, statement: str, plan: Query) -> list[Any]:
-    """The rows of a statement that is made of the parts of a plan."""
+    """The rows of a statement that uses parts of a plan."""
     named = compile_statement(statement)  # type: ignore[arg-type]
     return sql.rows(named.sql, *named.select({"customer": OURS, **plan.parameters}))
 
@@ -68,7 +68,7 @@ def compiled(**options: str) -> Query:
 
 @pytest.fixture(scope="module")
 def ask(sql: Any) -> Any:
-    """Options -> the ids, in their order, of the rows that the statement finds."""
+    """Return a function from options to the ids of the found rows, in order."""
     fill(sql, (OURS, THEIRS), ROWS)
 
     def run(**options: str) -> list[int]:
@@ -84,7 +84,7 @@ def ask(sql: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def shown(ask: Ask, sql: Any) -> Callable[..., list[dict[str, Any]]]:
-    """Options -> the rows as the answer shows them."""
+    """Return a function from options to the rows of the response."""
 
     def run(**options: str) -> list[dict[str, Any]]:
         plan = compiled(**options)
@@ -110,10 +110,10 @@ few = settings(quick, max_examples=1_000 if LONG else 40)
 
 @quick
 @given(piece=filters)
-def test_a_filter_finds_the_rows_that_the_text_promises(ask: Any, piece: Piece) -> None:
+def test_random_filters_find_the_expected_rows(ask: Any, piece: Piece) -> None:
     try:
         found = ask(filter=piece.text)
-    except asyncpg.DataError as error:  # a value out of range: 400
+    except asyncpg.DataError as error:  # a value out of range gets 400
         assert error.sqlstate.startswith("22")
         return
     assert found == expected(piece), piece.text
@@ -121,7 +121,7 @@ def test_a_filter_finds_the_rows_that_the_text_promises(ask: Any, piece: Piece) 
 
 @few
 @given(piece=filters, chance=st.randoms(use_true_random=False))
-def test_blanks_never_change_the_rows(ask: Any, piece: Piece, chance: random.Random) -> None:
+def test_blanks_do_not_change_the_rows(ask: Any, piece: Piece, chance: random.Random) -> None:
     try:
         rows = ask(filter=piece.text, orderby="u desc,i", top="9")
     except asyncpg.DataError:
@@ -132,7 +132,7 @@ def test_blanks_never_change_the_rows(ask: Any, piece: Piece, chance: random.Ran
 
 @few
 @given(item=expands(), chance=st.randoms(use_true_random=False))
-def test_blanks_never_change_what_is_expanded(shown: Any, item: Expand, chance: random.Random) -> None:
+def test_blanks_do_not_change_expanded_rows(shown: Any, item: Expand, chance: random.Random) -> None:
     try:
         rows = shown(select="id,s", expand=item.text)
     except asyncpg.DataError:
@@ -143,7 +143,7 @@ def test_blanks_never_change_what_is_expanded(shown: Any, item: Expand, chance: 
 
 @few
 @given(item=expands())
-def test_what_is_expanded_and_its_count_are_what_the_text_promises(shown: Any, item: Expand) -> None:
+def test_random_expands_return_the_expected_rows_and_counts(shown: Any, item: Expand) -> None:
     try:
         rows = shown(select="id", expand=item.text)
     except asyncpg.DataError:
@@ -154,8 +154,11 @@ def test_what_is_expanded_and_its_count_are_what_the_text_promises(shown: Any, i
 
 @few
 @given(piece=condition(2, "$this"))
-def test_a_count_is_the_same_whatever_is_shown_beside_it(shown: Any, piece: Piece) -> None:
-    """Alone, beside the whole array, beside a page; and it is the length of the array."""
+def test_a_count_does_not_depend_on_the_shown_rows(shown: Any, piece: Piece) -> None:
+    """The count equals the length of the array.
+
+    It is read alone, beside the whole array and beside a page.
+    """
     where = f"$filter={piece.text}"
     try:
         whole = shown(select="id", expand=f"parts({where})")
@@ -174,7 +177,7 @@ def test_a_count_is_the_same_whatever_is_shown_beside_it(shown: Any, piece: Piec
 
 @few
 @given(piece=filters)
-def test_a_filter_its_negation_and_its_being_null_part_the_rows(ask: Any, piece: Piece) -> None:
+def test_a_filter_its_negation_and_null_partition_the_rows(ask: Any, piece: Piece) -> None:
     try:
         parts = [ask(filter=text) for text in (piece.text, f"not ({piece.text})", f"({piece.text}) eq null")]
     except asyncpg.DataError:
@@ -214,7 +217,7 @@ def test_order_has_nulls_first_and_descending_is_its_reverse(ask: Any, sql: Any,
     assert down[len(down) - len(nulls) :] == nulls
 
 
-def test_the_rows_of_a_neighbour_are_not_seen(ask: Any, sql: Any) -> None:
+def test_filters_do_not_see_another_customer_s_rows(ask: Any, sql: Any) -> None:
     sql.execute("update odata_part set u = 'theirs' where customer_id = $1", THEIRS)
     assert ask(filter="parts/any(p:p/u eq 'theirs')") == []
     assert ask(filter="true or 1 eq 1") == [row["id"] for row in ROWS]

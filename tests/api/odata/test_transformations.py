@@ -1,4 +1,4 @@
-"""`$apply` and `$compute` over the real resources, the OASIS cases over a model of their names, limits and refusals."""
+"""`$apply` and `$compute` over the real resources, the OASIS cases, limits and errors."""
 
 from __future__ import annotations
 
@@ -123,11 +123,11 @@ def fleet(sql: Any) -> Fleet:
         (CAR, "$apply=filter(name eq @n)/aggregate($count as n)&@n='Alpha'", [{"n": 1}]),
     ],
 )
-def test_what_is_made_of_the_rows(fleet: Fleet, resource: Resource, text: str, rows: list[Any]) -> None:
+def test_transformations_return_the_expected_rows(fleet: Fleet, resource: Resource, text: str, rows: list[Any]) -> None:
     assert fleet.ask(resource, text) == rows
 
 
-def test_rows_that_are_only_filtered_keep_what_they_are(fleet: Fleet) -> None:
+def test_filtered_rows_keep_their_members(fleet: Fleet) -> None:
     assert fleet.ask(CAR, "$apply=identity") == fleet.ask(CAR, "")
     rows = fleet.ask(CAR, "$apply=filter(brand eq 'VW')/orderby(name)&$expand=products&$search=red")
     assert rows == fleet.ask(CAR, "$filter=brand eq 'VW'&$expand=products")
@@ -141,18 +141,18 @@ def test_rows_that_are_only_filtered_keep_what_they_are(fleet: Fleet) -> None:
     assert list(counted) == ["products@odata.count", "products", "l"]
 
 
-def test_a_whole_object_can_be_grouped_by(fleet: Fleet) -> None:
+def test_rows_can_be_grouped_by_a_whole_object(fleet: Fleet) -> None:
     rows = fleet.ask(PRODUCT, "$apply=groupby((car),aggregate($count as n))")
     assert [row["car"] and row["car"]["id"] for row in rows] == [None, *fleet.cars[:2]]
     assert rows[1]["car"] == fleet.ask(CAR, f"$filter=id eq {fleet.cars[0]}")[0]
 
 
-def test_the_cut_rows_look_like_others(fleet: Fleet) -> None:
+def test_top_and_skip_in_apply_keep_the_members(fleet: Fleet) -> None:
     assert fleet.ask(EVENT, "$apply=orderby(id desc)/top(2)") == fleet.ask(EVENT, "$orderby=id desc&$top=2")
     assert fleet.ask(USER, "$apply=skip(1)&$orderby=id") == fleet.ask(USER, "$skip=1")
 
 
-def test_names_of_a_client_are_parameters(fleet: Fleet) -> None:
+def test_aliases_of_the_client_are_parameters(fleet: Fleet) -> None:
     name = "Zähler_zq7"
     text = f"$apply=groupby((brand),aggregate($count as {name}))&$compute={name} add 777001 as zq7&$orderby={name}"
     plan = fleet.plan(CAR, text)
@@ -163,7 +163,7 @@ def test_names_of_a_client_are_parameters(fleet: Fleet) -> None:
     assert statement == fleet.statement(CAR, other)
 
 
-def test_the_neighbour_is_not_counted(fleet: Fleet, sql: Any) -> None:
+def test_aggregations_do_not_count_another_customer_s_rows(fleet: Fleet, sql: Any) -> None:
     assert fleet.ask(CAR, "$apply=filter(true or 1 eq 1)/aggregate($count as n)") == [{"n": 3}]
     sql.execute("update car set brand = 'Theirs' where customer_id = $1", fleet.neighbour)
     for resource in (PRODUCT, EVENT, ASSIGNMENT):
@@ -243,7 +243,7 @@ def test_the_neighbour_is_not_counted(fleet: Fleet, sql: Any) -> None:
         (CAR, "$apply=identity&$skiptoken=a&$apply=top(1)", "more than once"),
     ],
 )
-def test_what_cannot_be_had_is_refused(resource: Resource, text: str, part: str) -> None:
+def test_invalid_transformations_are_rejected(resource: Resource, text: str, part: str) -> None:
     assert part in refusal(text, resource)
 
 
@@ -263,7 +263,7 @@ def test_what_cannot_be_had_is_refused(resource: Resource, text: str, part: str)
         ("$apply=concat(concat(top(1),top(2)),top(3))", "nesting", 1),
     ],
 )
-def test_each_limit_has_its_own_refusal(text: str, limit: str, value: int) -> None:
+def test_each_limit_of_transformations_has_its_own_error(text: str, limit: str, value: int) -> None:
     assert f"limit of {value}" in refusal(text, **{limit: value})
 
 
@@ -271,8 +271,11 @@ GROWING = ["groupby((a{n}))", "groupby((name),aggregate(a{n} with max as a{n}x))
 
 
 @pytest.mark.parametrize("stage", GROWING)
-def test_a_text_does_not_grow_from_stage_to_stage(stage: str) -> None:
-    """A name costs what it was made of, also behind a stage: nine times ten would be a gigabyte in a row."""
+def test_an_expression_cannot_grow_through_stages(stage: str) -> None:
+    """An alias costs as much as its expression, also in a later stage.
+
+    Nine stages of ten parts would make a gigabyte.
+    """
     made, before = list[str](), "name"
     for n in range(9):
         made += [f"compute({'concat(' * 9 + before}{f',{before})' * 9} as a{n})", stage.format(n=n)]
@@ -283,7 +286,7 @@ def test_a_text_does_not_grow_from_stage_to_stage(stage: str) -> None:
     query(CAR, quote(once, safe="$=").encode(), Shape.COLLECTION, alias="t", limits=Limits())
 
 
-def test_a_row_has_a_bounded_number_of_members() -> None:
+def test_the_members_of_a_row_are_limited() -> None:
     items = ",".join(f"{number} as a{number}" for number in range(30))
     assert "limit of 50" in refusal(f"$compute={items}", TELEMETRY, Shape.ONE)
     query(TELEMETRY, f"$compute={items}&$select=a1,rpm".encode(), Shape.ONE, alias="t", limits=Limits())
@@ -303,7 +306,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[:16])
-def test_hostile_transformations_are_answered_in_time(text: str) -> None:
+def test_hostile_transformations_are_compiled_or_rejected_quickly(text: str) -> None:
     raw = b"$apply=" + quote(text).encode()
 
     def answered() -> None:
@@ -313,7 +316,7 @@ def test_hostile_transformations_are_answered_in_time(text: str) -> None:
     assert steps(answered) < MOST
 
 
-# A model of the names in the OASIS cases; `Country` is a text in some of them, and a relation in others
+# A model of the names in the OASIS cases. `Country` is a string in some of them and a relation in others
 
 
 def _number(name: str) -> Field:
@@ -350,7 +353,7 @@ OASIS_COUNTRIES = Resource(
 
 
 def answered(option: str, text: str, resource: Resource) -> int:
-    """The status that the text of an option is answered with."""
+    """The status of the response to an option."""
     try:
         query(resource, f"${option}={quote(text)}".encode(), Shape.COLLECTION, alias="t", limits=Limits())
     except (errors.BadRequest, errors.NotImplemented) as refused:
@@ -359,7 +362,7 @@ def answered(option: str, text: str, resource: Resource) -> int:
 
 
 @pytest.mark.skipif(not oracle.HERE, reason=oracle.WHY_SKIPPED)
-def test_the_cases_of_oasis_are_decided_rightly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oasis_cases_of_apply_and_compute_are_classified_correctly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(RESOURCES, "OasisSale", OASIS)
     decided: dict[bool, list[tuple[str, set[int]]]] = {True: [], False: []}
     for case in oracle.cases():

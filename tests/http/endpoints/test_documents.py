@@ -1,4 +1,4 @@
-"""Documents: what this server is, and whether it is well. For OpenAPI and its page see tests/http/openapi."""
+"""The root document and `/health`. OpenAPI and its page are tested in tests/http/openapi."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.support.people import web
 from tests.support.servers import RunningServer
 
 
-def test_what_this_server_is(server: RunningServer) -> None:
+def test_the_root_describes_the_server(server: RunningServer) -> None:
     for path in ("/", "/v3", "/v3/"):
         answer = web().get(server.url + path)
         assert answer.status_code == 200
@@ -25,13 +25,13 @@ def test_what_this_server_is(server: RunningServer) -> None:
     assert web().get(answer.json()["openapi"]).status_code == 200
 
 
-def test_the_server_is_well(server: RunningServer) -> None:
+def test_health_returns_ok(server: RunningServer) -> None:
     answer = web().get(server.url + "/health")
     assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
     assert answer.headers["cache-control"] == "no-store"
 
 
-def test_whoever_reads_openapi_may_come_from_anywhere(server: RunningServer) -> None:
+def test_every_origin_may_read_openapi(server: RunningServer) -> None:
     answer = web().get(server.url + "/openapi.json")
     assert answer.headers["content-type"] == "application/json"
     assert answer.headers["access-control-allow-origin"] == "*"

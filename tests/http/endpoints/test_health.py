@@ -1,4 +1,4 @@
-"""Health: a process that lives, one that is ready, and all reasons why one is not."""
+"""Health checks: liveness, readiness and the reasons for 503."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROBLEM = "application/problem+json"
 
 @dataclass
 class House:
-    """A server on a database of its own, which something may be wrong with."""
+    """A server with a separate database that a test can break."""
 
     url: str
     sql: Sql
@@ -29,7 +29,7 @@ class House:
         return web().get(f"{self.url}/health/ready", headers=headers)
 
     def codes(self) -> list[str]:
-        """Why it is not ready."""
+        """The codes of the reasons why the server is not ready."""
         return [reason["code"] for reason in self.ready().json().get("reasons", [])]
 
 
@@ -42,15 +42,15 @@ def house(database_server: str, settings: Settings) -> Iterator[House]:
         sql.close()
 
 
-def test_it_lives_and_is_ready(house: House) -> None:
+def test_a_healthy_server_is_live_and_ready(house: House) -> None:
     for path in ("/health/live", "/health/ready", "/v3/health/live", "/v3/health/ready"):
         answer = web().get(house.url + path)
         assert (answer.status_code, answer.json()) == (200, {"status": "ok"}), path
         assert answer.headers["cache-control"] == "no-store"
 
 
-def test_another_schema(house: House) -> None:
-    """An older one is not enough; a newer one belongs to a release that is about to take over."""
+def test_readiness_depends_on_the_schema_version(house: House) -> None:
+    """An older schema is an error. A newer one is not, because the next release is about to take over."""
     own = house.sql.value("select version_num from alembic_version")
     house.sql.execute("update alembic_version set version_num = '0001'")
     try:
@@ -71,7 +71,7 @@ def test_another_schema(house: House) -> None:
     eventually(lambda: house.ready().status_code == 200, "the end")
 
 
-def test_a_key_that_does_not_open(house: House) -> None:
+def test_a_master_key_that_decrypts_nothing_makes_a_server_unready(house: House) -> None:
     house.sql.execute("update data_key set master = 'x' || master")
     try:
         eventually(lambda: house.codes() == ["secrets-unavailable"], "the closed secrets")
@@ -85,7 +85,7 @@ def test_a_key_that_does_not_open(house: House) -> None:
     eventually(lambda: house.ready().status_code == 200, "the end")
 
 
-def test_one_that_is_about_to_stop_says_so_and_goes_on(dsn: str) -> None:
+def test_a_stopping_server_is_unready_but_still_serves(dsn: str) -> None:
     env = {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_SHUTDOWN_DELAY_SECONDS": "300"}
     process = Process("serve", "--no-worker", "--port", "0", "--json", env=env)
     try:

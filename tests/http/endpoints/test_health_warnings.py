@@ -1,4 +1,4 @@
-"""What `/health/ready` says beside its answer; and that nobody waits long for it, however long the database takes."""
+"""Warnings of `/health/ready`, and its response time with a slow database."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def ready(server: RunningServer) -> httpx.Response:
     return web().get(f"{server.url}/health/ready")
 
 
-def test_no_worker_while_work_waits(
+def test_missing_worker_is_a_warning(
     sql: tuple[str, Sql], settings: Settings, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """It is a warning: the node takes work all the same. Who works, and what is disabled, ends it."""
+    """The node stays ready. A worker, or disabling the work, ends the warning."""
     monkeypatch.setattr(Readiness, "ROUND", 0.05)
     dsn, statements = sql
     customer = statements.value(CUSTOMER)
@@ -59,11 +59,11 @@ def test_no_worker_while_work_waits(
         eventually(lambda: warned() == ["no-worker"], "a delivery that waits")
         statements.execute("update webhook set is_enabled = false")
         eventually(lambda: warned() == [], "a webhook that is disabled")
-    assert capfd.readouterr().err.count("no worker running") == 3  # once each time, not once a look
+    assert capfd.readouterr().err.count("no worker running") == 3  # one log line per occurrence, not per check
 
 
-def test_a_database_that_says_nothing_keeps_nobody_waiting(sql: tuple[str, Sql], settings: Settings) -> None:
-    """The look goes on behind it, and the answer is well again when the database is."""
+def test_readiness_answers_in_time_without_the_database(sql: tuple[str, Sql], settings: Settings) -> None:
+    """The check continues in the background. Readiness recovers with the database."""
     dsn, _ = sql
     slow = settings.model_copy(
         update={"health_check_timeout_seconds": 0.2, "statement_timeout_seconds": 60.0, "lock_timeout_seconds": 60.0}

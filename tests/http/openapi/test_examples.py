@@ -1,4 +1,4 @@
-"""The examples of the OpenAPI document are correct: each request gets a response in the form of its example."""
+"""The examples of the OpenAPI document match the server's real responses."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def answer_of(document: Json, endpoint: Endpoint) -> Json:
     return operation(document, endpoint)["responses"][str(endpoint.responses.status)].get("content", {}).get(JSON, {})
 
 
-# Ids of an example -> ids of this fleet
+# From ids of an example to ids of this fleet
 
 
 def ids(endpoint: Endpoint, person: Person) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def ids(endpoint: Endpoint, person: Person) -> dict[str, Any]:
 
 
 def put(value: Any, ours: Mapping[str, Any]) -> Any:
-    """The example with ids of this fleet; unchanged if it has none."""
+    """Replace the ids of an example with ids of this fleet. An example without ids is unchanged."""
     if isinstance(value, list):
         return [put(inner, ours) for inner in cast("list[Any]", value)]
     if not isinstance(value, dict):
@@ -112,17 +112,17 @@ def sent(document: Json, endpoint: Endpoint, person: Person) -> httpx.Response:
 
 
 def shape(value: Any, free: bool = False) -> Any:
-    """The properties of a value at any depth; of a list, those of its first element."""
+    """The properties of a value at any depth. A list has those of its first element."""
     if isinstance(value, list):
         return [shape(inner) for inner in cast("list[Any]", value)[:1]]
     return {key: shape(inner) for key, inner in cast("Json", value).items()} if isinstance(value, dict) else None
 
 
-OF_ANYTHING = {"before", "after"}  # of a change: properties of the changed resource
+OF_ANYTHING = {"before", "after"}  # a change has the properties of its resource
 
 
 def fits(real: Any, shown: Any) -> bool:
-    """Whether both have the same properties, as far as both have values."""
+    """Whether both values have the same properties, except where one has no value."""
     if isinstance(real, dict) and isinstance(shown, dict):
         members = set(cast("Json", shown))
         return set(cast("Json", real)) == members and all(fits(real[key], shown[key]) for key in members - OF_ANYTHING)
@@ -142,7 +142,7 @@ ELSEWHERE = {
 
 
 @over([row for row in ASKED if name(row) not in ELSEWHERE])
-def test_a_request_as_in_the_example_is_answered_as_in_the_example(
+def test_example_requests_get_responses_like_their_examples(
     document: Json, endpoint: Endpoint, erin: Person, town: Town
 ) -> None:
     person = town.person("changer") if endpoint.path == "/me/password" else erin
@@ -157,7 +157,7 @@ def test_a_request_as_in_the_example_is_answered_as_in_the_example(
         assert fits(answer.json(), told["example"]), answer.text
 
 
-def test_every_example_is_of_the_form_that_is_told(document: Json) -> None:
+def test_every_example_is_valid_against_its_schema(document: Json) -> None:
     count = 0
     for content in objects([document["paths"], document["webhooks"]]):
         if "schema" in content and "example" in content:
@@ -168,7 +168,7 @@ def test_every_example_is_of_the_form_that_is_told(document: Json) -> None:
 
 
 @over([row for row in ASKED if row.read is not None])
-def test_an_example_of_a_read_has_every_member_and_no_other(document: Json, endpoint: Endpoint) -> None:
+def test_examples_of_reads_have_exactly_the_documented_members(document: Json, endpoint: Endpoint) -> None:
     told = answer_of(document, endpoint)
     jsonschema.validate(told["example"], strict(document, told["schema"]))
 
@@ -183,8 +183,7 @@ def test_every_operation_has_examples(document: Json, endpoint: Endpoint) -> Non
     assert [content for content in contents if "example" not in content] == []
 
 
-def test_examples_name_the_members_themselves(document: Json) -> None:
-    """No example is derived from its type alone."""
+def test_no_example_is_made_from_a_type_alone(document: Json) -> None:
     assert f'"{UNTOLD}"' not in json.dumps(
         [value["example"] for value in objects(document["paths"]) if "example" in value]
     )
@@ -201,8 +200,8 @@ def test_signatures_of_examples_are_right(document: Json) -> None:
         assert Webhook(secret).sign(headers["webhook-id"], at, body) == headers["webhook-signature"]
 
 
-def test_refusals_are_as_in_their_examples(document: Json, erin: Person) -> None:
-    """The bodies with their own properties. tests/http/test_problem_details.py checks messages and codes."""
+def test_error_responses_match_their_examples(document: Json, erin: Person) -> None:
+    """Compares the properties of the bodies. tests/http/test_problem_details.py checks messages and codes."""
     paths = document["paths"]
     grants = paths["/oauth2/token"]["post"]["responses"]
     form = {"username": erin.username, "password": "wrong", "grant_type": "password"}

@@ -1,4 +1,4 @@
-"""The OpenAPI document matches the server, and the page at /docs has all of it without external resources."""
+"""The OpenAPI document matches the server, and `/docs` shows it completely."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.support.servers import DEADLINE, RunningServer
 
 pytestmark = pytest.mark.cluster
 
-# The spec's statuses by endpoint, without 401 and 500, which all have
+# The spec's statuses by endpoint. Each endpoint also has 401 and 500
 STATUSES = """
 POST /oauth2/token 200 415
 GET /customers 200 404
@@ -102,18 +102,18 @@ def told(server: RunningServer) -> Json:
 
 @pytest.fixture(scope="module")
 def document(told: Json) -> Json:
-    """The document with every reference to a header, parameter or error response resolved."""
+    """The document with resolved references to headers, parameters and error responses."""
     return inlined(told)
 
 
 # The document
 
 
-def test_it_is_valid(told: Json) -> None:
+def test_the_document_is_valid(told: Json) -> None:
     assert list(OpenAPIV31SpecValidator(told).iter_errors()) == []
 
 
-def test_it_is_made_once_and_of_a_reasonable_size(server: RunningServer) -> None:
+def test_the_document_is_built_once_and_has_a_reasonable_size(server: RunningServer) -> None:
     first, second = (web().get(server.url + "/openapi.json") for _ in range(2))
     assert first.content == second.content
     assert len(first.content) < 850_000
@@ -121,17 +121,17 @@ def test_it_is_made_once_and_of_a_reasonable_size(server: RunningServer) -> None
     assert int(first.headers["content-length"]) < 80_000
 
 
-def test_it_has_every_endpoint_and_no_other(document: Json) -> None:
+def test_the_document_has_exactly_the_server_s_endpoints(document: Json) -> None:
     found = {f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods}
     assert found == {name(endpoint) for endpoint in ALL}
 
 
-def test_names_of_operations_are_there_once(document: Json) -> None:
+def test_operation_ids_are_unique(document: Json) -> None:
     names = [operation["operationId"] for methods in document["paths"].values() for operation in methods.values()]
     assert len(names) == len(set(names))
 
 
-def test_names_of_operations_read_like_functions(document: Json) -> None:
+def test_operation_ids_read_like_function_names(document: Json) -> None:
     for endpoint in ALL:
         operation = document["paths"][endpoint.path][endpoint.method.lower()]
         assert re.fullmatch(r"[a-z]+([A-Z][a-z]+)+", operation["operationId"]), operation["operationId"]
@@ -141,7 +141,7 @@ def test_names_of_operations_read_like_functions(document: Json) -> None:
 
 
 @pytest.mark.parametrize("line", STATUSES)
-def test_it_has_every_status_of_the_spec(document: Json, line: str) -> None:
+def test_each_operation_has_the_statuses_of_the_spec(document: Json, line: str) -> None:
     method, path, *statuses = line.split()
     responses = document["paths"][path][method.lower()]["responses"]
     assert {*statuses, "401", "500"} <= set(responses)
@@ -151,14 +151,14 @@ def test_it_has_every_status_of_the_spec(document: Json, line: str) -> None:
     assert {status for status in responses if status.startswith("2")} == {statuses[0], *shown}
 
 
-def test_the_lines_above_are_the_spec() -> None:
+def test_the_table_of_statuses_covers_the_spec() -> None:
     assert sorted(" ".join(line.split()[:2]) for line in STATUSES) == sorted(
         name(endpoint) for endpoint in ALL if not endpoint.doc.is_extension
     )
 
 
 @over(list(ALL))
-def test_what_a_request_needs_is_told(document: Json, endpoint: Endpoint) -> None:
+def test_each_operation_documents_its_credentials_and_parameters(document: Json, endpoint: Endpoint) -> None:
     operation = document["paths"][endpoint.path][endpoint.method.lower()]
     needed = [
         scheme
@@ -175,7 +175,7 @@ def test_what_a_request_needs_is_told(document: Json, endpoint: Endpoint) -> Non
     ]
     ways = [list(map(str, endpoint.permissions))] if needed else []
     if endpoint.read is not None and endpoint.read.own_rows is not None:
-        ways.append([])  # for the caller's own rows
+        ways.append([])  # the caller's own rows need no permission
     assert operation["security"] == [
         {scheme: scopes if scheme == "oauth2" else [] for scheme in needed} for scopes in ways
     ]
@@ -207,18 +207,18 @@ def test_an_operation_names_the_permissions_of_parents_and_parts(document: Json)
         ("/live", "get", "the topic `users` requires `users:read`"),
     ):
         assert part in operation(path, method)["description"], (path, part)
-    # A caller needs no permission for its own operation, whether it is returned at once or read later
+    # A caller needs no permission for its own operation, neither in the response nor in a later read
     assert "operations:read" not in operation("/assignments", "put")["description"]
     scopes = [way["oauth2"] for way in operation("/operations/{operationId}")["security"]]
     assert scopes == [["operations:read"], []]
 
 
-def test_names_of_headers_are_the_brands(document: Json) -> None:
+def test_header_names_have_the_brand(document: Json) -> None:
     schemes = document["components"]["securitySchemes"]
     assert (schemes["apiKey"]["in"], schemes["apiKey"]["name"]) == ("header", "vendor-API-Key")
 
 
-def test_tokens_are_had_as_is_told(document: Json, alice: Person) -> None:
+def test_tokens_are_issued_by_the_documented_flows(document: Json, alice: Person) -> None:
     flows = document["components"]["securitySchemes"]["oauth2"]["flows"]
     flow = flows["password"]
     form = {"username": alice.username, "password": PASSWORD, "grant_type": "password"}
@@ -251,7 +251,7 @@ def success(document: Json, endpoint: Endpoint) -> Json:
 
 
 @over([endpoint for endpoint in ALL if endpoint.read is not None])
-def test_what_a_read_answers_is_told(document: Json, endpoint: Endpoint) -> None:
+def test_schemas_of_reads_have_the_members_of_their_resource(document: Json, endpoint: Endpoint) -> None:
     assert endpoint.read is not None
     schema = success(document, endpoint)
     if not endpoint.read.select.is_single:
@@ -267,7 +267,7 @@ def test_what_a_read_answers_is_told(document: Json, endpoint: Endpoint) -> None
         assert schema == {"type": "string"}
 
 
-def test_the_types_of_products_are_told(document: Json) -> None:
+def test_product_types_are_an_enum(document: Json) -> None:
     for path in ("/products", "/products/{productId}"):
         schema = document["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
         schema = resolved(document, schema.get("items", schema))
@@ -275,7 +275,7 @@ def test_the_types_of_products_are_told(document: Json) -> None:
 
 
 def strict(document: Json, schema: Json, expanded: int = 0) -> Json:
-    """The schema without references, where every property is required and no other is allowed."""
+    """The schema without references. Every property is required and no other is allowed."""
     whole = dict(resolved(document, schema))
     if "properties" in whole:
         added = {key for key, value in whole["properties"].items() if "$expand" in value.get("description", "")}
@@ -292,14 +292,14 @@ def strict(document: Json, schema: Json, expanded: int = 0) -> Json:
 
 
 @over([endpoint for endpoint in ALL if endpoint.read is not None and endpoint.auth.has_customer])
-def test_real_answers_are_of_the_form_that_is_told(document: Json, endpoint: Endpoint, alice: Person) -> None:
+def test_responses_are_valid_against_their_schemas(document: Json, endpoint: Endpoint, alice: Person) -> None:
     answer = ask(alice, endpoint, world(endpoint, alice) if slots(endpoint) else {})
     assert answer.status_code == 200
     jsonschema.validate(answer.json(), strict(document, success(document, endpoint)))
 
 
 @over([endpoint for endpoint in ALL if endpoint.read is not None and endpoint.read.select.resource.relations])
-def test_what_is_expanded_is_of_the_form_that_is_told(document: Json, endpoint: Endpoint, alice: Person) -> None:
+def test_expanded_responses_are_valid_against_their_schemas(document: Json, endpoint: Endpoint, alice: Person) -> None:
     assert endpoint.read is not None
     there = world(endpoint, alice) if slots(endpoint) else {}
     relations = endpoint.read.select.resource.relations
@@ -310,7 +310,7 @@ def test_what_is_expanded_is_of_the_form_that_is_told(document: Json, endpoint: 
         jsonschema.validate(answer.json(), strict(document, success(document, endpoint), 1))
 
 
-def test_the_documents_of_another_brand(dsn: str, settings: Any) -> None:
+def test_documents_of_another_brand_have_its_names(dsn: str, settings: Any) -> None:
     with RunningServer(settings.model_copy(update={"brand": "acme"}), dsn, worker=False) as acme:
         document = web().get(acme.url + "/openapi.json").json()
         assert document["components"]["securitySchemes"]["apiKey"]["name"] == "acme-API-Key"
@@ -319,7 +319,7 @@ def test_the_documents_of_another_brand(dsn: str, settings: Any) -> None:
         assert "acme-API-Key" in web().get(acme.url + "/docs").text
 
 
-def test_every_member_parameter_and_header_is_explained(document: Json) -> None:
+def test_every_member_parameter_and_header_has_a_description(document: Json) -> None:
     mute: list[str] = []
     for schema in objects(document):
         members = schema.get("properties")
@@ -332,8 +332,8 @@ def test_every_member_parameter_and_header_is_explained(document: Json) -> None:
     assert mute == []
 
 
-def test_meanings_are_of_members_that_there_are(document: Json) -> None:
-    """So a removed property takes its description along."""
+def test_descriptions_refer_to_existing_members(document: Json) -> None:
+    """The description of a removed property must be removed, too."""
     schemas = document["components"]["schemas"]
     shown: dict[str, set[str]] = {}
     for schema_name, schema in schemas.items():
@@ -345,8 +345,8 @@ def test_meanings_are_of_members_that_there_are(document: Json) -> None:
     assert set(EVERYWHERE) <= everywhere
 
 
-def test_no_schema_is_called_as_a_class_of_generated_clients_is(document: Json) -> None:
-    """`Client` was one: in Python, the response type then hid the class that sends requests."""
+def test_no_schema_has_the_name_of_a_class_in_generated_clients(document: Json) -> None:
+    """A schema `Client` once hid the class of the Python client that sends requests."""
     taken = {"Client", "AuthenticatedClient", "Configuration", "Error", "File", "Request", "Response", "Unset"}
     assert taken & set(document["components"]["schemas"]) == set()
 
@@ -356,7 +356,7 @@ def test_no_schema_has_a_default(document: Json) -> None:
     assert [schema for schema in objects(document) if "default" in schema and "2XX" not in schema] == []
 
 
-def test_answers_say_what_is_always_there(document: Json) -> None:
+def test_schemas_of_responses_list_required_members(document: Json) -> None:
     car = document["components"]["schemas"]["Car"]
     assert car["required"] == ["id", "name", "description", "vin", "licensePlate", "brand", "model"]
     assert car["properties"]["vin"]["type"] == ["string", "null"]
@@ -377,7 +377,7 @@ def test_opaque_members_have_a_type(document: Json) -> None:
     assert schemas["ChangeTold"]["properties"]["data"]["$ref"] == "#/components/schemas/Change"
 
 
-# Requests to the server, valid and invalid ones
+# Valid and invalid requests to the server
 
 load_all_checks()
 CHECKED = CHECKS.get_by_names(
@@ -392,7 +392,7 @@ CHECKED = CHECKS.get_by_names(
 
 @pytest.fixture(scope="module")
 def api(document: Json, server: RunningServer) -> Any:
-    """The document, relaxed for rows that `$select` and similar options shorten."""
+    """The document without required members where `$select` and similar options can drop them."""
     relaxed = copy.deepcopy(document)
     for endpoint in ALL:
         if endpoint.read is not None and endpoint.read.select.resource.scalar is None:
@@ -416,7 +416,7 @@ HAS_INPUT = [row for row in ALL if row.parameters or row.body_adapter or row.rea
     + [(WRONG, endpoint) for endpoint in HAS_INPUT if endpoint not in ENDLESS],
     ids=lambda value: name(value) if isinstance(value, Endpoint) else value.value,
 )
-def test_whatever_is_asked_the_answer_is_one_that_is_told(
+def test_generated_requests_get_documented_responses(
     endpoint: Endpoint, mode: GenerationMode, api: Any, asking: Callable[[Endpoint], Person], server: RunningServer
 ) -> None:
     person = calling(endpoint, asking(endpoint))
@@ -433,7 +433,7 @@ def test_whatever_is_asked_the_answer_is_one_that_is_told(
         suppress_health_check=list(hypothesis.HealthCheck),
     )
     def run(case: Any) -> None:
-        case.path_parameters.update(there)  # so that a read finds rows for its query options
+        case.path_parameters.update(there)  # an existing row lets reads evaluate their query options
         answer = case.call(base_url=server.url + "/v3", headers=person.headers, timeout=DEADLINE)
         assert answer.status_code != 500, answer.text
         case.validate_response(answer, checks=CHECKED)
@@ -443,7 +443,7 @@ def test_whatever_is_asked_the_answer_is_one_that_is_told(
 
 @pytest.fixture(scope="module")
 def asking(town: Town) -> Callable[[Endpoint], Person]:
-    """A person per endpoint, so that no webhook receives events of another one's requests."""
+    """One person per endpoint, so that webhooks get only events of their endpoint."""
     people: dict[str, Person] = {}
 
     def find(endpoint: Endpoint) -> Person:
@@ -480,7 +480,7 @@ def test_the_page_shows_every_endpoint(page: str, document: Json, endpoint: Endp
 
 
 @over(list(ALL))
-def test_the_page_shows_the_headers_of_the_answer(page: str, document: Json, endpoint: Endpoint) -> None:
+def test_the_page_shows_the_headers_of_the_response(page: str, document: Json, endpoint: Endpoint) -> None:
     operation = document["paths"][endpoint.path][endpoint.method.lower()]
     (section,) = re.findall(rf'<details id="{operation["operationId"]}">.*?</details>', page, re.DOTALL)
     usual = whole(document, operation["responses"][str(endpoint.responses.status)])
@@ -488,8 +488,8 @@ def test_the_page_shows_the_headers_of_the_answer(page: str, document: Json, end
         assert f"<code>{header}</code>" in section
 
 
-def test_an_assignment_is_accepted_and_not_done(page: str, document: Json) -> None:
-    """The 204 of each request that a worker applies refers to the operation with the outcome."""
+def test_asynchronous_writes_are_documented_as_accepted(page: str, document: Json) -> None:
+    """The 204 of each asynchronous request refers to its operation."""
     asynchronous = [row for row in ALL if "Operation-Id" in row.responses.headers]
     assert {row.method for row in asynchronous if row.path.startswith("/assignments")} == {"PUT", "PATCH", "DELETE"}
     for row in asynchronous:
@@ -501,7 +501,7 @@ def test_an_assignment_is_accepted_and_not_done(page: str, document: Json) -> No
         assert "Response (202)" not in section
 
 
-def test_the_page_needs_no_address_of_others(page: str, server: RunningServer) -> None:
+def test_the_page_refers_to_no_other_site(page: str, server: RunningServer) -> None:
     without_examples = re.sub(r"<pre>.*?</pre>", "", page, flags=re.DOTALL)
     assert set(re.findall(r"https?://[^\s<\"'/]+", without_examples)) <= {server.url}
     assert set(re.findall(r'(?:src|href|action)="([^"#]+)', page)) == {"data:,", "openapi.json", "docs/errors"}
@@ -509,7 +509,7 @@ def test_the_page_needs_no_address_of_others(page: str, server: RunningServer) -
 
 
 @needed
-def test_a_browser_asks_nobody_but_the_server(server: RunningServer, document: Json) -> None:
+def test_a_browser_loads_the_page_from_the_server_alone(server: RunningServer, document: Json) -> None:
     with launched() as browser:
         tab = browser.new_page()
         asked: list[str] = []

@@ -1,4 +1,7 @@
-"""A house that has been lived in, and copies of it, which are quicker to have than new ones."""
+"""A used installation with a backup, and copies of it.
+
+A copy is faster to make than a new installation.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ __all__ = ["nobody"]
 
 @pytest.fixture(scope="session")
 def lived_in() -> Iterator[House]:
-    """With a customer, a manager, keys and a full backup; nobody changes it."""
+    """A stopped installation with a customer, a manager, keys and a full backup. No test changes it."""
     with new_house() as house:
         with house.serving():
             customer = house.json("customer", "add", "Example Fleet")["id"]

@@ -1,4 +1,4 @@
-"""A state directory with backups beside it, and the `keyrack` commands on both."""
+"""A state directory with backups, and `keyrack` commands on both."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tests.support.servers import Process, eventually, reachable_directory
 
 
 class House:
-    """Keyrack with an embedded database and backups, as an operator has it."""
+    """Keyrack with an embedded database and backups, as an operator runs it."""
 
     def __init__(self, base: Path) -> None:
         self.base = base
-        self.password = self.key = ""  # of the manager mo, and of an API key
-        self.full: dict[str, Any] = {}  # the backup that is there
+        self.password = self.key = ""  # of the manager mo, and an API key
+        self.full: dict[str, Any] = {}  # the existing backup
         self.state = base / "state"
         self.backups = base / "backups"
         self.env = {
@@ -45,18 +45,21 @@ class House:
         return self.backups / "wal"
 
     def run(self, *words: object, **env: str) -> Result:
-        """A command, in this process: that is quicker than a new Python for each."""
+        """Run a command in this process, which is faster than a new Python."""
         arguments = [*map(str, words)]
         return CliRunner().invoke(application(arguments[0]), arguments, env=self.env | env, catch_exceptions=False)
 
     def json(self, *words: object, **env: str) -> Any:
-        """What a command that goes well says to machines."""
+        """Run a command that must succeed, and return its JSON output."""
         done = self.run(*words, "--json", **env)
         assert done.exit_code == 0, done.stderr
         return json.loads(done.stdout)
 
     def refused(self, *words: object, **env: str) -> str:
-        """The one line of a command that comes to nothing, behind those that a busy machine gets about its progress."""
+        """Run a command that must fail, and return its last line.
+
+        A busy machine can get progress lines before it.
+        """
         done = self.run(*words, **env)
         assert (done.exit_code, done.stdout) == (1, ""), done.stderr
         *progress, last = done.stderr.splitlines()
@@ -65,7 +68,7 @@ class House:
         return last.removeprefix("keyrack: ")
 
     def sql(self, statement: str, *values: object) -> Any:
-        """A value from the database, which runs already."""
+        """A value from the running database."""
 
         async def ask() -> Any:
             connection = await asyncpg.connect(EmbeddedServer(self.state).dsn)
@@ -77,13 +80,14 @@ class House:
         return asyncio.run(ask())
 
     def now(self) -> datetime:
-        """The database's clock, behind all that was committed."""
+        """The database's clock, after all commits."""
         return self.sql("select clock_timestamp()")
 
     @contextlib.contextmanager
     def serving(self, **env: str) -> Iterator[str]:
-        """The server's address; at the end everything is killed, as a machine without power would have it."""
-        words = ("serve", "--port", "0", "--json", "--state", (self.env | env)["KEYRACK_STATE"])  # it may be a new one
+        """Serve, and yield the address. At the end, all processes are killed as by a power failure."""
+        # `env` may name another state directory
+        words = ("serve", "--port", "0", "--json", "--state", (self.env | env)["KEYRACK_STATE"])
         server = Process(*words, env=self.env | env, log=self.base / "serve.log")
         try:
             assert server.popen.stdout is not None
@@ -98,7 +102,7 @@ class House:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """The database runs within the block."""
+        """Run the database within the context."""
         with EmbeddedServer(self.state, backups=str(self.backups)):
             yield
         self.ended()
@@ -107,7 +111,7 @@ class House:
         eventually(lambda: not servers(self.state), "the end of the database")
 
     def lose(self) -> None:
-        """The disk of the data is gone."""
+        """Remove the disk with the data."""
         self.ended()
         shutil.rmtree(self.state / "pgdata")
 
@@ -117,7 +121,7 @@ class House:
 
 @contextlib.contextmanager
 def new_house(like: House | None = None) -> Iterator[House]:
-    """One without data, or a copy of another one that does not run."""
+    """A new installation without data, or a copy of a stopped one."""
     with reachable_directory() as base:
         house = House(base)
         if like is not None:
@@ -127,7 +131,7 @@ def new_house(like: House | None = None) -> Iterator[House]:
 
 
 class Caller:
-    """A manager, logged in."""
+    """A signed-in manager."""
 
     def __init__(self, url: str, house: House, customer: int = 1) -> None:
         token = web().post(
@@ -166,5 +170,5 @@ class Caller:
 
 
 def written(moment: datetime) -> str:
-    """A time as an option takes it."""
+    """A time in the form of an option."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -22,7 +22,7 @@ WHEN = "2026-11-22T09:59:59Z"
 
 
 def block(name: str) -> str:
-    """The lines behind this mark."""
+    """Return the commands after this mark."""
     found = re.search(rf"<!-- {name}: .*?-->\n```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert found, name
     return found[1]
@@ -40,8 +40,8 @@ def shell(script: str, house: House) -> str:
     return done.stdout
 
 
-def test_the_lines_of_the_page(house: House) -> None:
-    """They are given one after another, and what they say is as it is shown."""
+def test_the_commands_of_the_page_work(house: House) -> None:
+    """The commands run one after another, and their output is as documented."""
     with house.running():
         said = shell(block("backups"), house)
         assert "STEP                 SECONDS\nplan " in said

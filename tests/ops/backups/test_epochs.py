@@ -1,4 +1,4 @@
-"""A restore takes back what the log of changes had told: it goes on in another epoch, and what is left is proven."""
+"""A restore reverts published changes: the change log continues in a new epoch with valid proofs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def asked(url: str, mo: Caller, **query: Any) -> httpx.Response:
 
 
 def told(url: str, mo: Caller, car: int) -> httpx.Response:
-    """The whole log, as soon as it tells of that car."""
+    """The whole log, once it has the change of that car."""
 
     def there() -> httpx.Response | None:
         answer = asked(url, mo, **{"$top": 1000})
@@ -35,9 +35,11 @@ def told(url: str, mo: Caller, car: int) -> httpx.Response:
     return eventually(there, "the change")
 
 
-def test_who_reads_on_after_a_restore_is_told(house: House) -> None:
-    """Whoever stopped anywhere, and those who wait and listen all the time: they begin anew, and miss nothing from then
-    on."""
+def test_readers_learn_of_a_restore(house: House) -> None:
+    """Every reader starts over and misses nothing from then on.
+
+    This covers readers that stopped at any point, and readers that poll or stream throughout.
+    """
     at = list[Caller]()
     readers: list[Reader] = [kind(lambda: at[-1].url, lambda: at[-1].headers) for kind in (Poller, Listener)]
     with contextlib.ExitStack() as stack:
@@ -67,7 +69,7 @@ def _restored(house: House, at: list[Caller], readers: list[Reader], stack: cont
             assert reader.wrong == [] and [one["epoch"] for one in reader.gone] == [anew.headers[EPOCH]]
         epoch, end = anew.headers[EPOCH], int(kept.headers[NEWEST])
         assert epoch != kept.headers[EPOCH]
-        # whoever stopped before the moment, after it, with the epoch or without
+        # readers that stopped before or after the restored time, with and without the epoch
         for number in (end - 1, end, int(lost.headers[NEWEST])):
             for named in ({"epoch": kept.headers[EPOCH]}, {}):
                 gone = asked(url, mo, **{"$filter": f"id gt {number}", **named})
@@ -79,14 +81,14 @@ def _restored(house: House, at: list[Caller], readers: list[Reader], stack: cont
         assert behind[0]["actor"]["type"] == "operator"
         assert (behind[0]["before"]["epoch"], behind[0]["before"]["newest"]) == (kept.headers[EPOCH], end)
         assert [one["kind"] for one in behind].count("car.created") == 1
-        # what is left of the epoch before is listed, and verifies; so does the installation's log
+        # the rest of the previous epoch is listed and verifies, and so does the installation's log
         assert [one["id"] for one in anew.json()][:end] == [one["id"] for one in kept.json()]
         newest = house.json("audit", "verify", "--customer", 1)
         assert (newest["epoch"], newest["behind"]) == (epoch, end + JUMP)
         older = house.json("audit", "verify", "--customer", 1, "--epoch", kept.headers[EPOCH])
         assert (older["behind"], older["last"]) == (0, end)
         assert house.json("audit", "verify", "--installation")["valid"]
-    # a drill looks at a copy
+    # a drill uses a copy
     before = house.json("audit", "verify", "--customer", 1)["otherEpochs"]
     house.json("backup", "drill")
     assert house.json("audit", "verify", "--customer", 1)["otherEpochs"] == before

@@ -1,4 +1,4 @@
-"""A server of one's own, backed up with Debian's pgBackRest as docs/backups.md says; a restore, what follows it."""
+"""An external server with Debian's pgBackRest as in docs/backups.md: backup, drill and restore."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ pytestmark = [
 
 
 class Cluster:
-    """A PostgreSQL as Debian's, of a user that is not root."""
+    """A PostgreSQL like Debian's, of an unprivileged user."""
 
     def __init__(self, house: House) -> None:
         self.base = house.base / "own"
@@ -96,7 +96,7 @@ def cluster() -> Iterator[tuple[House, Cluster]]:
 
 
 def lines(name: str, time: datetime | None = None) -> str:
-    """The block of the page, with the places and the time of the test."""
+    """The commands of the page with the paths and the time of the test."""
     script = block(name)
     if name == "pgbackrest":
         assert script.startswith(HEAD + PLACES)
@@ -106,15 +106,15 @@ def lines(name: str, time: datetime | None = None) -> str:
     return script if time is None else f"TIME='{time.isoformat(sep=' ')}'\n{script}"
 
 
-def test_backup_drill_and_restore_as_the_page_says(cluster: tuple[House, Cluster]) -> None:
-    """The lines of the page are given to Debian's programs; the database comes back to the moment, and goes on."""
+def test_backup_drill_and_restore_by_the_page_work(cluster: tuple[House, Cluster]) -> None:
+    """Debian's programs run the commands of the page. The database returns to the chosen time and continues."""
     house, own = cluster
     asyncio.run(schema_version.migrate(own.dsn))
     keyrack = {"KEYRACK_DATABASE_URL": own.dsn, "KEYRACK_BACKUP_DIRECTORY": ""}
     house.json("customer", "add", "Example Fleet", **keyrack)
     own.shell(lines("pgbackrest"))
     own.shell("pgbackrest --config=$CONF --stanza=keyrack --type=full backup")
-    ended = own.sql("select date_trunc('second', clock_timestamp())")  # it counts in seconds
+    ended = own.sql("select date_trunc('second', clock_timestamp())")  # pgBackRest counts in seconds
     eventually(lambda: own.sql("select clock_timestamp()") > ended + timedelta(seconds=2), "the next second")
     house.json("customer", "add", "Later Fleet", **keyrack)
     moment = own.sql("select clock_timestamp()")

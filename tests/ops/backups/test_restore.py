@@ -1,4 +1,4 @@
-"""Everything is lost, and comes back to the moment before the mistake; what a restore may not do, it says in words."""
+"""Restores after a total loss, to the moment before a mistake, and their errors."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ OLD = Path("/usr/lib/postgresql/15/bin")
 PERSON = {"emailAddress": "u@example.org", "userData": {"firstName": "U", "lastName": "U"}}
 
 
-def test_back_to_the_moment_before_a_table_was_dropped(house: House) -> None:
-    """The data directory is destroyed after a `drop table`; after `restore --to` everything is there that was then, the
-    API answers, and no number is handed out a second time."""
+def test_restore_to_the_moment_before_a_table_was_dropped(house: House) -> None:
+    """Restore the state before a `drop table` after the loss of the data directory.
+
+    After `restore --to`, all rows of that time are there, the API responds, and no number is used a second time.
+    """
     with house.serving() as url:
         mo = Caller(url, house)
         user = mo.call("PUT", "/users", PERSON)["id"]
@@ -42,7 +44,7 @@ def test_back_to_the_moment_before_a_table_was_dropped(house: House) -> None:
         house.sql("drop table event cascade")
         assert house.json("backup", "verify")["upToNow"]
     house.lose()
-    # Whoever starts Keyrack now does not find an empty one
+    # A command must not create an empty database now
     assert house.refused("customer", "list") == (
         f"There are no data in {house.state}/pgdata, but backups of them in {house.backups}. `keyrack backup restore` "
         "brings them back. To begin with an empty database, set KEYRACK_BACKUP_DIRECTORY to another directory."
@@ -52,12 +54,12 @@ def test_back_to_the_moment_before_a_table_was_dropped(house: House) -> None:
     assert (restored["kept"], restored["notAdvanced"]) == (None, [])
     assert restored["reached"] <= written(moment)
     with house.serving() as url:
-        assert mo.status("/cars", url) == 401  # everybody logs in again
+        assert mo.status("/cars", url) == 401  # all sign-ins have ended
         again = Caller(url, house)
         assert [car["id"] for car in again.call("GET", "/cars?$orderby=id")] == [first, second]
         assert [event["id"] for event in again.call("GET", "/events?$orderby=id")] == events[:2]
-        assert again.car("second", **{"Idempotency-Key": "before"}) == second  # answered as before
-        anew = again.car("lost", **{"Idempotency-Key": "after"})  # what it did is undone, so it is done
+        assert again.car("second", **{"Idempotency-Key": "before"}) == second  # the stored response
+        anew = again.car("lost", **{"Idempotency-Key": "after"})  # its first effect is reverted, so it is done
         assert anew > JUMP > lost
         assert again.event(anew, user) == events[1] + JUMP + 1
         told = house.run("backup", "list").stdout.splitlines()
@@ -67,7 +69,7 @@ def test_back_to_the_moment_before_a_table_was_dropped(house: House) -> None:
         assert house.run("backup", "list").stdout.splitlines()[-1].startswith("Archive: 00000002")
         house.json("backup", "verify")
         assert [row["timeline"] for row in house.json("backup", "list")["reaches"]] == [1, 2]
-        # The history that was left can still be had, by its number, while the other one goes on
+        # The abandoned timeline can still be restored by its number while the new one continues
         drill = house.json("backup", "drill", "--timeline", 1, "--to", written(late))
         assert (drill["backup"], drill["tables"]["car"], drill["tables"]["event"]) == (house.full["name"], 3, 3)
     drill = house.json("backup", "drill")
@@ -79,8 +81,8 @@ def test_back_to_the_moment_before_a_table_was_dropped(house: House) -> None:
     )
 
 
-def test_what_is_not_archived_yet_comes_from_the_data_that_are_there(house: House) -> None:
-    """`--replace` keeps the data under another name, and what their log has beyond the archive is restored, too."""
+def test_a_restore_includes_wal_that_is_not_archived_yet(house: House) -> None:
+    """`--replace` keeps the data under another name. WAL beyond the archive is restored, too."""
     archived = house.segments()
     house.wal.chmod(0o500)
     with house.running():
@@ -100,8 +102,11 @@ def test_what_is_not_archived_yet_comes_from_the_data_that_are_there(house: Hous
     assert [row["name"] for row in house.json("customer", "list")] == ["Example Fleet", "Later Fleet"]
 
 
-def test_a_restore_is_refused_in_words(house: House) -> None:
-    """In use, other times than can be reached, other versions, a log with a gap: the data stay as they are."""
+def test_impossible_restores_are_rejected_with_an_explanation(house: House) -> None:
+    """Rejected restores leave the data unchanged.
+
+    Reasons are data in use, an unreachable time, another version and a gap in the WAL.
+    """
     with house.running():
         assert house.refused("backup", "restore", "--replace", "--yes") == (
             f"The database in {house.state}/pgdata is in use. Nothing was changed. Stop what uses it (`keyrack serve`, "
@@ -141,8 +146,8 @@ def test_a_restore_is_refused_in_words(house: House) -> None:
     assert not (house.state / "pgdata").exists()
 
 
-def test_backups_of_another_database(house: House) -> None:
-    """They are neither restored over these data, nor added to by this server."""
+def test_backups_of_another_database_are_not_used(house: House) -> None:
+    """They neither replace these data, nor does this server add to them."""
     with new_house() as neighbour:
         with EmbeddedServer(neighbour.state):
             pass
@@ -159,8 +164,8 @@ def test_backups_of_another_database(house: House) -> None:
         assert (neighbour.state / "pgdata/PG_VERSION").exists()
 
 
-def test_on_another_machine_without_the_master_key(house: House) -> None:
-    """The backups are all that is needed, but for the key, which is not in them: who has not got it hears that."""
+def test_a_restore_on_another_machine_needs_the_master_key(house: House) -> None:
+    """Backups have everything but the master key. Its absence is reported."""
     elsewhere = house.base / "elsewhere"
     there = {"KEYRACK_STATE": str(elsewhere)}
     drill = house.run("backup", "drill", **there)
@@ -176,7 +181,7 @@ def test_on_another_machine_without_the_master_key(house: House) -> None:
 
 
 def test_times_between_transactions_can_be_reached(house: House) -> None:
-    """A quiet hour is no error: nothing was written in it, so the data of its end are those of its beginning."""
+    """A time without transactions is valid: its data are those of the transaction before."""
     with house.running():
         house.json("customer", "add", "Later Fleet")
         quiet = house.now() + timedelta(milliseconds=1)
@@ -187,7 +192,7 @@ def test_times_between_transactions_can_be_reached(house: House) -> None:
     assert [row["name"] for row in house.json("customer", "list")] == ["Example Fleet", "Later Fleet"]
 
 
-# The command line, for a Python of the system
+# A command line for the system's Python
 AS_NOBODY = """
 import json, os, shutil, sys
 from typer.testing import CliRunner
@@ -201,8 +206,8 @@ for words in json.loads(sys.argv[2]):
 """
 
 
-def test_without_being_root(house: House, nobody: Nobody) -> None:
-    """A normal user backs up and restores what is that user's own, data and backups alike."""
+def test_an_unprivileged_user_can_back_up_and_restore(house: House, nobody: Nobody) -> None:
+    """The user owns the data and the backups."""
     for path in (house.base, *house.base.rglob("*")):
         os.lchown(path, nobody.uid, -1)
     commands = (("backup", "create"), ("lose",), ("backup", "restore"), ("customer", "list"), ("backup", "drill"))
@@ -214,8 +219,8 @@ def test_without_being_root(house: House, nobody: Nobody) -> None:
     assert (house.state / "pgdata").stat().st_uid == house.wal.stat().st_uid == nobody.uid
 
 
-def test_a_restore_that_fails_changes_nothing(house: House) -> None:
-    """A damaged segment ends the recovery: the data stay, the history goes on, and what was begun is thrown away."""
+def test_a_failed_restore_changes_nothing(house: House) -> None:
+    """A damaged segment ends the recovery. The data and the timeline stay, and partial results are removed."""
     with house.running():
         house.json("customer", "add", "Later Fleet")
         house.json("backup", "verify")
@@ -228,7 +233,7 @@ def test_a_restore_that_fails_changes_nothing(house: House) -> None:
     assert f"{newest} is damaged" in failed
     assert not (house.state / "restoring").exists()
     newest.write_bytes(whole)
-    # One that has begun a new history, and then failed
+    # A restore that fails after it has started a new timeline
     (house.wal / "00000002.history.gz").write_bytes(gzip.compress(b"1\t0/2000000\tbefore a test\n"))
     (house.wal / "00000002.history.gz").chmod(0o644)
     assert [row["name"] for row in house.json("customer", "list")] == ["Example Fleet", "Later Fleet"]

@@ -1,4 +1,4 @@
-"""What is kept, what is forgotten, and what verifying finds."""
+"""Retention of backups, and verification of damaged ones."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from tests.ops.backups.instance import House
 pytestmark = pytest.mark.cluster
 
 
-def test_what_a_kept_backup_needs_is_never_removed(house: House) -> None:
-    """The oldest goes when there are too many, with the log before the oldest that is kept; that can be restored."""
+def test_retention_keeps_the_wal_of_kept_backups(house: House) -> None:
+    """The oldest backup beyond the limit is removed, with its WAL.
+
+    WAL from the oldest kept backup on stays. That backup can be restored.
+    """
     first = house.full
     with house.running():
         house.json("customer", "add", "Second Fleet")
@@ -21,7 +24,7 @@ def test_what_a_kept_backup_needs_is_never_removed(house: House) -> None:
         assert second["removed"] == []
         before = house.segments()
         house.json("customer", "add", "Third Fleet")
-        (house.backups / "base" / "20200101T000000Z").mkdir()  # what a killed `create` has left
+        (house.backups / "base" / "20200101T000000Z").mkdir()  # left by a killed `create`
         third = house.json("backup", "create", KEYRACK_BACKUP_KEEP="2")
         assert third["removed"] == [first["name"]]
         listed = house.json("backup", "list")
@@ -29,7 +32,7 @@ def test_what_a_kept_backup_needs_is_never_removed(house: House) -> None:
         assert {path.name for path in (house.backups / "base").iterdir()} == {
             name for backup in (second, third) for name in (backup["name"], f"{backup['name']}.json")
         }
-        assert before - house.segments()  # some went
+        assert before - house.segments()  # some segments were removed
         assert house.json("backup", "verify")["backups"] == [second["name"], third["name"]]
     drill = house.json("backup", "drill", second["name"])
     assert (drill["backup"], drill["tables"]["customer"]) == (second["name"], 3)
@@ -37,8 +40,8 @@ def test_what_a_kept_backup_needs_is_never_removed(house: House) -> None:
     assert drill["tables"]["customer"] == 2
 
 
-def test_verifying_finds_what_is_damaged(house: House) -> None:
-    """A byte of a table, a byte of the log, a segment that is another one's."""
+def test_verification_finds_damage(house: House) -> None:
+    """Damage: a changed byte of a table or WAL, and a wrong segment."""
     note = house.backups / "base" / f"{house.full['name']}.json"
     before = json.loads(note.read_text())["verified"]
     assert house.json("backup", "verify", house.full["name"])["upToNow"] is False

@@ -1,4 +1,4 @@
-"""The program that archives: sure of what it says, whatever interrupts it; and the server that calls it."""
+"""The archive command: correct status after any interruption, and the server that calls it."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def call(wal: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["/bin/sh", wal.parent / "archive.sh", *words], capture_output=True, text=True)
 
 
-def test_the_same_again_is_fine_and_other_bytes_are_refused(wal: Path) -> None:
-    """After a crash PostgreSQL archives a segment again; another one of that name must not take its place."""
+def test_a_segment_is_archived_once_and_never_replaced(wal: Path) -> None:
+    """PostgreSQL archives a segment again after a crash. Another segment of that name must not replace it."""
     assert put(wal, b"one").returncode == 0
     assert put(wal, b"one").returncode == 0
     other = put(wal, b"two")
@@ -53,8 +53,8 @@ def test_the_same_again_is_fine_and_other_bytes_are_refused(wal: Path) -> None:
     assert [path.name for path in wal.iterdir()] == [f"{NAME}.gz"]
 
 
-def test_cut_off_while_writing(wal: Path) -> None:
-    """Until it is whole it has another name; what was left is thrown away by the next one."""
+def test_an_interrupted_write_leaves_no_segment(wal: Path) -> None:
+    """A partial file has another name. The next call removes it."""
     os.mkfifo(wal.parent / "slow")
     writing = subprocess.Popen(
         ["/bin/sh", wal.parent / "archive.sh", "put", wal.parent / "slow", wal, NAME], start_new_session=True
@@ -71,16 +71,16 @@ def test_cut_off_while_writing(wal: Path) -> None:
     assert [path.name for path in wal.iterdir()] == [f"{NAME}.gz"]
 
 
-def test_what_cannot_be_archived_is_no_reason_to_start_the_archiver_anew(wal: Path) -> None:
-    """Above 125 PostgreSQL would not count the failure."""
+def test_a_failure_does_not_restart_the_archiver(wal: Path) -> None:
+    """PostgreSQL does not count a failure with a status above 125."""
     assert call(wal, "put", wal / "missing", wal, NAME).returncode == 1
     (wal.parent / "segment").write_bytes(b"one")
     assert call(wal, "put", wal.parent / "segment", wal.parent / "nowhere", NAME).returncode == 1
     assert list(wal.iterdir()) == []
 
 
-def test_getting_it_back(wal: Path) -> None:
-    """What is not there ends the log (1); what is damaged, or an archive that is away, must not pass for that (126)."""
+def test_fetching_a_segment(wal: Path) -> None:
+    """A missing segment ends recovery (1). A damaged segment or an unreachable archive must not (126)."""
     put(wal, b"one")
     back = wal.parent / "back"
     assert call(wal, "get", wal, NAME, back).returncode == 0
@@ -104,8 +104,11 @@ def told(server: EmbeddedServer) -> ArchiveStatus:
     return asyncio.run(ask())
 
 
-def test_an_archive_that_cannot_be_written_is_seen(house: House) -> None:
-    """The database says that it fails, `backup list` what waits; nothing is lost when it can be written again."""
+def test_an_unwritable_archive_is_reported(house: House) -> None:
+    """The database reports failures, and `backup list` the waiting segments.
+
+    Nothing is lost once the archive is writable.
+    """
     with EmbeddedServer(house.state, backups=str(house.backups)) as server:
         house.wal.chmod(0o500)
         house.sql("create table a_change ()")
@@ -115,14 +118,14 @@ def test_an_archive_that_cannot_be_written_is_seen(house: House) -> None:
         assert house.json("backup", "list")["archive"]["waiting"] >= 1
         house.wal.chmod(0o700)
         house.sql("drop table a_change")
-        house.sql("select pg_switch_wal()")  # it would try again by itself, within a minute
+        house.sql("select pg_switch_wal()")  # otherwise PostgreSQL retries within a minute
         eventually(lambda: segment in house.segments() and not told(server).failing, "the archive")
         assert (told(server).age or 0) < 600
         eventually(lambda: house.json("backup", "list")["archive"]["waiting"] == 0, "the rest")
 
 
-def test_archiving_is_remembered_until_it_is_off(house: House) -> None:
-    """Who starts the database without the setting must not leave a gap; `off` is said, not forgotten."""
+def test_archiving_continues_without_the_setting_until_it_is_off(house: House) -> None:
+    """A start of the database without the setting must not leave a gap. `off` must be explicit."""
     shutil.rmtree(house.backups)
     (house.state / "backup.directory").unlink()
     without, off = {"KEYRACK_BACKUP_DIRECTORY": ""}, {"KEYRACK_BACKUP_DIRECTORY": "off"}
@@ -138,7 +141,7 @@ def test_archiving_is_remembered_until_it_is_off(house: House) -> None:
         )
     house.ended()
     house.json("customer", "list")
-    with EmbeddedServer(house.state):  # nobody says it again
+    with EmbeddedServer(house.state):  # without the setting
         archived = house.segments()
         house.sql("create table a_change ()")
         house.sql("select pg_switch_wal()")
@@ -152,8 +155,8 @@ def test_archiving_is_remembered_until_it_is_off(house: House) -> None:
         house.ended()
 
 
-def test_a_server_of_somebody_else(house: House) -> None:
-    """An own server has its own backups; a path must be whole."""
+def test_an_external_server_has_no_backups_here(house: House) -> None:
+    """An external server has its own backups. A path must be absolute."""
     assert house.refused("backup", "list", KEYRACK_DATABASE_URL="postgresql://127.0.0.1/x") == (
         "KEYRACK_DATABASE_URL selects an external server. Back it up with pgBackRest, or with your provider's backups "
         "(docs/backups.md)."

@@ -1,4 +1,4 @@
-"""`keyrack doctor`: every problem is a finding with a remedy; passed checks are listed."""
+"""`keyrack doctor`: every problem is a finding with a remedy, and passed checks are listed."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def house(database_server: str) -> Iterator[House]:
         sql.close()
 
 
-def test_what_fits_is_said(house: House, settings: Settings) -> None:
+def test_passed_checks_are_listed(house: House, settings: Settings) -> None:
     with RunningServer(settings, house.dsn, worker=False) as server:
         found = house.checks(KEYRACK_PUBLIC_URL=server.url)
     for check in ("names", "metrics", "master-key", "secrets", "schema", "rights", "servers", "pooler", "clock",
@@ -84,7 +84,7 @@ def test_what_fits_is_said(house: House, settings: Settings) -> None:
     assert found["archive"][0][0] == ("ok" if house.sql.value("show archive_mode") == "on" else "warning")
 
 
-def test_settings_that_do_not_fit(house: House) -> None:
+def test_inconsistent_settings_are_findings(house: House) -> None:
     found = house.checks(
         KEYRACK_POOLSIZE="3", KEYRACK_PUBLIC_URL="http://keyrack.invalid", KEYRACK_METRICS="0.0.0.0:9464",
         KEYRACK_POOL_SIZE="500", KEYRACK_MQTT_URL="mqtt://127.0.0.1:1",
@@ -104,19 +104,19 @@ def test_an_old_name_of_a_setting_is_a_warning(house: House) -> None:
     )  # fmt: skip
 
 
-def test_a_setting_that_is_not_valid_is_a_fault(house: House) -> None:
+def test_an_invalid_setting_is_a_fault(house: House) -> None:
     status, found = told({"KEYRACK_POOL_SIZE": "many"})
     assert status == 2 and found["settings"][0][1].startswith("A setting is not valid. KEYRACK_POOL_SIZE: ")
 
 
-def test_another_master_key_and_none(house: House, tmp_path: Path) -> None:
+def test_a_wrong_or_missing_master_key_is_a_fault(house: House, tmp_path: Path) -> None:
     found = house.checks(KEYRACK_MASTER_KEY=OTHER_KEY)
     assert found["secrets"][0][0] == "fault" and OTHER_KEY not in json.dumps(found)
     found = house.checks(KEYRACK_MASTER_KEY="", KEYRACK_STATE=str(tmp_path))
     assert found["master-key"][0][0] == "fault"
 
 
-def test_files_with_secrets_that_others_may_read(house: House, tmp_path: Path) -> None:
+def test_readable_files_with_secrets_are_findings(house: House, tmp_path: Path) -> None:
     address, key = tmp_path / "address", tmp_path / "key"
     address.write_text(house.dsn)
     key.write_text(os.environ["KEYRACK_MASTER_KEY"])
@@ -133,7 +133,7 @@ def test_files_with_secrets_that_others_may_read(house: House, tmp_path: Path) -
     assert house.checks(**env)["secret-files"] == [("ok", "other users can read no secret file")]
 
 
-def test_what_is_broken_in_the_schema(house: House) -> None:
+def test_damage_of_the_schema_is_a_finding(house: House) -> None:
     table, trigger = house.sql.rows(
         "select tgrelid::regclass::text, tgname::text from pg_trigger where not tgisinternal order by 2 limit 1"
     )[0]
@@ -150,7 +150,7 @@ def test_what_is_broken_in_the_schema(house: House) -> None:
     assert house.checks()["indexes"][0][0] == "ok"
 
 
-def test_accounts_that_somebody_else_may_have_prepared(house: House) -> None:
+def test_unproven_accounts_of_several_customers_are_findings(house: House) -> None:
     proven = "every manager that acts for several customers has a proven address"
     assert house.checks()["managers"] == [("ok", proven)]
     house.sql.execute(
@@ -160,7 +160,7 @@ def test_accounts_that_somebody_else_may_have_prepared(house: House) -> None:
         " returning manager_id)"
         " insert into manager_customer (customer_id, manager_id) select customer_id, manager_id from c, m"
     )
-    house.sql.execute(  # of one customer alone: it works there as before
+    house.sql.execute(  # not a finding for a single customer, where the account works as before
         "with m as (insert into manager (username) values ('single@corp.example') returning manager_id)"
         " insert into manager_customer (customer_id, manager_id) select min(customer_id), manager_id from customer, m"
         " group by manager_id"
@@ -210,7 +210,7 @@ def test_many_unproven_accounts_are_counted(house: House) -> None:
     house.sql.execute("delete from manager")
 
 
-def test_a_database_that_is_away_and_one_that_is_not_there(tmp_path: Path) -> None:
+def test_an_unreachable_or_missing_database_is_a_fault(tmp_path: Path) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         where = f"127.0.0.1:{closed.getsockname()[1]}"
@@ -230,7 +230,7 @@ def test_an_empty_database_stays_empty(database_server: str) -> None:
         sql.close()
 
 
-def test_clocks() -> None:
+def test_a_clock_more_than_two_seconds_off_is_a_fault() -> None:
     now = datetime.now(UTC)
     for ahead, result in ((-3, 2), (-1, 0), (0, 0), (1, 0), (3, 2)):
         (found,) = database.clock(now, now + timedelta(seconds=ahead), now)
@@ -238,7 +238,7 @@ def test_clocks() -> None:
 
 
 @pytest.mark.parametrize(("columns", "colour"), [(80, True), (120, False)])
-def test_it_fits_a_terminal(house: House, columns: int, colour: bool) -> None:
+def test_the_output_fits_a_terminal(house: House, columns: int, colour: bool) -> None:
     env = {"TERM": "xterm", "NO_COLOR": "" if colour else "1", "KEYRACK_DATABASE_URL": house.dsn}
     status, text = seen(columns, env, "doctor")
     assert bool(ESCAPE.search(text)) == colour

@@ -1,4 +1,4 @@
-"""Rows that wait, as tests of this room and of others write them."""
+"""Statements that insert waiting rows, for these and other tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shared fixtures: two API processes and a worker, whose parent serves metrics."""
+"""Two API processes and a worker, whose parent process serves metrics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.servers import Process, Sql, eventually, migrated_database
 
 @dataclass
 class Family:
-    """A parent with its children, on a database of their own."""
+    """A parent process with its children, on a separate database."""
 
     process: Process
     url: str
@@ -61,7 +61,7 @@ def family(database_server: str, tmp_path_factory: pytest.TempPathFactory) -> It
 
 @pytest.fixture(scope="module")
 def ann(family: Family) -> Iterator[Person]:
-    """A person whose customer, the first, has metrics of its own."""
+    """A person of the first customer, which has separate metrics."""
     person = Town(family.sql, family).person("ann")
     assert person.customer == 1
     yield person

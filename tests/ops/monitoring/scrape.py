@@ -1,4 +1,4 @@
-"""Real scrapes, parsed by Prometheus' library."""
+"""Scrapes, parsed by Prometheus' library."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.servers import DEADLINE, eventually
 
 @dataclass(frozen=True)
 class Scrape:
-    """One page, by the names of its samples."""
+    """One scrape: its samples by name."""
 
     kinds: dict[str, str]  # family -> kind
     samples: dict[str, list[tuple[dict[str, str], float]]]
@@ -60,7 +60,7 @@ class Port:
 
 
 def shown(log: Path) -> Port:
-    """The port of a process that writes this log."""
+    """The metrics port of a process, from its log."""
 
     def address() -> str | None:
         return next((line["address"] for line in log_events(log, "metrics endpoint started")), None)

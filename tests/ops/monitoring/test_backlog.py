@@ -43,7 +43,7 @@ def found(dsn: str) -> Backlog:
     return asyncio.run(look())
 
 
-def test_nothing_waits_in_a_new_database(dsn: str) -> None:
+def test_a_new_database_has_no_backlog(dsn: str) -> None:
     new = asdict(found(dsn))
     numbers = ("operations", "operations_age", "deliveries", "deliveries_age", "dead", "disabled", "changes_age")
     assert [new[name] for name in numbers] == [0] * 7
@@ -52,8 +52,8 @@ def test_nothing_waits_in_a_new_database(dsn: str) -> None:
     assert new["database_bytes"] > 1_000_000
 
 
-def test_how_much_waits_and_for_how_long(dsn: str, sql: Sql) -> None:
-    """The oldest operation may be of any customer and any cause."""
+def test_counts_and_ages_of_waiting_rows(dsn: str, sql: Sql) -> None:
+    """The oldest operation may belong to any customer and have any cause."""
     first, second, third = (sql.value(CUSTOMER) for _ in range(3))
     sql.execute(OPERATION, first, "Request", "Succeeded", 9_000.0)
     sql.execute(OPERATION, first, "Request", "Pending", 10.0)
@@ -68,17 +68,17 @@ def test_how_much_waits_and_for_how_long(dsn: str, sql: Sql) -> None:
         (4, "Dead", 9_000.0),
     ):
         sql.execute(DELIVERY, second, on, lane, state, age)
-    sql.execute(DELIVERY, third, off, 1, "Waiting", 5_000.0)  # its webhook is disabled, so it does not count
+    sql.execute(DELIVERY, third, off, 1, "Waiting", 5_000.0)  # not counted, because its webhook is disabled
     now = found(dsn)
     assert (now.operations, now.deliveries, now.dead, now.disabled) == (4, 3, 1, 1)
     assert 600 <= now.operations_age < 700 <= now.deliveries_age < 5_000
 
 
-def test_who_is_there_and_how_long_nobody_was(dsn: str, sql: Sql) -> None:
-    """A process without a heartbeat for a minute is gone."""
+def test_missing_workers_are_reported_with_the_time(dsn: str, sql: Sql) -> None:
+    """A process without a heartbeat for a minute has ended."""
     customer = sql.value(CUSTOMER)
     sql.execute(OPERATION, customer, "Request", "Pending", 59.0)
-    assert found(dsn).unattended is None  # not for long yet
+    assert found(dsn).unattended is None  # not long enough
     sql.execute(OPERATION, customer, "Request", "Pending", 600.0)
     sql.execute(WORKER, 61.0)
     now = found(dsn)
@@ -90,8 +90,8 @@ def test_who_is_there_and_how_long_nobody_was(dsn: str, sql: Sql) -> None:
     assert [one.lives for one in now.processes] == [True, False]
 
 
-def test_a_change_without_a_number_waits_for_somebody(dsn: str, sql: Sql) -> None:
-    """The blocking transaction is named after a while."""
+def test_unsequenced_changes_name_the_blocking_transaction(dsn: str, sql: Sql) -> None:
+    """The transaction is named only after a while."""
     sql.execute(CHANGE, 1.0)
     assert found(dsn).changes_age >= 1 and found(dsn).writers == ()
     sql.execute("begin")
@@ -109,7 +109,7 @@ def test_a_change_without_a_number_waits_for_somebody(dsn: str, sql: Sql) -> Non
         sql.execute("rollback")
 
 
-def test_counting_ends_at_its_bound(dsn: str, sql: Sql, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_have_a_maximum(dsn: str, sql: Sql, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "MOST", 3)
     customer = sql.value(CUSTOMER)
     webhook = sql.value(WEBHOOK, customer, True)
@@ -121,7 +121,7 @@ def test_counting_ends_at_its_bound(dsn: str, sql: Sql, monkeypatch: pytest.Monk
     assert (now.operations, now.deliveries, now.dead) == (3, 3, 3)
 
 
-def test_it_is_found_by_indexes(dsn: str, sql: Sql) -> None:
+def test_the_queries_use_indexes(dsn: str, sql: Sql) -> None:
     """No query scans a whole table, not even right after it was empty."""
     customer = sql.value(CUSTOMER)
     webhook = sql.value(WEBHOOK, customer, True)

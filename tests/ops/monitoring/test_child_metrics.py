@@ -1,4 +1,4 @@
-"""Metrics and log of several processes, also if one is stopped or dead."""
+"""Metrics and logs of several processes, also of stopped and dead ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SECONDS = "keyrack_http_request_duration_seconds"
 
 
 FILTER = Path(__file__).parents[3] / "deploy/fail2ban/filter.d/keyrack.conf"
-ADDRESS = r"(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F:]+)"  # as far as fail2ban's <ADDR> goes for these
+ADDRESS = r"(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F:]+)"  # the addresses that fail2ban's <ADDR> accepts here
 
 
 def ask(url: str, times: int, **options: object) -> list[int]:
@@ -37,7 +37,7 @@ def ask(url: str, times: int, **options: object) -> list[int]:
     return [fetch("GET", url, **options).status_code for _ in range(times)]
 
 
-def test_requests_are_counted_by_route_whoever_took_them(family: Family, ann: Person) -> None:
+def test_requests_are_counted_by_route_over_all_processes(family: Family, ann: Person) -> None:
     car = ann.car()
     before = family.scrape().sum(TOTAL, route="/cars/{carId}", status="200")
     assert ask(f"{family.url}/v3/cars/{car}", 12, headers=ann.headers) == [200] * 12
@@ -50,7 +50,7 @@ def test_requests_are_counted_by_route_whoever_took_them(family: Family, ann: Pe
     assert {has["process"] for has, _ in page.samples[TOTAL]} <= {"0", "1"}
 
 
-def test_labels_are_bounded_whatever_is_sent(family: Family, ann: Person) -> None:
+def test_labels_have_a_fixed_set_of_values(family: Family, ann: Person) -> None:
     """Pages count by template. Unknown paths share one route, and unknown methods one method."""
     ask(f"{family.url}/console/sign-in", 1)
     ask(f"{family.url}/nothing/of/this", 1, headers=ann.headers)
@@ -71,7 +71,7 @@ def test_labels_are_bounded_whatever_is_sent(family: Family, ann: Person) -> Non
     assert not [route for route in routes if "nothing" in route or route.strip("/").isdigit()]
 
 
-def test_what_is_not_a_request_is_measured_too(family: Family, ann: Person) -> None:
+def test_other_work_than_requests_is_measured(family: Family, ann: Person) -> None:
     ann.assignment(ann.car_with_box(), ann.user())
     wrong = {"username": ann.username, "password": "wrong", "grant_type": "password"}
     key = {"vendor-API-Key": ann.api_key}
@@ -96,7 +96,7 @@ def test_what_is_not_a_request_is_measured_too(family: Family, ann: Person) -> N
     assert all(page.one("keyrack_process_resident_memory_bytes", process=place) > 10_000_000 for place in "012")
 
 
-def test_what_the_database_knows_is_told_once(family: Family) -> None:
+def test_database_metrics_are_reported_once(family: Family) -> None:
     good = "keyrack_housekeeping_last_success_timestamp_seconds"
     page = eventually(lambda: (page := family.scrape()).of(good) and page, "housekeeping")
     assert page.one("keyrack_database_up") == 1
@@ -107,12 +107,12 @@ def test_what_the_database_knows_is_told_once(family: Family) -> None:
     assert page.one("keyrack_database_connections_max") > page.sum("keyrack_database_connections")
 
 
-def test_every_metric_is_in_the_table_and_every_row_of_it_is_shown(family: Family) -> None:
+def test_metrics_match_their_documented_table(family: Family) -> None:
     kinds = family.scrape().kinds
     assert kinds == {row["name"]: row["kind"] for row in metrics_json()}
 
 
-def test_customers_that_were_asked_for_have_series_up_to_the_bound(family: Family, ann: Person) -> None:
+def test_selected_customers_have_a_limited_number_of_series(family: Family, ann: Person) -> None:
     for status, path in ((200, "/cars"), (404, "/cars/2147483647")):
         assert set(ask(f"{family.url}/v3{path}", 6, headers=ann.headers)) == {status}
 
@@ -127,7 +127,7 @@ def test_customers_that_were_asked_for_have_series_up_to_the_bound(family: Famil
         assert sum(len(family.scrape().of(name, process=place)) for name in series) <= 1
 
 
-def test_the_page_comes_in_the_forms_that_prometheus_asks_for(family: Family) -> None:
+def test_metrics_are_served_in_both_formats_of_prometheus(family: Family) -> None:
     accept = "application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5"
     answer = web().get(family.port.url, headers={"Accept": accept, "Accept-Encoding": "gzip"})
     assert answer.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
@@ -138,12 +138,12 @@ def test_the_page_comes_in_the_forms_that_prometheus_asks_for(family: Family) ->
     assert web().head(family.port.url).content == b""
 
 
-def test_the_port_has_nothing_else(family: Family) -> None:
+def test_the_metrics_port_serves_nothing_else(family: Family) -> None:
     base = family.port.url.removesuffix("/metrics")
     for path in ("/", "/metrics/", "/health", "/v3/cars"):
         assert web().get(base + path).status_code == 404
     assert web().post(family.port.url).status_code == 404
-    assert web().get(f"{family.url}/metrics").status_code == 401  # nor has the API's port any metrics
+    assert web().get(f"{family.url}/metrics").status_code == 401  # the API's port serves no metrics
 
 
 # The log
@@ -156,7 +156,7 @@ def line(family: Family, id: str) -> Any:
     )
 
 
-def test_each_request_has_a_line(family: Family, ann: Person) -> None:
+def test_each_request_has_a_log_line(family: Family, ann: Person) -> None:
     car = ann.car()
     answer = ann.get(f"/cars/{car}?$select=name", headers={"X-Request-Id": "a-read"})
     assert answer.headers["x-request-id"] == "a-read"
@@ -170,7 +170,7 @@ def test_each_request_has_a_line(family: Family, ann: Person) -> None:
     assert told["manager"] == family.sql.value("select manager_id from manager where username = $1", ann.username)
 
 
-def test_nothing_of_the_query_and_no_secret_is_in_it(family: Family, ann: Person) -> None:
+def test_log_lines_have_no_query_and_no_secret(family: Family, ann: Person) -> None:
     ann.get("/users?$filter=emailAddress eq 'alice.fisher@example.org'", headers={"X-Request-Id": "a-query"})
     line(family, "a-query")
     text = family.log.read_text()
@@ -178,8 +178,8 @@ def test_nothing_of_the_query_and_no_secret_is_in_it(family: Family, ann: Person
         assert secret not in text
 
 
-def test_whatever_is_refused_has_one_with_the_id_of_its_answer(family: Family, ann: Person) -> None:
-    """By the edge, before a route is known; on pages; by the console."""
+def test_rejected_requests_have_a_log_line_with_their_id(family: Family, ann: Person) -> None:
+    """Covers rejections before routing, on pages and by the console."""
     cases = [
         (f"{family.url}/v3/cars?{'x' * 9_000}", "none", 414),
         (f"{family.url}/nothing", "unknown", 401),
@@ -202,7 +202,7 @@ def test_whatever_is_refused_has_one_with_the_id_of_its_answer(family: Family, a
     assert line(family, problem.json()["traceId"])["status"] == 404
 
 
-def test_a_page_that_refuses_shows_the_id(family: Family, ann: Person) -> None:
+def test_an_error_page_shows_the_request_id(family: Family, ann: Person) -> None:
     with ann.browser() as browser:
         answer = browser.get(f"/{ann.customer}/cars/2147483647", headers={"X-Request-Id": "a-page"})
     assert answer.status_code == 404
@@ -223,7 +223,7 @@ FORGED = '1", "event": "login failed", "address": "198.51.100.7", "logger": "key
 
 @pytest.fixture(scope="module")
 def guesses(family: Family) -> list[str]:
-    """The lines about guesses from three addresses, and from what is no address; and the log besides."""
+    """Log lines of failed logins from valid and invalid addresses, among others."""
     for address in ("203.0.113.9", "2001:db8::7", "::ffff:203.0.113.10", FORGED, "a.name.example"):
         failed(family, f"nobody {FORGED}", address)
     fetch("GET", f"{family.url}/v3/cars", headers={"X-Forwarded-For": FORGED})
@@ -237,14 +237,14 @@ def guesses(family: Family) -> list[str]:
     return log_lines(family.log)
 
 
-def test_a_failed_log_in_is_told_with_its_address(family: Family, guesses: list[str]) -> None:
+def test_a_failed_login_is_logged_with_its_address(family: Family, guesses: list[str]) -> None:
     told = family.lines("login failed")
     assert {tuple(sorted(one)) for one in told} == {
         ("address", "event", "level", "logger", "request_id", "timestamp"),
-    }  # nothing of a name: it may be a password
+    }  # no username, because it may be a mistyped password
 
 
-def test_the_filter_for_fail2ban_finds_these_addresses_and_no_others(guesses: list[str]) -> None:
+def test_the_fail2ban_filter_finds_exactly_the_valid_addresses(guesses: list[str]) -> None:
     (expression,) = re.findall(r"^failregex = (.*)$", FILTER.read_text(), re.M)
     pattern = re.compile(expression.replace("<ADDR>", f"(?P<addr>{ADDRESS})"))
     found = [match["addr"] for one in guesses if (match := pattern.search(one))]
@@ -254,18 +254,18 @@ def test_the_filter_for_fail2ban_finds_these_addresses_and_no_others(guesses: li
 
 
 @pytest.mark.skipif(shutil.which("fail2ban-regex") is None, reason="fail2ban is not installed")
-def test_fail2ban_itself_reads_them(guesses: list[str], tmp_path: Path) -> None:
+def test_fail2ban_accepts_the_filter(guesses: list[str], tmp_path: Path) -> None:
     log = tmp_path / "keyrack.log"
     log.write_text("\n".join(guesses) + "\n")
     found = ran("fail2ban-regex", "-o", "ip", str(log), str(FILTER)).split()
     assert set(found) - {"127.0.0.1"} == {"203.0.113.9", "2001:db8::7", "203.0.113.10"}
 
 
-# Processes that do not answer
+# Unresponsive processes
 
 
-def test_a_stopped_process_keeps_nobody_waiting(family: Family) -> None:
-    """It is down while the others report, and continues its counters afterwards."""
+def test_a_stopped_process_does_not_delay_a_scrape(family: Family) -> None:
+    """The process is down while the others report. Its counters continue afterwards."""
     stopped = serving(family.process.popen.pid)[0]
     before = family.scrape()
     os.kill(stopped, signal.SIGSTOP)
@@ -282,7 +282,7 @@ def test_a_stopped_process_keeps_nobody_waiting(family: Family) -> None:
     assert family.scrape().sum(TOTAL, process=down) >= before.sum(TOTAL, process=down)
 
 
-def test_a_killed_process_begins_anew_at_its_place(family: Family) -> None:
+def test_the_successor_of_a_killed_process_starts_its_counters_again(family: Family) -> None:
     before = family.scrape()
     began = {place: before.one("keyrack_process_start_time_seconds", process=place) for place in "012"}
     os.kill(serving(family.process.popen.pid)[0], signal.SIGKILL)

@@ -25,7 +25,7 @@ DASHBOARD = DEPLOY / "grafana/keyrack.json"
 
 promtool = pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
 
-# The parts of Grafana's dashboard model that this one uses
+# The parts of Grafana's dashboard model in use
 SOURCE = {
     "type": "object",
     "required": ["type", "uid"],
@@ -109,12 +109,12 @@ def expressions() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("path", [RULES, RULES_TEST, DASHBOARD], ids=lambda path: path.name)
-def test_every_metric_that_is_named_exists(path: Path) -> None:
+def test_every_referenced_metric_exists(path: Path) -> None:
     named = set(re.findall(r"(?<![:\w])keyrack_[a-z0-9_]+", path.read_text()))
     assert named and named <= known(), named - known()
 
 
-def test_each_alert_has_a_test_and_a_place_in_the_documents() -> None:
+def test_each_alert_has_a_test_and_documentation() -> None:
     alerts = re.findall(r"- alert: (\w+)", RULES.read_text())
     assert len(alerts) == len(set(alerts)) > 10
     tested = RULES_TEST.read_text()
@@ -126,8 +126,7 @@ def test_each_alert_has_a_test_and_a_place_in_the_documents() -> None:
         assert f"| `{alert}` |" in document, alert
 
 
-def test_the_rules_have_the_numbers_of_the_limits() -> None:
-    """`keyrack status` and Prometheus have the same thresholds."""
+def test_the_rules_have_the_thresholds_of_keyrack_status() -> None:
     rules = " ".join(RULES.read_text().split())
     for rule in (
         f"max(keyrack_operations_pending_oldest_age_seconds) > {thresholds.OPERATION_AGE:g} unless",
@@ -141,28 +140,28 @@ def test_the_rules_have_the_numbers_of_the_limits() -> None:
 
 
 @promtool
-def test_promtool_takes_the_rules_and_the_example() -> None:
+def test_promtool_accepts_the_rules_and_the_example() -> None:
     ran("promtool", "check", "rules", str(RULES))
     ran("promtool", "check", "config", str(DEPLOY / "prometheus/prometheus.yml"))
 
 
 @promtool
-def test_each_alert_fires_when_it_should_and_no_earlier() -> None:
+def test_each_alert_fires_at_the_right_time() -> None:
     ran("promtool", "test", "rules", str(RULES_TEST))
 
 
 @promtool
-def test_promtool_understands_what_the_dashboard_asks(tmp_path: Path) -> None:
+def test_promtool_accepts_the_queries_of_the_dashboard(tmp_path: Path) -> None:
     rules = [
         {"record": f"panel:{number}", "expr": expression.replace("$__rate_interval", "5m")}
         for number, expression in enumerate(expressions())
     ]
     path = tmp_path / "rules.yml"
-    path.write_text(json.dumps({"groups": [{"name": "panels", "rules": rules}]}))  # which is YAML, too
+    path.write_text(json.dumps({"groups": [{"name": "panels", "rules": rules}]}))  # JSON is valid YAML
     ran("promtool", "check", "rules", str(path))
 
 
-def test_the_dashboard_has_the_form_of_one() -> None:
+def test_the_dashboard_is_valid() -> None:
     found = dashboard()
     jsonschema.validate(found, MODEL)
     ids = [panel["id"] for panel in found["panels"]]
@@ -175,8 +174,8 @@ def test_the_dashboard_has_the_form_of_one() -> None:
     assert used <= variables
 
 
-def test_the_page_leads_from_each_finding_to_its_fix() -> None:
-    """The page's alerts exist, too."""
+def test_the_runbook_covers_each_finding() -> None:
+    """The alerts that the runbook names exist."""
     source = " ".join(Path(findings.__file__).read_text().split())
     codes = set(re.findall(r'Finding\( ?(?:Severity\.[A-Z]+|level), "([a-z-]+)"', source))
     table = (ROOT / "docs/runbook.md").read_text().partition("## Findings")[2].partition("\n## ")[0]

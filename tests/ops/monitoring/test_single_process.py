@@ -20,7 +20,7 @@ from tests.support.servers import DEADLINE, Process, eventually
 pytestmark = pytest.mark.cluster
 
 
-def test_a_worker_shows_its_own(dsn: str, tmp_path: Path) -> None:
+def test_a_worker_serves_its_metrics(dsn: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
     process = Process("work", env={"KEYRACK_DATABASE_URL": dsn, "KEYRACK_METRICS": "127.0.0.1:0"}, log=log)
     try:
@@ -53,23 +53,23 @@ def port_in_use(dsn: str, number: int) -> None:
         ("127.0.0.1:9464", ("127.0.0.1", 9464)), ("[::1]:9464", ("::1", 9464)), ("a.internal:0", ("a.internal", 0)),
     ],
 )  # fmt: skip
-def test_where(value: str, where: tuple[str, int]) -> None:
+def test_addresses_of_the_metrics_endpoint(value: str, where: tuple[str, int]) -> None:
     assert Settings(metrics=value).metrics_at == where
 
 
 @pytest.mark.parametrize("value", ["9464", ":9464", "127.0.0.1", "127.0.0.1:65536", "::1:9464", "http://x:9", "x y:1"])
-def test_what_is_no_port_is_refused(value: str) -> None:
+def test_an_invalid_metrics_address_is_rejected(value: str) -> None:
     with pytest.raises(ValidationError, match="is not an address with a port"):
         Settings(metrics=value)
 
 
 @pytest.mark.parametrize("value", ["yes", "1;2", "1,,2", "all"])
-def test_what_names_no_customers_is_refused(value: str) -> None:
+def test_an_invalid_list_of_customers_is_rejected(value: str) -> None:
     with pytest.raises(ValidationError):
         Settings(metrics_customers=value)
 
 
-def test_customers_are_chosen() -> None:
+def test_customers_are_selected_by_the_setting() -> None:
     customers = Customers()
     assert not customers.any
     customers.choose("1, 12", 10)
@@ -80,7 +80,7 @@ def test_customers_are_chosen() -> None:
     assert not customers.any and not customers.has("1")
 
 
-def test_the_command_prints_the_table() -> None:
+def test_the_command_prints_the_table_of_metrics() -> None:
     def printed(*options: str) -> str:
         result = CliRunner().invoke(application("metrics"), ["metrics", *options])
         assert result.exit_code == 0, result.output

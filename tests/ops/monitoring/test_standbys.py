@@ -1,4 +1,4 @@
-"""The lag of a standby, as its primary sees it."""
+"""The lag of a standby, as measured on its primary."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.cluster
 
 
 async def seen_by_a_plain_role(dsn: str) -> tuple[Standby, ...]:
-    """The standbys that a role without `pg_monitor` sees."""
+    """The standbys that a role without `pg_monitor` can see."""
     raw = await asyncpg.connect(dsn)
     try:
         await raw.execute("create role plain; set role plain")
@@ -27,8 +27,8 @@ async def seen_by_a_plain_role(dsn: str) -> tuple[Standby, ...]:
         await raw.close()
 
 
-def test_a_standby_that_is_stopped_falls_behind() -> None:
-    """Though the last that it has said was that it follows: what it says no more grows old."""
+def test_a_stopped_standby_is_reported_as_lagging() -> None:
+    """The standby's last report was positive. The age of the report grows."""
     with running_cluster() as cluster:
 
         def one() -> Standby:
@@ -45,7 +45,7 @@ def test_a_standby_that_is_stopped_falls_behind() -> None:
         follows = eventually(lambda: (found := one()).bytes == 0 and found, "the replica")
         assert (follows.name, follows.seconds, follows.sync) == ("walreceiver", 0, "async")
         (hidden,) = asyncio.run(seen_by_a_plain_role(cluster.leader.dsn))
-        assert (hidden.state, hidden.bytes, hidden.seconds) == (None, None, None)  # not 0: it is not known
+        assert (hidden.state, hidden.bytes, hidden.seconds) == (None, None, None)  # unknown, not 0
         cluster.replica.signal(signal.SIGSTOP)
         try:
             cluster.leader.ask("create table a_change ()")

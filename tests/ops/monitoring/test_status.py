@@ -75,7 +75,7 @@ def migrated(database_server: str) -> Iterator[House]:
 
 @pytest.fixture
 def house(migrated: House) -> House:
-    """With nothing in it."""
+    """An empty, migrated database."""
     for table in ("delivery", "webhook", "operation", "heartbeat", "housekeeping"):
         migrated.sql.execute(f"delete from {table}")
     return migrated
@@ -89,7 +89,7 @@ def test_an_empty_database_stays_empty(database_server: str) -> None:
         sql.close()
 
 
-def test_all_is_well(house: House) -> None:
+def test_a_healthy_installation_is_ok(house: House) -> None:
     assert house.codes() == (2, ["no-api", "no-worker-yet"])
     house.well()
     status, value = house.told()
@@ -103,7 +103,7 @@ def test_all_is_well(house: House) -> None:
     assert "1 x work   on elsewhere  0.2.0" in result.stdout
 
 
-def test_what_waits_is_told_with_its_cause(house: House) -> None:
+def test_an_old_operation_is_reported_with_its_cause(house: House) -> None:
     house.well()
     customer = house.sql.value(CUSTOMER)
     house.sql.execute(OPERATION, customer, "Request", "Pending", 90.0)
@@ -115,7 +115,7 @@ def test_what_waits_is_told_with_its_cause(house: House) -> None:
     assert value["unattended"] >= 90
 
 
-def test_webhooks_that_fail_are_named_by_their_host_alone(house: House) -> None:
+def test_failing_webhooks_are_named_by_host_only(house: House) -> None:
     house.well()
     customer = house.sql.value(CUSTOMER)
     webhook = house.sql.value(WEBHOOK, customer, True)
@@ -131,8 +131,8 @@ def test_webhooks_that_fail_are_named_by_their_host_alone(house: House) -> None:
     assert "secret" not in json.dumps(value) and "token" not in json.dumps(value)
 
 
-def test_housekeeping_that_has_never_run(house: House) -> None:
-    """A task is late if it fails, or after three missed rounds."""
+def test_housekeeping_that_has_never_run_is_late_after_a_while(house: House) -> None:
+    """A task is late if it fails, or after three missed runs."""
     house.well()
     house.sql.execute("update housekeeping set last_good = null, due_at = now() where step = 'sessions'")
     house.sql.execute("delete from housekeeping where step = 'operations'")
@@ -143,7 +143,7 @@ def test_housekeeping_that_has_never_run(house: House) -> None:
     assert house.codes() == (1, ["housekeeping-late"])
 
 
-def test_housekeeping_that_is_late(house: House) -> None:
+def test_late_housekeeping_is_named(house: House) -> None:
     house.well()
     house.sql.execute("update housekeeping set last_good = now() - interval '1 day' where step = 'sessions'")
     status, value = house.told()
@@ -158,7 +158,7 @@ def test_housekeeping_that_is_late(house: House) -> None:
         ("9999", "9998", 2, "schema-too-new"),
     ],
 )
-def test_another_schema(house: House, revision: str, oldest: str, status: int, code: str) -> None:
+def test_another_schema_version_is_a_finding(house: House, revision: str, oldest: str, status: int, code: str) -> None:
     """The finding names it, and available values are shown even without a table."""
     house.well()
     house.sql.execute("update alembic_version set version_num = $1", revision)
@@ -176,8 +176,7 @@ def test_another_schema(house: House, revision: str, oldest: str, status: int, c
     assert (value["processes"] is None) == (revision == "0019")
 
 
-def test_a_database_that_is_away(tmp_path: Path) -> None:
-    """The reason names the database without its password."""
+def test_an_unreachable_database_is_named_without_its_password(tmp_path: Path) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
@@ -194,7 +193,7 @@ def test_a_database_that_is_away(tmp_path: Path) -> None:
     assert status == 3 and value["why"].startswith("A setting is not valid. KEYRACK_POOL_SIZE: ")
 
 
-def test_an_embedded_database_that_nobody_uses_is_not_started() -> None:
+def test_a_stopped_embedded_database_is_not_started() -> None:
     with reachable_directory() as state:
         with EmbeddedServer(state) as server:
             asyncio.run(schema_version.migrate(server.dsn))
@@ -206,7 +205,7 @@ def test_an_embedded_database_that_nobody_uses_is_not_started() -> None:
         assert not (state / "pgdata/postmaster.pid").exists()
 
 
-def test_it_looks_again_until_it_is_told_to_stop(house: House) -> None:
+def test_watch_repeats_until_it_is_stopped(house: House) -> None:
     house.well()
     process = Process("status", "--watch", "0.5", "--json", env={"KEYRACK_DATABASE_URL": house.dsn})
     try:
@@ -225,7 +224,7 @@ def test_it_looks_again_until_it_is_told_to_stop(house: House) -> None:
     ("columns", "env", "coloured"),
     [(80, {"NO_COLOR": ""}, True), (120, {"NO_COLOR": "1"}, False), (80, {"TERM": "dumb"}, False)],
 )
-def test_it_fits_a_terminal_with_colours_and_without(
+def test_the_output_fits_a_terminal_with_and_without_colours(
     house: House, columns: int, env: dict[str, str], coloured: bool
 ) -> None:
     house.well()
@@ -263,7 +262,7 @@ def certificate(directory: Path) -> ssl.SSLContext:
     return context
 
 
-def test_certificates_are_looked_at_where_webhooks_may_lead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_certificates_of_webhook_hosts_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     context, reached = certificate(tmp_path), list[int]()
     listener = socket.create_server(("127.0.0.1", 0))
 
@@ -282,7 +281,8 @@ def test_certificates_are_looked_at_where_webhooks_may_lead(tmp_path: Path, monk
     url = f"https://localhost:{port}/path"
     try:
         (found,) = asyncio.run(certificates.check_certificates([url, url, "http://localhost/"], Settings(), 10))
-        assert (found.until, found.wrong, reached) == (None, None, [])  # what may not be dialled is not
+        # addresses that webhooks may not dial are not checked
+        assert (found.until, found.wrong, reached) == (None, None, [])
         allowed = Settings(webhook_allowed_networks="127.0.0.0/8, ::1")
         (found,) = asyncio.run(certificates.check_certificates([url], allowed, 10))
         assert found.wrong is not None and found.wrong.startswith("The endpoint's certificate is not valid: ")

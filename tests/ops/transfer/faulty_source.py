@@ -1,4 +1,7 @@
-"""A source in front of a real server: it fails now and then, and may know no more than the spec says."""
+"""A proxy of a real server that fails regularly.
+
+It can hide the extensions of the spec.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +15,22 @@ from aiohttp import web
 
 from tests.support.servers import DEADLINE, free_port
 
-OURS = ("/v3/events", "/v3/assignments")  # lists that the spec does not know
-EVERY = 7  # the first request of which fails
+OURS = ("/v3/events", "/v3/assignments")  # lists that the spec does not have
+EVERY = 7  # the first of so many requests fails
 
 
 class Faulty:
-    """Passes requests on to `url`; one in `EVERY` fails, each time in another way. `bare`: without what is ours."""
+    """Forwards requests to `url`. One in `EVERY` fails, each time in another way.
+
+    `bare` removes the extensions of the spec.
+    """
 
     def __init__(self, url: str, *, bare: bool = False) -> None:
         self._target = url
         self._bare = bare
         self.requests = 0
         self.failed = 0
-        self.writes = 0  # other requests than for a token
+        self.writes = 0  # requests other than reads and token requests
         self._mark: tuple[int, threading.Event] = (0, threading.Event())
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -44,7 +50,7 @@ class Faulty:
         self._thread.join(DEADLINE)
 
     def after(self, requests: int) -> threading.Event:
-        """Set when so many more requests have come."""
+        """Return an event that is set after that many more requests."""
         self._mark = (self.requests + requests, threading.Event())
         return self._mark[1]
 

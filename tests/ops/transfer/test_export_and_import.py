@@ -1,4 +1,4 @@
-"""A whole customer in files and back: every row comes again under new numbers, and what is not whole is not taken."""
+"""Export and import of a customer: every row returns with a new number, and damaged files are rejected."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def operator(dsn: str) -> Operator:
 
 @pytest.fixture(scope="module")
 def carla(town: Town) -> Person:
-    """Whose customer has something of every kind."""
+    """A manager whose customer has rows of every kind."""
     return furnished(town.person("carla"))
 
 
 def furnished(person: Person, cars: int = 2) -> Person:
-    """Some rows of every kind, made the way that users make them."""
-    address = f"İPEK.{person.customer}@example.org"  # Python and PostgreSQL have other small letters for the first one
+    """Create rows of every kind through the interfaces of users."""
+    address = f"İPEK.{person.customer}@example.org"  # Python and PostgreSQL lower the first letter differently
     users = [person.user(address), person.user(type="Normal", password="correct horse battery")]
     group = person.group("Pool =1+1")
     for number in range(cars):
@@ -79,12 +79,15 @@ TEN = datetime.now(UTC).replace(hour=10, minute=0, second=0, microsecond=0) - ti
 
 
 def read_at(day: int, minute: int) -> str:
-    """When the unit was read."""
+    """The time of a reading of the unit."""
     return (TEN + timedelta(days=day, minutes=minute)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def driven(person: Person) -> None:
-    """A unit that has told some places, odometers and other values, the last of them twice."""
+    """A unit that has reported positions, odometers and other values.
+
+    The last values are reported twice.
+    """
     unit, key = unit_of(person), device_key(person)
     lines = [
         {
@@ -106,7 +109,7 @@ def rows(directory: Path, kind: str) -> list[dict[str, Any]]:
 
 
 def renumbered(old: Path, ids: dict[str, dict[int, int]]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """The rows of an export, as they are to be on the other side."""
+    """The rows of an export as they must appear after the import."""
     for kind in KINDS:
         found = rows(old, kind.name)
         for row in found:
@@ -123,7 +126,7 @@ def comparable(found: list[dict[str, Any]]) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True) for row in found)
 
 
-def test_what_was_exported_comes_in_again(
+def test_an_export_can_be_imported_completely(
     carla: Person, operator: Operator, server: RunningServer, sql: Sql, tmp_path: Path
 ) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
@@ -167,7 +170,7 @@ def test_what_was_exported_comes_in_again(
     assert "not an empty directory" in errors
 
 
-def test_a_customer_with_the_same_name_stays_as_it_is(
+def test_an_import_does_not_change_a_customer_with_the_same_name(
     carla: Person, operator: Operator, sql: Sql, tmp_path: Path
 ) -> None:
     operator.value("export", "--customer", carla.customer, "--to", tmp_path / "out")
@@ -179,8 +182,10 @@ def test_a_customer_with_the_same_name_stays_as_it_is(
     assert [row["name"] for row in cars] == ["Live car"]
 
 
-def test_the_customer_goes_on_where_it_was(carla: Person, operator: Operator, town: Town, tmp_path: Path) -> None:
-    """Its manager opens a car, changes an assignment, records an event; its unit's readings are known."""
+def test_an_imported_customer_can_continue_to_work(
+    carla: Person, operator: Operator, town: Town, tmp_path: Path
+) -> None:
+    """The manager records an event with the next number and ends an assignment. Readings of the unit are equal."""
     operator.value("export", "--customer", carla.customer, "--to", tmp_path / "out")
     new = operator.value("import", "customer", tmp_path / "out")["id"]
     heir = town.another_fleet(carla)
@@ -209,7 +214,7 @@ def test_the_customer_goes_on_where_it_was(carla: Person, operator: Operator, to
     assert driven_again["date"] == read_at(3, 38)
 
 
-def test_a_user_with_the_same_address_is_the_person_that_there_is(
+def test_an_imported_user_becomes_the_existing_person_with_the_address(
     operator: Operator, town: Town, database_server: str, tmp_path: Path
 ) -> None:
     source = town.person("moving")
@@ -229,7 +234,7 @@ def test_a_user_with_the_same_address_is_the_person_that_there_is(
 def test_two_users_of_a_source_with_one_address_are_not_merged(
     operator: Operator, town: Town, database_server: str, tmp_path: Path
 ) -> None:
-    """The source is an older release. Its message names both."""
+    """The source is an older release. The error names both users."""
     source, texts = town.person("moving"), ("Lee@Bücher.Example", "lee@xn--bcher-kva.example")
     for number, text in enumerate(texts):
         user = source.user(f"kim{number}.{source.customer}@example.org")
@@ -245,10 +250,10 @@ def test_two_users_of_a_source_with_one_address_are_not_merged(
     source.client.close()
 
 
-def test_texts_of_an_older_release_come_in_as_one_form(
+def test_imported_texts_of_an_older_release_are_normalised(
     town: Town, operator: Operator, sql: Sql, tmp_path: Path
 ) -> None:
-    """An export has texts as they are stored; the import converts them, but for addresses."""
+    """An export has texts as stored. The import normalises them, except addresses."""
     person = town.person("decomposed")
     car = person.car("Plain")
     address = f"Ju\u0308rgen.{person.customer}@example.org"
@@ -267,8 +272,8 @@ def test_texts_of_an_older_release_come_in_as_one_form(
     assert sql.value("select email_address from person where user_id = $1", user) == address
 
 
-def test_no_cell_is_a_formula(carla: Person, operator: Operator, tmp_path: Path) -> None:
-    """Of a customer that is called by its name."""
+def test_no_csv_cell_is_a_formula(carla: Person, operator: Operator, tmp_path: Path) -> None:
+    """The customer is exported by its name."""
     operator.value("customer", "change", carla.customer, "--name", "Carla's fleet")
     operator.value("export", "--customer", "Carla's fleet", "--to", tmp_path / "out")
     with (tmp_path / "out/cars.csv").open(newline="") as file:
@@ -277,7 +282,7 @@ def test_no_cell_is_a_formula(carla: Person, operator: Operator, tmp_path: Path)
     assert rows(tmp_path / "out", "cars")[0]["name"] == "=cmd|' /C calc'!A0", "what is imported is as it was"
 
 
-def test_what_is_not_whole_is_refused(carla: Person, operator: Operator, sql: Sql, tmp_path: Path) -> None:
+def test_damaged_exports_are_rejected(carla: Person, operator: Operator, sql: Sql, tmp_path: Path) -> None:
     out = tmp_path / "out"
     operator.value("export", "--customer", carla.customer, "--to", out)
     customers = "select count(*) from customer"
@@ -308,25 +313,25 @@ def test_what_is_not_whole_is_refused(carla: Person, operator: Operator, sql: Sq
 
 
 def test_every_table_of_a_customer_is_exported_or_named_here(sql: Sql) -> None:
-    """A table that a migration adds belongs into an export, or it says here why not."""
+    """A new table must be in the export, or here with a reason."""
     left = {
         "customer", "customer_hold", "event_counter",  # in the manifest
-        # secrets, and whoever manages the customer
+        # secrets, and the customer's managers
         "client_customer", "device_key", "invitation", "manager_customer", "manager_role", "sdk_key",
-        "scope", "scope_group", "scope_member",  # what those are limited to who manage it
-        "factor_rule",  # who imports says there what managers need
-        "delivery", "delivery_lane", "removed_webhook",  # what was sent from here
-        "idempotency_key",  # answers to requests at this server
-        # private keys, and what is worth nothing without them: boxes are enrolled anew, phones registered anew
+        "scope", "scope_group", "scope_member",  # the limits of managers
+        "factor_rule",  # the importing installation has its own rules
+        "delivery", "delivery_lane", "removed_webhook",  # deliveries of this server
+        "idempotency_key",  # responses of this server
+        # private keys, and rows that depend on them: boxes and phones are enrolled again
         "key_authority", "issuing_key", "service_key", "new_root", "key_set_request", "enrolment_nonce",
         "registration_nonce", "removed_device", "box_epoch",
         "status_generation", "box_key", "box_entry", "box_report", "app_subject", "app_device",
-        "customer_import", "imported_id",  # where it came from
-        "custody", "custody_log", "fitting",  # made of the log
-        # what has happened here: a new house begins a log of its own
+        "customer_import", "imported_id",  # the origin of an import
+        "custody", "custody_log", "fitting",  # derived from the log
+        # events of this installation: a new one starts a separate log
         "change", "change_checkpoint", "change_inbox", "change_log", "change_tile", "change_tree",
         "change_edge", "change_epoch",
-        "car_state", "customer_user",  # among positions and odometers; users
+        "car_state", "customer_user",  # contained in positions, odometers and users
     }  # fmt: skip
     tables = {
         row["relname"]

@@ -1,4 +1,4 @@
-"""Moving in from another server by its API alone: with failures, killed midway, and everything once."""
+"""Import from another server by its API alone: with failures, after kills, and without duplicates."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ select (select count(*) from car where customer_id = $1) as cars,
 
 @pytest.fixture(scope="module")
 def dora(town: Town) -> Person:
-    """Whose customer moves; the past is not moved, nor an assignment that is over."""
+    """The manager of the moving customer. Its past and its ended assignment are not imported."""
     person = furnished(town.person("dora"), CARS)
     car = person.get("/cars?$top=1").json()[0]["id"]
     user = person.get("/users?$top=1").json()[0]["id"]
@@ -44,7 +44,7 @@ def dora(town: Town) -> Person:
 
 @pytest.fixture(scope="module")
 def target(own: str) -> Operator:
-    """Who operates the server that the customer moves to."""
+    """The operator of the target server."""
     return Operator(own)
 
 
@@ -73,7 +73,7 @@ def by_kind(result: Any, member: str) -> dict[str, int]:
     return {row["kind"]: row[member] for row in result["kinds"]}
 
 
-def test_a_customer_moves_in_by_the_spec_alone_with_failures(
+def test_an_import_by_the_spec_alone_survives_failures(
     dora: Person, target: Operator, there: Sql, server: RunningServer
 ) -> None:
     customer = target.value("customer", "add", "Dora's new fleet")["id"]
@@ -88,7 +88,7 @@ def test_a_customer_moves_in_by_the_spec_alone_with_failures(
     assert result["agrees"], result["differences"]
     assert result["refused"] == []
     assert by_kind(result, "source") == by_kind(result, "here") == by_kind(result, "new")
-    # by the spec a car that has gone tells no events any more, and what is over is not moved
+    # the spec has no events of a removed car, and ended assignments are not imported
     events = {row["id"] for car in dora.get("/cars").json() for row in dora.get(f"/cars/{car['id']}/events").json()}
     expected = dict(dora.sql.rows(COUNTS, dora.customer)[0]) | {"events": len(events)}
     expected["assignments"] -= 1
@@ -99,7 +99,7 @@ def test_a_customer_moves_in_by_the_spec_alone_with_failures(
     assert there.value(operations, customer) == expected["assignments"]
 
 
-def test_killed_midway_it_goes_on_and_writes_nothing_twice(
+def test_a_killed_import_resumes_without_duplicates(
     dora: Person, target: Operator, there: Sql, server: RunningServer
 ) -> None:
     customer = target.value("customer", "add", "Dora's third fleet")["id"]
@@ -130,7 +130,7 @@ def test_killed_midway_it_goes_on_and_writes_nothing_twice(
         numbers = target.value("import", "ids", "--customer", customer, "--kind", "products")
         assert len(numbers) == counts["products"]
 
-        # what is changed on one side is found out, and told
+        # a change on one side is detected and reported
         car = there.value("select min(car_id) from car where customer_id = $1", customer)
         there.execute("update car set name = 'Another' where customer_id = $1 and car_id = $2", customer, car)
         code, output, _ = target.quick(*arrive(customer), env=env)
@@ -139,7 +139,7 @@ def test_killed_midway_it_goes_on_and_writes_nothing_twice(
         assert "differs in name" in output
         assert "KIND" in output and "passwords" in output
 
-        # what is removed here does not come again, nor what hangs on it
+        # a row removed here is not imported again, nor are its dependent rows
         there.execute("delete from car where customer_id = $1 and car_id = $2", customer, car)
         code, output, errors = target.quick(*arrive(customer), env=env)
         assert (code, errors) == (1, "")
@@ -157,7 +157,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("kind", ROWS)
-def test_a_customer_with_rows_of_its_own_is_refused(
+def test_a_target_customer_with_rows_is_rejected(
     kind: str, dora: Person, target: Operator, there: Sql, server: RunningServer
 ) -> None:
     customer = target.value("customer", "add", f"Live fleet of {kind}")["id"]
@@ -173,7 +173,7 @@ def test_a_customer_with_rows_of_its_own_is_refused(
     assert there.value("select count(*) from customer_import where customer_id = $1", customer) == 0
 
 
-def test_a_merge_has_to_be_wanted_once(dora: Person, target: Operator, there: Sql, server: RunningServer) -> None:
+def test_a_merge_needs_the_option_only_once(dora: Person, target: Operator, there: Sql, server: RunningServer) -> None:
     customer = target.value("customer", "add", "Merged fleet")["id"]
     there.execute(ROWS["cars"], customer)
     env = access(dora, server.url)
@@ -184,7 +184,7 @@ def test_a_merge_has_to_be_wanted_once(dora: Person, target: Operator, there: Sq
     assert target.value(*arrive(customer), env=env)["agrees"], "a later run needs no --merge"
 
 
-def test_what_it_refuses(dora: Person, target: Operator, server: RunningServer, tmp_path: Any) -> None:
+def test_invalid_imports_are_rejected(dora: Person, target: Operator, server: RunningServer, tmp_path: Any) -> None:
     customer = target.value("customer", "add", "Refusing fleet")["id"]
     env = access(dora, server.url)
 

@@ -1,4 +1,4 @@
-"""From a server of the first release: what its demo has moves in by the API, with failures."""
+"""Import of the demo of the first release by its API, with failures."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ pytestmark = pytest.mark.cluster
 
 
 @pytest.mark.skipif(not LONG, reason="make test-moving")
-def test_the_demo_of_the_first_release_moves_in(own: str) -> None:
+def test_the_demo_of_the_first_release_can_be_imported(own: str) -> None:
     target = Operator(own)
     with reachable_directory() as base:
         state, old = base / "state", releases.earlier(base, FIRST)
         with serving(old, state, "demo") as told:
-            pass  # its fleet drives while it runs, and what is compared has to stand
+            pass  # the demo's fleet drives while it runs, but the comparison needs fixed rows
         customer = target.value("customer", "add", "From 0.1.0")["id"]
         with serving(old, state, "serve") as where, Faulty(where["url"].removesuffix("/v3")) as source:
             names = ("API_KEY", "USERNAME", "PASSWORD", "CUSTOMER_ID")

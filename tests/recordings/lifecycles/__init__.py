@@ -1,4 +1,4 @@
-"""What happens over several requests, from the beginning of a thing to its end."""
+"""Lifecycles: sequences of requests from the creation of a row to its end."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ PARTS = (
 
 
 def run(bench: Bench) -> None:
-    """Send the requests of each life, one life after the other."""
+    """Send the requests of each lifecycle, one after the other."""
     for part in PARTS:
         part(Script(bench, f"Lifecycle {part.__name__}"))

@@ -77,7 +77,7 @@ def clients(script: Script) -> None:
 
 
 def managers(script: Script) -> None:
-    """Managers who are invited, given roles and removed."""
+    """Managers: invitations, roles and removal."""
     fleet, ids = script.fleet, script.cast.manager_ids
     for body in (
         {"emailAddress": "new@example.com", "role": "Dispatcher", "groups": [fleet.groups[0]]},
@@ -118,7 +118,7 @@ def managers(script: Script) -> None:
 
 
 def tokens(script: Script) -> None:
-    """Ways to get a token, and to get none."""
+    """Successful and failing token requests."""
     keyed, nobody = script.cast.keyed, script.cast.nobody
     good = {"grant_type": "password", "username": address("viewer"), "password": PASSWORD}
     for caller in (keyed, nobody):
@@ -152,7 +152,7 @@ def tokens(script: Script) -> None:
 
 
 def factors(script: Script) -> None:
-    """A second factor: set up, needed, used and removed."""
+    """A second factor: setup, requirement, use and removal."""
     caller = script.cast.callers["second factor"]
 
     def send(method: str, path: str, body: Any = None, note: str = "") -> Response:
@@ -185,7 +185,7 @@ def factors(script: Script) -> None:
 
 
 def sessions(script: Script) -> None:
-    """Browsers that are signed in, and a password that ends it all."""
+    """Browser sessions, and a password change that ends them."""
     caller = script.cast.callers["password"]
     shop = browser(script.bench, "password")
     rows = json.loads(script.send("GET", "/sessions", caller=caller).body)
@@ -211,6 +211,6 @@ def sessions(script: Script) -> None:
         {"currentPassword": PASSWORD, "newPassword": "another pass phrase"},
     ):
         response = script.send("PUT", "/me/password", body, caller=caller)
-        if response.status < 300:  # the token of before ends as soon as the server hears of it
+        if response.status < 300:  # the previous token expires as soon as the server learns of the change
             script.session.wait_until(lambda: not script.session.accepts(caller), "The end of a token")
     script.send("GET", "/me", caller=caller, note="after the new password")

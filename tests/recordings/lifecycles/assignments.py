@@ -1,4 +1,4 @@
-"""Assignments: asked for one by one and in batches."""
+"""Assignments, requested one by one and in batches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NEXT_YEAR = "2052-01-01T00:00:00Z"
 
 
 def assignments(script: Script) -> None:
-    """Asked for, changed and ended; and what becomes of each wish."""
+    """Creation, change and end of assignments, with the outcome of each request."""
     fleet = script.fleet
 
     def wish(method: str, path: str, body: Any = None, **options: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Webhooks and streams: what is sent to others."""
+"""Webhooks and streams."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NEXT_YEAR = "2052-01-01T00:00:00Z"
 
 
 def webhooks(script: Script) -> None:
-    """Deliveries that arrive, that fail, and that are sent again."""
+    """Deliveries that succeed, fail and are repeated."""
     receiver = script.fleet.receiver
     for body in (
         {"url": "ftp://example.com"},
@@ -71,7 +71,7 @@ def webhooks(script: Script) -> None:
 
 
 def streams(script: Script) -> None:
-    """Streams of what changes, up to their first event."""
+    """Streams of changes, up to their first event."""
     script.send("GET", "/live")
     for query in ("topics=cars", "topics=cars,users", "topics=unknown", "topics=", "other=1"):
         script.send("GET", f"/live?{query}")

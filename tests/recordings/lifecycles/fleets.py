@@ -9,7 +9,7 @@ from tests.recordings.script import Script
 
 
 def groups(script: Script) -> None:
-    """Names that are taken, groups that are not empty, and what is in two of them."""
+    """Group names in use, groups with members, and members of two groups."""
     fleet = script.fleet
     made = script.made("PUT", "/groups", {"name": "Lived"})["id"]
     for name in ("Lived", "lived", "North", " Lived "):
@@ -92,7 +92,7 @@ def fitting(script: Script) -> None:
 
 
 def users(script: Script) -> None:
-    """Users who come, leave, come back and are erased."""
+    """Users that are added, removed, added again and erased."""
     data = {"firstName": "Lee", "lastName": "Life"}
     made = script.made("PUT", "/users", {"emailAddress": "lee@example.org", "userData": data, "type": "Normal"})
     user = made["id"]

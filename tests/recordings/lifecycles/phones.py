@@ -1,4 +1,4 @@
-"""Boxes that take keys without a network, and phones that carry them."""
+"""Boxes that accept offline keys, and phones that carry them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.recordings.script import Script
 
 
 def phones(script: Script) -> None:
-    """Boxes that take keys without a network, and phones that carry them."""
+    """Requests for boxes that accept offline keys, and for phones that carry them."""
     fleet, app = script.fleet, script.cast.callers["app"]
     for product in (fleet.box, fleet.products["IQ-2001"], fleet.products["BX-LONE"], fleet.neighbour["productId"]):
         for part in (

@@ -1,4 +1,4 @@
-"""What units report, and what logs tell."""
+"""Reports of units, and the contents of logs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.recordings.script import Script
 
 
 def telemetry(script: Script) -> None:
-    """Samples and events as units deliver them, and what is read of them."""
+    """Deliveries of samples and events by units, and reads of them."""
     fleet, gateway = script.fleet, script.cast.callers["gateway"]
     unit = {"serialNumber": "IQ-2001", "carDataReadTime": fleet.moment(130)}
     lines: list[Any] = [
@@ -91,7 +91,7 @@ def telemetry(script: Script) -> None:
 
 
 def access(script: Script) -> None:
-    """Who could open what, and when."""
+    """The access history: who could open a car, and when."""
     fleet = script.fleet
     for path in (f"/cars/{fleet.cars[0]}/access", f"/users/{fleet.users[1]}/access", f"/cars/{fleet.cars[7]}/access"):
         for query in (
@@ -111,7 +111,7 @@ def access(script: Script) -> None:
 
 
 def changes(script: Script) -> None:
-    """The log of changes, its pages and its proofs."""
+    """The change log, its pages and its proofs."""
     script.fleet.checkpoint()
     for query in (
         "?$top=0",
@@ -143,7 +143,7 @@ def changes(script: Script) -> None:
     ):
         for caller in (script.cast.owner, script.cast.callers["limited"], script.cast.bob):
             script.send("GET", path, caller=caller)
-    # Each kind of change, as it is told
+    # Each type of change in its published form
     rows = script.session.ask(script.cast.owner, "GET", "/changes?$top=10000")
     first = {row["kind"]: row["id"] for row in reversed(rows)}
     for kind in sorted(first):

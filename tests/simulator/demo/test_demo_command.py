@@ -1,4 +1,4 @@
-"""The command `keyrack demo`: where its database is, how others find it, and that it goes on where it was."""
+"""`keyrack demo`: the place of its database, access for other commands, and restarts."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.support.servers import Process, reachable_directory
 pytestmark = pytest.mark.cluster
 
 
-def test_commands_find_the_demo_and_started_again_it_goes_on_where_it_was() -> None:
-    """In a shell that has loaded `demo.env`, as in one that has not."""
+def test_commands_find_the_demo_and_a_restart_keeps_its_data() -> None:
+    """This holds with and without `demo.env` in the shell."""
     with reachable_directory() as directory:
         first = _start(KEYRACK_STATE=str(directory))
         env = json.loads(first[1])
@@ -41,7 +41,7 @@ def test_commands_find_the_demo_and_started_again_it_goes_on_where_it_was() -> N
         assert env | {"KEYRACK_URL": ""} == again | {"KEYRACK_URL": ""}
 
 
-def test_the_demo_has_a_name_and_answers_at_both_loopback_addresses() -> None:
+def test_the_demo_responds_at_localhost_and_both_loopback_addresses() -> None:
     with reachable_directory() as directory:
         process, said = _start(KEYRACK_STATE=str(directory))
         url = urlsplit(json.loads(said)["KEYRACK_URL"])
@@ -55,7 +55,7 @@ def test_the_demo_has_a_name_and_answers_at_both_loopback_addresses() -> None:
 
 
 def test_another_program_at_the_port_of_ipv6_is_reported() -> None:
-    """Otherwise `localhost` would lead to that program."""
+    """Otherwise `localhost` would reach that program."""
     if not _has_ipv6():
         pytest.skip("no IPv6 here")
     with reachable_directory() as directory, socket.create_server(("::1", 0), family=socket.AF_INET6) as other:

@@ -1,4 +1,4 @@
-"""The demo fleet: what it holds, that its catalogue is drawn, and what becomes of its credentials."""
+"""The demo fleet: its rows, the drawings of its catalogue, and its credentials."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 @pytest.fixture(scope="module")
 def own_dsn(database_server: str) -> Iterator[str]:
-    """A database of its own: other tests would see these customers and brands."""
+    """A separate database, because other tests would see these customers and brands."""
     with migrated_database(database_server) as address:
         yield address
 
@@ -116,7 +116,7 @@ def test_two_customers_share_a_manager_and_a_driver(client: httpx.Client) -> Non
     assert all(address.endswith("@example.org") for address in users[0] | users[1])
 
 
-def test_every_kind_of_thing_is_there(client: httpx.Client, rows: Sql) -> None:
+def test_the_demo_has_rows_of_every_kind(client: httpx.Client, rows: Sql) -> None:
     products = get(client, "/products")
     assert {product["type"] for product in products} >= {"vendor Box"}
     services = get(client, "/services")
@@ -151,7 +151,7 @@ def test_only_cars_with_a_working_box_are_assigned(rows: Sql) -> None:
     )
 
 
-def test_events_are_numbered_as_the_api_goes_on(client: httpx.Client, rows: Sql) -> None:
+def test_events_have_consecutive_numbers(client: httpx.Client, rows: Sql) -> None:
     for row in rows.rows("select customer_id, last_id from event_counter"):
         ids = rows.rows("select event_id from event where customer_id = $1 order by utc_at, event_id", row[0])
         assert [id[0] for id in ids] == list(range(1, row["last_id"] + 1))
@@ -167,7 +167,7 @@ def test_events_are_numbered_as_the_api_goes_on(client: httpx.Client, rows: Sql)
     assert client.put("/events", json=body).json() == {"id": 241}
 
 
-def test_an_iq_car_tells_where_it_is(client: httpx.Client, rows: Sql) -> None:
+def test_an_iq_car_has_positions_and_telemetry(client: httpx.Client, rows: Sql) -> None:
     car = rows.value("select min(car_id) from product where kind = 'IQ' and customer_id = 1")
     location = get(client, f"/cars/{car}/location")
     assert location["latitude"].startswith("53.") and location["date"]
@@ -196,13 +196,13 @@ def test_the_catalogue_is_served_with_its_drawings(client: httpx.Client) -> None
             assert f"<title>{key['keyForm']['name']}</title>" in picture.text
 
 
-def test_an_sdk_token_comes_with_the_key(client: httpx.Client, env: dict[str, str]) -> None:
+def test_the_sdk_key_gets_a_token(client: httpx.Client, env: dict[str, str]) -> None:
     user = get(client, "/users")[0]["id"]
     body = {"customerId": int(env["KEYRACK_CUSTOMER_ID"]), "sdkKey": env["KEYRACK_SDK_KEY"], "userId": user}
     assert client.post("/sdk/token", json=body).status_code == 200
 
 
-def test_every_drawing_is_a_small_picture_of_its_own() -> None:
+def test_every_drawing_is_small_and_unique() -> None:
     rows = list(entries())
     assert len({row.form for row in rows}) == len(rows)
     for row in rows:
@@ -224,10 +224,10 @@ def test_a_button_has_one_icon() -> None:
     assert (shade("#808080", 1), shade("#808080", -1), shade("#808080", 0)) == ("#ffffff", "#000000", "#808080")
 
 
-# What becomes of the credentials; the last tests, since they change them
+# Credentials. These tests are last, because they change them
 
 
-def test_demo_env_is_for_its_owner_and_read_by_a_shell(env: dict[str, str], state: Path) -> None:
+def test_demo_env_is_private_and_readable_by_a_shell(env: dict[str, str], state: Path) -> None:
     path = state / "demo.env"
     assert path.stat().st_mode & 0o777 == 0o600
     assert tuple(env) == demo.NAMES == tuple(demo.read_env(path))
@@ -236,7 +236,7 @@ def test_demo_env_is_for_its_owner_and_read_by_a_shell(env: dict[str, str], stat
     assert set(shell.stdout.splitlines()) >= {f"{name}={value}" for name, value in env.items()}
 
 
-def test_values_that_mean_something_to_a_shell_are_quoted(tmp_path: Path) -> None:
+def test_values_with_shell_characters_are_quoted(tmp_path: Path) -> None:
     credentials = demo.DemoCredentials("a'b", "demo", '$(date) "x" `y`', 7, "-k")
     written = demo.write_env(tmp_path / "demo.env", "http://h/v3", credentials, 7)
     assert demo.read_env(tmp_path / "demo.env") == written
@@ -244,9 +244,7 @@ def test_values_that_mean_something_to_a_shell_are_quoted(tmp_path: Path) -> Non
     assert subprocess.run(shell, capture_output=True, text=True, check=True).stdout == credentials.password
 
 
-def test_started_again_it_changes_nothing_but_the_address(
-    own_dsn: str, env: dict[str, str], state: Path, rows: Sql
-) -> None:
+def test_a_restart_changes_only_the_address(own_dsn: str, env: dict[str, str], state: Path, rows: Sql) -> None:
     before = rows.value("select count(*) from car")
     again = prepare(own_dsn, state, "http://127.0.0.1:9000")
     assert again == env | {"KEYRACK_URL": "http://127.0.0.1:9000/v3"} == demo.read_env(state / "demo.env")
@@ -257,14 +255,14 @@ def test_started_again_it_changes_nothing_but_the_address(
 def test_lost_credentials_are_replaced(own_dsn: str, env: dict[str, str], state: Path, rows: Sql, lost: str) -> None:
     if lost == "the file":
         (state / "demo.env").unlink()
-    elif lost == "what the device key opens":  # it is of before device keys were for units or gateways
+    elif lost == "what the device key opens":  # from a release without scopes of device keys
         rows.execute("update device_key set is_gateway = false, scopes = '{}'")
         env = demo.read_env(state / "demo.env")
-    elif lost == "the client":  # the file is of a release without one
+    elif lost == "the client":  # the file is from a release without a client
         text = (state / "demo.env").read_text()
         (state / "demo.env").write_text("".join(line for line in text.splitlines(True) if "CLIENT" not in line))
         env = demo.read_env(state / "demo.env")
-    else:  # the file is of another database
+    else:  # the file is from another database
         credentials = demo.DemoCredentials("another", "demo", "another", 1, "another")
         demo.write_env(state / "demo.env", env["KEYRACK_URL"], credentials, 1)
     renewed = prepare(own_dsn, state)
@@ -281,7 +279,7 @@ def test_lost_credentials_are_replaced(own_dsn: str, env: dict[str, str], state:
     assert rows.value("select count(*) from customer") == 2
 
 
-def test_a_database_with_real_customers_is_left_alone(database_server: str, state: Path) -> None:
+def test_a_database_with_real_customers_is_rejected(database_server: str, state: Path) -> None:
     with migrated_database(database_server) as real:
         rows = Sql(real)
         rows.execute("insert into customer (name) values ('A real fleet')")

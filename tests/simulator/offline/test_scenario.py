@@ -1,4 +1,4 @@
-"""Weeks of a garage without a network: nobody opens without right, no right is refused, and faults are found out."""
+"""Weeks of a garage without a network: no wrong opening, no wrong rejection, and faults are detected."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ LONG = os.environ.get("KEYRACK_LONG")
 
 @pytest.fixture
 def empty(database_server: str) -> Iterator[str]:
-    """A database of its own, so that the products count from 1 on."""
+    """A separate database, so that product numbers start at 1."""
     with migrated_database(database_server) as dsn:
         yield dsn
 
@@ -72,7 +72,7 @@ def simulate(settings: Settings, dsn: str, **options: Any) -> ScenarioSummary:
     return pass_weeks(settings, dsn, Garage(**options))
 
 
-def test_a_week_without_a_wrong(settings: Settings, empty: str) -> None:
+def test_a_correct_system_passes_the_scenario(settings: Settings, empty: str) -> None:
     found = simulate(settings, empty, weeks=1.5, cars=5, users=10, limit=DAY // 2, seed=1)
     assert (found.without_right, found.rights_refused, found.disagreements) == ([], [], [])
     assert found.is_good
@@ -90,7 +90,7 @@ def test_a_week_without_a_wrong(settings: Settings, empty: str) -> None:
     assert sum(found.reports.values()) > 0, "logs were forged"
 
 
-# What boxes leave out: the second to the fifth, and once more the sixth to the ninth; the first one is sound
+# Checks that faulty boxes omit: those of boxes 2 to 5, and again of 6 to 9. The first box is correct
 FORGIVEN = (
     ({BoxRefusalCode.STALE}, {BoxRefusalCode.REVOKED}, {BoxRefusalCode.EXPIRED}, {BoxRefusalCode.COUNTER}),
     (
@@ -100,12 +100,13 @@ FORGIVEN = (
         set[BoxRefusalCode](),
     ),
 )
-CARELESS, TIMELESS = 2, 3  # of the second ones, which take old lists, too: any signature; no time is written down
+# Faults of the second group, whose boxes also accept old lists: any signature is valid, no time is stored
+CARELESS, TIMELESS = 2, 3
 
 
-# By seeds with which these weeks have an occasion for each fault
+# Seeds whose weeks have an occasion for each fault
 @pytest.mark.parametrize(("number", "seed"), [(0, 1), (1, 6)])
-def test_boxes_with_a_fault_are_found_out(
+def test_faulty_boxes_are_detected(
     settings: Settings, empty: str, monkeypatch: pytest.MonkeyPatch, number: int, seed: int
 ) -> None:
     judge, is_answered, write_down, check_newer = (
@@ -117,7 +118,7 @@ def test_boxes_with_a_fault_are_found_out(
     verify = VirtualBox.verify
 
     def fault(name: str) -> int | None:
-        """Which of the faults a box of this name has."""
+        """The index of the fault of the box with this name."""
         product = int(name.split(":")[1])
         return None if product == 1 else (product - 2) % 4
 
@@ -156,10 +157,13 @@ def test_boxes_with_a_fault_are_found_out(
     assert 1 not in wrong | disagreeing
 
 
-def test_boxes_that_keep_lists_of_a_revoked_signer_are_found_out(
+def test_boxes_that_keep_lists_of_a_revoked_signer_are_detected(
     settings: Settings, empty: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Then lists of a stolen issuing key hide revocations, even after its own."""
+    """Otherwise lists of a stolen issuing key hide revocations.
+
+    They do so even after the key's own revocation.
+    """
     apply = carried_messages._apply
 
     def keep(state: BoxMemory, signed: SignedMessage, *rest: Any) -> None:
@@ -172,10 +176,13 @@ def test_boxes_that_keep_lists_of_a_revoked_signer_are_found_out(
     assert not simulate(settings, empty, weeks=1.5, cars=5, users=10, limit=DAY // 2, seed=4).is_good
 
 
-def test_boxes_that_know_phones_by_their_keys_alone_are_found_out(
+def test_boxes_that_know_phones_only_by_their_keys_are_detected(
     settings: Settings, empty: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Then a flood shuts out a phone whose key was renewed, and each phone after a loss of power."""
+    """A flood then locks out a phone with a renewed key.
+
+    After a power loss, it locks out every phone.
+    """
     take = verification_budget.take_for_open
 
     def take_by_key(*rest: Any, is_remembered_key: bool) -> None:
@@ -188,12 +195,12 @@ def test_boxes_that_know_phones_by_their_keys_alone_are_found_out(
 
 
 def named(lines: list[str]) -> set[int]:
-    """The boxes that lines are about."""
+    """The numbers of the boxes that the lines name."""
     return {int(word.split(":")[1]) for line in lines for word in line.replace(",", " ").split() if "box:" in word}
 
 
-def test_a_server_with_a_fault_is_found_out(settings: Settings, empty: str) -> None:
-    """Removed phones keep their keys, and events of every third opening get lost."""
+def test_a_faulty_server_is_detected(settings: Settings, empty: str) -> None:
+    """Removed phones keep their keys, and every third event is lost."""
     sql = Sql(empty)
     sql.execute("drop trigger revoke_keys_of_devices_delete on app_device")
     sql.execute("create rule lose as on insert to event where new.event_id % 3 = 0 do instead nothing")
@@ -203,8 +210,8 @@ def test_a_server_with_a_fault_is_found_out(settings: Settings, empty: str) -> N
     assert any("events" in line or "the server has" in line for line in found.disagreements)
 
 
-def test_the_document_shows_what_is_printed() -> None:
-    """docs/simulator.md; the same seed repeats it."""
+def test_docs_simulator_shows_the_output_of_the_command() -> None:
+    """The same seed repeats the output."""
     page = "docs/simulator.md"
     command = block(page, "weeks").text.split()
     told = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True, check=False, env=os.environ)
@@ -217,10 +224,10 @@ def no_database() -> Iterator[tuple[Settings, str]]:
     yield Settings(), ""
 
 
-def test_the_command_fails_where_something_is_wrong(
+def test_the_command_fails_if_the_scenario_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """That it succeeds else is seen in docs/simulator.md."""
+    """The test of docs/simulator.md covers success."""
     found = ScenarioSummary(1, None, opens_uncertain=False, without_right=["a thief at box:1:1"])
     monkeypatch.setattr(simulate_keys, "_thrown_away", no_database)
     monkeypatch.setattr(offline, "pass_weeks", lambda *_: found)
