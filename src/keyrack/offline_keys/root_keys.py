@@ -1,4 +1,4 @@
-"""Another root for a customer's authority: the present one signs it, and boxes take it (docs/keys.md)."""
+"""Replacement of a customer's root: the present one signs the new one (docs/keys.md)."""
 
 from __future__ import annotations
 
