@@ -1,4 +1,4 @@
-"""In charge of what mails say, in the language of whoever they are for, or of whoever has them written."""
+"""Texts of mails, in the language of the recipient or of the sender."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEFAULT = "en"
 
 @dataclass(frozen=True, slots=True)
 class MailTemplate:
-    """A subject and a body, with places to fill."""
+    """A subject and a body, with placeholders."""
 
     subject: str
     body: str
@@ -131,7 +131,7 @@ ROLES_DE = {
 
 
 def language_of(language: str | None) -> str:
-    """The language that a mail is written in."""
+    """The language of a mail."""
     return language if language is not None and language in INVITATION else DEFAULT
 
 
@@ -148,7 +148,7 @@ def written(text: MailTemplate, sender: str, to: str, **places: object) -> Email
     message["Subject"] = " ".join(text.subject.format(**places).split())
     message["Date"] = formatdate()
     message["Message-ID"] = make_msgid(domain=address.rpartition("@")[2])
-    message["Auto-Submitted"] = "auto-generated"  # RFC 3834: nobody's absence note answers it
+    message["Auto-Submitted"] = "auto-generated"  # RFC 3834: no automatic reply
     message.set_content(text.body.format(**places))
     message.as_bytes(policy=SMTPUTF8)
     return message

@@ -19,17 +19,17 @@ from keyrack.db.connection import Statements
 from keyrack.db.encryption.cipher import Encryption
 
 PURPOSE = "single sign-on"
-LONGEST_NEXT = 2_000  # characters of the page to go to, as JSON: longer ones do not fit into a cookie
+LONGEST_NEXT = 2_000  # characters of the target page, as JSON: longer ones do not fit into a cookie
 
 
 @dataclass(frozen=True, slots=True)
 class LoginStart:
-    """The purpose for which a sign-in was begun."""
+    """The purpose of a sign-in."""
 
-    next: str  # the page to go to then
+    next: str  # the target page
     time_zone: str | None = None  # of the browser
-    manager: int | None = None  # connects an account, in place of signing in
-    invitation: bytes | None = None  # the digest of its code, if one is accepted
+    manager: int | None = None  # connects an account with this manager instead of signing in
+    invitation: bytes | None = None  # the digest of an invitation's code, if one is accepted
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class PendingLogin:
 
 
 async def add_to_cookie(vault: Encryption, cookie: str | None, pending: PendingLogin) -> str:
-    """The value of the browser's cookie with this sign-in as well."""
+    """The value of the browser's cookie with this sign-in added."""
     start = pending.start
     return await browser_state.add(vault, PURPOSE, cookie, {
         "provider": pending.provider, "state": pending.state, "nonce": pending.nonce, "verifier": pending.verifier,
@@ -59,7 +59,10 @@ async def add_to_cookie(vault: Encryption, cookie: str | None, pending: PendingL
 
 
 async def find(vault: Encryption, cookie: str | None, state: str) -> PendingLogin:
-    """The sign-in of this state. Raises `NotSignedIn`: it has expired, or was begun in another browser."""
+    """The pending sign-in with this state.
+
+    Raises `NotSignedIn` if it has expired, or was begun in another browser.
+    """
     for kept in await browser_state.valid(vault, PURPOSE, cookie):
         if hmac.compare_digest(kept["state"].encode(), state.encode()):
             invitation = bytes.fromhex(kept["invitation"]) if kept["invitation"] else None
