@@ -1,6 +1,6 @@
-"""In charge of what a reason is, and of those that are no single endpoint's: who may not call, what the edge refuses.
+"""Error codes and field errors, and the codes of no single endpoint.
 
-The others stand beside the code that refuses for them.
+Other codes are defined next to the code that raises them.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ ACRONYMS = {word.lower(): word for word in ("API", "ASCII", "HTTP", "ID", "IQ", 
 
 @dataclass(frozen=True, slots=True)
 class ErrorCode:
-    """Why something is refused: `code` is for programs and never changes its meaning, `text` is the spec's message.
+    """An error code: `code` is for programs, and never changes its meaning.
 
-    The text of a constant may have places, as `{scope}`, which `format` fills.
+    `text` is the spec's message. The text of a constant may have placeholders, such as `{scope}`, which `format` fills.
     """
 
     code: str  # kebab-case
     text: str
-    remedy: str = ""  # what to do about it, for docs/errors.md
-    pattern: str = ""  # the text before its places were filled
-    values: tuple[tuple[str, object], ...] = ()  # what they were filled with
+    remedy: str = ""  # how to fix it, for docs/errors.md
+    pattern: str = ""  # the text with its placeholders
+    values: tuple[tuple[str, object], ...] = ()  # the values of the placeholders
 
     @property
     def title(self) -> str:
@@ -34,27 +34,29 @@ class ErrorCode:
         return self.text
 
     def format(self, **values: object) -> ErrorCode:
-        """The same reason, the places of its text filled."""
+        """The same error, with its placeholders filled."""
         return replace(self, text=self.text.format(**values), pattern=self.text, values=tuple(values.items()))
 
     def with_text(self, text: str) -> ErrorCode:
-        """The same reason in other words."""
+        """The same error with another text."""
         return replace(self, text=text, pattern="", values=())
 
     def translated(self, translate: Callable[[str], str]) -> str:
-        """The text in another language; `translate` takes texts as they stand in the source, places and all."""
+        """The text in another language.
+
+        `translate` gets the text of the source, with its placeholders.
+        """
         return translate(self.pattern).format(**dict(self.values)) if self.pattern else translate(self.text)
 
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One thing that is wrong with a request, where it is known which part of it.
+    """One fault of a request, with its place if that is known.
 
-    `pointer` leads into the body (RFC 6901). `valid` are the values or the names that would have been right, where they
-    can be listed.
+    `pointer` leads into the body (RFC 6901). `valid` are the valid values or names, if they can be listed.
     """
 
-    code: str  # kebab-case, as `missing` or `wrong-type`
+    code: str  # kebab-case, such as `missing` or `wrong-type`
     detail: str
     pointer: str | None = None
     valid: tuple[object, ...] = ()
@@ -63,7 +65,7 @@ class FieldError:
     header: str | None = None
 
     def members(self) -> dict[str, object]:
-        """What a client is told of it, as JSON."""
+        """The fault as JSON, for the client."""
         values = {
             "pointer": self.pointer,
             "parameter": self.parameter,
@@ -129,7 +131,7 @@ FULL_OF_ONE = ErrorCode(
     "Keep connections open and use each for several requests.",
 )
 
-# Of any request
+# Any request
 
 QUERY_TOO_LONG = ErrorCode(
     "query-too-long",
@@ -163,7 +165,7 @@ INTERNAL_ERROR = ErrorCode(
     "internal-error", "Internal server error.", "Tell the operator the traceId: the log has the cause under it."
 )
 
-# Who calls
+# The caller
 
 INVALID_KEY = ErrorCode(
     "invalid-api-key",

@@ -1,6 +1,6 @@
-"""In charge of refusals: every answer that is not what the caller asked for, and the body its status has.
+"""Error responses as exceptions, each with the body of its status.
 
-A refusal is raised new each time; its reason is a constant.
+Each response is a new exception; its `ErrorCode` is a constant.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from keyrack.core.error_codes import (
 PLAIN_TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
 PROBLEM = "application/problem+json"  # RFC 9457
-LONGEST_VALUE = 100  # characters of a header that a refusal repeats
+LONGEST_VALUE = 100  # characters of a header in a message
 
 
 class Refusal(Exception):
-    """An answer with an error status; `text` is its message (spec, "Errors": plain text unless said otherwise).
+    """An error response; `text` is its message (spec, "Errors").
 
-    `errors` tell, fault by fault, what is wrong with the request, as far as that is known.
+    The body is plain text unless the spec has another form. `errors` are the faults of the request, as far as they are
+    known.
     """
 
     status: int
@@ -50,11 +51,14 @@ class Refusal(Exception):
         return self.reason.text
 
     def body(self, trace_id: str) -> bytes:
-        """The body that the spec gives the answer, encoded as `media_type` says; `trace_id` is the request's id."""
+        """The body by the spec, in the encoding of `media_type`.
+
+        `trace_id` is the id of the request.
+        """
         return self.text.encode()
 
     def extensions(self) -> dict[str, object]:
-        """The members of its own that it has as a problem (RFC 9457, section 3.2)."""
+        """The extension members as a problem (RFC 9457, section 3.2)."""
         return {"retryAfter": int(self.headers["Retry-After"])} if "Retry-After" in self.headers else {}
 
 
@@ -79,7 +83,10 @@ class Unauthorized(Refusal):
 
 
 class GrantRefused(Refusal):
-    """A refused token request: the members of RFC 6749, section 5.2; with 401 also the spec's own two."""
+    """A refused token request, with the members of RFC 6749, section 5.2.
+
+    With 401 it also has the spec's own two.
+    """
 
     status = 400
     media_type = JSON
@@ -99,7 +106,7 @@ class GrantRefused(Refusal):
 
 
 class WrongCredentials(GrantRefused):
-    """401: an unknown user name or a wrong password, answered alike."""
+    """401 for an unknown user name or a wrong password, without a difference."""
 
     status = 401
 
@@ -112,7 +119,10 @@ class WrongCredentials(GrantRefused):
 
 
 class InvalidClient(GrantRefused):
-    """401: an unknown client, a wrong secret, or a client that may not call any more, all answered alike."""
+    """401 for an unknown client, a wrong secret, or a client that may not call.
+
+    The three answers do not differ.
+    """
 
     status = 401
 
@@ -133,7 +143,7 @@ class NotFound(Refusal):
 
 
 class MethodNotAllowed(Refusal):
-    """405; `allowed` are the methods that the path knows (RFC 9110, section 15.5.6)."""
+    """405; `allowed` are the methods of the path (RFC 9110, section 15.5.6)."""
 
     status = 405
 
@@ -151,7 +161,10 @@ class Conflict(Refusal):
 
 
 class Gone(Refusal):
-    """410: what was to be gone on from is not there any more, or never was; `extensions` says what there is."""
+    """410: the position to continue from does not exist, or not any more.
+
+    `extensions` has what exists.
+    """
 
     status = 410
 
@@ -182,8 +195,11 @@ class UriTooLong(Refusal):
 
 
 class UnsupportedMediaType(Refusal):
-    """415 with the spec's JSON body and what would have been right: the `header` came with `value`, where only those of
-    `valid` are taken, which the header Accept or Accept-Encoding of the answer names too (RFC 9110, 15.5.16)."""
+    """415 with the spec's JSON body and the valid values.
+
+    `header` has `value`, but only those in `valid` are accepted. The header Accept or Accept-Encoding of the response
+    names them too (RFC 9110, 15.5.16).
+    """
 
     status = 415
     media_type = JSON
@@ -246,7 +262,7 @@ class InternalError(Refusal):
 
 
 class NotImplemented(Refusal):
-    """501: well-formed OData that Keyrack does not do (OData 4.01 Part 1, section 9.3.1)."""
+    """501: valid OData that Keyrack does not support (OData 4.01 Part 1, section 9.3.1)."""
 
     status = 501
 
@@ -261,7 +277,7 @@ class Unavailable(Refusal):
 
 
 class IdempotentReplay(Refusal):
-    """A refusal that was kept, with the body that it had, for whoever sends the same request again."""
+    """A stored error response, with its body, for a repeated request."""
 
     def __init__(
         self,
@@ -287,12 +303,18 @@ class IdempotentReplay(Refusal):
 
 
 class ConnectionAborted(Exception):
-    """An answer that has begun cannot be ended: the client must see that it is not whole. The log says why."""
+    """A response that has begun cannot be completed.
+
+    The client must notice that it is not whole. The log has the reason.
+    """
 
 
 @contextmanager
 def on_constraint(refusals: Mapping[str, tuple[type[Refusal], ErrorCode]]) -> Generator[None]:
-    """Translate the violation of a named constraint into its refusal; any other violation goes on as it is."""
+    """Translate the violation of a named constraint into its refusal.
+
+    Any other violation is raised unchanged.
+    """
     try:
         yield
     except IntegrityConstraintViolationError as violation:
