@@ -1,4 +1,4 @@
-"""In charge of the reference box: what opens it, what does not, and what it knows afterwards."""
+"""The reference box: valid messages, refusals, and the state afterwards."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def fill(box: Box, held: int) -> None:
 
 
 def test_a_log_that_fills_keeps_openings() -> None:
-    """Refusals leave 256 places, and openings go on: what is gone is said, signed."""
+    """Refusals leave 256 places for openings. The signed log shows what was dropped."""
     box = Box()
     key, other = box.authority.key(rights=[1]), box.authority.key(rights=[2])
     fill(box, 768)
@@ -234,7 +234,7 @@ def test_a_flood_is_stopped_by_the_buckets() -> None:
 
 
 class Flood:
-    """A box that has opened for phone-1, and is flooded from then on by somebody who knows no phone."""
+    """A box that has opened for phone-1, and is flooded by an unknown attacker."""
 
     def __init__(self) -> None:
         self.box = Box()
@@ -244,7 +244,7 @@ class Flood:
         self.flood()
 
     def flood(self) -> None:
-        """New links take what is left, and the phone's link has nothing either."""
+        """Use up the tokens by new links, also those of the phone's link."""
         strangers = self.box.authority.key(cnf=public("phone-2"))
         self.box.connect(3)
         for link in (0, 1, 2):
@@ -252,7 +252,7 @@ class Flood:
                 pass
 
     def tokens(self) -> tuple[int, int]:
-        """How many the phone's buckets hold, as they were counted last."""
+        """The tokens in the phone's buckets at their last refill."""
         both = self.box.state.running.phone_buckets[public("phone-1").thumbprint]
         return both.remembered_key.tokens, both.other_key.tokens
 
@@ -263,7 +263,7 @@ def flood() -> Flood:
 
 
 def test_a_flood_does_not_shut_out_a_phone_that_the_box_knows(flood: Flood) -> None:
-    """An eavesdropper cannot either: an empty bucket of the phone is passed over."""
+    """An eavesdropper cannot do so either: an empty bucket of the phone is skipped."""
     box, key = flood.box, flood.key
     assert flood.tokens() == (4, 4), "a flood without knowledge of the phone takes none of its tokens"
     for _ in range(4):
@@ -288,7 +288,7 @@ def test_a_phone_whose_key_was_renewed_opens_during_a_flood(flood: Flood) -> Non
 
 
 def test_made_up_keys_in_the_name_of_a_phone_spend_the_tokens_of_other_keys_alone(flood: Flood) -> None:
-    """An attacker knows the phone's public key. Its remembered key opens all the same."""
+    """An attacker knows the phone's public key. The phone's remembered key still opens."""
     box = flood.box
     box.authority.issuing, known = "stranger", box.authority.issuing
     made_up = [cose.read(box.authority.key(), KEY) for _ in range(9)]
@@ -306,7 +306,7 @@ def test_made_up_keys_in_the_name_of_a_phone_spend_the_tokens_of_other_keys_alon
 
 
 def test_what_cannot_open_spends_no_token_of_a_phone(flood: Flood) -> None:
-    """A replay, a key for another box, an answer for another key, and a key by an issuer that the box does not know."""
+    """A replay, a key for another box, an answer for another key, and a key by an unknown issuer."""
     box, other = flood.box, flood.box.authority.key()
     replayed = box.answer(flood.key)
     box.hello()
@@ -459,7 +459,7 @@ def test_a_nonce_never_comes_again_though_chance_repeats() -> None:
 
 
 def test_what_is_verified_says_nothing_of_what_the_box_knows() -> None:
-    """Two signatures, whatever the judgement is; one where the key was good before."""
+    """Two signatures are verified in each case, or one if the key is remembered."""
     box = Box()
     keys = [
         box.authority.key(),
@@ -538,7 +538,10 @@ def test_a_service_key_issues_nothing() -> None:
 @pytest.mark.parametrize("uri", ["present", "other"])
 @pytest.mark.parametrize("ahead", [1, WEEK])
 def test_what_a_thief_has_signed_ends_with_its_key(generation: int, uri: str, ahead: int) -> None:
-    """A list of no revocations, in any place: after the next set a revoked key does not open, nor is a list refused."""
+    """A thief signs a list without revocations, in any place.
+
+    After the next key set a revoked key does not open, and no list is refused.
+    """
     box = Box()
     authority, key = box.authority, box.authority.key()
     thief = dataclasses.replace(authority, now=START + ahead)
@@ -557,7 +560,7 @@ def test_what_a_thief_has_signed_ends_with_its_key(generation: int, uri: str, ah
 
 
 def test_a_list_far_ahead_of_the_clock_counts_as_absent() -> None:
-    """The clock was wrong by a month, and was set: what came meanwhile is no evidence, and bars nothing."""
+    """The clock was wrong by a month, and was set. Artefacts of that time are no evidence, and block nothing."""
     box = Box()
     authority = box.authority
     authority.now += 30 * DAY
@@ -623,7 +626,7 @@ def test_a_new_root_is_obeyed_and_the_one_before_no_more() -> None:
 
 
 def test_times_do_not_push_out_openings() -> None:
-    """1,024 of them, as a thief may bring them; and those that set the clock leave 256 places."""
+    """A thief may bring 1,024 times. Those that set the clock leave 256 places."""
     box = Box()
     assert box.open(box.authority.key()).code is BoxRefusalCode.GOOD
     persisted = 0
@@ -676,7 +679,7 @@ LISTS = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 20)), max_size=20)
 
 @given(LISTS)
 def test_lists_never_go_back(offered: list[tuple[int, int]]) -> None:
-    """The two highest generations that came, in whatever order, each with its latest list."""
+    """The box keeps the two highest generations in any order of arrival, each with its latest list."""
     held: tuple[StatusList, ...] = ()
     for generation, iat in offered:
         try:
@@ -699,6 +702,6 @@ def test_lists_never_go_back(offered: list[tuple[int, int]]) -> None:
 
 @functools.cache
 def asked() -> tuple[Box, Open]:
-    """A box, and what would open it."""
+    """A box, and messages that would open it."""
     box = Box()
     return box, box.answer(box.authority.key())

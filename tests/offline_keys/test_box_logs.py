@@ -1,4 +1,4 @@
-"""The logs of boxes as they come home: each opening told once and in order, and what is wrong with them."""
+"""The logs of boxes on the server: openings, once and in order, and faults."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def brought(phone: Phone, *entries: bytes) -> dict[str, Any]:
 
 
 def events(person: Person, car: int) -> list[tuple[str, int]]:
-    """What and who, in order."""
+    """Type and user of each event, in order."""
     rows = person.get(f"/cars/{car}/events?$orderby=id&$top=1000").json()
     assert [row["id"] for row in rows] == sorted({row["id"] for row in rows})
     return [(row["type"], row["userId"]) for row in rows]
 
 
 def state(person: Person, box: Firmware) -> tuple[int, int, int]:
-    """How far the log has come home, the newest, and how much was given up."""
+    """The last number without a gap, the newest one, and how many were given up."""
     log = person.get(f"/boxes/{box.product}/enrolment").json()["log"]
     return log["upTo"], log["newest"], log["givenUp"]
 
@@ -57,7 +57,7 @@ def reports(person: Person, box: Firmware) -> Counter[tuple[str, int]]:
 
 
 class Drive:
-    """A box, its driver, and a box opened by force that writes what it likes."""
+    """A box, its driver, and a box opened by force that writes any entry."""
 
     def __init__(self, person: Person) -> None:
         self.car, self.box = garage(person)
@@ -99,12 +99,12 @@ def _of(key: bytes) -> dict[str, Any]:
 
 
 def test_the_whole_way_of_a_real_box(alice: Person, drive: Drive) -> None:
-    """The receipt is what the box takes, and what it refuses where it has another entry."""
+    """The box accepts the receipt. It refuses one for another entry than its own."""
     kim, box = drive.kim, drive.box
     assert kim.visit(box) is BoxRefusalCode.GOOD
     assert kim.close(box) is BoxRefusalCode.GOOD
     kim.home()
-    kim.receipts.clear()  # it comes with the keys as well
+    kim.receipts.clear()  # the keys also bring it
     kim.fetch()
     assert kim.bring(box) == [0]
     assert box.challenge().first == 4
@@ -191,7 +191,7 @@ def test_an_opening_by_a_key_that_was_never_issued(alice: Person, bob: Person, d
         book.opening(drive.key, cti=os.urandom(16)),
         book.opening(drive.key, device=os.urandom(32)),
         book.opening(his.key),
-        book.opening(other.key),  # of another box: whoever has one box opened by force says nothing of others
+        book.opening(other.key),  # of another box: an attacker with one box cannot report for others
         book.entry(event=1, command=1),
         book.entry(**told | {"event": 1, "device": b""}),
         book.opening(drive.key),
@@ -203,7 +203,7 @@ def test_an_opening_by_a_key_that_was_never_issued(alice: Person, bob: Person, d
 
 
 def test_what_is_gone_by_then(alice: Person, drive: Drive) -> None:
-    """Car, user and assignment are those for which the key was issued."""
+    """Car, user and assignment are those of the issued key."""
     book, kim = drive.book, drive.kim
     lee = driver(alice)
     first, second = book.opening(drive.key), book.opening(drive.key)
@@ -249,7 +249,7 @@ def test_numbers_that_no_box_counts_to(alice: Person, drive: Drive) -> None:
 
 
 def test_an_entry_gives_up_no_number_that_is_still_to_come(alice: Person, drive: Drive) -> None:
-    """`first` counts the entry itself as held, so it is its number at most."""
+    """`first` counts the entry itself as stored, so it is at most its number."""
     book, kim = drive.book, drive.kim
     wrong = [book.entry(1, first=first) for first in (2, 100, 1 << 40)]
     assert [one["reason"] for one in brought(kim, *wrong)["refused"]] == [NO_ENTRY] * 3
@@ -260,7 +260,7 @@ def test_an_entry_gives_up_no_number_that_is_still_to_come(alice: Person, drive:
 
 
 def test_a_stored_entry_gives_up_no_number_that_is_still_to_come(alice: Person, drive: Drive) -> None:
-    """Builds before 0.3 have stored entries whose `first` is higher than their number."""
+    """Builds before 0.3 stored entries whose `first` is higher than their number."""
     book, kim = drive.book, drive.kim
     brought(kim, book.opening(drive.key))
     stored = "update box_entry set first = 100 where customer_id = $1 and product_id = $2"
@@ -289,13 +289,13 @@ def test_entries_and_reports_are_bounded(alice: Person, small: RunningServer) ->
     for _ in range(3):
         brought(kim, *(stranger.entry(number, counter=number) for number in range(1, 6)))
     assert reports(alice, box) == Counter({("Forgery", number): 1 for number in (1, 2, 3)})
-    # Whoever floods them with forgeries hides nothing of what the box itself has done
+    # A flood of forgeries hides nothing that the box itself has done
     brought(kim, book.entry(), Logbook(box).entry(counter=7))
     assert reports(alice, box)["Fork", 1] == 1
 
 
 def test_forgeries_are_counted_for_each_user_who_brings_them(alice: Person, small: RunningServer, town: Town) -> None:
-    """No user hides what others bring, and none is forgotten beyond the bound."""
+    """No user hides the reports of others, and reports beyond the limit are counted."""
     there = alice.__class__(**{**vars(alice), "client": type(alice.client)(base_url=small.url + "/v3", timeout=60)})
     drive = Drive(there)
     kim, lee, box = drive.kim, driver(there), drive.box
@@ -315,7 +315,7 @@ def test_forgeries_are_counted_for_each_user_who_brings_them(alice: Person, smal
 
     assert forgeries(alice) == Counter({kim.user: 20, lee.user: 2})
     assert reports(alice, box)["Forgery", 78] == 1, "three reports of another user are no bound for this one"
-    # A bare number of a user is for those who may see users, and within their groups
+    # Only callers who may see users get the number of a user, within their groups
     technician = town.person("tim", Role.TECHNICIAN)
     alice.sql.execute(JOIN, technician.username, alice.customer, Role.TECHNICIAN)
     technician.headers["Customer-ID"] = str(alice.customer)

@@ -53,14 +53,14 @@ def box(library: ctypes.CDLL) -> CBox:
 
 
 def described(state: BoxMemory, tick: int) -> dict[str, Any]:
-    """A state as vectors have it, its buckets filled up to the tick."""
+    """A state as vectors have it, with buckets filled up to the tick."""
     members = dump(c_structs.at(state, tick))
-    del members["log"]["entries"]  # of which they have some
+    del members["log"]["entries"]  # vectors have only some of them
     return members
 
 
 def after(before: dict[str, Any], changes: dict[str, Any], tick: int) -> dict[str, Any]:
-    """What a vector says of the state afterwards."""
+    """The state after a vector."""
     log = {"entries": {}} | (before | changes)["log"]
     return described(load(before | changes | {"log": log}), tick)
 
@@ -199,7 +199,7 @@ def test_a_hello_leaves_no_secret_on_the_stack(box: CBox) -> None:
 def test_the_port_knows_points_of_the_curve(box: CBox) -> None:
     key = load(fuzz_boxes.states()["fresh"]).kept.key
     x, y = (int.from_bytes(each, "big") for each in (key.x, key.y))
-    small_x, small_y = 5, pow(5**3 - 3 * 5 + CURVE_B, (MODULUS + 1) // 4, MODULUS)  # so that x + p has 32 bytes, too
+    small_x, small_y = 5, pow(5**3 - 3 * 5 + CURVE_B, (MODULUS + 1) // 4, MODULUS)  # so x + p has 32 bytes, too
     points = {
         (x, y): True, (x, MODULUS - y): True, (small_x, small_y): True, (x, y ^ 1): False, (y, x): False, (0, 0): False,
         (x, 0): False, (small_x + MODULUS, small_y): False, (1, MODULUS): False,
@@ -209,7 +209,7 @@ def test_the_port_knows_points_of_the_curve(box: CBox) -> None:
 
 
 def test_the_port_verifies_scalars_from_1_to_below_the_order(box: CBox) -> None:
-    """BearSSL alone takes r = 0 if the digest is 0 modulo the order."""
+    """BearSSL alone accepts r = 0 if the digest is 0 modulo the order."""
     key = load(fuzz_boxes.states()["fresh"]).kept.key
     digest = hashlib.sha256(b"an entry").digest()
     r, s = decode_dss_signature(
@@ -235,7 +235,7 @@ def test_mutants_of_the_vectors_lead_to_the_same(library: ctypes.CDLL) -> None:
 
 
 def test_conversations_lead_to_the_same(library: ctypes.CDLL) -> None:
-    """Long ones, also with a log that is nearly full, and where a new phone takes the place of another one."""
+    """Long ones, also with a log that is nearly full, and with a new phone in the place of another one."""
     codes = Counter[BoxRefusalCode]()
     for seed, (entries, phones) in enumerate(((0, 0), (0, 63), (760, 64), (1020, 0))):
         codes.update(box_conversations.run(library, STEPS, seed, entries, phones))
@@ -262,7 +262,7 @@ def test_it_unpacks_what_zlib_unpacks(library: ctypes.CDLL) -> None:
 
 
 def streams(random: Random) -> bytes:
-    """A zlib stream, packed in some way of lists of some kind, and most times with some bits turned."""
+    """A zlib stream of a list, packed in some way, mostly with some flipped bits."""
     size = random.choice((256, 256, 256, 256, 255, 257, 0))
     ones = random.choice((0, 0.01, 0.1, 0.5))
     listed = bytes(
@@ -289,7 +289,7 @@ def test_its_code_is_small() -> None:
     text, data, bss = (sum(int(line.split()[column]) for line in sizes) for column in range(3))
     assert len(sizes) == len(objects())
     assert text < CODE_MOST
-    assert (data, bss) == (0, 0)  # no globals that change
+    assert (data, bss) == (0, 0)  # no mutable globals
 
 
 def test_it_allocates_nothing_and_prints_nothing() -> None:

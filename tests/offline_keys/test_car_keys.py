@@ -1,4 +1,4 @@
-"""The keys of a car that are out there: `opensUntil` is the formula of docs/keys.md, to the second."""
+"""The issued keys of a car: `opensUntil` is the formula of docs/keys.md, to the second."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_revoked_key_opens_until_its_limit(carol: Person, operator: Operator) 
     revoked = seconds(row["revoked"])
     assert row["isKnownToBox"] is False
     assert seconds(row["opensUntil"]) == pytest.approx(revoked + 2 * DAY + TOLERANCE)
-    # What the box does is what is told, where its clock goes right
+    # The box does what the answer predicts if its clock is right
     listed_at = box.challenge().listed
     box.tick += int(revoked - box.challenge().time) + 1
     box.tick += int(seconds(row["opensUntil"]) - box.challenge().time) - 2 * TOLERANCE
@@ -92,7 +92,7 @@ def test_a_revoked_key_opens_until_its_limit(carol: Person, operator: Operator) 
     box.tick += 2 * TOLERANCE
     assert kim.open(box, key=key) is BoxRefusalCode.STALE
     assert listed_at <= revoked
-    # The end of the key comes first where it is earlier
+    # The end of the key counts if it is earlier
     later = driver(carol)
     carol.assignment(car, later.user, end=text(datetime.fromtimestamp(revoked + 3_600).astimezone()))
     ended = one_key(later, box)
@@ -122,8 +122,10 @@ def test_a_box_that_has_the_list(alice: Person, keyed: Keyed) -> None:
 
 
 def test_a_list_from_before_that_is_ahead_of_the_clock(alice: Person, keyed: Keyed) -> None:
-    """Lists get ahead of the clock where much is revoked within a second: one from before a revocation is never taken
-    for one that shows it."""
+    """Lists get ahead of the clock if much is revoked within a second.
+
+    A list from before a revocation never counts as one that shows it.
+    """
     phones = [driver(alice) for _ in range(4)]
     for one in phones:
         alice.assignment(keyed.car, one.user)
@@ -156,14 +158,14 @@ def test_a_key_that_opens_while_the_clock_is_uncertain_has_no_bound(carol: Perso
     path = f"/cars/{car}/keys?$filter=userId eq {kim.user}"
     (row,) = carol.get(path).json()
     assert (row["isKnownToBox"], row["canPowerLossExtend"]) == (False, True)
-    # The battery is out until long after the last moment, and the clock stands still
+    # The power is off until long after the last moment, and the clock stands still
     assert kim.visit(box) is BoxRefusalCode.GOOD
     box.state = firmware.start(box.state.kept, 0, None, box)
     box.tick = 0
     box.come_again()
     assert seconds(row["opensUntil"]) > box.challenge().time
     assert kim.open(box, key=key) is BoxRefusalCode.GOOD
-    # A box that has heard of the revocation refuses the key, whatever its clock says
+    # A box that knows the revocation refuses the key, whatever its clock is
     eventually(
         lambda: datetime.now(UTC) > datetime.fromisoformat(row["revoked"]) + timedelta(seconds=2), "a later list"
     )
@@ -204,7 +206,7 @@ def test_a_box_with_a_list_that_the_server_never_signed_knows_nothing(alice: Per
     assert [(line["kind"], line["alert"]) for line in logs] == [("UnknownList", True)]
     reports = alice.get(f"/boxes/{keyed.box.product}/enrolment").json()["log"]["reports"]
     assert [(report["kind"], report["number"]) for report in reports] == [("UnknownList", 2)]
-    alice.sql.execute(  # the claimed time is a past one by then
+    alice.sql.execute(  # the claimed time is in the past by then
         "update status_generation set listed_at = '2400-01-01' where customer_id = $1 and product_id = $2",
         alice.customer,
         keyed.box.product,
@@ -262,7 +264,7 @@ def test_they_are_a_list_like_others(alice: Person, keyed: Keyed) -> None:
 
 
 def test_a_box_says_what_it_likes_of_its_list(alice: Person, keyed: Keyed) -> None:
-    """A box that was opened by force can say that it has a list of any time: no answer breaks on it."""
+    """A box that was opened by force can claim a list of any time. No answer fails because of that."""
     book = Logbook(keyed.box)
     done(keyed.kim.call("DELETE", f"/sdk/devices/{keyed.kim.id}"))
     lee = driver(alice)

@@ -1,4 +1,4 @@
-"""In charge of the codec: one encoding of each value, and nothing else is decoded."""
+"""The codec: each value has one encoding, and no other is decoded."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ VALUES = nested(DEEPEST - 1)
 
 
 def deterministic(value: Any) -> bytes:
-    """RFC 8949, 4.2.1, by another hand: maps in the bytewise order of their keys."""
+    """RFC 8949, 4.2.1, implemented again: maps in the bytewise order of their keys."""
     if isinstance(value, list):
         return _head(cbor2.dumps(len(value)), 4) + b"".join(map(deterministic, value))
     if isinstance(value, dict):
@@ -88,7 +88,7 @@ def test_a_byte_more_or_less_is_another_item_or_none(value: Any, data: st.DataOb
 
 @given(VALUES, st.data())
 def test_a_head_that_is_longer_is_refused(value: Any, data: st.DataObject) -> None:
-    """The first head in the next size up, whatever stands behind it."""
+    """The first head is in the next larger size, whatever follows it."""
     encoded = encode(value)
     major, info = encoded[0] >> 5, encoded[0] & 31
     size = 0 if info < 24 else 1 << info - 24

@@ -1,4 +1,4 @@
-"""In charge of signed messages: what is written is read, keys have their names, and nothing else is read."""
+"""Signed messages: round trips, names of keys, and refused input."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_what_is_signed_is_read(said: tuple[Message, dict[str, Any]]) -> None:
     message, claims = said
     try:
         data = cose.sign(message, public(SIGNER).kid, claims, lambda _: bytes(64))
-    except ValueError:  # too long, by what may be long
+    except ValueError:  # too long
         assert len(claims.get("sub", "")) > 40 or len(claims.get("status_list", b"")) > 200 or message.limit == 640
         return
     read = cose.read(data, *MESSAGES.values())
@@ -150,7 +150,7 @@ def test_the_limit_holds_for_who_signs_and_who_reads() -> None:
 
 
 def test_a_thumbprint_is_that_of_rfc_9679() -> None:
-    """The key of its section 5.6, whose thumbprint stands there."""
+    """The key of the RFC's section 5.6, with its thumbprint."""
     x = bytes.fromhex("65eda5a12577c2bae829437fe338701a10aaa375e1bb5b5de108de439c08551d")
     y = bytes.fromhex("1e52ed75701163f7f9e40ddf9f341b3dc9ba860af7e0ca7ca7e9eecd0084d19c")
     key = PublicKey(x, y)
@@ -170,7 +170,7 @@ def on_curve(x: bytes, y: bytes) -> bool:
 
 @given(st.sampled_from(NAMES), st.integers(0, 511), st.booleans())
 def test_a_public_key_is_a_point_of_the_curve(name: str, bit: int, negative: bool) -> None:
-    """By another library; a coordinate is less than p, and the other root is a point, too."""
+    """Another library decides. A coordinate is less than p, and the other root is a point, too."""
     key = public(name)
     y = (MODULUS - int.from_bytes(key.y, "big")).to_bytes(32, "big") if negative else key.y
     assert PublicKey(key.x, y).is_point

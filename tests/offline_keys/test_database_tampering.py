@@ -40,7 +40,7 @@ def change_service_key(person: Person) -> None:
 
 
 def add_service_key(person: Person) -> None:
-    """One of the attacker's, with the sealed private key of another one."""
+    """A service key of the attacker, with the sealed private key of another one."""
     person.sql.execute(
         "insert into service_key (customer_id, private_key, public_key)"
         " select customer_id, private_key, $2 from service_key where customer_id = $1",
@@ -49,7 +49,7 @@ def add_service_key(person: Person) -> None:
 
 
 def add_new_root(person: Person) -> None:
-    """A new root of the attacker's, which the attacker has signed."""
+    """A new root of the attacker, signed by the attacker."""
     claims = {"iss": issuer(person.customer), "iat": 1_800_000_000, "sequence": 999_999, "root": ATTACKER.public}
     person.sql.execute(
         "insert into new_root (customer_id, sequence, message) values ($1, 999999, $2)",
@@ -65,7 +65,7 @@ def change_root(person: Person) -> None:
 
 
 def change_key_set(person: Person) -> None:
-    """One that names the attacker's key, as a second root would sign it."""
+    """A key set with the attacker's key, signed as by a second root."""
     claims: dict[str, Any] = {
         "iss": issuer(person.customer),
         "iat": 1_800_000_000,
@@ -85,7 +85,7 @@ def change_root_and_key_set(person: Person) -> None:
 
 
 def restore_first_key_set(person: Person) -> None:
-    """A true one, of before a rotation."""
+    """A true key set from before a rotation."""
     person.sql.execute("update key_authority set key_set = '\\x00' where customer_id = $1", person.customer)
 
 
@@ -116,7 +116,7 @@ def operator(dsn: str) -> Operator:
 
 @pytest.fixture
 def person(town: Town) -> Person:
-    """A manager of a customer of the test's own."""
+    """A manager of a separate customer."""
     return town.person(f"tampering{next(NUMBERS)}")
 
 

@@ -1,4 +1,4 @@
-"""An undone or replaced enrolment comes back if its box is in use."""
+"""Discarded enrolments are restored if their box is in use."""
 
 from __future__ import annotations
 
@@ -74,21 +74,21 @@ def approve(person: Person, box: Firmware, key: PrivateKey) -> None:
 
 
 def deliver(phone: Phone, *entries: bytes) -> list[str]:
-    """Bring entries home; the reasons for those that are refused."""
+    """Upload entries. Returns the reasons for refused ones."""
     phone.entries = list(entries)
     return [each["reason"] for each in phone.home()["refused"]]
 
 
 @pytest.fixture
 def in_use(at_work: Scene) -> Scene:
-    """A box that opens under a new enrolment, without an entry at home."""
+    """A box that opens under a new enrolment, before an entry of it arrives."""
     at_work.reset()
     at_work.kim.fetch()
     assert at_work.kim.visit(at_work.box) is BoxRefusalCode.GOOD
     return at_work
 
 
-# Coming back
+# Restoring
 
 
 def test_an_enrolment_of_a_box_in_use_comes_back(in_use: Scene, alice: Person) -> None:
@@ -122,7 +122,7 @@ def test_an_enrolment_of_a_box_in_use_comes_back(in_use: Scene, alice: Person) -
 
 
 def test_what_the_server_signs_for_a_discarded_enrolment(in_use: Scene, alice: Person, bob: Person) -> None:
-    """The time alone, and that only for a user who has a key."""
+    """Only the time, and only for a user who has a key."""
     kim, box = in_use.kim, in_use.box
     done(alice.delete(path(box)))
     nonce = b64(box.challenge().nonce)
@@ -165,7 +165,7 @@ def test_a_laptop_ends_no_box_after_the_undo(at_work: Scene, alice: Person) -> N
 
 
 def test_a_log_goes_on_where_it_was(needs_two: Scene, carol: Person) -> None:
-    """What came home before the undo is not published again, and nothing counts as given up."""
+    """Entries from before the undo are not published again, and nothing counts as given up."""
     box, kim = needs_two.reset(), needs_two.kim
     kim.fetch()
     assert kim.visit(box) is BoxRefusalCode.GOOD
@@ -188,7 +188,7 @@ def test_a_log_goes_on_where_it_was(needs_two: Scene, carol: Person) -> None:
 
 
 def approve_as_second(person: Person, box: Firmware) -> None:
-    """Approve by another caller than the one that enrolled the box."""
+    """Approve as another caller than the one that enrolled the box."""
     begun = "update box_epoch set enrolled_by = 'client:0' where customer_id = $1 and product_id = $2 and is_pending"
     person.sql.execute(begun, person.customer, box.product)
     approve(person, box, box.key)
@@ -223,7 +223,7 @@ def test_a_root_of_before_the_enrolment_brings_nothing_back(at_work: Scene, alic
 
 
 def test_the_same_key_is_enrolled_in_the_same_epoch(at_work: Scene, alice: Person) -> None:
-    """A box that was provisioned obeys the name, so another one would not do."""
+    """A provisioned box obeys the name of its epoch, so another epoch would not do."""
     kim, box, made = at_work.kim, at_work.box, at_work.attack()
     done(alice.delete(path(box)))
     again = at_work.attack()
@@ -249,7 +249,7 @@ def test_an_enrolment_in_force_ends_those_that_were_discarded_before(in_use: Sce
 
 
 def test_one_person_approves_what_came_back(in_use: Scene, alice: Person) -> None:
-    """The manager who enrolled the box may do so without the policy."""
+    """Without the policy, the manager who enrolled the box may do so."""
     kim, box = in_use.kim, in_use.box
     old = kim.keys(box)[0]
     done(alice.delete(path(box)))
@@ -336,7 +336,7 @@ def test_which_roles_undo_an_enrolment_in_use(
 
 
 def test_a_box_whose_enrolment_was_undone_needs_no_reset(needs_two: Scene, carol: Person) -> None:
-    """It refuses another enrolment, since it was provisioned; the one that it has comes back."""
+    """The box refuses another enrolment, since it was provisioned. Its own enrolment is restored."""
     box, kim = needs_two.reset(), needs_two.kim
     confirm(carol, box)
     kim.fetch()
@@ -354,7 +354,7 @@ def test_a_box_whose_enrolment_was_undone_needs_no_reset(needs_two: Scene, carol
 
 
 def test_of_two_in_use_the_pending_one_stays(in_use: Scene, alice: Person) -> None:
-    """The server cannot tell which of the two is in the car. A manager can."""
+    """The server cannot know which of the two is in the car. A manager can."""
     kim, box, entries = in_use.kim, in_use.box, list(in_use.kim.entries)
     done(alice.delete(path(box)))
     alice.sql.execute("update key_authority set needs_second_person = true where customer_id = $1", alice.customer)
@@ -385,7 +385,7 @@ def test_of_two_in_use_the_pending_one_stays(in_use: Scene, alice: Person) -> No
 
 
 def test_an_enrolment_that_replaces_one_in_use_goes_first(in_use: Scene, alice: Person) -> None:
-    """Its caller has named the one in use. If that was wrong, an undo brings it back."""
+    """The caller has named the one in use. If that was wrong, an undo restores it."""
     kim, box, entries = in_use.kim, in_use.box, list(in_use.kim.entries)
     done(alice.delete(path(box)))
     assert deliver(kim, *entries) == []
@@ -484,7 +484,7 @@ def test_the_first_entry_of_what_was_displaced_is_an_alert(in_use: Scene, alice:
 
 
 def test_entries_of_two_enrolments_in_one_delivery(in_use: Scene, alice: Person) -> None:
-    """The first one displaces the other, whose entry is refused with a reason, and counts."""
+    """The first one displaces the other. The entry of that one is refused with a reason, and counts."""
     kim, box, other = in_use.kim, in_use.box, in_use.attack()
     entries = [*kim.entries, Logbook(box, other["name"], in_use.laptop).entry()]
     with captured_events(CONTESTED) as alerts:
@@ -493,11 +493,11 @@ def test_entries_of_two_enrolments_in_one_delivery(in_use: Scene, alice: Person)
     assert pending(alice, box)["thumbprint"] == thumbprint(box.key)
 
 
-# Bounds
+# Limits
 
 
 def test_so_many_discarded_enrolments_are_kept(at_work: Scene, alice: Person, dsn: str, settings: Settings) -> None:
-    """A flood of enrolments without a box pushes out none in use."""
+    """A flood of enrolments without a box removes none in use."""
     low = settings.model_copy(update={"max_discarded_enrolments": 2})
     box, kim, used = at_work.box, at_work.kim, PrivateKey.generate()
     with RunningServer(low, dsn, worker=False) as small:
@@ -523,11 +523,11 @@ def test_so_many_discarded_enrolments_are_kept(at_work: Scene, alice: Person, ds
     assert pending(alice, box)["name"] == book.name
 
 
-# At once
+# Concurrency
 
 
 def test_entries_undos_and_enrolments_at_once(carol: Person, sql: Sql) -> None:
-    """One enrolment is pending at most, and no entry is lost without a reason."""
+    """At most one enrolment is pending, and no entry is lost without a reason."""
     made = scene(carol)
     box, kim, keys = made.box, made.kim, [PrivateKey.generate() for _ in range(3)]
     sql.execute("update key_authority set needs_second_person = true where customer_id = $1", carol.customer)
@@ -556,7 +556,7 @@ def test_entries_undos_and_enrolments_at_once(carol: Person, sql: Sql) -> None:
 
 
 def test_approvals_and_fetches_at_once_with_all_that(carol: Person, sql: Sql) -> None:
-    """No request fails, and no enrolment that came back is in force without an approval."""
+    """No request fails, and no restored enrolment is in force without an approval."""
     made = scene(carol)
     box, kim, keys = made.box, made.kim, [PrivateKey.generate() for _ in range(3)]
     sql.execute("update key_authority set needs_second_person = false where customer_id = $1", carol.customer)
@@ -603,7 +603,7 @@ def test_one_entry_that_many_bring_at_once(at_work: Scene, alice: Person) -> Non
 
 
 def test_the_release_before_puts_no_discarded_enrolment_into_force(at_work: Scene, alice: Person) -> None:
-    """It knows no discarded epochs, and may run beside this one during an upgrade."""
+    """The previous release knows no discarded epochs, and may run at the same time during an upgrade."""
     made = at_work.attack()
     done(alice.delete(path(at_work.box)))
     confirming = "update box_epoch set is_pending = false where customer_id = $1 and product_id = $2 and epoch = $3"
@@ -613,7 +613,7 @@ def test_the_release_before_puts_no_discarded_enrolment_into_force(at_work: Scen
 
 
 def test_the_release_before_confirms_nothing_that_needs_an_approval(at_work: Scene, alice: Person) -> None:
-    """An entry is enough for it without the policy, and a laptop could have that entry taken by an older process."""
+    """Without the policy the previous release needs an entry alone. A laptop could send it to an older process."""
     made = at_work.attack()
     done(alice.delete(path(at_work.box)))
     assert deliver(at_work.kim, Logbook(at_work.box, made["name"], at_work.laptop).entry()) == []
@@ -630,7 +630,7 @@ def test_the_release_before_confirms_nothing_that_needs_an_approval(at_work: Sce
 
 
 def test_a_discarded_enrolment_before_the_one_in_force_is_over(at_work: Scene, alice: Person) -> None:
-    """The release before deletes no discarded enrolments when it puts a later one into force."""
+    """The previous release keeps discarded enrolments when it puts a later one into force."""
     kim, box, made = at_work.kim, at_work.box, at_work.attack()
     done(alice.delete(path(box)))
     later = enrolled_from_afar(alice, box.product, PrivateKey.generate()).json()

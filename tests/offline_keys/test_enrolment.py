@@ -1,4 +1,4 @@
-"""Bringing a box and its customer's authority together, and who may."""
+"""Enrolment of boxes: nonces, keys, provisioning and permissions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def enrolment(nonce: bytes, key: PrivateKey, signer: PrivateKey | None = None) -
 
 @pytest.fixture
 def box(alice: Person) -> Firmware:
-    """One that nobody has enrolled yet."""
+    """A box that is not enrolled yet."""
     return Firmware(alice.box_in(alice.car()))
 
 
@@ -207,7 +207,7 @@ def test_provisioning(alice: Person, box: Firmware) -> None:
 
 
 def test_a_provisioning_names_its_parts_and_a_secret(alice: Person, box: Firmware) -> None:
-    """It is bound to its list and its key set. The secret of advertisements is that of the epoch, and sealed."""
+    """It is bound to its list and its key set. The secret of advertisements belongs to the epoch, and is sealed."""
     epochs = [box.enrol(alice)["epoch"]]
     secrets = []
     for _ in range(2):
@@ -226,7 +226,7 @@ def test_a_provisioning_names_its_parts_and_a_secret(alice: Person, box: Firmwar
 
 
 def test_an_authority_of_version_1_gets_new_keys(town: Town) -> None:
-    """Once, beside other requests: it has no service key, and no box could read what it has signed."""
+    """Once, with concurrent requests: it has no service key, and no box could read its signatures."""
     person = town.person(f"version{next(NUMBERS)}")
     boxes = [Firmware(person.box_in(person.car())) for _ in range(2)]
     for box in boxes:
@@ -256,7 +256,7 @@ def test_an_enrolled_box_goes_to_nobody_else(alice: Person, bob: Person) -> None
 
 
 def test_sent_again_with_its_key(alice: Person, box: Firmware) -> None:
-    """`Idempotency-Key` of an enrolment: the same answer, though the nonce is used by then."""
+    """An enrolment with `Idempotency-Key` gets the same answer, although the nonce is used by then."""
     body = enrolment(nonce_of(alice, box.product), PrivateKey.generate())
     first, again = (alice.put(path(box.product), body, headers={"Idempotency-Key": "enrol-1"}) for _ in range(2))
     assert (first.status_code, first.json()) == (again.status_code, again.json())

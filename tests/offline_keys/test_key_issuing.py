@@ -1,4 +1,4 @@
-"""Which keys a phone gets: how long they hold, when there is another one, and which place in which list each has."""
+"""The keys of a phone: validity, renewal, and places in status lists."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_key_says_what_the_assignment_gives(alice: Person) -> None:
 
 
 def test_a_phone_learns_the_keys_of_its_boxes(alice: Person) -> None:
-    """It brings home what they have signed, and nothing else."""
+    """It uploads only entries that they have signed."""
     kim = driver(alice)
     boxes: dict[int, bytes] = {}
     for _ in range(2):
@@ -152,7 +152,7 @@ def test_a_customer_s_wishes_make_new_keys(alice: Person, carol: Person, operato
 
 
 def test_what_nothing_opens_for(alice: Person, bob: Person) -> None:
-    """No key for a car without a box, for a box that is not enrolled, for an IQ unit, and for others' assignments."""
+    """There is no key for a car without a box, a box without enrolment, an IQ unit, or others' assignments."""
     kim, lee = driver(alice), driver(alice)
     unenrolled = alice.car()
     alice.box_in(unenrolled)

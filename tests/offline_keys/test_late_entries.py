@@ -24,7 +24,7 @@ __all__ = ["clock", "drive"]
 
 
 def given_up(drive: Drive, count: int) -> list[bytes]:
-    """Openings that the box gave up: `count` of them, before one that was delivered."""
+    """Openings that were given up: `count` of them, before an uploaded one."""
     openings = [drive.book.opening(drive.key, counter=number + 1) for number in range(count)]
     brought(drive.kim, drive.book.opening(drive.key, first=count + 1))
     return openings
@@ -75,7 +75,7 @@ def test_other_customers_see_nothing_of_it(alice: Person, bob: Person, drive: Dr
 
 
 def test_a_late_entry_that_contradicts_a_neighbour_is_a_break(alice: Person, drive: Drive) -> None:
-    """It is published as well: the box has signed it, and nobody knows which of the two is the forged one."""
+    """It is published as well: the box has signed it, and the server cannot know which of the two is forged."""
     openings = given_up(drive, 3)
     other = drive.book.entry(3, **drive.book.said(drive.key) | {"previous": drive.book.hashes[2], "counter": 99})
     brought(drive.kim, other)
@@ -99,7 +99,7 @@ def test_of_late_entries_with_one_number_the_first_stays(alice: Person, drive: D
 
 
 def test_a_late_entry_and_its_neighbours_may_have_a_high_s(alice: Person, drive: Drive) -> None:
-    """A carrier may turn s of each signature: that is no break, and no other entry."""
+    """A carrier may turn s of each signature. This is no break, and no other entry."""
     openings = given_up(drive, 3)
     brought(drive.kim, with_high_s(openings[0]))
     brought(drive.kim, openings[0], with_high_s(openings[2]))
@@ -114,7 +114,7 @@ def test_a_late_entry_and_its_neighbours_may_have_a_high_s(alice: Person, drive:
 
 
 def test_receipts_go_on_behind_a_gap_that_is_filled(alice: Person, drive: Drive) -> None:
-    """The last number that was given up arrives late, before the one after it."""
+    """The last number that was given up arrives late, before the next entry."""
     book, kim = drive.book, drive.kim
     openings = [book.opening(drive.key) for _ in range(4)]
     fifth = book.opening(drive.key, first=4)
@@ -154,7 +154,7 @@ def test_what_was_purged_is_not_published_again(
 
 @pytest.mark.parametrize("seed", range(6))
 def test_each_delivered_opening_is_published_once(alice: Person, drive: Drive, seed: int) -> None:
-    """Parts of a log arrive in any order, repeated, by several phones, with a high s, and after they were given up."""
+    """Parts of a log arrive in any order, repeated, from several phones, with a high s, and late."""
     chance = random.Random(seed)
     keys = {drive.kim.user: drive.key}
     phones = [drive.kim]
@@ -174,13 +174,13 @@ def test_each_delivered_opening_is_published_once(alice: Person, drive: Drive, s
             openings[number] = ("CarOpened" if event == 1 else "CarClosed", user)
         else:
             entries.append(drive.book.entry(first=first))
-    never = set(chance.sample(range(1, 91), 10))  # nobody ever brings these
+    never = set(chance.sample(range(1, 91), 10))  # these never arrive
     delivered = [number for number in range(1, 91) if number not in never]
-    for phone in phones:  # each has some parts, and every number is with one of them
+    for phone in phones:  # each has some parts, and together they have every number
         others = [n for n in delivered if chance.random() < 0.4]
         deliver(phone, entries, others, chance, seed)
     deliver(chance.choice(phones), entries, delivered, chance, seed)
-    brought(drive.kim, drive.book.entry(first=91))  # nothing waits any more
+    brought(drive.kim, drive.book.entry(first=91))  # no entry waits any more
     expected = Counter(openings[number] for number in delivered if number in openings)
     assert Counter(events(alice, drive.car)) == expected
     ids = alice.sql.rows(
@@ -194,7 +194,7 @@ def test_each_delivered_opening_is_published_once(alice: Person, drive: Drive, s
 
 
 def deliver(phone: Phone, entries: Sequence[bytes], numbers: Sequence[int], chance: random.Random, seed: int) -> None:
-    """Deliver these entries in shuffled parts, some of them twice and with a high s, some at the same time."""
+    """Upload these entries in shuffled parts: some twice, with a high s, or at the same time."""
     shuffled = [*numbers, *chance.sample(numbers, len(numbers) // 4)]
     chance.shuffle(shuffled)
     parts = [shuffled[begin : begin + 7] for begin in range(0, len(shuffled), 7)]

@@ -1,4 +1,4 @@
-"""In charge of what is said on a link: what is written is read, by who expects it."""
+"""Messages on a link: round trips, and refused input."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_the_numbers_are_those_of_the_document() -> None:
 
 
 def test_a_number_that_is_not_known_is_said_to_be_unknown() -> None:
-    """So a newer phone can send an older message next. Numbers of messages that exist are out of place."""
+    """A newer phone can then send an older message. A known number in the wrong place is an error of structure."""
     for number in (0, 13, 99, GREATEST):
         with pytest.raises(cose.MessageRefused) as refused:
             link_messages.read(encode([number, b""]), *KINDS)

@@ -1,4 +1,4 @@
-"""A car in a garage: enrolled, assigned, opened without a network, told of afterwards."""
+"""A car in a garage: enrolled, assigned, opened without a network, reported later."""
 
 from __future__ import annotations
 

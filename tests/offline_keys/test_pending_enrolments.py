@@ -1,4 +1,4 @@
-"""An enrolment that replaces a box at work is pending: the box goes on until the new key has shown itself."""
+"""Pending enrolments: the box in use works until the new key has signed."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def state(person: Person, box: Firmware) -> dict[str, Any]:
 
 @dataclass
 class Scene:
-    """A box at work, a phone that opens it, and another key on a laptop."""
+    """A box in use, a phone that opens it, and another key on a laptop."""
 
     person: Person
     kim: Phone
@@ -104,7 +104,7 @@ def operator(dsn: str) -> Operator:
 
 @pytest.fixture
 def needs_two(carol: Person, operator: Operator) -> Scene:
-    """The same for a customer that wants a second person."""
+    """The same for a customer that requires a second person."""
     made = scene(carol)
     operator.value("keys", "policy", "--customer", carol.customer, "--second-person", "on")
     return made
@@ -186,7 +186,10 @@ def test_an_entry_under_another_root_confirms_nothing(at_work: Scene, alice: Per
 
 
 def test_a_root_that_was_replaced_before_confirms_nothing(at_work: Scene, alice: Person, operator: Operator) -> None:
-    """A thief of the former root has provisioned the fresh box first. A box that was enrolled before is no such box."""
+    """A thief of the former root has provisioned the reset box first.
+
+    A box that was enrolled before is a different case.
+    """
     kim, box = at_work.kim, at_work.box
     operator.value("keys", "root", "replace", "--customer", alice.customer, "--yes")
     pending = at_work.attack()
@@ -208,7 +211,7 @@ def test_a_root_that_was_replaced_before_confirms_nothing(at_work: Scene, alice:
 
 
 def test_a_box_that_was_reset_comes_into_force(at_work: Scene, alice: Person) -> None:
-    """The first phone that comes to it has a key for it already."""
+    """The first phone that comes to it already has a key for it."""
     kim = at_work.kim
     old = kim.keys(at_work.box)[0]
     box = at_work.reset()
@@ -257,7 +260,7 @@ def test_an_entry_of_somebody_else_confirms_nothing(at_work: Scene, alice: Perso
 
 
 def test_provisioning_is_for_the_key_that_asks(at_work: Scene, alice: Person) -> None:
-    """A tool names the thumbprint: a box at work still gets its time."""
+    """A tool names the thumbprint, so the box in use still gets its time."""
     box = at_work.box
     thumbprint = b64(box.key.public.thumbprint)
     at_work.attack()
@@ -339,7 +342,7 @@ def test_an_approval_alone_confirms_nothing(needs_two: Scene, colleague: Person,
 
 
 def test_openings_of_a_pending_enrolment_are_marked(needs_two: Scene, colleague: Person, carol: Person) -> None:
-    """The holder of the new key may have no box at all, and name any driver."""
+    """The holder of the new key may have no box, and can name any driver."""
     kim, box, pending = needs_two.kim, needs_two.box, needs_two.attack()
     victim = next(raw(key["key"]) for key in kim.fetch()["keys"] if key["box"] == pending["name"])
     book = Logbook(box, pending["name"], needs_two.laptop)
@@ -430,7 +433,7 @@ def test_so_many_boxes_are_enrolled_an_hour(carol: Person, town: Town, dsn: str,
 
 
 def test_keys_of_each_epoch_are_counted_alone(at_work: Scene, alice: Person, dsn: str, settings: Settings) -> None:
-    """Enrolments that are begun and undone take no key away from an assignment."""
+    """Enrolments that are begun and undone take no keys from an assignment."""
     low = settings.model_copy(update={"keys_per_assignment": 4})
     with RunningServer(low, dsn, worker=False) as small:
         kim = replace(
@@ -446,7 +449,7 @@ def test_keys_of_each_epoch_are_counted_alone(at_work: Scene, alice: Person, dsn
             done(alice.delete(path(at_work.box)))
 
 
-# At once
+# Concurrency
 
 
 def test_whatever_happens_while_phones_fetch(carol: Person, sql: Sql) -> None:
@@ -461,7 +464,7 @@ def test_whatever_happens_while_phones_fetch(carol: Person, sql: Sql) -> None:
     def change(seed: int) -> list[int]:
         chance, key, statuses = random.Random(seed), PrivateKey.generate(), list[int]()
         for _ in range(3):
-            enrolled = enrolled_from_afar(carol, made.box.product, key)  # or another one has got a newer nonce
+            enrolled = enrolled_from_afar(carol, made.box.product, key)  # or another request has got a newer nonce
             if enrolled.status_code == 200 and chance.random() < 0.6:
                 body = {"entries": [b64(Logbook(made.box, enrolled.json()["name"], key).entry())]}
                 statuses.append(made.kim.call("PUT", "/sdk/boxlog", body).status_code)

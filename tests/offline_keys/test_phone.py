@@ -1,4 +1,4 @@
-"""In charge of the reference phone: what it registers, brings, answers and takes home."""
+"""The reference phone: registration, artefacts, answers and logs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_an_answer_is_to_one_challenge_with_one_key() -> None:
 
 
 def test_the_challenge_is_named_as_it_came() -> None:
-    """With members that the phone skips: the box hashes what it has sent."""
+    """The phone skips unknown fields, but the box hashes all that it has sent."""
     number, members = decode(Box().hello())
     message = encode([number, members | {128: "of a later version"}])
     opened = phone.answer(message, Authority().key(), 1, 1, signer("phone-1").sign)
@@ -106,7 +106,7 @@ def test_what_is_newer_is_brought_in_an_order_in_which_the_box_takes_it() -> Non
 
 
 def test_a_box_that_has_slept_through_a_rotation_wakes_up() -> None:
-    """Its clock stands weeks behind, and it knows none of the keys that sign now."""
+    """Its clock is weeks behind, and it knows none of the present signing keys."""
     box = Box()
     box.stops(3 * WEEK)
     authority = box.authority
@@ -137,7 +137,7 @@ def test_new_roots_are_brought_in_their_order_from_the_root_of_the_box_on() -> N
 
 
 def test_an_older_list_may_come_beside_the_newest() -> None:
-    """Of the generation before, a challenge says nothing: what is later than the newest list is brought."""
+    """A challenge does not show the previous generation. A list later than the newest one is brought."""
     box = Box()
     box.passes(1)
     assert box.carry(box.authority.list(2)) is BoxRefusalCode.GOOD
@@ -169,7 +169,7 @@ def test_the_log_is_taken_home(held: int) -> None:
     challenge = box.challenge()
     last, following = max(held, challenge.first - 1), challenge.next + 1
     box.passes(1)
-    assert box.open(box.authority.key()).code is BoxRefusalCode.GOOD  # who asks for entries proves a key
+    assert box.open(box.authority.key()).code is BoxRefusalCode.GOOD  # only a proven link gets entries
     while wanted := phone.fetch(following, last):
         fresh = link_messages.read(box.say(wanted).reply, EntriesMessage)
         got += fresh.entries
@@ -198,7 +198,7 @@ def _nonce(altered: Challenge, box: Box) -> Challenge:
 
 
 def _newer(box: Box) -> list[bytes]:
-    """What a server tells after a while, in the order in which it does not have to come."""
+    """The artefacts of a server after a while, in another order than that to send."""
     box.passes(60)
     authority = box.authority
     authority.rotate(2)

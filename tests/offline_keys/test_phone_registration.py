@@ -1,4 +1,4 @@
-"""Phones that get keys: registered by an app for its user, listed and removed by user and manager."""
+"""Phones that get keys: registered by an app, listed and removed by user and manager."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_what_an_id_token_is_good_for(alice: Person, bob: Person, carol: Person)
         assert [one["id"] for one in listed(mine)] == [mine.id]
         refused(mine.call("DELETE", f"{PATH}/{other.id}"), 404, NO_DEVICE)
         refused(mine.call("GET", "/sdk/keys", params={"device": other.id}), 404, NO_DEVICE)
-    # Whatever customer is named beside it, the token says which one it is
+    # The token determines the customer, whatever the request names
     answer = kim.call("GET", PATH, headers={"Customer-ID": str(bob.customer)})
     assert [one["id"] for one in answer.json()] == [kim.id]
 
@@ -138,12 +138,12 @@ def test_a_user_that_was_removed_has_no_app(alice: Person) -> None:
         assert (answer.status_code, answer.json()["message"]) == (401, INVALID_TOKEN.text), path
     done(alice.put("/users/assignments/customers", {"emailAddress": "comes.back@example.org"}))
     kim.sign_in()
-    assert listed(kim) == []  # a phone of before is not there by itself
+    assert listed(kim) == []  # an earlier phone does not come back by itself
     kim.register()  # it was not removed: its user was
 
 
 def registrations(kim: Phone, lee: Phone) -> dict[str, tuple[bytes, str]]:
-    """What is no registration of Kim's phone, and why not."""
+    """Invalid registrations of Kim's phone, with their reasons."""
     own, other = kim.key, PrivateKey.generate()
     good, nonce = kim.registration(), bytes(16)
     sub = kim.subject
@@ -201,7 +201,7 @@ def test_what_is_no_base64url(alice: Person) -> None:
 
 
 def test_a_registration_is_a_grant(alice: Person) -> None:
-    """A member that is not known is refused: who misspells what protects a key has not protected it."""
+    """An unknown field is refused: a misspelt one would not protect the key."""
     kim = signed_in(alice)
     good = {"registration": b64(kim.registration()), "name": "Phone"}
     for body in (good | {"protektion": "SecureElement"}, good | {"claimedProtection": "secureElement"},
@@ -226,7 +226,7 @@ def test_a_key_is_one_user_s(alice: Person, bob: Person) -> None:
     )
     his = signed_in(bob)
     his.key = kim.key
-    his.register()  # another customer is not told
+    his.register()  # another customer learns nothing
     done(kim.call("DELETE", f"{PATH}/{kim.id}"))
     refused(lee.call("PUT", PATH, {"registration": b64(lee.registration()), "name": "Phone"}), 409, REMOVED)
 
@@ -250,7 +250,7 @@ def test_a_user_has_so_many_phones(alice: Person, dsn: str, settings: Settings) 
 
 
 def token_for(kim: Phone, server: RunningServer) -> str:
-    """A token of that server: its address is the issuer."""
+    """A token of that server, whose address is the issuer."""
     other = replace(kim, person=replace(kim.person, client=kim.person.client.__class__(base_url=server.url + "/v3")))
     other.sign_in()
     return other.token
@@ -319,7 +319,7 @@ def put(kim: Phone, registration: bytes | None = None) -> httpx.Response:
 
 
 def removed_earlier(person: Person, seconds: int) -> None:
-    """Have all removals of the customer happened so many seconds earlier: id tokens have whole seconds."""
+    """Move all removals of the customer into the past: id tokens have whole seconds."""
     person.sql.execute(
         "update removed_device set removed_at = removed_at - make_interval(secs => $2) where customer_id = $1",
         person.customer,
@@ -367,20 +367,20 @@ def test_an_id_token_of_before_a_removal_registers_nothing(alice: Person) -> Non
 
 
 def joined_earlier(person: Person, user: int, seconds: int) -> None:
-    """Have the user joined so many seconds earlier: id tokens have whole seconds."""
+    """Move the time of joining into the past: id tokens have whole seconds."""
     earlier = "update customer_user set joined_at = joined_at - make_interval(secs => $3) where customer_id = $1"
     person.sql.execute(f"{earlier} and user_id = $2", person.customer, user, seconds)
 
 
 def test_an_id_token_of_before_the_user_came_back_registers_nothing(alice: Person, bob: Person) -> None:
-    """The customer's memory of removed phones goes with the user, so it must not be needed."""
+    """The customer's records of removed phones are deleted with the user, so they must not be needed."""
     address = "leaves.and.comes.back@example.org"
     kim = driver(alice, alice.user(address))
     old, user = kim.token, {"emailAddress": address}
     done(alice.delete(f"/users/{kim.user}/devices/{kim.id}"))
     done(alice.delete("/users/assignments/customers", {"userId": kim.user}))
     done(alice.put("/users/assignments/customers", user))
-    kim.sign_in()  # which makes the subject of the old token good again
+    kim.sign_in()  # makes the subject of the old token valid again
     new, kim.token = kim.token, old
     joined_earlier(alice, kim.user, -2)
     for key in (kim.key, PrivateKey.generate()):
@@ -440,7 +440,7 @@ def test_so_many_removals_are_remembered(alice: Person) -> None:
 
 
 def test_removed_while_it_registers_again(alice: Person) -> None:
-    """A removed phone is not there afterwards, in whichever order the requests come."""
+    """A removed phone does not exist afterwards, in either order of the requests."""
     for _ in range(10):
         kim = driver(alice)
         registration = kim.registration()
@@ -454,7 +454,7 @@ def test_removed_while_it_registers_again(alice: Person) -> None:
 
 
 def test_two_users_register_one_key_at_once(alice: Person) -> None:
-    """One of them gets the phone, the other one an error."""
+    """One of them gets the phone, the other one gets an error."""
     for _ in range(10):
         kim, lee = signed_in(alice), signed_in(alice)
         lee.key = kim.key
@@ -544,7 +544,7 @@ def operator(dsn: str) -> Operator:
 
 @pytest.fixture
 def approves(carol: Person, operator: Operator) -> Person:
-    """A customer whose managers approve new phones."""
+    """A customer whose managers must approve new phones."""
     garage(carol)
     operator.value("keys", "policy", "--customer", carol.customer, "--approve-phones", "on")
     return carol

@@ -1,4 +1,4 @@
-"""What keys and phones say of people: told on request, and gone where somebody is erased."""
+"""Personal data of keys and phones: included in exports, deleted by erasure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Somebody:
     key: bytes
 
     def everything(self) -> dict[str, str]:
-        """All that is told and kept of the customer, by where it stands."""
+        """All data of the customer, by its place."""
         customer = self.person.customer
         eventually(lambda: not self.person.sql.value(INBOX, customer), "the numbers of changes")
         found: dict[str, str] = {}
@@ -119,7 +119,7 @@ def test_who_is_erased_is_named_nowhere(
         for side in ("before", "after"):
             assert "userId" not in (change[side] or {})
             assert NAME not in json.dumps(change)
-    if by == "manager":  # the person may be another customer's
+    if by == "manager":  # the person may belong to another customer
         told = operator.value("user", "export", user)
         assert (told["devices"], told["keys"], told["customers"]) == ([], [], [])
     else:

@@ -1,4 +1,4 @@
-"""What ends a key: each way by its own door, and each seen in the status list, the phone, the log, and by a box."""
+"""All that ends a key, as seen in status list, phone, change log and box."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Scene:
         )  # fmt: skip
 
     def applied(self) -> None:
-        """Wait until nothing that was asked for is left."""
+        """Wait until no request is pending."""
         pending = "select exists (select from operation where customer_id = $1 and state = 'Pending')"
         eventually(lambda: not self.alice.sql.value(pending, self.alice.customer), "what was asked for")
 
@@ -75,7 +75,7 @@ def scene(alice: Person, operator: Operator) -> Scene:
 
 
 def whose(change: dict[str, Any]) -> str:
-    """Who has done it, or had it done by a worker."""
+    """The actor of a change, also of one that a worker has applied."""
     actor = change["actor"]
     return change["onBehalfOf"]["type"] if actor["type"] == "system" else actor["type"]
 
@@ -157,7 +157,7 @@ def test_what_ends_all_keys_of_a_box(alice: Person, operator: Operator, way: str
 def test_a_pairing_that_is_ended(alice: Person, operator: Operator) -> None:
     s = scene(alice, operator)
     answer = alice.delete("/pairings", {"serviceId": s.service(), "productId": s.box.product})
-    if answer.status_code == 409:  # as long as the box is in a car
+    if answer.status_code == 409:  # while the box is in a car
         assert not is_revoked(alice, s.key)
         done(alice.delete("/installations", {"carId": s.car, "productId": s.box.product}))
         done(alice.delete("/pairings", {"serviceId": s.service(), "productId": s.box.product}))

@@ -1,4 +1,7 @@
-"""Entries of boxes whose signatures were turned on their way: s as n - s, which is as good and has another SHA-256."""
+"""Entries with turned signatures: s as n - s, which is equally valid.
+
+Such an entry has another SHA-256.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from tests.support.people import Person
 
 
 class Drive:
-    """A box in a garage, with whoever opens it."""
+    """A box in a garage, with its driver."""
 
     def __init__(self, person: Person) -> None:
         self.person = person
@@ -30,7 +33,7 @@ class Drive:
         self.kim.fetch()
 
     def opened(self) -> list[bytes]:
-        """All entries of the box after it was opened once more."""
+        """All entries of the box after one more opening."""
         assert self.kim.open(self.box) is BoxRefusalCode.GOOD
         return self.box.fetch(1)
 
@@ -40,7 +43,7 @@ class Drive:
         return answer.json()
 
     def brought(self, *entries: bytes) -> list[dict[str, Any]]:
-        """The receipts of a delivery."""
+        """The receipts of an upload."""
         answer = self.deliver(*entries)
         assert answer["refused"] == []
         return answer["receipts"]
@@ -75,7 +78,7 @@ def test_an_entry_with_a_high_s_is_the_same_entry(drive: Drive) -> None:
 
 
 def test_a_carrier_that_is_always_first_keeps_no_log_from_being_freed(drive: Drive) -> None:
-    """It turns all that it carries. Each receipt names the entries as the box has them."""
+    """It turns all signatures that it carries. Each receipt names the entries as the box has them."""
     for number in range(1, 4):
         entries = drive.opened()
         (receipt,) = drive.brought(*map(with_high_s, entries))
@@ -106,7 +109,7 @@ def test_a_number_that_is_no_scalar_is_no_signature(drive: Drive) -> None:
 
 
 def test_a_box_that_signs_with_a_high_s_is_found_out(drive: Drive) -> None:
-    """Its next entry names the SHA-256 of a form that the server does not keep."""
+    """Its next entry names the SHA-256 of a form that the server does not store."""
     faulty = Logbook(drive.box)
     first = with_high_s(faulty.entry(1))
     faulty.hashes[1] = hashlib.sha256(first).digest()
@@ -118,7 +121,7 @@ def test_a_box_that_signs_with_a_high_s_is_found_out(drive: Drive) -> None:
 
 @pytest.mark.parametrize("is_turned", [True, False])
 def test_entries_that_an_earlier_build_stored_with_a_high_s(drive: Drive, is_turned: bool) -> None:
-    """A carrier had turned them, or the box had signed them so."""
+    """A carrier had turned them, or the box had signed them with a high s."""
     book = Logbook(drive.box)
     first, second = book.entry(), with_high_s(book.entry())
     drive.deliver(first, second)

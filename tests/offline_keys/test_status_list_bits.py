@@ -1,4 +1,4 @@
-"""In charge of status lists: what is packed is unpacked, nothing else is, and the draft's own lists are read right."""
+"""The bits of status lists: round trips, refused input, and the draft's lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Status lists of boxes: of one length, each of a later time than the one before, and at once after a revocation."""
+"""Status lists of boxes: one length, increasing times, prompt revocations."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_later_time_for_each_list(alice: Person, clock: Clock) -> None:
 
 
 def test_many_revocations_within_a_second(alice: Person) -> None:
-    """Each list that is told has a time of its own; there are so many that the last ones wait for the clock."""
+    """Each returned list has its own time. There are so many that the last ones wait for the clock."""
     car, box = garage(alice)
     phones = [driver(alice) for _ in range(8)]
     for one in phones:
@@ -95,7 +95,7 @@ def test_many_revocations_within_a_second(alice: Person) -> None:
 
 
 def test_a_clock_that_was_ahead(alice: Person, clock: Clock) -> None:
-    """What is revoked once it is right again is told at once all the same, and the box takes it."""
+    """A revocation after the correction is still published at once, and the box accepts it."""
     car, box = garage(alice)
     kim, lee = driver(alice), driver(alice)
     for one in (kim, lee):
@@ -223,7 +223,7 @@ def test_who_has_the_list_is_told_so(alice: Person) -> None:
 
 
 def test_a_list_whose_assignment_was_changed_and_changed_back(alice: Person) -> None:
-    """A key that was revoked stays so: what gives more again has another one."""
+    """A revoked key stays revoked. An assignment that gives more again gets another key."""
     car, box = garage(alice)
     kim = driver(alice)
     end = datetime.now(UTC) + timedelta(days=2)

@@ -1,4 +1,4 @@
-"""In charge of time: how long a revoked key opens, and what moves a box's clock."""
+"""Validity: how long a revoked key opens, and what moves a box's clock."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_what_is_signed_moves_the_clock_forward_by_a_week_at_most() -> None:
 
 
 def test_artefacts_move_the_clock_by_a_week_in_sum() -> None:
-    """The sum holds over losses of power, until a time or a provisioning."""
+    """The total holds over power losses, until a time or a provisioning."""
     box = Box()
     for day in range(7):
         box.authority.now += DAY
@@ -134,7 +134,7 @@ def test_a_time_that_corrects_little_is_not_written_down() -> None:
 
 
 def test_a_good_key_moves_the_clock_whoever_brings_it() -> None:
-    """Also one for another box, and with an answer that does not hold: an issuing key has signed it."""
+    """Also one for another box, and with an invalid answer: an issuing key has signed it."""
     box = Box()
     box.authority.now += DAY
     assert box.open(box.authority.key(aud="box:1:1"), by="phone-2").code is BoxRefusalCode.AUDIENCE
@@ -190,7 +190,7 @@ DONE = st.one_of(
 
 
 def fill(box: Box) -> None:
-    """The buckets that bound the messages of one second."""
+    """Fill the buckets, which limit the messages of one second."""
     links = box.state.running.links
     box.state.running.bucket = TokenBucket(16, box.tick)
     box.state.running.links = tuple(replace(each, bucket=TokenBucket(8, box.tick)) for each in links)
@@ -203,12 +203,12 @@ class Key:
     exp: int
     iat: int
     limit: int
-    revoked: int | None = None  # when
+    revoked: int | None = None  # time of the revocation
 
 
 @dataclass
 class History:
-    """A box, keys, revocations and lists that somebody carries or not."""
+    """A box, keys, revocations, and lists that are carried or not."""
 
     limit: int
     box: Box = field(default_factory=Box)
@@ -284,7 +284,7 @@ def test_a_revoked_key_opens_as_long_as_the_formula_says(limit: int, done: list[
 
 @pytest.mark.parametrize("limit", [3600, DAY])
 def test_the_formula_is_exact(limit: int) -> None:
-    """A key opens in the last second that it gives, and not in the next one."""
+    """A key opens in its last second, and not in the next one."""
     history = History(limit)
     for what, number in (("issue", 1), ("wait", 100), ("list", 0), ("carry", 0), ("revoke", 0), ("wait", limit)):
         history.do(what, number)

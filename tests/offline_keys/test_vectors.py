@@ -1,5 +1,7 @@
-"""In charge of the vectors: the file is what the generator makes, the reference box does what it says, and each refused
-message becomes a good one by mending the one thing that it says."""
+"""The vectors: the generator makes the file, and the reference box agrees.
+
+Each refused message becomes valid by one correction, which it names.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,7 @@ def test_the_box_does_what_it_says(test: Json) -> None:
 
 @pytest.mark.parametrize("test", vectors_of("Box"), ids=name)
 def test_what_is_refused_is_one_thing_away_from_what_is_good(test: Json) -> None:
-    """The recipe of a good one makes its message; that of a refused one is the good one's, but for the change."""
+    """The recipe of a valid message builds it. That of a refused message is the valid one with the change."""
     good = numbered("Box")[test.get("mends", test["tcId"])]
     assert good["result"] == "valid"
     given: Json = {each: good[each] for each in (*INPUT, "recipe")}
