@@ -44,7 +44,7 @@ LIMITED_ROLES = [role for role in Role if role is not Role.OWNER]
 
 @dataclass
 class Principal:
-    """A caller of the matrix, and what it may."""
+    """A caller of the matrix, and its permissions."""
 
     person: Person
     kind: str  # manager, client, device, app, stranger
@@ -183,7 +183,7 @@ def test_each_principal_is_refused_what_is_not_for_it(cast: Cast, endpoint: Endp
 
 
 def test_a_row_is_open_to_some_principal_of_each_kind(cast: Cast) -> None:
-    """A matrix that refuses every caller would pass, too."""
+    """A matrix that refuses every caller would pass as well."""
     for row in ALL:
         let_in = {principal.kind for principal in cast.principals.values() if principal.refusal(row) is None}
         assert let_in >= (
@@ -275,7 +275,7 @@ def seen(cast: Cast, person: Person) -> Seen:
 
 
 def numbers(value: Any, names: set[str]) -> Iterator[tuple[str, int]]:
-    """The numbers of things in an answer, by the member that names them."""
+    """The numbers of things in an answer, by the field that names them."""
     if isinstance(value, list):
         for item in value:
             yield from numbers(item, names)

@@ -1,7 +1,7 @@
-"""Address proofs: unproven accounts act for no further customer, and the first proof removes older ways in.
+"""Address proofs: limits of unproven accounts, and effects of the first proof.
 
-The attacks are those of Sudhodanan and Paverd, "Pre-hijacked accounts" (USENIX Security 2022): an attacker makes the
-account of an address before the person who has the address.
+The attacks are those of Sudhodanan and Paverd, "Pre-hijacked accounts" (USENIX Security 2022): an attacker creates the
+account of an address before the person with that address does.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def bank(town: Town) -> Iterator[Person]:
 
 @dataclass
 class Account:
-    """An account, as a person who knows its password uses it."""
+    """An account, used by a person who knows its password."""
 
     address: str
     password: str
@@ -98,7 +98,7 @@ def fresh_address() -> str:
 
 
 def prepared(evil: Person, address: str, password: str = EVIL) -> Account:
-    """The account of an address, made by its inviter."""
+    """The account of an address, created by its inviter."""
     code = code_of(invited(evil, address, "Viewer"))
     assert posted(evil, "/invitation/accept", code=code, new="yes", new_password=password).status_code == 303
     account = Account(address, password, evil)
@@ -221,7 +221,7 @@ def test_the_first_proof_removes_every_way_in(
 
 
 def with_codes(own: OwnBrowser, sql: Sql) -> tuple[str, list[str]]:
-    """Set up an app and recovery codes: the secret of the app, and the codes."""
+    """Set up an app and recovery codes. Returns the app's secret, and the codes."""
     secret = with_app(own)
     unused(sql, own.person)
     own.sign_in()
@@ -381,7 +381,7 @@ def proof_of(operator: Operator, username: str) -> str | None:
 def test_accounts_of_before_keep_what_they_have(
     town: Town, bank: Person, evil: Person, sql: Sql, operator: Operator
 ) -> None:
-    """Rows as a release before this one writes them."""
+    """Rows as the previous release writes them."""
     address = fresh_address()
     sql.execute("insert into manager (username, password_hash) values ($1, $2)", address, town.password_hash)
     for owner, role in ((bank, "Owner"), (evil, "Viewer")):
@@ -448,7 +448,7 @@ def test_a_link_that_is_made_meanwhile_is_for_no_other_address(
 def test_a_link_of_an_older_release_is_no_proof(
     evil: Person, mailing: RunningServer, inbox: Inbox, operator: Operator, sql: Sql
 ) -> None:
-    """It replaces a mailed one in the same row, and knows nothing of proofs."""
+    """It replaces a mailed one in the same row, and does not know proofs."""
     address = fresh_address()
     prepared(evil, address)
     reset_code(address, mailing, inbox)
@@ -465,7 +465,7 @@ def test_a_link_of_an_older_release_is_no_proof(
 
 
 def test_a_shown_link_reveals_no_account(town: Town, evil: Person, bank: Person) -> None:
-    """The page is the same for no account, an unproven and a proven one."""
+    """The page is the same without an account, for an unproven and for a proven one."""
     proven = town.person("proven")
     proven.rename(fresh_address())
     unproven = fresh_address()
@@ -560,7 +560,7 @@ def test_an_identity_is_removed_without_a_code_and_nothing_without_a_choice(
 
 
 def test_the_operators_link_is_no_proof(evil: Person, operator: Operator, sql: Sql) -> None:
-    """The operator may give it to another person. The command names the other ways in."""
+    """The operator may give it to another person. The command lists the other sign-in methods."""
     address = fresh_address()
     prepared(evil, address)
     with_methods(sql, address)

@@ -1,4 +1,7 @@
-"""B15: what is remembered is used while the database is slow, for a bounded time; and never by who would not hear."""
+"""B15: cached access is used for a bounded time while the database is slow.
+
+A process without notifications does not use its cache.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ def slow_about_access(dsn: str, *tables: str) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def patient(dsn: str, settings: Settings) -> Iterator[RunningServer]:
-    """A server that trusts what it knows for a minute."""
+    """A server that trusts its cache for a minute."""
     with RunningServer(
         settings.model_copy(update={"auth_cache_max_staleness_seconds": SLOW}), dsn, worker=False
     ) as running:
@@ -48,7 +51,7 @@ def patient(dsn: str, settings: Settings) -> Iterator[RunningServer]:
 def test_a_slow_database_is_not_asked_what_is_known(
     alice: Person, server: RunningServer, patient: RunningServer, dsn: str, sql: Sql
 ) -> None:
-    """B15: a look for changes that is answered late is no reason to ask the slow database with every request."""
+    """B15: a late check for changes does not send every request to the slow database."""
 
     def both_look(how: str) -> bool:
         return sql.value(
@@ -68,7 +71,7 @@ def test_a_slow_database_is_not_asked_what_is_known(
 
 @asynccontextmanager
 async def deaf(dsn: str) -> AsyncGenerator[tuple[Database, Authenticator]]:
-    """The access of a process that hears of no change."""
+    """The access of a process without notifications."""
     settings = Settings()
     database = await Database.connect(dsn, settings)
     try:
@@ -78,7 +81,7 @@ async def deaf(dsn: str) -> AsyncGenerator[tuple[Database, Authenticator]]:
 
 
 def test_a_token_is_not_taken_from_memory_by_who_would_not_hear(alice: Person, dsn: str) -> None:
-    """B15: a process without notices asks for the signing keys of now, and so refuses a revoked one's tokens."""
+    """B15: a process without notifications loads the present signing keys, and so rejects a revoked one's tokens."""
 
     async def main() -> None:
         acting.set(operator())
@@ -99,7 +102,7 @@ def test_a_token_is_not_taken_from_memory_by_who_would_not_hear(alice: Person, d
 
 
 def test_who_misses_at_the_same_time_asks_once(alice: Person, dsn: str, sql: Sql) -> None:
-    """B15: twenty requests with one key are one question to a slow database; who goes away takes nobody's answer."""
+    """B15: twenty requests with one key are one query of a slow database. A cancelled one cancels no other."""
 
     async def main() -> None:
         async with deaf(dsn) as (_, access):
@@ -124,7 +127,7 @@ def test_who_misses_at_the_same_time_asks_once(alice: Person, dsn: str, sql: Sql
 
 
 def test_what_was_asked_before_a_change_is_not_remembered() -> None:
-    """B15: nor is it shared with who comes after the change was heard of."""
+    """B15: the answer is not shared with a request after the notification either."""
 
     async def main() -> None:
         memory, gates = SingleFlightCache[str, int](lambda: True, 3.0, "tests"), [asyncio.Event(), asyncio.Event()]
@@ -149,7 +152,7 @@ def test_what_was_asked_before_a_change_is_not_remembered() -> None:
 
 
 def test_a_question_that_takes_too_long_is_asked_again() -> None:
-    """B15: what is shared is no older than what is remembered may be."""
+    """B15: a shared answer is no older than a cached one may be."""
 
     async def main() -> None:
         memory, never = SingleFlightCache[str, int](lambda: True, -1.0, "tests"), asyncio.Event()
@@ -192,7 +195,7 @@ def test_what_fails_is_asked_again() -> None:
 
 
 def test_a_reconnect_finds_what_was_missed(alice: Person, patient: RunningServer, sql: Sql) -> None:
-    """B15: a process that trusts its memory for a minute learns of a change as soon as it can look again."""
+    """B15: a process that trusts its cache for a minute notices a change as soon as it can check again."""
     cars = patient.url + "/v3/cars"
     assert web().get(cars, headers=alice.headers).status_code == 200
     assert sql.value(

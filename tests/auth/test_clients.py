@@ -1,4 +1,4 @@
-"""Machine clients: how they are made, what they may, and how soon what is taken away is gone."""
+"""Machine clients: creation, permissions, and how soon a revocation takes effect."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def posted(person: Person, what: str, *, auth: Any = None, header: str | None = 
 
 
 class Program:
-    """A machine client of somebody's customer."""
+    """A machine client of a person's customer."""
 
     def __init__(self, owner: Person, *scopes: str, **more: Any) -> None:
         made = owner.put("/clients", {"name": "Booking", "scopes": list(scopes) or ["cars:read"], **more})
@@ -109,7 +109,7 @@ def test_a_token_may_be_asked_for_less(alice: Person, scope: str) -> None:
 
 
 def test_a_parameter_without_a_value_counts_as_omitted(alice: Person) -> None:
-    """RFC 6749, section 3.2; the header shows the client."""
+    """RFC 6749, section 3.2. The header authenticates the client."""
     program = Program(alice, "cars:write", "keys:read")
     answer = program.ask(scope="", client_id="", client_secret="")
     assert (answer.status_code, answer.json()["scope"]) == (200, "cars:read cars:write keys:read")
@@ -123,7 +123,7 @@ def test_a_parameter_without_a_value_counts_as_omitted(alice: Person) -> None:
 
 REFUSED_FORMS: list[tuple[dict[str, str], str, int]] = [
     ({"scope": "cars:raed"}, "invalid_scope", 400),
-    ({"scope": "users:read"}, "invalid_scope", 400),  # the client has it not
+    ({"scope": "users:read"}, "invalid_scope", 400),  # the client does not have it
     ({"scope": "clients:write"}, "invalid_scope", 400),
     ({"scope": " "}, "invalid_scope", 400),
     ({"grant_type": "refresh_token"}, "unsupported_grant_type", 400),
@@ -225,7 +225,7 @@ def test_it_is_changed(alice: Person) -> None:
     found = alice.get(program.path).json()
     assert (found["name"], found["scopes"], found["expires"]) == ("Other", ["cars:read", "users:read"], until)
     for step in ({"op": "replace", "path": "/expires"}, {"op": "replace", "path": "/expires", "value": None}):
-        assert alice.patch(program.path, [step]).status_code == 400  # no end is said in so many words
+        assert alice.patch(program.path, [step]).status_code == 400  # no expiry must be explicit
     assert alice.patch(program.path, [{"op": "remove", "path": "/expires"}]).status_code == 204
     assert alice.get(program.path).json()["expires"] is None
     for step in ({"op": "remove", "path": "/scopes"}, {"op": "remove", "path": "/name"}):
@@ -291,11 +291,11 @@ def test_what_is_taken_holds_on_every_process_and_open_stream(
 
 
 def test_so_many_tokens_are_revoked_and_no_more(dsn: str, settings: Settings, sql: Sql) -> None:
-    """Each is kept until its end: whoever may get tokens without end is not to fill the table with them."""
+    """Each revocation is stored until the token expires, and a client may get any number of tokens."""
     few = settings.model_copy(update={"revocation_burst": 2, "revocation_rate": SELDOM})
     with RunningServer(few, dsn, worker=False) as running:
         town = Town(sql, running)
-        for person in (town.person("dora"), town.person("emil")):  # each by itself
+        for person in (town.person("dora"), town.person("emil")):  # each manager separately
             program = Program(person)
             shown = {"client_id": program.id, "client_secret": program.secret}
             statuses = [
@@ -319,7 +319,7 @@ def test_a_token_is_revoked(alice: Person, other: RunningServer) -> None:
     refused = revoke(client_id=stranger.id, client_secret=stranger.secret)
     assert (refused.status_code, refused.json()["error"]) == (400, "unauthorized_client")
     assert alice.get("/cars", headers=headers).status_code == 200
-    for _ in range(2):  # what is over is revoked already
+    for _ in range(2):  # an ended token counts as revoked
         done = revoke(client_id=program.id, client_secret=program.secret, token_type_hint="refresh_token")
         assert (done.status_code, done.content) == (200, b"")
     with http_client(base_url=other.url + "/v3", headers={**alice.headers, **headers}) as elsewhere:

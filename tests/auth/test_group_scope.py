@@ -1,4 +1,7 @@
-"""Who is limited to groups: only what is in them exists, in all reads and writes, derived from the table."""
+"""Group-limited callers: only things in their groups exist, in reads and writes.
+
+The cases are derived from the table of endpoints.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ WITH_SLOTS = [row for row in HONOURING if slots(row)]
 
 
 class House(NamedTuple):
-    """A customer with somebody who sees all of it, and one person for each of two groups."""
+    """A customer with an unlimited person, and one person for each of two groups."""
 
     whole: Person
     mine: int  # the groups
@@ -52,7 +55,7 @@ def test_what_is_not_in_the_groups_is_answered_like_what_does_not_exist(endpoint
     whole, gina = house.whole, house.gina
     hers, his = world(endpoint, whole), world(endpoint, whole)
     if name(endpoint) == "PUT /users/assignments/customers":
-        hers = member(whole)  # who is in the customer, and in the other group
+        hers = member(whole)  # a manager of the customer, and of the other group
     else:
         into(whole, house.mine, his)
     into(whole, house.theirs, hers)
@@ -106,7 +109,7 @@ def test_the_document_is_run(house: House, dsn: str) -> None:
 
 
 def test_more_is_given_in_so_many_words_alone(house: House) -> None:
-    """What is misspelt, missing or null limits nobody less."""
+    """A misspelt, missing or null value lifts no limit."""
     whole, one = house.whole, number(house.theo)
     before = whole.get(f"/managers/{one}").json()
     assert before["groups"] and before["isLimited"]
@@ -131,7 +134,7 @@ def test_who_is_invited_is_limited_from_the_beginning(house: House, dsn: str) ->
     assert whole.put("/managers", body).status_code == 201
     (invitation,) = [row for row in whole.get("/invitations").json() if row["emailAddress"] == body["emailAddress"]]
     assert invitation["groups"] == body["groups"]
-    assert whole.delete(f"/groups/{group}").status_code == 204  # it limits nobody yet
+    assert whole.delete(f"/groups/{group}").status_code == 204  # it limits no manager yet
     made = whole.put("/managers", {**body, "groups": [house.mine]}).json()
     operator = Operator(dsn)
     posted(whole, "/invitation/accept", code=code_of(made), new="yes", new_password=PASSWORD)
@@ -152,7 +155,7 @@ def test_who_is_invited_is_limited_from_the_beginning(house: House, dsn: str) ->
 
 
 def test_a_key_of_somebody_else_is_another_one(house: House) -> None:
-    """The answer that another one has got may tell of what does not exist here."""
+    """The answer to another caller may name things that do not exist here."""
     key = {"Idempotency-Key": "everybody's"}
     first = house.whole.put("/cars", {"name": "Kept"}, headers=key)
     mine = house.gina.put("/cars", {"name": "Kept"}, headers=key)
@@ -177,7 +180,7 @@ def test_an_id_token_is_for_callers_without_a_limit(house: House) -> None:
 @pytest.mark.parametrize("path", ["/installations", "/pairings"])
 @pytest.mark.parametrize("slot", ["serialNumber", "uniqueId"])
 def test_one_name_finds_no_product_out_of_the_groups(house: House, method: str, path: str, slot: str) -> None:
-    """With `productId` beside it the request would name two products, which are nobody's."""
+    """With `productId` as well, the request would name two products."""
     whole = house.whole
     limit(whole, house.gina, [house.mine])
     hidden = whole.get(f"/products/{whole.box_in(whole.car())}").json()
@@ -216,7 +219,7 @@ def test_a_batch_reaches_no_further_than_the_groups(house: House) -> None:
 
 
 def test_a_number_finds_no_hidden_user_from_another_customer(house: House) -> None:
-    """Everybody here is the owner of a customer of their own."""
+    """Each caller here is the owner of another customer."""
     own = [row["id"] for row in house.gina.get("/customers").json() if row["id"] != str(house.whole.customer)]
     elsewhere = replace(house.gina, customer=int(own[0]), headers=house.gina.headers | {"Customer-ID": own[0]})
     answers = [elsewhere.put("/users/assignments/customers", {"userId": user}) for user in (house.whole.user(), NOBODY)]
@@ -226,7 +229,7 @@ def test_a_number_finds_no_hidden_user_from_another_customer(house: House) -> No
 
 
 def test_parts_of_requests_reach_no_further_than_the_groups(house: House) -> None:
-    """What a row's own permission does not decide."""
+    """Cases that a row's own permission does not decide."""
     gina = house.gina
     assignment = {"carId": gina.car(), "userId": gina.user(), "start": "2026-01-01T00:00:00Z"}
     group = {"kind": "groups", "items": [{"op": "create", "body": {"name": "Another"}}]}

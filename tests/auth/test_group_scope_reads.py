@@ -1,4 +1,4 @@
-"""What whoever is limited to groups reads: as if the customer had nothing but what is in them."""
+"""Reads of group-limited callers: as if the customer had nothing else."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.telemetry.endpoints.test_ingest import unit_of
 
 
 class Twins(NamedTuple):
-    """Somebody limited to one group of a customer, and somebody whose customer has nothing else."""
+    """A person limited to one group, and a person whose customer has nothing else."""
 
     whole: Person
     group: int
@@ -39,7 +39,7 @@ class Twins(NamedTuple):
 
 
 def fleet(person: Person, group: int, label: str, *, inside: bool) -> dict[str, int]:
-    """Cars with boxes, users and assignments, in the group where they are to be."""
+    """Cars with boxes, users and assignments, each in its group."""
     made: dict[str, int] = {}
     for number in range(3):
         car = person.car(f"{label} car {number}", brand=f"{label} brand", licensePlate=f"{label}-{number}")
@@ -65,7 +65,7 @@ def twins(town: Town) -> Twins:
     other = whole.group("Hidden")
     last = fleet(whole, other, "Hidden", inside=False)
     put(whole, other, "carId", last["carId"])
-    # What crosses the limit: a hidden user may open a car of the group
+    # Across the limit: a hidden user may open a car of the group
     ours = [row["id"] for row in whole.get(f"/groups/{groups[0]}/cars?$orderby=id").json()]
     whole.assignment(ours[0], last["userId"])
     whole.event(ours[0], last["userId"])
@@ -194,7 +194,7 @@ def test_the_log_tells_of_what_was_in_the_groups(twins: Twins) -> None:
 
 
 def numbers(changes: list[dict[str, Any]]) -> set[tuple[str, int]]:
-    """The numbers that changes name: of what they are about, and in their values."""
+    """The numbers in changes: of their objects, and in their values."""
     named = {
         (change["resource"] + "Id", int(change["resourceId"])) for change in changes if change["resource"] in SLOTS
     }
@@ -250,7 +250,7 @@ def test_a_change_of_an_assignment_is_told_if_car_and_user_are_in_scope(twins: T
 
 
 def moved(whole: Person, assignment: int, **members: Any) -> None:
-    """Change an assignment and wait until that is done."""
+    """Change an assignment, and wait until that is done."""
     steps = [{"op": "replace", "path": f"/{name}", "value": str(value)} for name, value in members.items()]
     done(whole.patch(f"/assignments/{assignment}", steps))
     eventually(lambda: members.items() <= whole.get(f"/assignments/{assignment}").json().items(), "the change")
@@ -465,7 +465,7 @@ def test_a_group_that_limits_somebody_stays(twins: Twins, town: Town) -> None:
 
 
 def test_it_is_kept_whoever_changes_groups_at_the_same_time(town: Town, sql: Sql) -> None:
-    """Things come and go, and limits begin and end, all at once."""
+    """Things appear and disappear while limits begin and end."""
     whole = town.person("a storm")
     groups, cars = [whole.group() for _ in range(3)], [whole.car() for _ in range(6)]
     people = [limited(town, whole, f"in a storm {number}", [groups[0]]) for number in range(2)]

@@ -1,4 +1,7 @@
-"""The limits on invitations: per customer, per manager and per address, also for what was replaced or withdrawn."""
+"""The limits on invitations: per customer, per manager and per address.
+
+Replaced and withdrawn invitations count as well.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +84,7 @@ def test_an_address_is_invited_so_often_whatever_became_of_the_invitations(
 
 
 def test_a_manager_invites_so_many(owner: Person, strict: RunningServer) -> None:
-    """Addresses cannot be walked by inviting and withdrawing."""
+    """Addresses cannot be enumerated by inviting and withdrawing."""
     for _ in range(OF_MANAGER):
         answer = invite(strict, owner, fresh())
         assert answer.status_code == 201

@@ -1,4 +1,4 @@
-"""Managers by the API: invited by a link that works once, given another role, removed; and never the last owner."""
+"""Managers by the API: invitations, roles and removals, but not of the last owner."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def code_of(made: dict[str, Any]) -> str:
 
 
 def posted(owner: Person, path: str, client: httpx.Client | None = None, **form: str) -> httpx.Response:
-    """A form of a page that anybody may see."""
+    """Submit a form of a public page."""
     root = str(owner.client.base_url.join("/")).rstrip("/")
     with client or http_client() as browser:
         return browser.post(f"{root}/console{path}", data=form, headers={"Origin": root})
@@ -74,7 +74,7 @@ def test_somebody_new_accepts_once(owner: Person) -> None:
 
 
 def test_a_role_by_an_invitation_is_given_by_the_inviter(owner: Person) -> None:
-    """Nobody gives a role to themselves, and the account that accepts makes no other change for the inviter."""
+    """No manager grants a role to itself, and the accepting account makes no other change for the inviter."""
     kim = address(owner, "granted")
     made = invited(owner, kim)
     assert posted(owner, "/invitation/accept", code=code_of(made), new="yes", new_password=PASSWORD).status_code == 303
@@ -240,7 +240,7 @@ def test_the_last_owner_stays(owner: Person, sql: Sql) -> None:
 
 
 def test_two_owners_do_not_remove_each_other(owner: Person, town: Town, sql: Sql) -> None:
-    """Both ask at the same time, again and again: one of them always stays."""
+    """Both remove each other at the same time, again and again. One of them always stays."""
     for number in range(5):
         other = town.person(f"second {number} {owner.customer}")
         sql.execute(

@@ -1,4 +1,4 @@
-"""Second factors: codes once, recovery codes once, rules of owners, and what a password alone still opens."""
+"""Second factors: codes, recovery codes, rules of owners, and passwords alone."""
 
 from __future__ import annotations
 
@@ -84,7 +84,10 @@ def browser(person: Person, opened: list[Browser]) -> Browser:
 
 
 def with_app(browser: Browser) -> str:
-    """Set up an app for whoever signs in with this browser: its secret. The code of now is used up."""
+    """Set up an app for the manager of this browser. Returns its secret.
+
+    The present code is used up.
+    """
     assert browser.sign_in().status_code == 303
     secret = browser.api("POST", "/me/totp").json()["secret"]
     answer = browser.api("PUT", "/me/totp", {"code": now(secret)})
@@ -93,12 +96,15 @@ def with_app(browser: Browser) -> str:
 
 
 def now(secret: str) -> str:
-    """The code of now, which the server takes for 30 seconds at least. An older one could be too old on arrival."""
+    """The present code, which is valid for at least 30 seconds.
+
+    An older one could be too old on arrival.
+    """
     return totp.code(secret, int(time.time()) // 30)
 
 
 def unused(sql: Sql, person: Person) -> None:
-    """Let codes count again that were used: no test waits for the clock."""
+    """Make used codes valid again, so that no test waits for the clock."""
     sql.execute(
         "update totp set last_step = 0 from manager m where m.manager_id = totp.manager_id and username = $1",
         person.username,
@@ -149,7 +155,7 @@ def test_a_recovery_code_works_once_and_new_ones_end_the_old(town: Town, sql: Sq
     person = town.person("rita")
     owner = browser(person, opened)
     assert owner.sign_in().status_code == 303
-    assert owner.api("POST", "/me/recovery-codes").status_code == 409  # they stand in for nothing
+    assert owner.api("POST", "/me/recovery-codes").status_code == 409  # there is no factor to replace
     with_app(owner)
     unused(sql, person)
     owner.sign_in()
@@ -210,7 +216,7 @@ def test_a_password_alone_gets_no_token_any_more(town: Town, opened: list[Browse
         data={"username": person.username, "password": "wrong", "grant_type": "password"},
         headers={"vendor-API-Key": person.api_key},
     )
-    assert "second factor" not in wrong.text  # only who knows the password is told
+    assert "second factor" not in wrong.text  # only a caller with the password learns of it
     assert grant(neighbour).status_code == 200
 
 
@@ -224,7 +230,7 @@ def test_factors_change_soon_after_signing_in_only(town: Town, sql: Sql, opened:
         answer = owner.api(method, path)
         assert answer.status_code == 403
         assert answer.text.startswith("This is done within 10 minutes")
-    # A password that was found is not enough where there is a factor already: a token of before it, say
+    # A stolen password is not enough if there is a factor, for example with a token from before it
     with_app(browser(person, opened))
     assert person.post("/me/totp").status_code == 403
     assert person.delete("/me/totp").status_code == 403
@@ -232,7 +238,7 @@ def test_factors_change_soon_after_signing_in_only(town: Town, sql: Sql, opened:
 
 @pytest.fixture
 def ruled(town: Town, sql: Sql, opened: list[Browser]) -> tuple[Person, Browser]:
-    """An owner who has signed in with a code, and owners need one."""
+    """An owner who has signed in with a code, under a rule for owners."""
     person = town.person("olga")
     owner = browser(person, opened)
     secret = with_app(owner)
@@ -250,7 +256,7 @@ def test_a_rule_shuts_out_who_has_shown_no_factor(ruled: tuple[Person, Browser],
     assert answer.json()["code"] == "second-factor-needed"
     assert owner.api("GET", "/cars").status_code == 200
     assert owner.api("GET", "/factor-rules").json() == {"roles": ["Owner", "Viewer"]}
-    # Own factors stay in reach, and so do other customers
+    # Own factors stay available, and so do other customers
     assert person.get("/me/factors").json()["isNeeded"]
     elsewhere = town.another_fleet(person)
     assert elsewhere.get("/cars").status_code == 200

@@ -1,4 +1,4 @@
-"""What each role may: the whole table of endpoints as every role, and how soon what is taken away is gone."""
+"""The permissions of roles, over the whole table of endpoints, and their revocation."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def operator(dsn: str) -> Operator:
 
 @pytest.fixture(scope="module")
 def people(town: Town) -> Iterator[dict[Role, Person]]:
-    """Somebody in each role, each in a customer of their own."""
+    """A person in each role, each in a separate customer."""
     found = {role: town.person(f"the {role}", role) for role in Role}
     yield found
     for person in found.values():
@@ -59,7 +59,7 @@ def other(dsn: str, settings: Settings) -> Iterator[RunningServer]:
 
 
 def missing(answer: httpx.Response, permission: str) -> bool:
-    """Whether this permission is said to be missing, in the form of the spec's 401."""
+    """Whether the answer names this permission as missing, in the form of the spec's 401."""
     if answer.status_code != 403 or not answer.headers["content-type"].startswith("application/json"):
         return False
     assert answer.json() == {"statusCode": 403, "message": f"The permission {permission} is missing."}
@@ -67,7 +67,7 @@ def missing(answer: httpx.Response, permission: str) -> bool:
 
 
 def asked(person: Person, endpoint: Endpoint) -> httpx.Response:
-    """An endpoint, with ids that nobody has and a body that none takes."""
+    """A request to an endpoint, with unknown ids and an invalid body."""
     method = "HEAD" if endpoint in ENDLESS else endpoint.method
     body = {} if isinstance(endpoint.body, JsonBody) else None
     return person.call(method, path_of(endpoint), body)
@@ -193,7 +193,7 @@ def test_what_is_taken_is_gone_on_every_server(town: Town, sql: Sql, other: Runn
 
 
 def test_a_stream_ends_when_its_caller_may_something_else(town: Town, sql: Sql) -> None:
-    """More, or less: who connects again hears what it may hear now."""
+    """More, or less: a new connection gets what the caller may read now."""
     carol = town.person("carol")
     for role in ("Technician", "Manager"):
         with watching(carol) as watcher:
@@ -228,7 +228,7 @@ def test_what_roles_are_given_stands_in_the_log(town: Town, operator: Operator) 
 
 
 def test_refusals_are_counted_in_the_log(town: Town, dsn: str, settings: Settings) -> None:
-    """A change for many of the same, and none that is lost as the process ends."""
+    """One change for many equal denials, and none is lost when the process ends."""
     viewer = town.person("curious", "Viewer")
     owner = town.another_fleet(viewer)
     with RunningServer(settings.model_copy(update={"denial_log_interval_seconds": 3_600}), dsn, worker=False) as server:

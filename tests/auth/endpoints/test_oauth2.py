@@ -1,4 +1,4 @@
-"""The token endpoint, and the documents with which others verify tokens."""
+"""The token endpoint, and the documents that verify tokens."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WRONG = {
 
 @pytest.fixture(scope="module")
 def client(server: RunningServer, town: Town) -> Iterator[httpx.Client]:
-    """A client that has a key and nothing else."""
+    """A client with an API key and nothing else."""
     with http_client(base_url=server.url + "/v3", headers={"vendor-API-Key": town.key()}) as client:
         yield client
 

@@ -1,4 +1,4 @@
-"""Mails, given to a real SMTP server: what they say, what is tried again, and that nothing is told by asking."""
+"""Mails to a real SMTP server: contents, retries, and no disclosure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ USER, SECRET = "keyrack", "the password of the mailbox"
 
 
 class Inbox:
-    """What a server has taken; `answers` are what it says to the next mails, "" for that it takes them."""
+    """The mails of a server. `answers` are its next replies; "" accepts."""
 
     def __init__(self) -> None:
         self.taken: list[Message] = []
@@ -161,7 +161,7 @@ def test_many_wrong_codes_are_mailed_once_a_day(
         http.post("/console/sign-in", data={"username": mailbox, "password": person.password})
         customer = {"Customer-ID": str(person.customer)}
         http.post("/console/api/me/totp", headers=customer)
-        # The limit on codes is that of the manager: confirming takes from it as well
+        # The limit on codes is the manager's, so confirming takes from it as well
         for _ in range(3 * mailing.settings.mfa_code_burst):
             headers = {"Origin": mailing.url, "Cookie": "; ".join(f"{c.name}={c.value}" for c in http.cookies.jar)}
             sql.execute("delete from rate_limit where key like 'codes:%'")
@@ -221,7 +221,7 @@ def test_the_mail_goes_to_the_stored_address(
 
 
 def test_one_mail_waits_for_each_person(settings: Settings, own: str) -> None:
-    """Also if two are asked for at once, whatever the spelling."""
+    """Also for two concurrent requests, whatever the spelling."""
     address = f"many.{next(NUMBERS)}@mail.example"
     first, observer = Sql(own), Sql(own)
     with RunningServer(settings.model_copy(update=mail_at(free_port())), own, worker=False) as server:
@@ -246,7 +246,7 @@ def test_who_asks_too_often_waits(town: Town, mailing: RunningServer) -> None:
 
 
 def test_links_to_an_address_are_limited_over_all_networks(mailing: RunningServer) -> None:
-    """Many networks together fill no mailbox."""
+    """Many networks together cannot fill a mailbox."""
     spellings = ("bombed@example.com", "Bombed@Example.com")
     statuses = [
         fetch(
@@ -308,7 +308,7 @@ def test_an_address_beyond_ascii_gets_its_mail(database_server: str, settings: S
 
 
 def test_a_mail_that_the_server_cannot_take_ends_alone(database_server: str, settings: Settings) -> None:
-    """Its server knows no SMTPUTF8. The next mail is sent at once."""
+    """Its server does not support SMTPUTF8. The next mail is sent at once."""
     inbox = Inbox()
     with (
         captured_events("mail delivery rejected", RESTARTING) as logs,
@@ -325,7 +325,7 @@ def test_a_mail_that_the_server_cannot_take_ends_alone(database_server: str, set
 
 
 def test_a_mail_that_cannot_be_written_ends_alone(database_server: str, settings: Settings) -> None:
-    """Its address is a user name without a domain, or of an older release."""
+    """Its address is a user name without a domain, or from an older release."""
     inbox = Inbox()
     with (
         captured_events("mail delivery abandoned", RESTARTING) as logs,
@@ -390,7 +390,7 @@ def authenticated(_server: Any, _session: Any, _envelope: Any, _mechanism: str, 
 
 
 def test_encrypted_and_signed_in(dsn: str, tmp_path: Path) -> None:
-    """As providers want it; nothing is sent in the clear where encryption was asked for, or to an unknown server."""
+    """Providers require it. Nothing is sent unencrypted if encryption is set, or to an unknown server."""
     inbox, files = Inbox(), certificate(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(files.certificate, files.key)
@@ -424,7 +424,7 @@ def test_the_page_names_settings_that_there_are() -> None:
 
 
 def test_mails_about_new_phones_are_bounded(inbox: Inbox, dsn: str, settings: Settings, sql: Sql) -> None:
-    """An SDK key can register phones for all users: the queue of mails stays free for others."""
+    """An SDK key can register phones for all users, so the mail queue must stay free for others."""
     limits = {"phone_mails_per_day_per_user": 2, "phone_mails_per_hour_per_customer": 3}
     with (
         smtp(inbox) as port,
@@ -441,7 +441,7 @@ def test_mails_about_new_phones_are_bounded(inbox: Inbox, dsn: str, settings: Se
 
 
 def test_a_user_hears_of_a_new_phone(owner: Person, mailing: RunningServer, inbox: Inbox, sql: Sql) -> None:
-    """Once for each new phone, at an address, without what the phone is called."""
+    """Once for each new phone, at an address, without the phone's name."""
     at = replace(owner, client=http_client(base_url=mailing.url + "/v3"))
     kim = driver(at, at.user("kim.mail@example.org"))
     kim.register("Visit evil.example")

@@ -1,4 +1,7 @@
-"""Address proofs by a provider: its account is the only way in afterwards, and another address is shown to inviters."""
+"""Address proofs by a provider: its account is the only sign-in method afterwards.
+
+Inviters see another address.
+"""
 
 from __future__ import annotations
 
@@ -42,14 +45,14 @@ def operator(dsn: str) -> Operator:
 
 
 def comes_first(visitor: Visitor, **form: str) -> None:
-    """The whole way proves the address, and the page says what is removed."""
+    """A whole sign-in proves the address, and the page lists what is removed."""
     answer = visitor.come(**form)
     assert (answer.status_code, "Other ways to sign in are removed" in answer.text) == (200, True), answer.text
     assert visitor.session is not None
 
 
 def is_over(attacker: Account, customer: int, federated: RunningServer) -> None:
-    """Neither its password nor its token opens anything, in whichever process."""
+    """Its password and its token fail in every process."""
     assert token(attacker.owner, attacker.address, attacker.password).status_code == 401
     for url in ("", federated.url + "/v3"):
         eventually(lambda url=url: attacker.get("/me", customer, url).status_code == 401, "the end of the token")
@@ -136,7 +139,7 @@ def test_the_invited_address_itself_is_no_other_address(
         assert (shown["acceptedProvider"], shown["acceptedAddress"]) == (None, None)
         assert proof_of(operator, invited_to) == proof
     nobody = address("silent")
-    oidc.says(fresh())  # of which the provider has verified no address
+    oidc.says(fresh())  # the provider has verified no address of it
     assert Visitor(visitor.url).come(path=ACCEPT, code=invited(bank, nobody)).status_code == 303
     (shown,) = [manager for manager in bank.get("/managers").json() if manager["username"] == nobody]
     assert (shown["acceptedProvider"], shown["acceptedAddress"]) == (NAME, None)
@@ -145,11 +148,11 @@ def test_the_invited_address_itself_is_no_other_address(
 def test_an_account_that_was_connected_while_unproven_proves_it_by_accepting(
     visitor: Visitor, oidc: Oidc, bank: Person, town: Town, sql: Sql, operator: Operator
 ) -> None:
-    """The connected account stays if it proves the address. Every other way in is removed."""
+    """The connected account stays if it proves the address. Every other sign-in method is removed."""
     email, subject = address("erik"), fresh()
     person = named(town, email, is_proven=False)
     sql.execute(
-        "insert into manager_identity (provider_id, subject, manager_id)"  # as a release before this one writes it
+        "insert into manager_identity (provider_id, subject, manager_id)"  # as the previous release writes it
         " select provider_id, $1, manager_id from provider, manager where name = $2 and username = $3",
         subject, NAME, email,
     )  # fmt: skip
@@ -167,7 +170,7 @@ def test_an_account_that_was_connected_while_unproven_proves_it_by_accepting(
 def test_whoever_gets_the_address_of_a_colleague_is_not_that_colleague(
     visitor: Visitor, oidc: Oidc, town: Town, sql: Sql, operator: Operator
 ) -> None:
-    """Also where the colleague's account is older than proofs."""
+    """This holds also if the colleague's account is older than proofs."""
     email = address("left")
     person = named(town, email, is_proven=False)
     for known in (None, email):  # the address of the colleague's account at the provider

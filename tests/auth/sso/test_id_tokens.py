@@ -1,4 +1,4 @@
-"""What of an identity token is believed, by every algorithm that the operator may list."""
+"""Validation of identity tokens, by every algorithm that the operator may list."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_the_edges_of_claims(claims: dict[str, Any], good: bool) -> None:
 
 @pytest.mark.parametrize("email", ["\ud800@corp.example", "a\n@corp.example", "a" * 250 + "@x.example", "", 1, None])
 def test_an_address_that_cannot_be_stored_is_no_verified_address(email: object) -> None:
-    """A person of the provider may choose it. Neither a page nor a list of managers shows it."""
+    """A person of the provider may choose such an address. No page and no list of managers shows it."""
     key = made("ES256")
     given = account(token(key, "ES256", email=email, email_verified=True), [key], ("ES256",))
     assert not given.email
@@ -111,7 +111,7 @@ def test_an_address_that_cannot_be_stored_is_no_verified_address(email: object) 
      ("false", False, True), (1, False, True), (["true"], False, True), ("true ", False, True)],
 )  # fmt: skip
 def test_an_address_is_verified_by_true_alone(value: object, is_verified: bool, is_logged: bool) -> None:
-    """Some providers send the text "true"; what is neither is logged, as nobody of that provider is found."""
+    """Some providers send the text "true". Another value is logged, because no person of that provider is found."""
     key = made("ES256")
     with captured_events("email verification claim not boolean") as logs:
         given = account(token(key, "ES256", email="kim@corp.example", email_verified=value), [key], ("ES256",))

@@ -1,4 +1,4 @@
-"""An invitation that is accepted by an account of a provider: once, and by nobody whom it does not mean."""
+"""Invitations that a provider's account accepts: once, and only the invited one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def invited(owner: Person, email: str, role: str = "Dispatcher") -> str:
 
 
 def row(owner: Person, email: str) -> list[str]:
-    """The roles of whoever has the address."""
+    """The roles of the manager with the address."""
     return [one["role"] for one in owner.get("/managers").json() if one["username"].lower() == email.lower()]
 
 
@@ -41,7 +41,7 @@ def test_somebody_new_comes_in_and_needs_no_password(visitor: Visitor, oidc: Oid
     assert (came.status_code, came.headers["location"]) == (303, f"/console/{owner.customer}")
     assert visitor.session is not None and row(owner, email) == ["Dispatcher"]
     assert sql.value("select password_hash is null from manager where username = $1", email)
-    assert Visitor(visitor.url).come().status_code == 303  # and by the account from now on
+    assert Visitor(visitor.url).come().status_code == 303  # the account signs in from now on
     oidc.says(fresh())
     is_refused(Visitor(visitor.url), "invitation", path=ACCEPT, code=code)
 
@@ -67,7 +67,7 @@ def test_a_link_makes_nobody_the_manager_who_has_the_address(
         oidc.says(fresh(), account=account)
         is_refused(Visitor(visitor.url), "unknown", path=ACCEPT, code=code)
     assert identities(sql, person) == 0 and row(owner, email) == []
-    oidc.says(fresh(), account={"email": email, "email_verified": True})  # which the provider vouches for
+    oidc.says(fresh(), account={"email": email, "email_verified": True})  # the provider has verified it
     assert visitor.come(path=ACCEPT, code=code).status_code == 303
     assert identities(sql, person) == 1 and row(owner, email) == ["Manager"]
 

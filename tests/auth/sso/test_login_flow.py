@@ -1,4 +1,4 @@
-"""Signing in by a certified provider: the way, and each thing that may be wrong with an answer, one at a time."""
+"""Sign-in by a certified provider, and each possible fault of an answer."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from tests.support.servers import NUMBERS, SELDOM, RunningServer, Sql
 
 
 def fresh() -> str:
-    """A subject that nobody has."""
+    """A subject that no manager has."""
     return f"s{os.getpid()}-{next(NUMBERS)}"
 
 
 @pytest.fixture
 def dora(town: Town, sql: Sql, oidc: Oidc) -> tuple[Person, str]:
-    """A manager who is connected with an account, and its subject."""
+    """A manager with a connected account, and its subject."""
     person, subject = town.person("dora"), fresh()
     sql.execute(
         "insert into manager_identity (provider_id, subject, manager_id)"
@@ -47,7 +47,7 @@ REFUSED = "single sign-on failed"  # in the operator's log
 
 
 def is_refused(visitor: Visitor, why: str, **form: str) -> None:
-    """The whole way leads to nobody's being signed in, and to these words."""
+    """Check that a whole sign-in fails, with these words."""
     answer = visitor.come(**form)
     assert (answer.status_code, WORDS[why] in answer.text) == (403, True), answer.text
     assert visitor.session is None
@@ -104,7 +104,7 @@ def test_who_has_a_second_factor_here_is_asked_for_it(
     told = "select amr, provider_id is not null as known from session s join manager using (manager_id)"
     row = sql.rows(told + " where username = $1 order by session_id", person.username)[-1]
     assert tuple(row) == (["fed", "otp", "mfa"], True)
-    # Who is disconnected meanwhile gets no further
+    # A disconnected account gets no further
     unused(sql, person)
     again = Visitor(visitor.url)
     assert again.come().status_code == 200
@@ -158,7 +158,7 @@ def test_one_thing_is_wrong(visitor: Visitor, oidc: Oidc, dora: tuple[Person, st
 
 
 def test_the_same_with_nothing_wrong(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str]) -> None:
-    """What is forged for the cases is taken where it is true, so that it is the lie that is refused."""
+    """True values in place of the forged ones are accepted, so each case fails by its fault alone."""
     oidc.says(
         dora[1],
         token={"claims": {"aud": [CLIENT, "another client"], "azp": CLIENT, "iat": int(time.time())}, "header": {}},
@@ -176,7 +176,7 @@ def test_rotated_keys_are_taken(visitor: Visitor, oidc: Oidc, dora: tuple[Person
 
 
 def test_a_code_is_good_once(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str]) -> None:
-    """The provider refuses it the second time, whatever state comes with it."""
+    """The provider refuses it the second time, whatever the state is."""
     oidc.says(dora[1])
     first = visitor.answered(visitor.begin())
     assert visitor.go(first).status_code == 303
@@ -230,7 +230,7 @@ def test_a_state_is_one_browsers_and_good_once(visitor: Visitor, oidc: Oidc, dor
 
 
 def resealed(visitor: Visitor, dsn: str, settings: Settings, **changed: object) -> None:
-    """Change what is sealed in the visitor's cookie, with the key of the installation."""
+    """Change the sealed contents of the visitor's cookie, with the key of the installation."""
     jar = visitor.cookies[urlsplit(visitor.url).netloc]
 
     async def run() -> str:
@@ -269,7 +269,7 @@ def test_a_sign_in_is_finished_once_over_all_processes(
             answer = fetch("GET", place, headers={"Cookie": f"keyrack-sign-in={cookie}"})
             return answer.status_code, WORDS["lapsed"] in answer.text
 
-        with ThreadPoolExecutor(6) as threads:  # the provider, which takes a code once, is asked once
+        with ThreadPoolExecutor(6) as threads:  # the provider, which accepts a code once, is asked once
             assert sorted(threads.map(come, places)) == [(303, False)] + [(403, True)] * 5
 
 
@@ -286,7 +286,7 @@ def test_each_tab_of_a_browser_finishes_its_sign_in(visitor: Visitor, oidc: Oidc
 def test_a_cookie_stays_within_what_a_browser_keeps(
     visitor: Visitor, oidc: Oidc, dora: tuple[Person, str], next: str
 ) -> None:
-    """RFC 6265, section 6.1: 4,096 bytes. A page with a longer address is not gone to afterwards."""
+    """RFC 6265, section 6.1: 4,096 bytes. A page with a longer address is not opened afterwards."""
     oidc.says(dora[1])
     backs = [visitor.answered(visitor.begin(next=next)) for _ in range(3)]
     assert len(visitor.cookies[urlsplit(visitor.url).netloc]["keyrack-sign-in"]) < 3_900
@@ -342,10 +342,10 @@ def test_a_verified_address_of_a_listed_domain_finds_its_manager_once(
     of = "select who, resource, "
     log = f"{of} after from change_inbox union all {of} coalesce(person->'after', after) from change"
     told = f"select who->>'name' from ({log}) c where resource = 'identity' and after->>'subject' = $1"
-    assert sql.value(told, subject) == NAME  # whether a worker has numbered it or not
+    assert sql.value(told, subject) == NAME  # whether a worker has numbered the change or not
     oidc.says(subject)  # by the subject alone from now on
     assert Visitor(visitor.url).come().status_code == 303
-    oidc.says(fresh(), account={"email": email, "email_verified": True})  # who has got the address since
+    oidc.says(fresh(), account={"email": email, "email_verified": True})  # a person who has got the address since
     is_refused(Visitor(visitor.url), "unknown")
     assert identities(sql, person) == 1
 

@@ -1,4 +1,4 @@
-"""The operator's commands of providers, and what docs/access.md shows of them."""
+"""The operator's commands for providers, as in docs/access.md."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def operator(database_server: str) -> Iterator[Operator]:
 
 
 def test_what_the_page_shows(database_server: str, oidc: Oidc, tmp_path: Path) -> None:
-    """As it stands there, but for where the provider is."""
+    """As written, except for the address of the provider."""
     (tmp_path / "client-secret.txt").write_text("the client's secret\n")
     shown = block(PAGE, "provider").text.replace("https://login.example.com", oidc.issuer)
     with migrated_database(database_server) as dsn:
