@@ -1,4 +1,4 @@
-"""Several processes under one parent: they share the port and the work, die and come back, and stop cleanly."""
+"""Several processes under one supervisor: shared port, restarts, clean stop."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_sigterm_stops_all_of_them(dsn: str) -> None:
 
 
 def test_children_end_with_a_parent_that_is_killed(dsn: str) -> None:
-    """B13: they would hold its port, and its database would be gone."""
+    """B13: they would keep its port, without its database."""
     process = Process("serve", "--processes", "2", "--port", "0", "--json", env={"KEYRACK_DATABASE_URL": dsn})
     assert process.popen.stdout is not None
     url = json.loads(process.popen.stdout.readline())["url"].removesuffix("/v3")
@@ -132,7 +132,7 @@ def test_migrate_by_three_at_once_on_an_empty_database(database_server: str) -> 
 
 @pytest.fixture(scope="module")
 def pair(dsn: str) -> Iterator[list[str]]:
-    """The addresses of two servers that share nothing but the database."""
+    """The addresses of two servers that share only the database."""
     processes: list[Process] = []
     urls: list[str] = []
     try:
@@ -163,6 +163,6 @@ def test_what_is_taken_away_is_taken_away_on_every_process(
     def statuses() -> list[int]:
         return [fetch("GET", f"{url}/cars", headers=person.headers).status_code for url in pair]
 
-    assert statuses() == [200, 200]  # both have it in their memory now
+    assert statuses() == [200, 200]  # both have cached it now
     sql.execute(statement, getattr(person, named))
     eventually(lambda: statuses() == [status, status], statement)

@@ -1,4 +1,4 @@
-"""Run by systemd: units that are valid and hardened, a listener that is handed over, restarts that nobody notices."""
+"""Operation by systemd: valid and hardened units, socket activation, restarts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reas
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
-    """The units where systemd-analyze finds the program that they start."""
+    """The units in a folder where systemd-analyze finds their program."""
     (tmp_path / "keyrack").write_text("#!/bin/sh\n")
     (tmp_path / "keyrack").chmod(0o755)
     for unit in UNITS:
@@ -104,7 +104,7 @@ def test_systemds_own_program_hands_over_the_listener(dsn: str) -> None:
         def answer() -> httpx.Response | None:
             try:
                 return fetch("GET", f"http://127.0.0.1:{port}/v3")
-            except httpx.ConnectError:  # it does not listen yet
+            except httpx.ConnectError:  # not listening yet
                 return None
 
         assert eventually(answer, "an answer").status_code == 200
@@ -114,7 +114,7 @@ def test_systemds_own_program_hands_over_the_listener(dsn: str) -> None:
 
 
 def accepted(pid: int, client: socket.socket) -> socket.socket | None:
-    """The server's own end of a connection, taken out of its process."""
+    """The server's own end of a connection, from its process."""
     pidfd = os.pidfd_open(pid)
     try:
         for entry in Path(f"/proc/{pid}/fd").iterdir():
@@ -137,7 +137,10 @@ def accepted(pid: int, client: socket.socket) -> socket.socket | None:
 
 
 def has_no_delay(systemd: Systemd) -> bool:
-    """Whether the server has switched Nagle's algorithm off, of which its answers know nothing."""
+    """Whether the server has switched Nagle's algorithm off.
+
+    No answer shows that.
+    """
     with socket.create_connection(("127.0.0.1", systemd.port), timeout=DEADLINE) as client:
         client.sendall(b"GET / HTTP/1.1\r\nHost: keyrack\r\n\r\n")
         assert client.recv(65_536).startswith(b"HTTP/1.1 200")
@@ -180,7 +183,7 @@ def test_what_is_meant_for_another_process_is_left_alone(dsn: str) -> None:
 
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_a_restart_refuses_no_connection_and_breaks_no_request(dsn: str, sql: Sql, processes: str) -> None:
-    """Reads and writes, on connections that are kept and on new ones, none of which is tried twice."""
+    """Reads and writes, on kept and on new connections. None of them is retried."""
     with activated(dsn, "--no-worker", "--processes", processes) as systemd:
         person = Town(sql, systemd).person("restarted")
 
@@ -202,8 +205,11 @@ def test_a_restart_refuses_no_connection_and_breaks_no_request(dsn: str, sql: Sq
 
 
 def test_what_is_under_way_at_a_stop_comes_to_its_end(dsn: str, sql: Sql) -> None:
-    """A request that waits for the database, and one whose head is still arriving, are answered, and hear that their
-    connections close; a stream without end is ended as a whole."""
+    """Requests and streams end regularly.
+
+    A request that waits for the database, and one whose head is still arriving, are answered, and their answers close
+    the connections. A stream without end is completed.
+    """
     with activated(
         dsn, "--no-worker", KEYRACK_SHUTDOWN_TIMEOUT_SECONDS="60", KEYRACK_STATEMENT_TIMEOUT_SECONDS="60"
     ) as systemd:
@@ -241,7 +247,7 @@ def test_a_request_has_its_time_at_a_stop_and_no_more(dsn: str, sql: Sql) -> Non
             assert systemd.service.stop() == 0
 
 
-# A loop that stands still
+# A blocked event loop
 
 
 def test_it_tells_that_its_loops_turn_and_replaces_a_child_that_stands_still(dsn: str) -> None:
@@ -274,7 +280,7 @@ def test_a_worker_says_that_it_works_and_stops(dsn: str) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="only root makes a namespace")
 def test_the_first_process_of_a_container_ends_when_it_has_just_begun(database_server: str) -> None:
-    """The kernel keeps a signal from such a process that has no handler for it: it would be killed after its time."""
+    """The kernel keeps signals from such a process without a handler. It would be killed after its timeout."""
     with fresh_database(database_server) as empty:
         holding = Sql(empty)
         holding.execute("select pg_advisory_lock($1)", MIGRATION_LOCK)
