@@ -1,4 +1,4 @@
-"""Codes of refusals: what a program can rely on. Each has one meaning, and one status."""
+"""Error codes: each has one meaning and one status, on which programs rely."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from keyrack.http.openapi.error_catalog import codes, refusals
 from keyrack.http.routes import ALL
 
 SOURCE = Path(keyrack.__file__).parent
-KEPT = SOURCE / "api/idempotency.py"  # whose reasons are read again
+KEPT = SOURCE / "api/idempotency.py"  # stored errors are read again
 KEBAB = re.compile(r"[a-z]+(-[a-z]+)*")
 
 
 def written(where: Callable[[Path], bool] = lambda _: True) -> Iterator[str]:
-    """The code of every reason that stands in these files of the source; `*` where a part of it is filled in."""
+    """The code of every error in these source files; `*` for a placeholder."""
     for file in filter(where, SOURCE.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "ErrorCode":
@@ -35,7 +35,7 @@ def written(where: Callable[[Path], bool] = lambda _: True) -> Iterator[str]:
 
 
 def test_a_code_is_kebab_case_and_given_once() -> None:
-    """Given twice, it could mean two things; where a reason is used twice it is the same constant."""
+    """A code in two places could mean two things. An error that is used twice is one constant."""
     codes = list(written())
     assert len(codes) > 80
     assert [code for code in codes if not KEBAB.fullmatch(code.replace("*", "thing"))] == []
@@ -55,7 +55,7 @@ def test_a_code_has_one_status_and_one_meaning() -> None:
 
 
 def test_every_code_is_in_the_table() -> None:
-    """What the source can refuse the documents tell; commands and pages tell their users in words alone."""
+    """The documents list the errors of the API. Commands and pages show texts alone."""
     known = {row.code for row in codes(ALL)}
     for code in written(lambda file: not {"cli", "console", "demo"} & set(file.parts)):
         pattern = re.compile(code.replace("*", "[a-z]+"))

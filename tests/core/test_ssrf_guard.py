@@ -1,4 +1,4 @@
-"""B15: where a webhook may lead, and how little is told of what is not public."""
+"""B15: the addresses of webhooks, and how little is disclosed of internal ones."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SPECIAL = [
 
 @pytest.mark.parametrize("address", SPECIAL)
 def test_no_special_address_is_dialled_unless_it_is_allowed(address: str) -> None:
-    """B15: metadata services and what else only looks public."""
+    """B15: metadata services, and others that only look public."""
     assert not Guard(Settings()).may_dial(address)
     assert not Guard(Settings()).is_public(address)
     plain = address.partition("%")[0] if "::ffff:0:" in address else address.partition("%")[0].removeprefix("::ffff:")
@@ -56,10 +56,10 @@ def test_what_is_public_is_dialled_unless_it_is_refused(address: str) -> None:
 
 
 def test_the_machines_own_addresses_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """B15: whatever interface has them, and also where the kernel lets everything be bound."""
+    """B15: on any interface, and also if the kernel allows any address to be bound."""
     for address in ("127.0.0.1", "127.8.9.10", "::1"):
         assert is_own(ipaddress.ip_address(address))
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:  # the interface that leads outside, if there is one
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:  # the interface to the outside, if there is one
         try:
             probe.connect(("192.0.2.77", 9))
             assert is_own(ipaddress.ip_address(probe.getsockname()[0]))
@@ -83,7 +83,7 @@ def test_the_machines_own_public_address_is_not_dialled(monkeypatch: pytest.Monk
     assert Guard(Settings()).may_dial("93.184.216.35")
 
 
-# What is told
+# Disclosure
 
 
 def send(url: str, settings: Settings = LOCAL) -> DeliveryAttempt:
@@ -113,7 +113,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("names")
 def test_an_error_does_not_tell_which_names_and_ports_exist() -> None:
-    """B15: no such name, a name inside, a port inside that is closed, one that is not HTTP, one that is silent."""
+    """B15: an unknown name, an internal name, a closed internal port, one without HTTP, a silent one."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         attempts = [
             send("http://nobody.example/"),
@@ -131,7 +131,7 @@ def test_an_error_does_not_tell_which_names_and_ports_exist() -> None:
 
 
 class Broken:
-    """Stands for a TLS connection that fails."""
+    """A TLS connection that fails."""
 
     host, port, is_ssl, ssl = "public.example", 443, True, True
 
@@ -181,7 +181,7 @@ def test_what_helps_is_told_of_public_endpoints_alone(
 
 
 def test_the_operator_is_told_once_and_the_customer_neither_why_nor_how_long(own: str) -> None:
-    """B15: the log of deliveries has the one text and no duration; the server's log has the reason."""
+    """B15: the delivery log has the one text and no duration. The server's log has the reason."""
 
     port = free_port()
 

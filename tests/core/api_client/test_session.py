@@ -1,4 +1,4 @@
-"""A caller's session: signed in and renewed, patient where it helps, and every refusal in the server's words."""
+"""A client's session: sign-in, renewal, retries, and errors in the server's words."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Scripted:
-    """A server that answers as a test wants it, and remembers what it was asked."""
+    """A server with scripted answers, which records its requests."""
 
     def __init__(self, handler: Handler, **token: Any) -> None:
         self.handler = handler
@@ -66,7 +66,7 @@ def call(script: Scripted, work: Callable[[Client], Awaitable[Any]], **options: 
 
 
 def saying(*responses: Callable[[], web.Response]) -> Handler:
-    """One answer after the other, the last one for ever."""
+    """One answer after the other. The last one repeats."""
     left = list(responses)
 
     async def handler(request: web.Request) -> web.Response:
@@ -144,7 +144,7 @@ def test_a_write_is_sent_again_with_its_key_and_never_without_one() -> None:
     assert call(bare, lambda client: client.call("PUT", "/cars", b"{}")).status == 500
     refused = Scripted(saying(lambda: web.Response(status=503, headers={"Retry-After": "0"}), fine))
     assert call(refused, lambda client: client.call("PUT", "/cars", b"{}")).status == 200
-    unknown = Scripted(saying(lambda: web.Response(status=503), fine))  # it may have been done
+    unknown = Scripted(saying(lambda: web.Response(status=503), fine))  # the outcome is unknown
     assert call(unknown, lambda client: client.call("PUT", "/cars", b"{}")).status == 503
 
 
@@ -196,7 +196,7 @@ def test_an_answer_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def listing(*known: str) -> Handler:
-    """A list of 25 rows, of a server that knows these options."""
+    """A list of 25 rows, from a server that supports these options."""
 
     async def handler(request: web.Request) -> web.Response:
         rows = [{"id": number} for number in range(1, 26)]

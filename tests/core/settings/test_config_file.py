@@ -1,4 +1,4 @@
-"""The configuration file, and `keyrack settings`: what holds, where it comes from, and that no secret is shown."""
+"""The configuration file, and `keyrack settings`: values, origins, masked secrets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.servers import Process
 pytestmark = pytest.mark.cluster
 
 PAGE = Path(__file__).parents[3] / "docs/configure.md"
-BARE = dict.fromkeys((name for name in os.environ if name.startswith("KEYRACK_")), "")  # as if nothing were set
+BARE = dict.fromkeys((name for name in os.environ if name.startswith("KEYRACK_")), "")  # as if no variable were set
 
 
 def told(*options: str, **env: str) -> Any:
@@ -35,7 +35,7 @@ def written(path: Path, text: str, mode: int = 0o600) -> str:
 
 
 def refused(path: Path, text: str, mode: int = 0o600) -> str:
-    """Why no command begins with this file."""
+    """The error of a command with this file."""
     env = BARE | {"KEYRACK_CONFIG": written(path, text, mode)}
     (why,) = {refused_here(command, **env) for command in ("settings", "customer list", "migrate --check")}
     assert "s3cret" not in why
@@ -188,7 +188,7 @@ def test_every_setting_has_a_section_or_none() -> None:
 
 
 def test_a_command_takes_the_file_as_an_option(dsn: str, tmp_path: Path) -> None:
-    """Before the command's name; its children have it, too."""
+    """The option comes before the command's name. Child processes use the file as well."""
     config = written(tmp_path / "keyrack.toml", f'database_url = "{dsn}"\n')
     process = Process(
         "--config", config, "serve", "--processes", "2", "--port", "0", "--json", env={"KEYRACK_DATABASE_URL": ""}

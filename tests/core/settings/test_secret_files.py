@@ -96,6 +96,6 @@ def test_a_master_key_in_two_places() -> None:
 
 
 def test_a_state_directory_that_is_named_asks_for_no_file(tmp_path: Path) -> None:
-    """Its database is the embedded one, whatever the address of another."""
+    """Its database is the embedded one, whatever other address is set."""
     said = refused_here("customer list --state /sys/kernel", KEYRACK_DATABASE_URL_FILE=str(tmp_path / "missing"))
     assert said.startswith("There is no database in /sys/kernel. ")

@@ -154,7 +154,7 @@ def test_off_nothing_is_loaded_kept_or_sent(alice: Person) -> None:
 
 @pytest.mark.parametrize("command", [("serve", "--port", "0"), ("work",), ("demo", "--port", "0")])
 def test_without_the_packages_nothing_starts(command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "opentelemetry.sdk", None)  # as if there were none
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk", None)  # as if it were not installed
     monkeypatch.setenv("KEYRACK_TRACES", "http://127.0.0.1:9/v1/traces")
     said = CliRunner().invoke(application(command[0]), command)
     assert (said.exit_code, said.stderr.strip()) == (
