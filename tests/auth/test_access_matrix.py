@@ -208,7 +208,7 @@ def test_a_relation_needs_its_own_permission(cast: Cast, endpoint: Endpoint) -> 
 
 
 @over([row for row in KEYED if row.responses.representation is not None and row.auth.permission in PROGRAMS])
-def test_a_key_replaces_no_permission_of_what_is_shown(endpoint: Endpoint, bob: Person) -> None:
+def test_an_idempotency_key_replaces_no_permission(endpoint: Endpoint, bob: Person) -> None:
     """The client had the permission when it got the answer."""
     assert endpoint.representation_read is not None
     relation = RELATIONS.get(endpoint.responses.representation.path)

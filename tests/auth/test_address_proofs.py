@@ -184,7 +184,7 @@ def by_operator(address: str, mailing: RunningServer, _inbox: Inbox, operator: O
 
 
 @pytest.mark.parametrize("proof", [by_invitation, by_reset, by_operator])
-def test_the_first_proof_removes_every_way_in(
+def test_the_first_proof_removes_every_sign_in_method(
     proof: Proof, evil: Person, bank: Person, mailing: RunningServer, inbox: Inbox, operator: Operator, sql: Sql
 ) -> None:
     address = fresh_address()
@@ -378,7 +378,7 @@ def proof_of(operator: Operator, username: str) -> str | None:
     return row["provenBy"]
 
 
-def test_accounts_of_before_keep_what_they_have(
+def test_accounts_of_an_earlier_release_keep_their_sign_in_methods(
     town: Town, bank: Person, evil: Person, sql: Sql, operator: Operator
 ) -> None:
     """Rows as the previous release writes them."""
@@ -405,7 +405,7 @@ def test_accounts_of_before_keep_what_they_have(
     assert len(account.get("/me/identities", 0).json()) == 1, "a refusal removes nothing"
 
 
-def test_another_address_is_proven_by_nobody(town: Town, operator: Operator) -> None:
+def test_another_address_is_not_proven(town: Town, operator: Operator) -> None:
     person = town.person("renata")
     assert proof_of(operator, person.username) == "operator"
     person.rename(fresh_address(), is_proven=False)
@@ -426,7 +426,7 @@ def test_a_link_to_the_old_address_proves_no_new_one(
     assert (proof_of(operator, new), token(evil, new, OWN).status_code) == (None, 401)
 
 
-def test_a_link_that_is_made_meanwhile_is_for_no_other_address(
+def test_a_link_made_during_a_change_is_for_no_other_address(
     evil: Person, mailing: RunningServer, inbox: Inbox, sql: Sql, dsn: str
 ) -> None:
     """The worker waits for the change of the address."""
@@ -498,7 +498,7 @@ def test_proofs_are_recorded_for_the_installation_alone(
 # A reset of an account whose address is proven
 
 
-def test_a_reset_lists_the_other_ways_in_and_removes_what_is_chosen(
+def test_a_reset_lists_other_sign_in_methods_and_removes_chosen_ones(
     town: Town, mailing: RunningServer, inbox: Inbox, sql: Sql
 ) -> None:
     person = town.person("carol")
@@ -596,7 +596,7 @@ def posted_with(server: RunningServer, **form: Any) -> httpx.Response:
         ),
     ],
 )
-def test_a_request_of_before_sets_no_way_in(
+def test_a_request_from_before_the_proof_sets_no_sign_in_method(
     method: str, path: str, body: Any, waits: str, evil: Person, sql: Sql, dsn: str
 ) -> None:
     address = fresh_address()
@@ -620,7 +620,7 @@ def test_a_request_of_before_sets_no_way_in(
     assert sql.value("select password_hash from manager where username = $1", address) == "none"
 
 
-def test_accepting_that_is_under_way_ends_with_the_session(evil: Person, bank: Person, sql: Sql, dsn: str) -> None:
+def test_a_concurrent_acceptance_ends_with_the_session(evil: Person, bank: Person, sql: Sql, dsn: str) -> None:
     """The proof ends the session whose owner accepts the invitation of another customer."""
     address = fresh_address()
     attacker = prepared(evil, address)

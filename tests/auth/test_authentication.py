@@ -73,7 +73,7 @@ def token_of(person: Person, server: RunningServer) -> str:
 # The token
 
 
-def test_what_a_token_says(alice: Person, server: RunningServer, sql: Sql) -> None:
+def test_the_claims_of_a_token(alice: Person, server: RunningServer, sql: Sql) -> None:
     keys = keys_of(server)
     token = jwt.decode(alice.token, keys, algorithms=["RS256"])
     assert token.header["alg"] == "RS256"
@@ -89,7 +89,7 @@ def test_what_a_token_says(alice: Person, server: RunningServer, sql: Sql) -> No
     assert claims_of(token_of(alice, server), keys)["jti"] != claims["jti"]
 
 
-def test_one_servers_token_is_good_on_the_other(alice: Person, other: RunningServer) -> None:
+def test_a_token_of_one_server_is_valid_on_the_other(alice: Person, other: RunningServer) -> None:
     assert web().get(other.url + "/v3/customers", headers=alice.headers).status_code == 200
 
 
@@ -109,7 +109,7 @@ def forge(sql: Sql, alice: Person, server: RunningServer) -> Callable[..., str]:
     return make
 
 
-def test_a_token_made_in_the_same_way_is_good(forge: Callable[..., str], alice: Person) -> None:
+def test_a_token_made_in_the_same_way_is_valid(forge: Callable[..., str], alice: Person) -> None:
     answer = alice.get("/customers", headers={"Authorization": "Bearer " + forge()})
     assert answer.status_code == 200
 
@@ -193,7 +193,7 @@ def test_an_id_token_is_no_access_token(alice: Person, sql: Sql) -> None:
     refused_token(alice, alice.post("/sdk/token", body).json()["id_token"])
 
 
-def test_a_token_of_nobody(forge: Callable[..., str], alice: Person) -> None:
+def test_a_token_of_an_unknown_manager(forge: Callable[..., str], alice: Person) -> None:
     answer = alice.get("/customers", headers={"Authorization": "Bearer " + forge(sub=str(uuid.uuid4()))})
     refused(answer, 404, NO_MANAGER)
 
@@ -298,7 +298,7 @@ def take_customer(sql: Sql, person: Person) -> None:
         (take_customer, 404, NO_CUSTOMER),
     ],
 )
-def test_what_is_taken_away_is_gone_on_every_server(
+def test_a_revocation_takes_effect_on_every_server(
     change: Change, status: int, text: str, carol: Person, server: RunningServer, other: RunningServer, sql: Sql
 ) -> None:
     for _ in range(3):  # so that both servers cache it
@@ -307,7 +307,7 @@ def test_what_is_taken_away_is_gone_on_every_server(
     assert {answer.text for answer in all_answer(carol, (server, other), status)} == {text}
 
 
-def test_what_is_given_is_there_on_every_server(
+def test_a_grant_takes_effect_on_every_server(
     carol: Person, server: RunningServer, other: RunningServer, sql: Sql
 ) -> None:
     take_customer(sql, carol)
@@ -322,7 +322,7 @@ def test_what_is_given_is_there_on_every_server(
     all_answer(carol, (server, other), 200)
 
 
-def test_it_is_gone_though_nobody_could_hear_of_it(
+def test_a_revocation_takes_effect_without_a_notification(
     carol: Person, server: RunningServer, other: RunningServer, sql: Sql
 ) -> None:
     assert {answer.status_code for answer in everywhere(carol, server, other)} == {200}
@@ -345,7 +345,7 @@ def test_an_api_key_that_expires(carol: Person, server: RunningServer, other: Ru
 
 
 @pytest.mark.parametrize("because", ["missing", "unknown", "revoked", "expired"])
-def test_the_log_says_why_a_key_is_refused(
+def test_the_log_has_the_reason_of_a_refused_key(
     server: RunningServer, sql: Sql, because: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The caller learns the header, and whether it is missing. One line in the log covers many equal failures."""
@@ -451,7 +451,7 @@ def test_failures_for_one_name_are_counted_over_all_servers(
     assert log_in(one, carol.api_key, alice.username, PASSWORD, address).status_code == 200
 
 
-def test_a_name_that_nobody_has_is_counted_too(town: Town, strict: tuple[RunningServer, RunningServer]) -> None:
+def test_failures_for_an_unknown_name_are_counted_too(town: Town, strict: tuple[RunningServer, RunningServer]) -> None:
     key, name = town.key(), f"nobody-{uuid.uuid4()}"
     statuses = [log_in(strict[0], key, name, "x", "198.51.100.3").status_code for _ in range(4)]
     assert statuses == [401, 401, 401, 429]
@@ -469,9 +469,7 @@ def test_failures_from_one_address_are_counted(
     assert log_in(strict[0], carol.api_key, carol.username, PASSWORD, "198.51.100.4").status_code == 200
 
 
-def test_who_knows_the_password_may_log_in_as_often_as_wanted(
-    carol: Person, strict: tuple[RunningServer, RunningServer]
-) -> None:
+def test_successful_log_ins_are_not_limited(carol: Person, strict: tuple[RunningServer, RunningServer]) -> None:
     statuses = [
         log_in(running, carol.api_key, carol.username, PASSWORD, "198.51.100.5").status_code for running in strict * 4
     ]

@@ -133,7 +133,7 @@ def test_a_changed_cookie_is_refused(named: RunningServer, passkey: SoftwarePass
 
 
 @pytest.mark.parametrize("lie", ["none", "expired", "purpose", "installation"])
-def test_a_cookie_is_of_its_time_its_purpose_and_its_installation(
+def test_a_cookie_is_bound_to_time_purpose_and_installation(
     named: RunningServer, passkey: SoftwarePasskey, dsn: str, settings: Settings, lie: str
 ) -> None:
     challenge = urlsafe_b64encode(secrets.token_bytes(64)).rstrip(b"=").decode()
@@ -152,7 +152,9 @@ def test_a_cookie_is_of_its_time_its_purpose_and_its_installation(
     assert is_in(browser.show(passkey.sign(challenge))) is (lie == "none")
 
 
-def test_a_cookie_of_the_version_before_is_refused_clearly(named: RunningServer, passkey: SoftwarePasskey) -> None:
+def test_a_cookie_of_the_previous_version_is_refused_with_a_message(
+    named: RunningServer, passkey: SoftwarePasskey
+) -> None:
     """It has a secret of 43 characters, whose challenge the database had."""
     browser = PasskeyBrowser(named)
     challenge = challenge_of(browser.challenge())
@@ -160,7 +162,7 @@ def test_a_cookie_of_the_version_before_is_refused_clearly(named: RunningServer,
     assert not is_in(browser.show(passkey.sign(challenge)))
 
 
-def test_a_flood_from_one_address_is_refused_and_shuts_nobody_out(
+def test_a_flood_from_one_address_is_refused_and_shuts_out_no_other_address(
     town: Town, sql: Sql, dsn: str, settings: Settings
 ) -> None:
     """No challenge is stored, so none is displaced, however many there are."""

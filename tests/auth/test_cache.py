@@ -48,7 +48,7 @@ def patient(dsn: str, settings: Settings) -> Iterator[RunningServer]:
         yield running
 
 
-def test_a_slow_database_is_not_asked_what_is_known(
+def test_cached_access_causes_no_query_of_a_slow_database(
     alice: Person, server: RunningServer, patient: RunningServer, dsn: str, sql: Sql
 ) -> None:
     """B15: a late check for changes does not send every request to the slow database."""
@@ -80,7 +80,7 @@ async def deaf(dsn: str) -> AsyncGenerator[tuple[Database, Authenticator]]:
         await database.close()
 
 
-def test_a_token_is_not_taken_from_memory_by_who_would_not_hear(alice: Person, dsn: str) -> None:
+def test_a_process_without_notifications_does_not_use_cached_keys(alice: Person, dsn: str) -> None:
     """B15: a process without notifications loads the present signing keys, and so rejects a revoked one's tokens."""
 
     async def main() -> None:
@@ -101,7 +101,7 @@ def test_a_token_is_not_taken_from_memory_by_who_would_not_hear(alice: Person, d
     asyncio.run(main())
 
 
-def test_who_misses_at_the_same_time_asks_once(alice: Person, dsn: str, sql: Sql) -> None:
+def test_concurrent_misses_share_one_lookup(alice: Person, dsn: str, sql: Sql) -> None:
     """B15: twenty requests with one key are one query of a slow database. A cancelled one cancels no other."""
 
     async def main() -> None:
@@ -126,7 +126,7 @@ def test_who_misses_at_the_same_time_asks_once(alice: Person, dsn: str, sql: Sql
     asyncio.run(main())
 
 
-def test_what_was_asked_before_a_change_is_not_remembered() -> None:
+def test_a_lookup_from_before_a_change_is_not_cached() -> None:
     """B15: the answer is not shared with a request after the notification either."""
 
     async def main() -> None:
@@ -151,7 +151,7 @@ def test_what_was_asked_before_a_change_is_not_remembered() -> None:
     asyncio.run(main())
 
 
-def test_a_question_that_takes_too_long_is_asked_again() -> None:
+def test_a_lookup_that_takes_too_long_is_not_shared() -> None:
     """B15: a shared answer is no older than a cached one may be."""
 
     async def main() -> None:
@@ -173,7 +173,7 @@ def test_a_question_that_takes_too_long_is_asked_again() -> None:
     asyncio.run(main())
 
 
-def test_what_fails_is_asked_again() -> None:
+def test_a_failed_lookup_is_repeated() -> None:
     async def main() -> None:
         memory, answers = (
             SingleFlightCache[str, int](lambda: True, 3.0, "tests"),
@@ -194,7 +194,7 @@ def test_what_fails_is_asked_again() -> None:
     asyncio.run(main())
 
 
-def test_a_reconnect_finds_what_was_missed(alice: Person, patient: RunningServer, sql: Sql) -> None:
+def test_a_reconnect_finds_missed_changes(alice: Person, patient: RunningServer, sql: Sql) -> None:
     """B15: a process that trusts its cache for a minute notices a change as soon as it can check again."""
     cars = patient.url + "/v3/cars"
     assert web().get(cars, headers=alice.headers).status_code == 200

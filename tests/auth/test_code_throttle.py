@@ -113,7 +113,7 @@ def test_the_limit_is_refilled_and_the_right_code_returns_its_own(
     assert [last.show("000000").status_code for _ in range(2)] == [401, 429]
 
 
-def test_recovery_codes_and_passkeys_go_on_working(
+def test_recovery_codes_and_passkeys_still_work(
     guessed: tuple[Person, str], servers: tuple[RunningServer, RunningServer], opened: list[Browser], sql: Sql
 ) -> None:
     person, _ = guessed

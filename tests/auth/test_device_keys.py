@@ -90,7 +90,7 @@ def test_the_key_of_a_unit_opens_that_unit_alone(unit: Unit, other: Unit) -> Non
     assert other.tell(1, oilLevel=4) == ACCEPTED, "a gateway's key opens all units"
 
 
-def test_a_unit_that_gets_another_number_keeps_its_key(unit: Unit, operator: Operator) -> None:
+def test_a_unit_with_another_number_keeps_its_key(unit: Unit, operator: Operator) -> None:
     """B6: the unit's names are cached with its key, and dropped when they change."""
     assert unit.tell(3, rpm=1) == ACCEPTED
     old, unit.serial = unit.serial, f"{unit.serial}-new"
@@ -100,7 +100,7 @@ def test_a_unit_that_gets_another_number_keeps_its_key(unit: Unit, operator: Ope
     assert unit.deliver(unit.sample(1) | {"serialNumber": old}).json() == refusal(UNKNOWN_UNIT)
 
 
-def test_a_unit_tells_of_the_events_of_its_own_car_alone(unit: Unit, other: Unit) -> None:
+def test_a_unit_reports_events_of_its_own_car_only(unit: Unit, other: Unit) -> None:
     """B6: another car of the customer is answered like one that does not exist; so is its own after the removal."""
     alice = unit.person
     user, at = alice.user(), ahead(hours=-1)
@@ -115,7 +115,7 @@ def test_a_unit_tells_of_the_events_of_its_own_car_alone(unit: Unit, other: Unit
     assert deliver(alice, unit.key, event(unit.car, user, at)).json()["refused"] == [{"line": 1, "reason": NO_CAR.text}]
 
 
-def test_a_unit_cannot_take_the_name_of_anothers_event(unit: Unit, other: Unit) -> None:
+def test_units_may_use_the_same_client_id_for_events(unit: Unit, other: Unit) -> None:
     """B6: the same `clientId` of two units, or of a unit and a gateway, is two events."""
     alice = unit.person
     user, at = alice.user(), ahead(hours=-1)
@@ -132,7 +132,7 @@ def test_a_unit_cannot_take_the_name_of_anothers_event(unit: Unit, other: Unit) 
 # Scopes
 
 
-def test_a_key_delivers_only_what_its_scopes_say(unit: Unit) -> None:
+def test_a_key_delivers_only_within_its_scopes(unit: Unit) -> None:
     """B6: 403 names the missing scope, after 401 and before anything is read."""
     alice = unit.person
     told, happened = unit.sample(1), event(unit.car, alice.user(), ahead(hours=-1))
@@ -148,7 +148,7 @@ def test_a_key_delivers_only_what_its_scopes_say(unit: Unit) -> None:
 # Times
 
 
-def test_a_device_tells_of_what_has_happened_lately(unit: Unit) -> None:
+def test_the_time_of_delivered_events_is_limited(unit: Unit) -> None:
     """B6: at most five minutes ahead; events at most 90 days back. `PUT /events` of a manager has no such limits."""
     alice = unit.person
     user = alice.user()
@@ -197,13 +197,13 @@ def test_a_key_is_made_for_one_unit_or_for_all(operator: Operator, unit: Unit) -
     assert operator.refused(*add, "--serial-number", "nobody") == text
 
 
-def test_the_units_of_neighbours_get_no_key(operator: Operator, unit: Unit, bob: Person) -> None:
+def test_a_unit_of_another_customer_gets_no_key(operator: Operator, unit: Unit, bob: Person) -> None:
     """B6: a serial number is searched in the customer alone."""
     said = operator.refused("device-key", "add", "--customer", bob.customer, "--serial-number", unit.serial)
     assert said == f"keyrack: Customer {bob.customer} has no product with the serial number {unit.serial}.\n"
 
 
-def test_a_key_of_before_opens_nothing_until_somebody_says_what(operator: Operator, unit: Unit) -> None:
+def test_a_key_of_an_earlier_release_opens_nothing_without_a_unit_and_scopes(operator: Operator, unit: Unit) -> None:
     """B6: as the migration leaves it, without a unit and without scopes."""
     alice, secret = unit.person, secret_hashes.new_secret()
     id = alice.sql.value(
@@ -289,7 +289,7 @@ def test_a_poisoned_state_is_discarded(operator: Operator, unit: Unit, bob: Pers
     assert operator.value(*discard) == {"carId": unit.car, "discarded": False, "readings": 0}, "there is nothing more"
 
 
-def test_what_a_hostile_key_told_is_discarded_from_a_time_on(operator: Operator, unit: Unit) -> None:
+def test_readings_of_a_hostile_key_are_discarded_from_a_time_on(operator: Operator, unit: Unit) -> None:
     """B6: --from discards readings of the past too."""
     unit.tell(30, odometer=10, currentLatitude=1, currentLongitude=1)
     unit.tell(10, odometer=666, currentLatitude=66, currentLongitude=1)
@@ -303,7 +303,7 @@ def test_what_a_hostile_key_told_is_discarded_from_a_time_on(operator: Operator,
     assert places(unit) == ("2", "11", None)
 
 
-def test_a_car_that_stands_keeps_what_was_told_before(operator: Operator, unit: Unit) -> None:
+def test_equal_readings_before_that_time_are_kept(operator: Operator, unit: Unit) -> None:
     """B6: equal readings are stored together, and still only those from that time on are discarded."""
     for minutes in (50, 40, 30, 20, 10):
         unit.tell(minutes, odometer=7, currentLatitude=1, currentLongitude=1)
@@ -313,9 +313,7 @@ def test_a_car_that_stands_keeps_what_was_told_before(operator: Operator, unit: 
     assert told["date"] == told["odometerDate"] == ago(30)
 
 
-def test_there_is_nothing_to_discard_of_what_is_no_unit_in_a_car(
-    operator: Operator, alice: Person, bob: Person
-) -> None:
+def test_a_discard_without_a_unit_in_a_car_is_refused(operator: Operator, alice: Person, bob: Person) -> None:
     """B6: refused with a message."""
     box, spare = f"box{next(_numbers)}", f"spare{next(_numbers)}"
     alice.product("Box", serial_number=box)

@@ -51,7 +51,7 @@ def house(town: Town) -> House:
 
 
 @over(WITH_SLOTS)
-def test_what_is_not_in_the_groups_is_answered_like_what_does_not_exist(endpoint: Any, house: House) -> None:
+def test_things_outside_of_the_groups_are_answered_like_missing_ones(endpoint: Any, house: House) -> None:
     whole, gina = house.whole, house.gina
     hers, his = world(endpoint, whole), world(endpoint, whole)
     if name(endpoint) == "PUT /users/assignments/customers":
@@ -72,7 +72,7 @@ def test_what_is_not_in_the_groups_is_answered_like_what_does_not_exist(endpoint
     assert as_meant(whole.sql, whole.customer)
 
 
-def test_what_is_made_joins_the_groups(house: House, sql: Sql) -> None:
+def test_new_things_join_the_groups(house: House, sql: Sql) -> None:
     whole, gina = house.whole, house.gina
     second = whole.group("Second")
     limit(whole, gina, [house.mine, second])
@@ -93,7 +93,7 @@ def test_what_is_made_joins_the_groups(house: House, sql: Sql) -> None:
     assert as_meant(sql, whole.customer)
 
 
-def test_the_document_is_run(house: House, dsn: str) -> None:
+def test_the_commands_of_the_document_work(house: House, dsn: str) -> None:
     whole, operator = house.whole, Operator(dsn)
     groups = [whole.group(name) for name in ("North", "South")]
     whole.sql.execute("update customer set name = 'Example Fleet' where customer_id = $1", whole.customer)
@@ -108,7 +108,7 @@ def test_the_document_is_run(house: House, dsn: str) -> None:
     assert whole.get(f"/managers/{noor['id']}").json()["groups"] == groups
 
 
-def test_more_is_given_in_so_many_words_alone(house: House) -> None:
+def test_a_limit_is_lifted_only_explicitly(house: House) -> None:
     """A misspelt, missing or null value lifts no limit."""
     whole, one = house.whole, number(house.theo)
     before = whole.get(f"/managers/{one}").json()
@@ -128,7 +128,7 @@ def test_more_is_given_in_so_many_words_alone(house: House) -> None:
     limit(whole, house.theo, before["groups"])
 
 
-def test_who_is_invited_is_limited_from_the_beginning(house: House, dsn: str) -> None:
+def test_an_invited_manager_is_limited_from_the_beginning(house: House, dsn: str) -> None:
     whole, group = house.whole, house.whole.group("Of the invited")
     body = {"emailAddress": f"kim.{whole.customer}@example.com", "role": "Dispatcher", "groups": [group, house.mine]}
     assert whole.put("/managers", body).status_code == 201
@@ -154,7 +154,7 @@ def test_who_is_invited_is_limited_from_the_beginning(house: House, dsn: str) ->
     assert whole.get(f"/managers/{kim['id']}").json()["isLimited"] is False
 
 
-def test_a_key_of_somebody_else_is_another_one(house: House) -> None:
+def test_an_idempotency_key_of_another_caller_is_another_key(house: House) -> None:
     """The answer to another caller may name things that do not exist here."""
     key = {"Idempotency-Key": "everybody's"}
     first = house.whole.put("/cars", {"name": "Kept"}, headers=key)
@@ -193,7 +193,7 @@ def test_one_name_finds_no_product_out_of_the_groups(house: House, method: str, 
     assert answers[0].content == answers[1].content
 
 
-def test_a_batch_reaches_no_further_than_the_groups(house: House) -> None:
+def test_a_batch_is_limited_to_the_groups(house: House) -> None:
     whole, gina = house.whole, house.gina
     limit(whole, gina, [house.mine])
     car, user = whole.car_with_box("Out of reach"), whole.user()
@@ -228,7 +228,7 @@ def test_a_number_finds_no_hidden_user_from_another_customer(house: House) -> No
     assert elsewhere.get("/users").json() == []
 
 
-def test_parts_of_requests_reach_no_further_than_the_groups(house: House) -> None:
+def test_parts_of_requests_are_limited_to_the_groups(house: House) -> None:
     """Cases that a row's own permission does not decide."""
     gina = house.gina
     assignment = {"carId": gina.car(), "userId": gina.user(), "start": "2026-01-01T00:00:00Z"}
@@ -266,7 +266,7 @@ def test_the_last_to_leave_a_group_sees_nothing_of_it(house: House) -> None:
 
 
 @pytest.mark.parametrize("role", [role for role in Role if role is not Role.OWNER])
-def test_each_role_keeps_within_groups_what_holds_there(role: Role, town: Town, house: House) -> None:
+def test_each_role_keeps_its_permissions_within_groups(role: Role, town: Town, house: House) -> None:
     person = limited(town, house.whole, f"a {role}", [house.mine], role)
     for endpoint in OF_CUSTOMER:
         if endpoint in ENDLESS:

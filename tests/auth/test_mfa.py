@@ -33,7 +33,7 @@ def test_codes_are_those_of_the_rfc(at: int, code: str) -> None:
     assert totp.code(SEED, at // 30) == code
 
 
-def test_a_clock_may_be_a_step_off_and_no_more() -> None:
+def test_a_clock_may_be_one_step_off() -> None:
     now = 1111111109.0
     step = int(now) // 30
     for skew in (-1, 0, 1):
@@ -138,7 +138,7 @@ def test_an_app_is_asked_for_after_the_password_and_its_code_works_once(
     ) == ["pwd", "otp", "mfa"]
 
 
-def test_of_two_that_show_one_code_at_once_one_gets_in(town: Town, sql: Sql, opened: list[Browser]) -> None:
+def test_concurrent_uses_of_one_code_succeed_once(town: Town, sql: Sql, opened: list[Browser]) -> None:
     person = town.person("twice")
     secret = with_app(browser(person, opened))
     unused(sql, person)
@@ -178,7 +178,7 @@ def test_a_recovery_code_works_once_and_new_ones_end_the_old(town: Town, sql: Sq
     assert new[1] not in stored
 
 
-def test_codes_are_not_guessed_at_one_password(town: Town, sql: Sql, opened: list[Browser]) -> None:
+def test_attempts_of_codes_after_one_password_are_limited(town: Town, sql: Sql, opened: list[Browser]) -> None:
     person = town.person("gus")
     secret = with_app(browser(person, opened))
     unused(sql, person)
@@ -191,7 +191,7 @@ def test_codes_are_not_guessed_at_one_password(town: Town, sql: Sql, opened: lis
     assert not guesser.is_in
 
 
-def test_a_step_is_one_browsers_for_five_minutes(town: Town, sql: Sql, opened: list[Browser]) -> None:
+def test_a_step_is_valid_for_five_minutes_in_one_browser(town: Town, sql: Sql, opened: list[Browser]) -> None:
     person = town.person("step")
     secret = with_app(browser(person, opened))
     unused(sql, person)
@@ -220,7 +220,7 @@ def test_a_password_alone_gets_no_token_any_more(town: Town, opened: list[Browse
     assert grant(neighbour).status_code == 200
 
 
-def test_factors_change_soon_after_signing_in_only(town: Town, sql: Sql, opened: list[Browser]) -> None:
+def test_factors_change_only_soon_after_a_sign_in(town: Town, sql: Sql, opened: list[Browser]) -> None:
     person = town.person("fred")
     owner = browser(person, opened)
     owner.sign_in()
@@ -249,7 +249,7 @@ def ruled(town: Town, sql: Sql, opened: list[Browser]) -> tuple[Person, Browser]
     return person, owner
 
 
-def test_a_rule_shuts_out_who_has_shown_no_factor(ruled: tuple[Person, Browser], sql: Sql, town: Town) -> None:
+def test_a_rule_refuses_managers_without_a_second_factor(ruled: tuple[Person, Browser], sql: Sql, town: Town) -> None:
     person, owner = ruled
     eventually(lambda: person.get("/cars").status_code == 403, "the rule")
     answer = person.get("/cars", headers={"Accept": "application/problem+json"})
@@ -269,7 +269,7 @@ def test_a_rule_shuts_out_who_has_shown_no_factor(ruled: tuple[Person, Browser],
     assert grant(person).status_code == 200
 
 
-def test_a_rule_concerns_its_role_and_customer_only(ruled: tuple[Person, Browser], town: Town, sql: Sql) -> None:
+def test_a_rule_applies_to_its_role_and_customer_only(ruled: tuple[Person, Browser], town: Town, sql: Sql) -> None:
     person, _ = ruled
     neighbour = town.person("nils")
     dispatcher = town.person("dora", "Dispatcher")
@@ -291,7 +291,7 @@ def test_a_rule_concerns_its_role_and_customer_only(ruled: tuple[Person, Browser
     assert neighbour.put("/factor-rules", {"roles": ["Owner"]}, headers=here).status_code == 404
 
 
-def test_an_owner_does_not_lock_out_themselves(town: Town) -> None:
+def test_an_owner_without_a_factor_cannot_set_a_rule(town: Town) -> None:
     person = town.person("lock")
     answer = person.put("/factor-rules", {"roles": ["Owner"]})
     assert (answer.status_code, person.get("/cars").status_code) == (409, 200)
@@ -306,7 +306,7 @@ def test_a_role_that_needs_a_factor_gets_no_token(ruled: tuple[Person, Browser],
     assert grant(viewer).json()["error"] == "invalid_grant"
 
 
-def test_what_happens_is_recorded_without_secrets(ruled: tuple[Person, Browser], sql: Sql) -> None:
+def test_the_change_log_has_no_secrets_of_factors(ruled: tuple[Person, Browser], sql: Sql) -> None:
     person, _ = ruled
     manager = sql.value("select manager_id from manager where username = $1", person.username)
     rules = sql.rows(TOLD, person.customer, ["factorRule"], ["Owner", "Viewer"])
@@ -316,7 +316,7 @@ def test_what_happens_is_recorded_without_secrets(ruled: tuple[Person, Browser],
     assert all('"secret": "***"' in row["after"] for row in app if row["kind"] == "totp.created")
 
 
-def test_the_operator_helps_who_has_lost_a_phone(town: Town, sql: Sql, opened: list[Browser], dsn: str) -> None:
+def test_the_operator_removes_factors_of_a_lost_phone(town: Town, sql: Sql, opened: list[Browser], dsn: str) -> None:
     person = town.person("lost")
     owner = browser(person, opened)
     with_app(owner)

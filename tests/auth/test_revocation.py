@@ -120,7 +120,7 @@ def test_a_signing_key_is_revoked_at_once_everywhere(
     assert sql.value("select private_key from signing_key where kid = $1", kid) is None
 
 
-def test_to_revoke_twice_changes_nothing(keyrack: Any) -> None:
+def test_a_second_revocation_changes_nothing(keyrack: Any) -> None:
     """B9: idempotent, with a clear message. A key that does not sign needs no successor."""
     first = keyrack("signing-key", "rotate")["kid"]
     second = keyrack("signing-key", "rotate")["kid"]
@@ -168,7 +168,7 @@ def test_a_manager_is_signed_out_everywhere(
     assert statuses(tokens[0], server, other) == [401, 401]
 
 
-def test_a_token_that_is_newer_than_what_a_server_knows_is_good(
+def test_a_token_from_after_an_unnoticed_sign_out_is_valid(
     town: Town, server: RunningServer, other: RunningServer, keyrack: Any
 ) -> None:
     """B9: a log-in after a sign-out works also on a server that has not noticed the sign-out."""
@@ -178,7 +178,7 @@ def test_a_token_that_is_newer_than_what_a_server_knows_is_good(
         keyrack("manager", "sign-out", carl.username)
 
 
-def test_tokens_of_a_removed_manager_are_over(town: Town, server: RunningServer, keyrack: Any, sql: Sql) -> None:
+def test_tokens_of_a_removed_manager_are_invalid(town: Town, server: RunningServer, keyrack: Any, sql: Sql) -> None:
     """B9: also if another manager gets the same user name."""
     carl = town.person("carl")
     headers = signed_in(carl, server)
@@ -188,7 +188,7 @@ def test_tokens_of_a_removed_manager_are_over(town: Town, server: RunningServer,
     everywhere(headers, 404, server)
 
 
-def test_nobody_is_signed_out_by_a_wrong_name(keyrack: Any) -> None:
+def test_a_wrong_name_signs_no_manager_out(keyrack: Any) -> None:
     assert keyrack("manager", "sign-out", "no.body", fails=True) == "keyrack: There is no manager called no.body.\n"
 
 

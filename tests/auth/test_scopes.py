@@ -42,7 +42,7 @@ def of(asked: frozenset[str], held: dict[int, frozenset[str]], secrets: list[int
 
 
 @given(asked=NAMES, held=HELD)
-def test_it_is_what_both_say(asked: frozenset[str], held: dict[int, frozenset[str]]) -> None:
+def test_permissions_are_those_of_token_and_client(asked: frozenset[str], held: dict[int, frozenset[str]]) -> None:
     caller = of(asked, held, [1, 2])
     programs = {str(one): one for one in PROGRAMS}
 
@@ -55,5 +55,5 @@ def test_it_is_what_both_say(asked: frozenset[str], held: dict[int, frozenset[st
 
 
 @given(asked=NAMES, held=HELD)
-def test_a_token_of_a_removed_secret_is_nobodys(asked: frozenset[str], held: dict[int, frozenset[str]]) -> None:
+def test_a_token_of_a_removed_secret_is_invalid(asked: frozenset[str], held: dict[int, frozenset[str]]) -> None:
     assert of(asked, held, [2]) is None

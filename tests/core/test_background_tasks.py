@@ -50,7 +50,7 @@ def failing_once(method: Any) -> Any:
     return call
 
 
-def test_a_loop_that_ends_is_begun_anew_until_it_is_meant_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exited_task_is_restarted_until_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     """B15: in any way. After a while the pauses before restarts are short again."""
     pauses: list[float] = []
 
@@ -88,7 +88,7 @@ def test_a_loop_that_ends_is_begun_anew_until_it_is_meant_to_end(monkeypatch: py
         (DeliveryWorker, "_recording", "delivery results"),
     ],
 )
-def test_each_loop_of_the_worker_is_watched(
+def test_each_task_of_the_worker_is_supervised(
     own: str, owner: type, method: str, loop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B15: it is reported, and its work is still done."""
@@ -114,7 +114,7 @@ def test_each_loop_of_the_worker_is_watched(
 @pytest.mark.parametrize(
     ("owner", "loop"), [(NotificationListener, "notification listener"), (WakeupNotifier, "worker wakeup")]
 )
-def test_each_loop_of_the_server_is_watched(
+def test_each_task_of_the_server_is_supervised(
     dsn: str, settings: Settings, owner: type, loop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B15: the same in a process that serves."""

@@ -34,7 +34,7 @@ def written(where: Callable[[Path], bool] = lambda _: True) -> Iterator[str]:
                     yield code.value
 
 
-def test_a_code_is_kebab_case_and_given_once() -> None:
+def test_a_code_is_kebab_case_and_unique() -> None:
     """A code in two places could mean two things. An error that is used twice is one constant."""
     codes = list(written())
     assert len(codes) > 80
@@ -62,7 +62,7 @@ def test_every_code_is_in_the_table() -> None:
         assert any(pattern.fullmatch(one) for one in known), code
 
 
-def test_a_reason_in_other_words_keeps_its_code() -> None:
+def test_an_error_with_another_text_keeps_its_code() -> None:
     reason = ErrorCode("too-long", "It is longer than {most}.")
     assert str(reason.format(most=3)) == "It is longer than 3."
     assert reason.format(most="{x}").text == "It is longer than {x}."

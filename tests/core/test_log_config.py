@@ -51,7 +51,7 @@ asyncio.run(run(*sys.argv[1:]))
 """
 
 
-def test_an_error_of_the_database_quotes_nobody(dsn: str) -> None:
+def test_an_error_of_the_database_has_no_personal_data(dsn: str) -> None:
     """B10: neither its line nor its traceback has the parameters, also if another exception came from it."""
     lines = logged(FAIL, dsn, ALICE)
     assert ALICE[:5] not in json.dumps(lines)
@@ -78,7 +78,7 @@ seldom.warning("cannot write", error=OSError("full"))
 """
 
 
-def test_a_lasting_trouble_has_one_line_for_many() -> None:
+def test_a_lasting_problem_is_logged_once_per_interval() -> None:
     """B12: the line has the count since the last one. Another problem has its own line."""
     lines = [(line["error"], line["times"]) for line in logged(LAST)]
     assert lines == [("OSError: full", 1), ("ValueError: other", 1), ("OSError: full", 100)]

@@ -38,7 +38,7 @@ SPECIAL = [
 
 
 @pytest.mark.parametrize("address", SPECIAL)
-def test_no_special_address_is_dialled_unless_it_is_allowed(address: str) -> None:
+def test_special_addresses_are_dialled_only_if_allowed(address: str) -> None:
     """B15: metadata services, and others that only look public."""
     assert not Guard(Settings()).may_dial(address)
     assert not Guard(Settings()).is_public(address)
@@ -49,7 +49,7 @@ def test_no_special_address_is_dialled_unless_it_is_allowed(address: str) -> Non
 
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "93.184.216.34", "2606:2800:220:1::1", "64:ff9b::8.8.8.8"])
-def test_what_is_public_is_dialled_unless_it_is_refused(address: str) -> None:
+def test_public_addresses_are_dialled_unless_denied(address: str) -> None:
     assert Guard(Settings()).may_dial(address) and Guard(Settings()).is_public(address)
     assert not Guard(Settings(webhook_denied_networks=address)).may_dial(address)
     assert not Guard(Settings(webhook_denied_networks=address, webhook_allowed_networks=address)).is_public(address)
@@ -112,7 +112,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("names")
-def test_an_error_does_not_tell_which_names_and_ports_exist() -> None:
+def test_an_error_does_not_disclose_names_and_ports() -> None:
     """B15: an unknown name, an internal name, a closed internal port, one without HTTP, a silent one."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         attempts = [
@@ -167,7 +167,7 @@ KEY: Any = Broken()
         (aiohttp.InvalidURL("http://public.example"), None),
     ],
 )  # fmt: skip
-def test_what_helps_is_told_of_public_endpoints_alone(
+def test_details_are_disclosed_for_public_endpoints_only(
     error: Exception, said: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
@@ -180,7 +180,7 @@ def test_what_helps_is_told_of_public_endpoints_alone(
     assert (inside.error, bool(inside.hidden)) == (NOT_REACHED, True)
 
 
-def test_the_operator_is_told_once_and_the_customer_neither_why_nor_how_long(own: str) -> None:
+def test_the_operator_gets_the_reason_once_and_the_customer_does_not(own: str) -> None:
     """B15: the delivery log has the one text and no duration. The server's log has the reason."""
 
     port = free_port()
@@ -201,7 +201,7 @@ def test_the_operator_is_told_once_and_the_customer_neither_why_nor_how_long(own
     assert [line["customer"] for line in of_port] == [1]
 
 
-def test_a_status_is_told_of_every_endpoint() -> None:
+def test_the_status_of_every_endpoint_is_disclosed() -> None:
     with Receiver(lambda _: (500, b"broken", {})) as receiver:
         attempt = send(receiver.url)
         assert (attempt.status, attempt.error, attempt.answer) == (500, "The endpoint answered 500.", "broken")

@@ -225,7 +225,7 @@ def fleet(person: Person, operator: Operator, cars: int, users: int) -> Fleet:
 WEIGHED = ["fetch"] * 6 + ["status", "assign", "change", "change", "end", "take_out", "lose", "register", "deliver"]
 
 
-def test_everything_at_once(carol: Person, operator: Operator) -> None:
+def test_no_key_exceeds_the_tables_after_concurrent_changes(carol: Person, operator: Operator) -> None:
     racing = fleet(carol, operator, cars=2, users=4)
     parts = [(seed, WEIGHED, 25) for seed in range(6)]
     parts += [(100, ["command"], 6), (101, ["remove", "enrol"], 8)]
@@ -252,7 +252,7 @@ def at_once(phone: Phone, *calls: tuple[str, str]) -> list[httpx.Response]:
         return list(pool.map(lambda call: phone.call(*call), calls))
 
 
-def test_one_phone_that_asks_many_times_at_once(alice: Person) -> None:
+def test_concurrent_fetches_of_one_phone_return_the_same_keys(alice: Person) -> None:
     """The phone has one key for each assignment, the same in each answer."""
     made = [garage(alice) for _ in range(3)]
     kim = driver(alice)
@@ -265,7 +265,7 @@ def test_one_phone_that_asks_many_times_at_once(alice: Person) -> None:
                            alice.customer, kim.user) == 3  # fmt: skip
 
 
-def test_a_phone_that_is_removed_while_it_asks(alice: Person, sql: Sql) -> None:
+def test_a_phone_that_is_removed_during_a_fetch_has_no_valid_key(alice: Person, sql: Sql) -> None:
     """In either order, no key of a removed phone may open."""
     car, _ = garage(alice)
     for _ in range(6):
@@ -291,7 +291,7 @@ WAITS = "select exists (select from pg_locks where not granted)"
 
 
 @pytest.mark.parametrize("what", GONE)
-def test_a_fetch_waits_for_what_is_going(alice: Person, sql: Sql, what: str) -> None:
+def test_a_fetch_waits_for_an_uncommitted_deletion(alice: Person, sql: Sql, what: str) -> None:
     """A fetch waits for an uncommitted deletion, and then sees it."""
     car, box = garage(alice)
     kim = driver(alice)
@@ -319,7 +319,9 @@ BLOCKED = {
 
 
 @pytest.mark.parametrize("first", BLOCKED)
-def test_a_narrower_policy_and_a_fetch(carol: Person, operator: Operator, sql: Sql, first: str) -> None:
+def test_a_narrower_policy_holds_for_a_concurrent_fetch(
+    carol: Person, operator: Operator, sql: Sql, first: str
+) -> None:
     """Either of them waits for a row here. No key that exceeds the new policy stays in force."""
     car, _ = garage(carol)
     sql.execute("update key_authority set freshness = null where customer_id = $1", carol.customer)
@@ -381,7 +383,7 @@ STEPS = ["fetch", "assign", "change", "end", "take_out", "lose", "remove", "enro
 
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 1_000)), min_size=3, max_size=8))
-def test_after_whatever_has_happened(quiet: Fleet, steps: list[tuple[str, int]]) -> None:
+def test_each_phone_has_its_keys_after_random_changes(quiet: Fleet, steps: list[tuple[str, int]]) -> None:
     """Each phone gets a key for each assignment in force with a box, and no other."""
     for name, seed in steps:
         getattr(quiet, name)(random.Random(seed))

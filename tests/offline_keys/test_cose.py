@@ -83,13 +83,13 @@ def claims_of(message: Message) -> st.SearchStrategy[dict[str, Any]]:
 SAID = st.sampled_from(list(MESSAGES.values())).flatmap(lambda each: st.tuples(st.just(each), claims_of(each)))
 
 
-def test_each_member_has_its_values_here() -> None:
+def test_each_field_has_example_values() -> None:
     assert set(CLAIMS) == set(MEMBERS)
     assert len({member.key for member in MEMBERS.values()}) == len(MEMBERS)
 
 
 @given(SAID)
-def test_what_is_signed_is_read(said: tuple[Message, dict[str, Any]]) -> None:
+def test_a_signed_message_is_read(said: tuple[Message, dict[str, Any]]) -> None:
     message, claims = said
     try:
         data = cose.sign(message, public(SIGNER).kid, claims, lambda _: bytes(64))
@@ -101,7 +101,9 @@ def test_what_is_signed_is_read(said: tuple[Message, dict[str, Any]]) -> None:
 
 
 @given(SAID, st.data())
-def test_a_member_more_or_less_is_refused(said: tuple[Message, dict[str, Any]], data: st.DataObject) -> None:
+def test_a_message_with_a_field_more_or_less_is_refused(
+    said: tuple[Message, dict[str, Any]], data: st.DataObject
+) -> None:
     message, claims = said
     name = data.draw(st.sampled_from(sorted(claims)))
     less = {each: value for each, value in claims.items() if each != name}
@@ -115,7 +117,7 @@ def test_a_member_more_or_less_is_refused(said: tuple[Message, dict[str, Any]], 
 
 
 @given(SAID, st.dictionaries(st.integers(-66303, -66048), st.sampled_from((0, -7, b"", "a", [], {"a": [1]}))))
-def test_members_that_are_skipped_change_nothing(said: tuple[Message, dict[str, Any]], more: dict[Any, Any]) -> None:
+def test_skippable_fields_change_nothing(said: tuple[Message, dict[str, Any]], more: dict[Any, Any]) -> None:
     message, claims = said
     payload = message.write(claims)
     assert isinstance(payload, dict)
@@ -137,7 +139,7 @@ def test_a_signature_is_of_the_sig_structure() -> None:
     assert cose.read(data, MESSAGES["registration"]).to_be_signed == structure
 
 
-def test_the_limit_holds_for_who_signs_and_who_reads() -> None:
+def test_the_size_limit_holds_for_signing_and_reading() -> None:
     message = MESSAGES["statuslist"]
     claims = {
         "iss": "i", "sub": "s", "aud": "a", "exp": 1, "iat": 1, "status_list": bytes(2000), "ttl": 1, "generation": 1
@@ -214,7 +216,7 @@ def test_a_public_key_has_one_form(value: dict[Any, Any]) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_whatever_comes_is_refused_with_a_code(data: bytes) -> None:
+def test_every_invalid_input_is_refused_with_a_code(data: bytes) -> None:
     with pytest.raises(cose.MessageRefused):
         cose.read(data, *MESSAGES.values())
 

@@ -197,7 +197,7 @@ def test_lists_from_the_future_and_shared_uris_are_found(person: Person, operato
         "held_at = held_at + interval '10 minutes'",
     ],
 )
-def test_what_the_server_has_not_signed_is_found(person: Person, operator: Operator, claim: str) -> None:
+def test_claims_that_the_server_has_not_signed_are_found(person: Person, operator: Operator, claim: str) -> None:
     """A box in an existing database claims more than the server has."""
     box, phone = visited(person)
     phone.home()
@@ -222,7 +222,7 @@ def test_a_claim_stays_found_when_the_lists_of_the_server_reach_it(person: Perso
     assert f"box {box.product} in epoch" in text
 
 
-def test_a_box_at_work_is_checked_beside_a_pending_enrolment(person: Person, operator: Operator) -> None:
+def test_a_box_in_use_is_checked_during_a_pending_enrolment(person: Person, operator: Operator) -> None:
     box, phone = visited(person)
     phone.home()
     person.sql.execute("update box_key set is_placed = false where customer_id = $1", person.customer)
@@ -232,7 +232,7 @@ def test_a_box_at_work_is_checked_beside_a_pending_enrolment(person: Person, ope
     assert f"box {box.product} in epoch" in text
 
 
-def test_the_keys_of_other_customers_go_on(town: Town, person: Person, operator: Operator) -> None:
+def test_other_customers_still_get_keys(town: Town, person: Person, operator: Operator) -> None:
     other = town.person(f"tampering{next(NUMBERS)}")
     box, phone = visited(other)
     visited(person)

@@ -40,7 +40,7 @@ def at(person: Person, server: RunningServer) -> Person:
     return replace(person, client=person.client.__class__(base_url=server.url + "/v3", timeout=60))
 
 
-def test_a_phone_is_told_so_many_keys(alice: Person, small: RunningServer) -> None:
+def test_the_number_of_keys_in_an_answer_is_limited(alice: Person, small: RunningServer) -> None:
     kim = Phone(at(alice, small), alice.user())
     kim.sign_in()
     kim.register()
@@ -55,7 +55,7 @@ def test_a_phone_is_told_so_many_keys(alice: Person, small: RunningServer) -> No
                            alice.customer, kim.user) == 3  # fmt: skip
 
 
-def test_an_assignment_has_so_many_keys(alice: Person, small: RunningServer) -> None:
+def test_the_number_of_keys_of_an_assignment_is_limited(alice: Person, small: RunningServer) -> None:
     car, _ = garage(alice)
     kim = Phone(at(alice, small), alice.user())
     kim.sign_in()
@@ -89,7 +89,7 @@ def another(phone: Phone) -> Phone:
     return new
 
 
-def test_a_manager_makes_room_that_removed_phones_have_used_up(
+def test_a_manager_can_discount_keys_of_removed_phones(
     alice: Person, bob: Person, town: Town, small: RunningServer
 ) -> None:
     """Their keys stay revoked, and keep their places in the status list."""
@@ -158,7 +158,7 @@ def fill(person: Person, box: Firmware, generation: int, first: int) -> None:
     person.sql.run(without_triggers(person.sql.raw))
 
 
-def test_a_list_that_is_full(alice: Person) -> None:
+def test_a_full_list_is_followed_by_another(alice: Person) -> None:
     car, box = garage(alice)
     kim, lee, max_, ina = (driver(alice) for _ in range(4))
     for one in (kim, lee, max_, ina):
@@ -190,7 +190,7 @@ def test_a_list_that_is_full(alice: Person) -> None:
     assert max_.visit(box) is BoxRefusalCode.GOOD
 
 
-def test_a_place_is_given_back_when_nothing_opens_by_it(
+def test_a_place_is_released_when_its_key_can_open_nothing(
     alice: Person, clock: Clock, dsn: str, settings: Settings
 ) -> None:
     car, box = garage(alice)
@@ -258,7 +258,7 @@ def test_a_key_of_the_future_is_replaced(alice: Person, clock: Clock) -> None:
     assert kim.visit(box) is BoxRefusalCode.GOOD
 
 
-def test_old_keys_are_forgotten(alice: Person, clock: Clock, dsn: str, settings: Settings) -> None:
+def test_old_keys_are_deleted(alice: Person, clock: Clock, dsn: str, settings: Settings) -> None:
     car, box = garage(alice)
     kim = driver(alice)
     alice.assignment(car, kim.user)
@@ -301,7 +301,7 @@ def strict(dsn: str, settings: Settings) -> Iterator[RunningServer]:
         yield running
 
 
-def test_times_are_limited_for_each_user_and_each_box(alice: Person, strict: RunningServer) -> None:
+def test_signed_times_are_limited_per_user_and_per_box(alice: Person, strict: RunningServer) -> None:
     """A box may log each time, so unlimited times would push out openings."""
     person = at(alice, strict)
     car, box = garage(person)

@@ -39,7 +39,7 @@ def late_reports(person: Person, drive: Drive) -> Counter[tuple[str, int]]:
     return Counter({key: count for key, count in reports(person, drive.box).items() if key[0] != "GivenUp"})
 
 
-def test_what_was_given_up_is_published_when_it_arrives(alice: Person, drive: Drive) -> None:
+def test_a_given_up_entry_is_published_when_it_arrives(alice: Person, drive: Drive) -> None:
     openings = given_up(drive, 4)
     assert state(alice, drive.box) == (5, 5, 4)
     assert brought(drive.kim, openings[2], openings[1]) == {"receipts": [], "refused": []}
@@ -65,7 +65,7 @@ def test_what_was_given_up_is_published_when_it_arrives(alice: Person, drive: Dr
     eventually(lambda: recorded() == Counter({"GivenUp": 1, "Late": 3}), "the changes")
 
 
-def test_other_customers_see_nothing_of_it(alice: Person, bob: Person, drive: Drive) -> None:
+def test_other_customers_see_no_late_entries(alice: Person, bob: Person, drive: Drive) -> None:
     his = Drive(bob)
     openings = given_up(drive, 2)
     answer = brought(his.kim, *openings)
@@ -88,7 +88,7 @@ def test_a_late_entry_that_contradicts_a_neighbour_is_a_break(alice: Person, dri
     assert (found["Break", 1], found["Break", 2], found["Late", 1]) == (1, 1, 1)
 
 
-def test_of_late_entries_with_one_number_the_first_stays(alice: Person, drive: Drive) -> None:
+def test_the_first_of_two_late_entries_with_one_number_stays(alice: Person, drive: Drive) -> None:
     openings = given_up(drive, 2)
     fork = drive.book.entry(2, **drive.book.said(drive.key) | {"previous": drive.book.hashes[1], "counter": 99})
     brought(drive.kim, openings[1])
@@ -113,7 +113,7 @@ def test_a_late_entry_and_its_neighbours_may_have_a_high_s(alice: Person, drive:
     assert [(row[0], bytes(row[1])) for row in stored] == [(n, drive.book.hashes[n]) for n in (1, 2, 3)]
 
 
-def test_receipts_go_on_behind_a_gap_that_is_filled(alice: Person, drive: Drive) -> None:
+def test_receipts_continue_after_a_filled_gap(alice: Person, drive: Drive) -> None:
     """The last number that was given up arrives late, before the next entry."""
     book, kim = drive.book, drive.kim
     openings = [book.opening(drive.key) for _ in range(4)]
@@ -135,7 +135,7 @@ def test_an_unknown_key_among_late_entries_is_reported(alice: Person, drive: Dri
     assert len(events(alice, drive.car)) == 1
 
 
-def test_what_was_purged_is_not_published_again(
+def test_a_purged_entry_is_not_published_again(
     alice: Person, drive: Drive, clock: Clock, dsn: str, settings: Settings
 ) -> None:
     """A repeated entry is not late: its number was never given up."""

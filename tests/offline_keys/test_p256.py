@@ -56,7 +56,7 @@ def test_a_key_is_written_and_read() -> None:
             PrivateKey.from_text(text)
 
 
-def test_a_high_s_is_as_good() -> None:
+def test_a_high_s_is_equally_valid() -> None:
     for number in range(8):
         message = f"message {number}".encode()
         signature = signer("box").sign(message)
@@ -76,7 +76,7 @@ def test_a_low_s_is_at_most_half_of_the_order() -> None:
         assert cose.with_low_s(r + s.to_bytes(32, "big")) == r + low.to_bytes(32, "big")
 
 
-def test_what_is_no_signature_is_none() -> None:
+def test_an_invalid_signature_is_refused() -> None:
     signature = signer("box").sign(b"message")
     r, s = signature[:32], signature[32:]
     order, zero = ORDER.to_bytes(32, "big"), bytes(32)

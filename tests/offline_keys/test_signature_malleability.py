@@ -77,7 +77,7 @@ def test_an_entry_with_a_high_s_is_the_same_entry(drive: Drive) -> None:
     assert drive.stored() == entries
 
 
-def test_a_carrier_that_is_always_first_keeps_no_log_from_being_freed(drive: Drive) -> None:
+def test_a_carrier_that_turns_signatures_cannot_block_receipts(drive: Drive) -> None:
     """It turns all signatures that it carries. Each receipt names the entries as the box has them."""
     for number in range(1, 4):
         entries = drive.opened()
@@ -100,7 +100,7 @@ def test_a_forgery_with_a_high_s_is_the_same_forgery(drive: Drive) -> None:
     assert [(one["kind"], one["times"]) for one in drive.reports()] == [("Forgery", 1)]
 
 
-def test_a_number_that_is_no_scalar_is_no_signature(drive: Drive) -> None:
+def test_a_number_outside_of_the_scalars_is_no_signature(drive: Drive) -> None:
     (entry, *_) = drive.opened()
     for s in (0, ORDER, 2**256 - 1):
         answer = drive.deliver(entry[:-32] + s.to_bytes(32, "big"))
@@ -108,7 +108,7 @@ def test_a_number_that_is_no_scalar_is_no_signature(drive: Drive) -> None:
     assert drive.events() == Counter()
 
 
-def test_a_box_that_signs_with_a_high_s_is_found_out(drive: Drive) -> None:
+def test_a_box_that_signs_with_a_high_s_is_reported(drive: Drive) -> None:
     """Its next entry names the SHA-256 of a form that the server does not store."""
     faulty = Logbook(drive.box)
     first = with_high_s(faulty.entry(1))
@@ -120,7 +120,7 @@ def test_a_box_that_signs_with_a_high_s_is_found_out(drive: Drive) -> None:
 
 
 @pytest.mark.parametrize("is_turned", [True, False])
-def test_entries_that_an_earlier_build_stored_with_a_high_s(drive: Drive, is_turned: bool) -> None:
+def test_stored_entries_with_a_high_s_still_count(drive: Drive, is_turned: bool) -> None:
     """A carrier had turned them, or the box had signed them with a high s."""
     book = Logbook(drive.box)
     first, second = book.entry(), with_high_s(book.entry())
@@ -136,7 +136,7 @@ def test_entries_that_an_earlier_build_stored_with_a_high_s(drive: Drive, is_tur
     assert drive.reports() == []
 
 
-def test_a_real_fork_is_one_all_the_same(drive: Drive) -> None:
+def test_a_real_fork_is_still_reported(drive: Drive) -> None:
     entries = drive.opened()
     copy = Phone(drive.person, drive.kim.user, drive.kim.key, drive.kim.token, drive.kim.count, drive.kim.held)
     other = Firmware(drive.box.product, drive.box.key)

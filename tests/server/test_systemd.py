@@ -76,7 +76,7 @@ def test_both_services_are_hardened_in_the_same_way() -> None:
 
 
 @needs_systemd
-def test_the_account_is_one_that_systemd_makes(tmp_path: Path) -> None:
+def test_systemd_creates_the_account(tmp_path: Path) -> None:
     sysusers = shutil.which("systemd-sysusers")
     if sysusers is None:
         pytest.skip("systemd-sysusers is not installed")
@@ -91,7 +91,7 @@ def test_the_account_is_one_that_systemd_makes(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("systemd-socket-activate") is None, reason="systemd is not installed")
-def test_systemds_own_program_hands_over_the_listener(dsn: str) -> None:
+def test_the_listener_is_inherited_from_systemd(dsn: str) -> None:
     port = free_port()
     named = [f"--setenv={name}={value}" for name, value in os.environ.items() if name.startswith(("KEYRACK_", "PATH"))]
     server = subprocess.Popen(
@@ -159,7 +159,7 @@ def has_no_delay(systemd: Systemd) -> bool:
         (None, "1", "What systemd hands over is no socket (LISTEN_FDS): Socket operation on non-socket."),
     ],
 )  # fmt: skip
-def test_what_cannot_be_served_at_is_said(kind: socket.SocketKind | None, count: str, why: str) -> None:
+def test_an_unusable_listener_is_reported(kind: socket.SocketKind | None, count: str, why: str) -> None:
     with socket.socket(type=kind or socket.SOCK_STREAM) as given, Path(os.devnull).open() as nothing:
         number = nothing.fileno() if kind is None else given.fileno()
         ran = subprocess.run(
@@ -170,7 +170,7 @@ def test_what_cannot_be_served_at_is_said(kind: socket.SocketKind | None, count:
     assert (ran.returncode, ran.stdout, ran.stderr) == (1, "", f"keyrack: {why}\n")
 
 
-def test_what_is_meant_for_another_process_is_left_alone(dsn: str) -> None:
+def test_a_listener_for_another_process_is_ignored(dsn: str) -> None:
     env = {"KEYRACK_DATABASE_URL": dsn, "LISTEN_FDS": "1", "LISTEN_PID": str(os.getpid())}
     process = Process("serve", "--no-worker", "--port", "0", "--json", env=env)
     assert process.popen.stdout is not None
@@ -204,7 +204,7 @@ def test_a_restart_refuses_no_connection_and_breaks_no_request(dsn: str, sql: Sq
         assert has_no_delay(systemd)
 
 
-def test_what_is_under_way_at_a_stop_comes_to_its_end(dsn: str, sql: Sql) -> None:
+def test_running_requests_and_streams_end_regularly_at_a_stop(dsn: str, sql: Sql) -> None:
     """Requests and streams end regularly.
 
     A request that waits for the database, and one whose head is still arriving, are answered, and their answers close
@@ -236,7 +236,7 @@ def test_what_is_under_way_at_a_stop_comes_to_its_end(dsn: str, sql: Sql) -> Non
         assert systemd.service.popen.wait(DEADLINE) == 0
 
 
-def test_a_request_has_its_time_at_a_stop_and_no_more(dsn: str, sql: Sql) -> None:
+def test_a_request_at_a_stop_ends_after_the_timeout(dsn: str, sql: Sql) -> None:
     with activated(
         dsn, "--no-worker", KEYRACK_SHUTDOWN_TIMEOUT_SECONDS="1", KEYRACK_STATEMENT_TIMEOUT_SECONDS="60"
     ) as systemd:
@@ -250,7 +250,7 @@ def test_a_request_has_its_time_at_a_stop_and_no_more(dsn: str, sql: Sql) -> Non
 # A blocked event loop
 
 
-def test_it_tells_that_its_loops_turn_and_replaces_a_child_that_stands_still(dsn: str) -> None:
+def test_the_supervisor_sends_watchdog_notices_and_replaces_a_blocked_child(dsn: str) -> None:
     with activated(dsn, "--no-worker", "--processes", "2", WATCHDOG_USEC="2000000") as systemd:
         systemd.hears(b"WATCHDOG=1")
         before = serving(systemd.service.popen.pid)
@@ -264,7 +264,7 @@ def test_it_tells_that_its_loops_turn_and_replaces_a_child_that_stands_still(dsn
         systemd.hears(b"WATCHDOG=1")
 
 
-def test_a_worker_says_that_it_works_and_stops(dsn: str) -> None:
+def test_a_worker_notifies_readiness_and_stop(dsn: str) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notices:
         notices.bind("")
         notices.settimeout(DEADLINE)

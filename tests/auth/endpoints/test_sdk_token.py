@@ -103,7 +103,7 @@ def test_users_of_both_types_get_tokens(
     assert claims["sub"] == claims["email"] == str(uuid.UUID(claims["sub"]))
 
 
-def test_every_part_must_belong_to_the_others(alice: Person, bob: Person, sql: Sql) -> None:
+def test_customer_key_and_user_must_belong_together(alice: Person, bob: Person, sql: Sql) -> None:
     right = {"customerId": alice.customer, "sdkKey": sdk_key(alice, sql), "userId": alice.user()}
     his = {"customerId": bob.customer, "sdkKey": sdk_key(bob, sql), "userId": bob.user()}
     assert alice.post("/sdk/token", right).status_code == 200

@@ -107,7 +107,7 @@ def test_an_account_is_connected_once(visitor: Visitor, oidc: Oidc, town: Town) 
     assert len(one.get("/me/identities").json()) == 1
 
 
-def test_it_is_connected_soon_after_signing_in(visitor: Visitor, town: Town, sql: Sql) -> None:
+def test_an_account_is_connected_only_soon_after_a_sign_in(visitor: Visitor, town: Town, sql: Sql) -> None:
     person = town.person("nora")
     signed_in(visitor, person)
     sql.execute(
@@ -117,7 +117,7 @@ def test_it_is_connected_soon_after_signing_in(visitor: Visitor, town: Town, sql
     assert (answer.status_code, "You signed in some time ago." in answer.text) == (409, True)
 
 
-def test_it_is_connected_with_who_began_it(visitor: Visitor, oidc: Oidc, town: Town) -> None:
+def test_an_account_is_connected_with_the_manager_who_began(visitor: Visitor, oidc: Oidc, town: Town) -> None:
     """If another manager has signed in since, or none has, nothing is connected."""
     one, another = town.person("ida"), town.person("jan")
     oidc.says(fresh())
@@ -132,7 +132,9 @@ def test_it_is_connected_with_who_began_it(visitor: Visitor, oidc: Oidc, town: T
     assert one.get("/me/identities").json() == another.get("/me/identities").json() == []
 
 
-def test_the_last_way_in_stays(visitor: Visitor, oidc: Oidc, town: Town, sql: Sql, federated: RunningServer) -> None:
+def test_the_last_sign_in_method_stays(
+    visitor: Visitor, oidc: Oidc, town: Town, sql: Sql, federated: RunningServer
+) -> None:
     person = town.person("kim")
     oidc.says(fresh())
     signed_in(visitor, person).go(visitor.answered(visitor.begin(CONNECT.format(person.customer))))
@@ -145,7 +147,7 @@ def test_the_last_way_in_stays(visitor: Visitor, oidc: Oidc, town: Town, sql: Sq
     sql.execute("update manager set password_hash = $2 where username = $1", person.username, town.password_hash)
 
 
-def test_who_has_no_password_has_no_other_way_in(town: Town, sql: Sql, visitor: Visitor) -> None:
+def test_a_manager_without_a_password_cannot_sign_in_by_one(town: Town, sql: Sql, visitor: Visitor) -> None:
     person = town.person("lea")
     sql.execute("update manager set password_hash = null where username = $1", person.username)
     for password in ("", person.password, "None"):
@@ -155,7 +157,7 @@ def test_who_has_no_password_has_no_other_way_in(town: Town, sql: Sql, visitor: 
         assert visitor.go("/console/sign-in", form).status_code == 401
 
 
-def test_the_log_says_what_the_tables_have(
+def test_the_change_log_agrees_with_the_tables(
     visitor: Visitor, oidc: Oidc, town: Town, server: RunningServer, dsn: str
 ) -> None:
     """It records providers, their domains, and connected and disconnected accounts; `server` numbers changes."""
@@ -187,7 +189,7 @@ def test_signing_out_goes_on_to_the_provider(visitor: Visitor, oidc: Oidc, town:
     assert visitor.go(f"/console/{person.customer}").status_code != 200
 
 
-def test_keys_are_looked_for_so_often_and_no_more() -> None:
+def test_reloads_of_provider_keys_are_limited() -> None:
     """Tokens of made-up keys do not cause a request to the provider each time."""
     asked: list[str] = []
     issuer = "https://corp.example"
@@ -280,7 +282,7 @@ def test_a_flood_of_sign_ins_is_slowed(oidc: Oidc, settings: Settings, dsn: str,
     sql.execute("delete from rate_limit")
 
 
-def test_an_address_within_is_not_asked(server: RunningServer, oidc: Oidc) -> None:
+def test_an_internal_address_is_not_contacted(server: RunningServer, oidc: Oidc) -> None:
     """The server of most tests has no setting that allows it."""
     answer = Visitor(server.url).go("/console/sign-in/provider", {"name": NAME})
     assert (answer.status_code, WORDS["provider"] in answer.text) == (403, True)

@@ -84,7 +84,7 @@ def test_signing_in_by_a_provider_is_a_first_proof_too(
     assert proof_of(operator, email) == "provider"
 
 
-def test_the_account_of_somebody_else_is_shown_to_the_inviter_and_opens_nothing_further(
+def test_an_account_with_another_address_is_shown_to_the_inviter(
     visitor: Visitor, oidc: Oidc, evil: Person, bank: Person, sql: Sql
 ) -> None:
     """An account of another address accepts the prepared invitation."""
@@ -167,7 +167,7 @@ def test_an_account_that_was_connected_while_unproven_proves_it_by_accepting(
     person.client.close()
 
 
-def test_whoever_gets_the_address_of_a_colleague_is_not_that_colleague(
+def test_the_next_holder_of_an_address_is_another_person(
     visitor: Visitor, oidc: Oidc, town: Town, sql: Sql, operator: Operator
 ) -> None:
     """This holds also if the colleague's account is older than proofs."""
@@ -217,9 +217,7 @@ def test_a_proven_account_keeps_its_password_when_an_account_is_connected(
     person.client.close()
 
 
-def test_connecting_that_is_under_way_ends_with_the_proof(
-    visitor: Visitor, oidc: Oidc, town: Town, sql: Sql, dsn: str
-) -> None:
+def test_a_pending_connection_ends_with_the_proof(visitor: Visitor, oidc: Oidc, town: Town, sql: Sql, dsn: str) -> None:
     person = town.person("olga")
     oidc.says(fresh())
     back = visitor.answered(signed_in(visitor, person).begin(CONNECT.format(person.customer)))
@@ -237,7 +235,7 @@ def test_connecting_that_is_under_way_ends_with_the_proof(
     person.client.close()
 
 
-def test_accepting_that_is_under_way_connects_nothing_again(
+def test_a_concurrent_acceptance_connects_nothing_again(
     visitor: Visitor, oidc: Oidc, evil: Person, bank: Person, sql: Sql, dsn: str, operator: Operator
 ) -> None:
     """The proof removes the account while it accepts the invitation of another customer."""

@@ -17,7 +17,7 @@ from tests.support.servers import DEADLINE, RunningServer
 pytestmark = needed
 
 
-def test_in_and_out_by_a_provider(federated: RunningServer, oidc: Oidc, town: Town) -> None:
+def test_sign_in_and_sign_out_by_a_provider(federated: RunningServer, oidc: Oidc, town: Town) -> None:
     """With a script and without. The provider is another site, so its answer has `Lax` cookies alone."""
     person, email = town.person("olga"), f"olga.{fresh()}@{DOMAIN}"
     person.rename(email)

@@ -31,7 +31,7 @@ def row(owner: Person, email: str) -> list[str]:
     return [one["role"] for one in owner.get("/managers").json() if one["username"].lower() == email.lower()]
 
 
-def test_somebody_new_comes_in_and_needs_no_password(visitor: Visitor, oidc: Oidc, owner: Person, sql: Sql) -> None:
+def test_a_new_person_accepts_without_a_password(visitor: Visitor, oidc: Oidc, owner: Person, sql: Sql) -> None:
     email, subject = address("new", "elsewhere.example"), fresh()
     code = invited(owner, email)
     page = visitor.go("/console/invitation", {"code": code})
@@ -57,7 +57,7 @@ def test_two_at_once_accept_once(visitor: Visitor, oidc: Oidc, owner: Person) ->
     assert sorted(answers) == [303, 403, 403] and row(owner, email) == ["Dispatcher"]
 
 
-def test_a_link_makes_nobody_the_manager_who_has_the_address(
+def test_a_link_gives_no_access_to_the_manager_with_the_address(
     visitor: Visitor, oidc: Oidc, owner: Person, town: Town, sql: Sql
 ) -> None:
     email = address("taken")
@@ -72,7 +72,9 @@ def test_a_link_makes_nobody_the_manager_who_has_the_address(
     assert identities(sql, person) == 1 and row(owner, email) == ["Manager"]
 
 
-def test_it_is_not_for_another_manager(visitor: Visitor, oidc: Oidc, owner: Person, town: Town, sql: Sql) -> None:
+def test_another_manager_cannot_accept_the_invitation(
+    visitor: Visitor, oidc: Oidc, owner: Person, town: Town, sql: Sql
+) -> None:
     email, subject = address("another"), fresh()
     named(town, email)
     oidc.says(subject, account={"email": email, "email_verified": True})
@@ -83,7 +85,7 @@ def test_it_is_not_for_another_manager(visitor: Visitor, oidc: Oidc, owner: Pers
     is_refused(Visitor(visitor.url), "invitation", path=ACCEPT, code="x" * 43)
 
 
-def test_it_is_withdrawn_meanwhile(visitor: Visitor, oidc: Oidc, owner: Person) -> None:
+def test_an_invitation_withdrawn_meanwhile_is_refused(visitor: Visitor, oidc: Oidc, owner: Person) -> None:
     email = address("late", "elsewhere.example")
     code = invited(owner, email)
     oidc.says(fresh())

@@ -53,7 +53,7 @@ def is_refused(visitor: Visitor, why: str, **form: str) -> None:
     assert visitor.session is None
 
 
-def test_who_is_connected_is_signed_in(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str], sql: Sql) -> None:
+def test_a_connected_manager_is_signed_in(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str], sql: Sql) -> None:
     person, subject = dora
     oidc.says(subject)
     there = visitor.begin(next=f"/console/{person.customer}/settings", time_zone="Europe/Berlin")
@@ -71,7 +71,7 @@ def test_who_is_connected_is_signed_in(visitor: Visitor, oidc: Oidc, dora: tuple
     assert tuple(row) == (["fed"], "Europe/Berlin", True)
 
 
-def test_a_second_factor_of_the_provider_counts_where_it_is_said_to(
+def test_a_second_factor_of_the_provider_counts_if_it_is_configured(
     visitor: Visitor, oidc: Oidc, dora: tuple[Person, str], sql: Sql
 ) -> None:
     person, subject = dora
@@ -81,7 +81,7 @@ def test_a_second_factor_of_the_provider_counts_where_it_is_said_to(
     assert sql.rows(told, person.username)[-1]["amr"] == ["fed", "mfa"]
 
 
-def test_who_has_a_second_factor_here_is_asked_for_it(
+def test_a_manager_with_a_second_factor_must_use_it(
     visitor: Visitor, oidc: Oidc, dora: tuple[Person, str], sql: Sql
 ) -> None:
     person, subject = dora
@@ -147,7 +147,7 @@ def wrong_tokens(now: int) -> dict[str, tuple[str, dict[str, Any] | None]]:
 
 
 @pytest.mark.parametrize("wrong", wrong_tokens(0))
-def test_one_thing_is_wrong(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str], wrong: str) -> None:
+def test_each_single_fault_is_refused(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str], wrong: str) -> None:
     reason, lie = wrong_tokens(int(time.time()))[wrong]
     if lie and lie.get("claims", {}).get("iss") == "ISSUER/":
         lie = {"claims": {"iss": f"{oidc.issuer}/"}}
@@ -157,7 +157,7 @@ def test_one_thing_is_wrong(visitor: Visitor, oidc: Oidc, dora: tuple[Person, st
     assert [line["reason"].partition(":")[0] for line in logs] == [reason]
 
 
-def test_the_same_with_nothing_wrong(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str]) -> None:
+def test_the_same_answers_without_a_fault_are_accepted(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str]) -> None:
     """True values in place of the forged ones are accepted, so each case fails by its fault alone."""
     oidc.says(
         dora[1],
@@ -166,7 +166,7 @@ def test_the_same_with_nothing_wrong(visitor: Visitor, oidc: Oidc, dora: tuple[P
     assert visitor.come().status_code == 303
 
 
-def test_rotated_keys_are_taken(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str]) -> None:
+def test_rotated_keys_are_accepted(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str]) -> None:
     oidc.says(dora[1])
     assert visitor.come().status_code == 303
     oidc.says(dora[1], keys="second")
@@ -175,7 +175,7 @@ def test_rotated_keys_are_taken(visitor: Visitor, oidc: Oidc, dora: tuple[Person
     assert visitor.come().status_code == 303
 
 
-def test_a_code_is_good_once(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str]) -> None:
+def test_a_code_is_valid_once(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str]) -> None:
     """The provider refuses it the second time, whatever the state is."""
     oidc.says(dora[1])
     first = visitor.answered(visitor.begin())
@@ -206,7 +206,7 @@ def changed(address: str, **members: str | None) -> str:
         ({"error": "<script>"}, "provider"),
     ],
 )
-def test_the_answer_of_the_provider_is_another(
+def test_a_changed_answer_of_the_provider_is_refused(
     visitor: Visitor, oidc: Oidc, dora: tuple[Person, str], members: dict[str, str | None], why: str
 ) -> None:
     oidc.says(dora[1])
@@ -215,7 +215,7 @@ def test_the_answer_of_the_provider_is_another(
     assert "<script>" not in answer.text
 
 
-def test_a_state_is_one_browsers_and_good_once(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str]) -> None:
+def test_a_state_is_valid_once_in_one_browser(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str]) -> None:
     oidc.says(dora[1])
     back = visitor.answered(visitor.begin())
     other = Visitor(visitor.url)
@@ -294,7 +294,7 @@ def test_a_cookie_stays_within_what_a_browser_keeps(
     assert (answer.status_code, answer.headers["Location"]) == (303, next if next.isascii() else "/console")
 
 
-def test_many_networks_shut_no_other_one_out(
+def test_a_flood_from_many_networks_shuts_out_no_other_network(
     oidc: Oidc, dora: tuple[Person, str], federated: RunningServer, dsn: str, sql: Sql
 ) -> None:
     """100 /64 of one /56, as a trusted proxy names them."""
@@ -354,7 +354,7 @@ def test_a_verified_address_of_a_listed_domain_finds_its_manager_once(
     ("domain", "verified"),
     [(DOMAIN, False), (DOMAIN, "True"), (DOMAIN, None), ("elsewhere.example", True), (f"sub.{DOMAIN}", True)],
 )
-def test_no_other_address_finds_anybody(
+def test_no_other_address_finds_a_manager(
     visitor: Visitor, oidc: Oidc, town: Town, sql: Sql, domain: str, verified: object
 ) -> None:
     email = address(domain=domain)
@@ -367,7 +367,7 @@ def test_no_other_address_finds_anybody(
 @pytest.mark.parametrize(
     ("letter", "image"), [("\u0130", "i"), ("\u212a", "k"), ("\u017f", "s"), ("ｖ", "v"), ("\u1fef", "`")]
 )
-def test_a_verified_address_that_folds_into_a_stored_one_finds_nobody(
+def test_a_verified_address_that_folds_into_a_stored_one_finds_no_manager(
     visitor: Visitor, oidc: Oidc, town: Town, sql: Sql, letter: str, image: str
 ) -> None:
     email = address(f"vict{image}")
@@ -393,7 +393,9 @@ def test_a_domain_that_folds_into_a_listed_one_is_not_listed(
     assert identities(sql, person) == 1
 
 
-def test_who_is_disabled_or_unknown_is_told_the_same(visitor: Visitor, oidc: Oidc, town: Town, sql: Sql) -> None:
+def test_a_disabled_and_an_unknown_manager_get_the_same_answer(
+    visitor: Visitor, oidc: Oidc, town: Town, sql: Sql
+) -> None:
     email = address()
     person = named(town, email)
     sql.execute("update manager set is_disabled = true where username = $1", email)
@@ -411,19 +413,19 @@ def test_a_connected_manager_who_is_disabled_stays_out(
     is_refused(visitor, "unknown")
 
 
-def test_it_leads_nowhere_else(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str]) -> None:
+def test_a_sign_in_redirects_only_to_own_pages(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str]) -> None:
     oidc.says(dora[1])
     answer = visitor.come(next="https://elsewhere.example/console")
     assert (answer.status_code, answer.headers["Location"]) == (303, "/console")
 
 
-def test_a_form_of_elsewhere_begins_nothing(visitor: Visitor) -> None:
+def test_a_form_of_another_site_begins_no_sign_in(visitor: Visitor) -> None:
     foreign = Visitor(visitor.url)
     foreign.url = "https://elsewhere.example"
     answer = foreign.go(f"{visitor.url}/console/sign-in/provider", {"name": NAME})
     assert answer.status_code == 403 and "set-cookie" not in answer.headers
 
 
-def test_there_is_no_such_provider(visitor: Visitor) -> None:
+def test_an_unknown_provider_is_refused(visitor: Visitor) -> None:
     answer = visitor.go("/console/sign-in/provider", {"name": "nobodys"})
     assert (answer.status_code, WORDS["provider"] in answer.text) == (403, True)
