@@ -65,6 +65,7 @@ check: install-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python tools/prose.py --limits
 
 ## unit: all tests without lint and types; PYTEST_ARGS="tests/fleet/endpoints/test_cars.py -x"
 unit: install-dev

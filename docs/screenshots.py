@@ -26,14 +26,14 @@ SEEN = "try { localStorage.setItem('keyrack-tour:%s', 'done') } catch {}"  # the
 WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 390, "height": 800}
 # Name -> (path below the customer, window, theme)
 PICTURES = {
-    "overview": ("", WIDE, "light"),
-    "overview-dark": ("", WIDE, "dark"),
+    "today": ("", WIDE, "light"),
+    "today-dark": ("", WIDE, "dark"),
     "cars": ("/cars", WIDE, "light"),
     "car": ("/cars/1", WIDE, "light"),
     "car-phone": ("/cars/1", NARROW, "light"),
-    "board": ("/assignments/board", WIDE, "light"),
-    "new-assignment": ("/assignments/new", WIDE, "light"),
-    "key-forms": ("/key-forms", WIDE, "light"),
+    "plan": ("/assignments/board", WIDE, "light"),
+    "new-booking": ("/assignments/new", WIDE, "light"),
+    "key-shapes": ("/key-forms", WIDE, "light"),
     "changes": ("/changes?resource=assignment", WIDE, "light"),
     "access": ("/cars/4/access", WIDE, "light"),
     "webhooks": ("/webhooks", WIDE, "light"),

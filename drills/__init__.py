@@ -1,1 +1,1 @@
-"""In charge of trying what an operator relies on, with the programs that an operator runs: a cluster, its failures."""
+"""Drills: an operator's programs under failures, on a cluster that they start themselves."""

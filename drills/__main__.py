@@ -20,24 +20,24 @@ from drills.soak import soak
 from drills.verdict import Verdict
 from keyrack.db.embedded.binaries import EmbeddedServerError
 
-STATE = Path(os.environ.get("KEYRACK_CLUSTER", "/var/tmp/keyrack-cluster"))  # noqa: S108 - its accounts reach it
-MISSING = 3  # the status where the programs cannot be had
-WARNING = """etcd is 3.5.1 of 2021 here: enough for trying, and known to lose data when a member under load is killed.
-No watchdog watches over these nodes. For machines of your own: docs/high-availability.md."""
+STATE = Path(os.environ.get("KEYRACK_CLUSTER", "/var/tmp/keyrack-cluster"))  # noqa: S108 - accessible to the cluster's accounts
+MISSING = 3  # exit status if the programs cannot be installed
+WARNING = """This etcd is 3.5.1 of 2021: good enough for drills, but it can lose data if a member is killed under load.
+    These nodes have no watchdog. For your own machines, see docs/high-availability.md."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m drills", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("cluster", help="run a cluster with two API nodes and two workers until Ctrl-C")
-    failover = commands.add_parser("failover", help="let machines fail under load, and see that nothing is lost")
-    failover.add_argument("--rounds", type=int, default=2, help="how often each failure comes")
-    failover.add_argument("--speed", type=float, default=1.0, help="of the load")
-    failover.add_argument("--only", default="", help="those failures alone whose names contain this")
+    failover = commands.add_parser("failover", help="let machines fail under load, and check that nothing is lost")
+    failover.add_argument("--rounds", type=int, default=2, help="number of times that each failure occurs")
+    failover.add_argument("--speed", type=float, default=1.0, help="factor of the load")
+    failover.add_argument("--only", default="", help="run only failures whose names contain this")
     failover.add_argument("--quiet", type=float, default=QUIET, help="seconds between two failures")
-    soaking = commands.add_parser("soak", help="load for a long time, and what grows meanwhile")
+    soaking = commands.add_parser("soak", help="run a load for a long time, and check for growth")
     soaking.add_argument("--minutes", type=float, default=30.0)
-    soaking.add_argument("--speed", type=float, default=1.0, help="of the load")
+    soaking.add_argument("--speed", type=float, default=1.0, help="factor of the load")
     arguments = parser.parse_args()
     try:
         if arguments.command == "cluster":
@@ -49,7 +49,7 @@ def main() -> int:
             return asyncio.run(soak(state, arguments.minutes, arguments.speed))
         prepared = _prepared(state)
         if not networks.enter():
-            print("Networks cannot be cut here: that takes root, iproute2 and util-linux. Those failures are left out.")
+            print("Skipping network failures: they need root, iproute2 and util-linux.")
         return asyncio.run(_failover(*prepared, arguments))
     except (KeyboardInterrupt, asyncio.CancelledError):
         return 130
@@ -109,14 +109,14 @@ async def _failover(state: Path, programs: Programs, arguments: argparse.Namespa
 
 
 def _end_at_sigterm() -> None:
-    """As at Ctrl-C: what was started is ended in order."""
+    """Treat SIGTERM like Ctrl-C: stop all programs in order."""
     task = asyncio.current_task()
     if task is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
 
 
 def _forget(state: Path) -> None:
-    """Begin with a database that has no past."""
+    """Delete the data of an earlier drill."""
     state.mkdir(parents=True, exist_ok=True)
     state.chmod(0o711)
     for name in (*DATABASES, *STORES, "logs", "database"):
@@ -125,7 +125,7 @@ def _forget(state: Path) -> None:
 
 
 def _say(outcomes: list[Outcome], verdict: Verdict) -> int:
-    print("\n| Failure | Without a write, s | Goal, s | Without a read, s | Another leader | Whole again after, s |")
+    print("\n| Failure | No writes, s | Goal, s | No reads, s | New primary | Recovered after, s |")
     print("|---|---|---|---|---|---|")
     for one in outcomes:
         goal = f"{one.failure.goal:g}" if one.failure.goal else "none"

@@ -1,4 +1,4 @@
-"""In charge of a cluster on one machine: three etcd, three Patroni with PostgreSQL, from the files of deploy/ha."""
+"""A cluster on one machine: three etcd, and three Patroni with PostgreSQL, from the files of deploy/ha."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ DEPLOY = Path(__file__).parent.parent / "deploy/ha"
 SCOPE, NAMESPACE = "keyrack", "/service/"
 DATABASES = ("db1", "db2", "db3")
 STORES = ("etcd1", "etcd2", "etcd3")
-CLIENT, PEER, REST, POSTGRES = 0, 1, 2, 3  # the ports of a machine, from its first one on
-READY = 90.0  # seconds in which a new cluster has a leader and two standbys
+CLIENT, PEER, REST, POSTGRES = 0, 1, 2, 3  # ports of a machine, relative to its first port
+READY = 90.0  # seconds until a new cluster must have a primary and two standbys
 
 
 class NotReady(Exception):
-    """The cluster does not get on; the text says what was waited for."""
+    """The cluster is not ready in time; the text has the missing condition."""
 
 
 class Cluster:
-    """etcd and PostgreSQL on `network`, with everything below the directory `state`; ports from `first_port` on."""
+    """etcd and PostgreSQL on `network`. Files are below `state`, and ports start at `first_port`."""
 
     def __init__(self, state: Path, programs: Programs, network: Network, first_port: int = 23_790) -> None:
         self._state = state
@@ -43,7 +43,7 @@ class Cluster:
         self.stores = {name: self._store(name) for name in STORES}
         self.machines = {name: self._machine(name) for name in DATABASES}
 
-    # Where it is
+    # Addresses
 
     def address(self, machine: str, network: str, port: int) -> str:
         """`host:port` of a machine in a network."""
@@ -58,7 +58,7 @@ class Cluster:
     def dsn_of(self, *machines: str) -> str:
         """The database's address on some machines."""
         hosts = ",".join(self.address(name, "clients", POSTGRES) for name in machines)
-        # For psql and its like; Keyrack looks for the leader itself
+        # For psql and similar programs; Keyrack finds the primary itself
         attributes = "?target_session_attrs=read-write" if len(machines) > 1 else ""
         return f"postgresql://keyrack:{self._passwords['keyrack']}@{hosts}/keyrack{attributes}"
 
@@ -68,26 +68,26 @@ class Cluster:
             f"postgresql://postgres:{self._passwords['postgres']}@{self.address(machine, 'clients', POSTGRES)}/postgres"
         )
 
-    # Beginning and end
+    # Start and stop
 
     async def start(self) -> None:
-        """Start everything, and wait for a leader with two standbys. Raises `NotReady`."""
+        """Start everything, and wait for a primary with two standbys. Raises `NotReady`."""
         for store in self.stores.values():
             store.start()
         await self._until(self._stores_ready, "etcd")
         self._protect_stores()
         for machine in self.machines.values():
             machine.patroni.start()
-        await self._until(self.whole, "a leader and two standbys, one of them synchronous")
+        await self._until(self.whole, "a primary and two standbys, one of them synchronous")
         await self._make_database()
 
     async def stop(self) -> None:
-        """End the databases, and then etcd, without which they could not say that they go."""
+        """Stop the databases first, because they deregister in etcd, then etcd."""
         await asyncio.gather(*(machine.patroni.stop() for machine in self.machines.values()))
         await asyncio.gather(*(store.stop() for store in self.stores.values()))
 
     async def whole(self) -> bool:
-        """Whether a leader streams to two standbys, one of which confirms."""
+        """Whether a primary streams to two standbys, one of them synchronous."""
         members = await self.members()
         roles = sorted(member["role"] for member in members)
         return roles == ["leader", "replica", "sync_standby"] and all(
@@ -95,7 +95,7 @@ class Cluster:
         )
 
     async def members(self) -> list[dict[str, Any]]:
-        """What Patroni says of its members, asked of whichever answers."""
+        """Patroni's list of members, from the first machine that responds."""
         timeout = aiohttp.ClientTimeout(total=2)
         async with aiohttp.ClientSession(timeout=timeout) as http:
             for name in self.machines:
@@ -105,12 +105,12 @@ class Cluster:
         return []
 
     async def leader(self) -> str:
-        """The name of the leader; empty where there is none."""
+        """The name of the primary; empty if there is none."""
         members = await self.members()
         return next((member["name"] for member in members if member["role"] == "leader"), "")
 
     def ctl(self, *arguments: str) -> str:
-        """What `patronictl` prints. Raises `CalledProcessError`."""
+        """The output of `patronictl`. Raises `CalledProcessError`."""
         names = ",".join(self.address(name, "etcd", CLIENT) for name in STORES)
         file = self._state / "patronictl.yml"
         told = {"scope": SCOPE, "namespace": NAMESPACE, "etcd3": self._store_access() | {"hosts": names}}
@@ -121,8 +121,8 @@ class Cluster:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
     async def until_whole(self, seconds: float = READY) -> None:
-        """Wait for a leader with two standbys. Raises `NotReady`."""
-        await self._until(self.whole, "a leader and two standbys, one of them synchronous", seconds)
+        """Wait for a primary with two standbys. Raises `NotReady`."""
+        await self._until(self.whole, "a primary and two standbys, one of them synchronous", seconds)
 
     async def _until(self, condition: Any, what: str, seconds: float = READY) -> None:
         try:
@@ -130,7 +130,7 @@ class Cluster:
                 while not await condition():
                     await asyncio.sleep(0.2)
         except TimeoutError:
-            raise NotReady(f"{what}: not there after {seconds:g} s. See the logs in {self._state / 'logs'}.") from None
+            raise NotReady(f"Not ready after {seconds:g} s: {what}. See the logs in {self._state / 'logs'}.") from None
 
     # etcd
 
@@ -162,7 +162,7 @@ class Cluster:
         return {"username": "patroni", "password": self._passwords["etcd"]}
 
     def _protect_stores(self) -> None:
-        """Let in nobody but Patroni, by name and password."""
+        """Allow only Patroni access, by name and password."""
         if "true" in self._etcdctl("auth", "status", check=False).casefold():
             return
         for arguments in (
@@ -226,7 +226,7 @@ class Cluster:
         finally:
             await raw.close()
 
-    # What both have
+    # Common parts
 
     def _program(self, name: str, command: Sequence[str | Path], environment: Mapping[str, str]) -> Program:
         logs = self._state / "logs"
@@ -244,9 +244,9 @@ class Cluster:
 
 
 def variables(file: Path, own: Mapping[str, str]) -> dict[str, str]:
-    """What a file of deploy/ha sets, with a machine's own values in place of the example's.
+    """The settings in a file of deploy/ha, with a machine's own values instead of the example's.
 
-    Raises `KeyError` for a value that the file does not have: an operator would not know of it.
+    Raises `KeyError` for a value without a setting in the file, which operators would not know.
     """
     lines = (line.split("=", 1) for line in file.read_text().splitlines() if line and not line.startswith("#"))
     told = dict(lines)
@@ -256,14 +256,14 @@ def variables(file: Path, own: Mapping[str, str]) -> dict[str, str]:
 
 
 def _statements(file: Path, password: str) -> list[str]:
-    """The statements of the file as psql would send them, with the password in its place."""
+    """The statements of the file, as psql would send them with the password."""
     text = "\n".join(line for line in file.read_text().splitlines() if not line.startswith("--"))
     quoted = "'" + password.replace("'", "''") + "'"
     return [statement for statement in text.replace(":'password'", quoted).split(";") if statement.strip()]
 
 
 def _passwords(file: Path) -> dict[str, str]:
-    """One for each who signs in, made at the first start."""
+    """One password for each account, created at the first start."""
     if not file.exists():
         names = ("postgres", "replicator", "rewinder", "patroni", "keyrack", "etcd", "etcd-root")
         file.touch(mode=0o600)

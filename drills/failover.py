@@ -1,4 +1,4 @@
-"""In charge of the drill of failover: load, failures one after another, and the reckoning at the end."""
+"""The failover drill: load, a series of failures, and a check at the end."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from drills.nodes import Keyrack
 from drills.probes import Revocations, Writers
 from drills.verdict import Verdict, judge
 
-QUIET = 6.0  # seconds between two failures in which all is well
-WATCHED = 2  # times as long a revoked key is tried
+QUIET = 6.0  # seconds between two failures
+WATCHED = 2  # a revoked key is watched for this multiple of the pause
 
 
 @dataclass
 class Outcome:
-    """How a failure went: seconds without a write and without a read at the node that had it worse."""
+    """The effect of a failure: seconds without writes and without reads, at the node that was affected more."""
 
     failure: Failure
     writes: float
     reads: float
     moved: bool
-    whole: float  # seconds from its beginning until the cluster was whole again
+    whole: float  # seconds until the cluster was complete again
 
 
 async def drill(
     cluster: Cluster, state: Path, failures: Sequence[Failure], speed: float, quiet: float = QUIET
 ) -> tuple[list[Outcome], Verdict]:
-    """Let each failure befall the leader of the running cluster while callers call; and judge what is left."""
+    """Run each failure on the primary of the running cluster under load, and check the result."""
     keyrack = Keyrack(state, cluster.dsn)
     ledger, writers = Ledger(), Writers(cluster)
     connector = aiohttp.TCPConnector(limit=0)
@@ -50,7 +50,7 @@ async def drill(
             await writers.start()
             load.start()
             await asyncio.sleep(quiet)
-            print(f"  {await _used(quiet):.0%} of the machine's time is used before the first failure", flush=True)
+            print(f"  {await _used(quiet):.0%} of the machine's CPU time is used before the first failure", flush=True)
             outcomes = [await _befall(cluster, failure, ledger, revocations, quiet) for failure in failures]
             await asyncio.sleep(quiet)
             await load.stop()
@@ -59,23 +59,23 @@ async def drill(
         finally:
             await writers.stop()
             await keyrack.stop()
-    verdict.none("answers that must not be", ledger.faults)
-    verdict.told["keys revoked meanwhile"] = revocations.done
-    verdict.told["requests with them refused"] = revocations.refused
-    verdict.none("old permissions honoured", revocations.faults)
-    verdict.none("processes of Keyrack started again", [one.name for one in keyrack.programs if one.starts != 1])
+    verdict.none("invalid responses", ledger.faults)
+    verdict.told["keys revoked during failures"] = revocations.done
+    verdict.told["requests with these keys rejected"] = revocations.refused
+    verdict.none("revoked keys accepted", revocations.faults)
+    verdict.none("restarts of Keyrack processes", [one.name for one in keyrack.programs if one.starts != 1])
     verdict.told["requests"] = sum(ledger.statuses.values())
-    verdict.told["of these without an answer"] = ledger.statuses[0]
-    verdict.told["of these answered 503"] = ledger.statuses[503]
-    verdict.told["requests sent again with their key"] = ledger.again
-    print(f"  writes at the nodes' own ports by timeline: {dict(sorted(writers.timelines().items()))}")
+    verdict.told["of these without a response"] = ledger.statuses[0]
+    verdict.told["of these with 503"] = ledger.statuses[503]
+    verdict.told["requests retried with their idempotency key"] = ledger.again
+    print(f"  direct writes by timeline: {dict(sorted(writers.timelines().items()))}")
     return outcomes, verdict
 
 
 async def _befall(
     cluster: Cluster, failure: Failure, ledger: Ledger, revocations: Revocations, quiet: float
 ) -> Outcome:
-    """One failure, from a whole cluster to a whole cluster; a key is revoked in the middle of it."""
+    """Run one failure, from a complete cluster to a complete cluster; a key is revoked during it."""
     await cluster.until_whole(180)
     leader, key = await cluster.leader(), await revocations.prepare()
     await asyncio.sleep(quiet + random.random())
@@ -93,15 +93,15 @@ async def _befall(
         moved=after != leader, whole=whole,
     )  # fmt: skip
     print(
-        f"  {failure.name}: {outcome.writes:.1f} s without a write (goal {failure.goal:g}), "
-        f"{outcome.reads:.1f} s without a read; {leader} -> {after}; whole after {whole:.0f} s",
+        f"  {failure.name}: {outcome.writes:.1f} s without writes (goal {failure.goal:g}), "
+        f"{outcome.reads:.1f} s without reads; {leader} -> {after}; recovered after {whole:.0f} s",
         flush=True,
     )
     return outcome
 
 
 def longest_gap(times: Sequence[float], begun: float) -> float:
-    """Seconds between two that went well, at most, from the last one before `begun` on.
+    """The longest time between two successes, starting with the last one before `begun`.
 
     >>> longest_gap([1.0, 2.0, 2.5, 9.0, 9.5], 2.7)
     6.5
@@ -112,7 +112,7 @@ def longest_gap(times: Sequence[float], begun: float) -> float:
 
 
 async def _used(seconds: float) -> float:
-    """The share of all cores' time that is used, over so long."""
+    """The share of CPU time in use, measured over some seconds."""
     first = _ticks()
     await asyncio.sleep(seconds)
     last = _ticks()
@@ -120,6 +120,6 @@ async def _used(seconds: float) -> float:
 
 
 def _ticks() -> tuple[int, int]:
-    """Of all cores since the machine's start: those that were used, and all."""
+    """The used and the total CPU time since the start of the machine."""
     values = [int(value) for value in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     return sum(values) - values[3] - values[4], sum(values)

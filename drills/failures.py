@@ -1,4 +1,4 @@
-"""In charge of what happens to machines: each failure as it begins, how long it lasts, and how it ends."""
+"""Failures of machines: how each begins, how long it lasts, and how it ends."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from drills.networks import Namespaces
 
 Act = Callable[[Cluster, str], Awaitable[None]]
 
-PLANNED, KILLED, LOST = 2.0, 10.0, 23.0  # seconds without a write, at most, by the cause
+PLANNED, KILLED, LOST = 2.0, 10.0, 23.0  # maximum seconds without writes, by cause
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Something that befalls the leader, for so many seconds; `goal` is the longest time without a write."""
+    """A failure of the primary for some seconds; `goal` is the maximum time without writes."""
 
     name: str
     goal: float
     begin: Act
     end: Act
     lasts: float
-    moves: bool = True  # whether another machine leads afterwards
+    moves: bool = True  # whether another machine becomes primary
 
 
 async def _nothing(cluster: Cluster, leader: str) -> None:
-    """It is over by itself."""
+    """The failure ends by itself."""
 
 
 async def _switch(cluster: Cluster, leader: str) -> None:
@@ -86,7 +86,7 @@ async def _rebuild(cluster: Cluster, leader: str) -> None:
 
 
 def everywhere() -> list[Failure]:
-    """The failures that can be had on any machine."""
+    """Failures that work on any machine."""
     return [
         Failure("switched over by plan", PLANNED, _switch, _nothing, 5),
         Failure("PostgreSQL killed (kill -9)", KILLED, _kill_postgres, _nothing, 5),
@@ -100,7 +100,7 @@ def everywhere() -> list[Failure]:
 
 
 def of(network: Namespaces) -> list[Failure]:
-    """Those that need networks which can be cut."""
+    """Failures that need networks which can be cut."""
 
     def cut(*networks: str) -> Act:
         async def act(_: Cluster, leader: str) -> None:

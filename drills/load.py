@@ -1,4 +1,4 @@
-"""In charge of what callers do while machines fail, and of the ledger of what they were told."""
+"""The load during failures, and the ledger of acknowledged calls."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ from multidict import CIMultiDict
 from drills.nodes import Fleet, Keyrack
 
 START = "2026-01-01T08:00:00Z"
-STEPS = 4  # operations of an assignment's life: one creates it, two change it, one ends it
-PATIENCE = 8.0  # seconds that a caller waits for an answer before asking again
-AGAIN = (0.05, 0.3)  # seconds between two tries
-PACE = {"lives": 1.2, "cars": 8.0, "events": 10.0, "samples": 6.0, "reads": 40.0}  # a second, with `speed` 1
+STEPS = 4  # operations per assignment: one creates it, two change it, one ends it
+PATIENCE = 8.0  # seconds that a caller waits for a response before it retries
+AGAIN = (0.05, 0.3)  # seconds between two attempts
+PACE = {"lives": 1.2, "cars": 8.0, "events": 10.0, "samples": 6.0, "reads": 40.0}  # calls per second at `speed` 1
 
 
 @dataclass
 class Ledger:
-    """What callers were told: nothing of it may be lost."""
+    """Acknowledged calls, none of which may be lost."""
 
-    operations: list[str] = field(default_factory=list[str])  # acknowledged, by their ids
+    operations: list[str] = field(default_factory=list[str])  # acknowledged operations, by id
     lives: dict[int, list[str]] = field(default_factory=dict[int, list[str]])  # assignment -> its operations, in order
-    cars: list[str] = field(default_factory=list[str])  # by their names
-    events: dict[int, str] = field(default_factory=dict[int, str])  # number -> what it was given to
-    fed: dict[int, str] = field(default_factory=dict[int, str])  # the same as the feed told it
+    cars: list[str] = field(default_factory=list[str])  # by name
+    events: dict[int, str] = field(default_factory=dict[int, str])  # number -> the event that got it
+    fed: dict[int, str] = field(default_factory=dict[int, str])  # the same, from the feed
     samples: list[int] = field(default_factory=list[int])  # odometers
-    first: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])  # outcomes as they came first
+    first: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])  # outcomes, at first delivery
     received: int = 0
     statuses: Counter[int] = field(default_factory=Counter[int])
     again: int = 0
-    faults: list[str] = field(default_factory=list[str])  # what must not happen, in words
-    writes: list[list[float]] = field(default_factory=lambda: [[], []])  # when one went well, by node
+    faults: list[str] = field(default_factory=list[str])  # violations
+    writes: list[list[float]] = field(default_factory=lambda: [[], []])  # times of successes, by node
     reads: list[list[float]] = field(default_factory=lambda: [[], []])
 
 
 class Load:
-    """Callers of both nodes, each at a pace of its own, until they are told to stop."""
+    """Callers of both nodes, each at its own pace, until `stop`."""
 
     def __init__(
         self, keyrack: Keyrack, fleet: Fleet, http: aiohttp.ClientSession, ledger: Ledger, speed: float
@@ -59,13 +59,13 @@ class Load:
         self._speed = speed
         self.ledger = ledger
         self._stopping = asyncio.Event()
-        self._called = asyncio.Event()  # all calls have ended
+        self._called = asyncio.Event()  # all calls have finished
         self._tasks: set[asyncio.Task[None]] = set()
         self._numbers = itertools.count(1)
         self._busy = asyncio.Semaphore(400)
 
     def start(self) -> None:
-        """Begin with all kinds of calls."""
+        """Start all kinds of calls."""
         kinds: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
             "lives": self._life, "cars": self._car, "events": self._event, "samples": self._sample, "reads": self._read,
         }  # fmt: skip
@@ -77,7 +77,7 @@ class Load:
         self._follower = asyncio.create_task(self._follow())
 
     async def stop(self) -> None:
-        """Begin nothing more, let what was begun end, and then the feed tell the last event."""
+        """Start no more calls, finish the running ones, and wait for the last event in the feed."""
         self._stopping.set()
         while self._tasks:
             await asyncio.wait(self._tasks)
@@ -101,7 +101,7 @@ class Load:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), max(0.0, due - time.monotonic()))
                 return
-            if not self._busy.locked():  # callers who wait do not pile up without a bound
+            if not self._busy.locked():  # bounds the number of waiting callers
                 self._begin(self._counted(call))
 
     async def _counted(self, call: Callable[[], Awaitable[None]]) -> None:
@@ -111,7 +111,7 @@ class Load:
     # The calls
 
     async def _sure(self, method: str, path: str, body: Any = None, wanted: int = 204, **headers: str) -> Any:
-        """Send until there is an answer, always with the same key and to a node by chance: it is done once."""
+        """Send with the same idempotency key, to a random node, until there is a response: the effect occurs once."""
         headers = self._fleet.headers | {"Idempotency-Key": str(uuid.uuid4())} | headers
         while True:
             status, text, told = await self._try(method, random.randrange(2), path, body, headers)
@@ -126,7 +126,7 @@ class Load:
     async def _try(
         self, method: str, node: int, path: str, body: Any, headers: dict[str, str]
     ) -> tuple[int, str, Mapping[str, str]]:
-        """Status, text and headers of one try; 0 where there was no answer."""
+        """Status, text and headers of one attempt; status 0 without a response."""
         url, timeout = self._keyrack.urls[node] + "/v3" + path, aiohttp.ClientTimeout(total=PATIENCE)
         status, text, told = 0, "", CIMultiDict[str]()
         with suppress(aiohttp.ClientError, TimeoutError, OSError):
@@ -136,9 +136,9 @@ class Load:
         return status, text, told
 
     async def _life(self) -> None:
-        """An assignment from its beginning to its end."""
+        """An assignment from its creation to its end."""
         number = next(self._numbers)
-        car = self._fleet.cars[number % (len(self._fleet.cars) - 1)]  # the last one has no key box
+        car = self._fleet.cars[number % (len(self._fleet.cars) - 1)]  # the last car has no key box
         body = {"carId": car, "userId": self._fleet.user, "start": START, "lifetime": 700_000}
         steps = [await self._operation("PUT", "/assignments", body)]
         made = await self._applied(steps[0])
@@ -157,7 +157,7 @@ class Load:
         return id
 
     async def _applied(self, operation: str) -> int | None:
-        """The assignment, as soon as the operation has succeeded."""
+        """The assignment, once the operation has succeeded."""
         while True:
             row = await self._sure("GET", f"/operations/{operation}", wanted=200)
             if row is None or row["state"] != "Pending":
@@ -183,7 +183,7 @@ class Load:
         made = await self._sure("PUT", "/events", body, wanted=201)
         if made is not None:
             if made["id"] in self.ledger.events:
-                self.ledger.faults.append(f"event number {made['id']} was given twice")
+                self.ledger.faults.append(f"event number {made['id']} was issued twice")
             self.ledger.events[made["id"]] = said
 
     async def _sample(self) -> None:
@@ -206,7 +206,7 @@ class Load:
             self.ledger.faults.append(f"GET {path}: {status} {text}")
 
     async def _probe(self, method: str, node: int, well: list[float]) -> None:
-        """Ten calls a second of one node, whatever became of those before: what tells how long it was away."""
+        """Call one node ten times a second, independent of earlier calls, to measure outages."""
         body = {"name": f"Probe of {node}"} if method == "PUT" else None
         path, wanted = ("/groups", 201) if method == "PUT" else (f"/cars/{self._fleet.cars[0]}", 200)
 
@@ -221,7 +221,7 @@ class Load:
             await asyncio.sleep(0.1)
 
     async def _follow(self) -> None:
-        """Follow the events' numbers from one to the next, as a feed is followed: none may be passed over."""
+        """Follow the event numbers like a feed; none may be skipped."""
         last = 0
         while not (self._called.is_set() and last >= max(self.ledger.events, default=0)):
             rows = await self._sure(
@@ -229,14 +229,14 @@ class Load:
             )
             for row in rows or ():
                 if row["id"] != last + 1:
-                    self.ledger.faults.append(f"the feed went from {last} to {row['id']}")
+                    self.ledger.faults.append(f"the feed skipped from {last} to {row['id']}")
                 last = row["id"]
                 self.ledger.fed[last] = row["userAgent"]
             await asyncio.sleep(0.1)
 
 
 class Receiver:
-    """The endpoint of the fleet's webhook; some of its answers are failures."""
+    """The endpoint of the fleet's webhook; some of its responses are failures."""
 
     BAD = 0.1
 

@@ -1,4 +1,4 @@
-"""In charge of one machine's programs: started, started again a second after they end, killed, stopped, let go."""
+"""The programs of one machine: start, restart after a second, kill, stop and resume."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 
 from keyrack.db.embedded.binaries import OsAccount, end_with_parent, environment
 
-RESTART = 1.0  # seconds, as RestartSec of the units
+RESTART = 1.0  # seconds, like RestartSec of the units
 
 
 class Program:
-    """A program under a supervisor, as systemd's `Restart=always` is one."""
+    """A program under a supervisor, like systemd's `Restart=always`."""
 
     def __init__(
         self, name: str, command: Sequence[str | Path], *, prefix: Sequence[str] = (), account: OsAccount | None = None,
@@ -32,21 +32,21 @@ class Program:
 
     @property
     def pid(self) -> int | None:
-        """Of the program while it runs."""
+        """The process id of the running program."""
         return None if self._process is None or self._process.returncode is not None else self._process.pid
 
     def start(self) -> None:
-        """Run it, from now on or again."""
+        """Run the program, and restart it when it ends."""
         self._wanted.set()
         if self._task is None:
             self._task = asyncio.create_task(self._supervise())
 
     def hold(self) -> None:
-        """Do not start it again."""
+        """Do not restart it."""
         self._wanted.clear()
 
     async def stop(self, seconds: float = 20.0) -> None:
-        """End it in order, and not begin it again."""
+        """Stop it in order, without a restart."""
         self.hold()
         if self._process is not None and self.pid is not None:
             self._process.terminate()
@@ -75,7 +75,7 @@ class Program:
 
 
 def _as(account: OsAccount | None) -> list[str]:
-    """What makes a command run as the account, from root."""
+    """The prefix that runs a command as the account, from root."""
     if account is None or not account.switch:
         return []
     return ["setpriv", f"--reuid={account.uid}", f"--regid={account.gid}", "--clear-groups", "--pdeathsig=TERM", "--"]
@@ -90,7 +90,7 @@ class Machine:
         self.data = data
 
     def postgres(self) -> list[int]:
-        """The processes of PostgreSQL, its first one first."""
+        """The processes of PostgreSQL, the postmaster first."""
         with suppress(OSError, ValueError, IndexError):
             pid = int((self.data / "postmaster.pid").read_text().split()[0])
             if b"postgres" in Path(f"/proc/{pid}/cmdline").read_bytes():
@@ -103,13 +103,13 @@ class Machine:
         return list(dict.fromkeys([*(tree(pid) if pid else []), *self.postgres()]))
 
     def lose(self) -> None:
-        """As a machine does when its power fails: nothing is left, and nothing starts again."""
+        """Fail like a machine without power: kill everything, and restart nothing."""
         self.patroni.hold()
         kill(self.everything(), signal.SIGKILL)
 
 
 def tree(pid: int) -> list[int]:
-    """A process and all below it."""
+    """A process and all its descendants."""
     below: dict[int, list[int]] = {}
     for child, parent in _parents():
         below.setdefault(parent, []).append(child)
@@ -127,7 +127,7 @@ def _parents() -> Iterator[tuple[int, int]]:
 
 
 def kill(pids: Sequence[int], number: signal.Signals) -> None:
-    """Send a signal to all that are there still."""
+    """Send a signal to all of these processes that still exist."""
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, number)

@@ -1,6 +1,6 @@
-"""In charge of where the machines of a cluster are: all of them here, or in network namespaces that can be cut off.
+"""The networks of a cluster: all machines on this one, or in network namespaces that can be cut off.
 
-A machine has an address in three networks: where etcd is, where the other machines are, and where clients are.
+A machine has an address in three networks: of etcd, of its peers, and of clients.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from collections.abc import Sequence
 from typing import Protocol
 
 NETWORKS = ("etcd", "peers", "clients")
-INSIDE = "KEYRACK_DRILL_NAMESPACE"  # set where the drill runs in a network namespace of its own
+INSIDE = "KEYRACK_DRILL_NAMESPACE"  # set if the drill runs in its own network namespace
 
 
 class Network(Protocol):
-    """Where the machines are."""
+    """The addresses of the machines."""
 
     def address(self, machine: str, network: str) -> str:
-        """Of the machine, in one of `NETWORKS`."""
+        """The machine's address in one of `NETWORKS`."""
         ...
 
     def prefix(self, machine: str) -> list[str]:
-        """What makes a command run on the machine."""
+        """The prefix that runs a command on the machine."""
         ...
 
     def close(self) -> None: ...
 
 
 class Here:
-    """All machines are this one, on ports of their own."""
+    """All machines are this one, on different ports."""
 
     def address(self, machine: str, network: str) -> str:
         return "127.0.0.1"
@@ -40,11 +40,11 @@ class Here:
         return []
 
     def close(self) -> None:
-        """Nothing was made."""
+        """Nothing to close."""
 
 
 class Namespaces:
-    """Each machine is a network namespace on a bridge for each network. For root, in a network namespace of its own."""
+    """Each machine is a network namespace, with a bridge for each network. Needs root in an own network namespace."""
 
     def __init__(self, machines: Sequence[str]) -> None:
         self._machines = list(machines)
@@ -62,7 +62,7 @@ class Namespaces:
             ["unshare", "--net", "sh", "-c", "echo; exec sleep infinity"], stdout=subprocess.PIPE, text=True
         )
         assert holder.stdout is not None
-        holder.stdout.readline()  # from now on it is in a namespace of its own
+        holder.stdout.readline()  # it has now entered its namespace
         self._holders[machine] = holder
         inside = ["nsenter", f"--net=/proc/{holder.pid}/ns/net", "--"]
         subprocess.run([*inside, "ip", "link", "set", "lo", "up"], check=True)
@@ -81,7 +81,7 @@ class Namespaces:
         return ["nsenter", f"--net=/proc/{self._holders[machine].pid}/ns/net", "--"]
 
     def cut(self, machine: str, network: str) -> None:
-        """Let nothing of the network reach the machine, or come from it, and tell nobody."""
+        """Drop all packets between the network and the machine, without any notice."""
         _ip("link", "set", self._end(machine, network), "down")
 
     def join(self, machine: str, network: str) -> None:
@@ -100,17 +100,17 @@ class Namespaces:
 
 
 def enter() -> bool:
-    """Go on in a network namespace of our own, where that can be had: the process is replaced. False where not."""
+    """Replace this process by one in its own network namespace. Returns false if that is not possible."""
     if os.environ.get(INSIDE):
         return True
     if _may_enter():
         arguments = ["unshare", "--net", sys.executable, "-m", "drills", *sys.argv[1:]]
-        os.execvpe("unshare", arguments, os.environ | {INSIDE: "1"})  # noqa: S606 - this very program
+        os.execvpe("unshare", arguments, os.environ | {INSIDE: "1"})  # noqa: S606 - this same program
     return False
 
 
 def _may_enter() -> bool:
-    """Whether we are root, and the system lets us tie namespaces together."""
+    """Whether this is root, and the system allows connected namespaces."""
     if os.geteuid() != 0 or not all(map(shutil.which, ("ip", "unshare", "nsenter"))):
         return False
     trial = ["unshare", "--net", "ip", "link", "add", "x", "type", "veth"]

@@ -1,4 +1,4 @@
-"""In charge of Keyrack in a drill: two API nodes, two workers, and a fleet that is made by commands and by the API."""
+"""Keyrack in a drill: two API nodes, two workers, and a fleet created by commands and the API."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SETTINGS = {
 
 @dataclass
 class Fleet:
-    """A customer with cars, boxes and a user; who acts for it, and the keys that will be revoked."""
+    """A customer with cars, boxes and a user, and the credentials of its callers."""
 
     customer: int
     cars: list[int]
@@ -47,7 +47,7 @@ class Fleet:
 
 
 class Keyrack:
-    """Two nodes that serve and two that work, on the database `dsn`, with their logs below `state`."""
+    """Two API nodes and two workers on the database `dsn`. Their logs are below `state`."""
 
     def __init__(self, state: Path, dsn: str) -> None:
         self._variables = SETTINGS | {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_MASTER_KEY": _master_key(state)}
@@ -64,7 +64,7 @@ class Keyrack:
         return [*self.nodes, *self.workers]
 
     async def start(self) -> None:
-        """Bring the schema up to date, start everything, and wait until both nodes answer."""
+        """Upgrade the schema, start everything, and wait until both nodes respond."""
         await self.command("migrate")
         for program in self.programs:
             program.start()
@@ -78,7 +78,7 @@ class Keyrack:
         await asyncio.gather(*(program.stop() for program in self.programs))
 
     async def command(self, *arguments: str | Path) -> Any:
-        """What a command prints as JSON. Raises `RuntimeError` with what it says where it fails."""
+        """The JSON output of a command. Raises `RuntimeError` with the error message if it fails."""
         process = await asyncio.create_subprocess_exec(
             *COMMAND, *map(str, arguments), "--json", env=os.environ | self._variables,
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
@@ -89,7 +89,7 @@ class Keyrack:
         return json.loads(out)
 
     async def fleet(self, http: aiohttp.ClientSession) -> Fleet:
-        """A new customer with what the load needs."""
+        """A new customer with everything that the load needs."""
         customer = (await self.command("customer", "add", "Drill"))["id"]
         manager = await self.command(
             "manager", "add", f"drill{customer}", "--role", "owner", "--customer", str(customer)
@@ -118,7 +118,7 @@ class Keyrack:
         return fleet
 
     async def register(self, http: aiohttp.ClientSession, fleet: Fleet, url: str) -> None:
-        """Have the fleet's outcomes told at the address."""
+        """Register a webhook for the fleet's outcomes."""
         await self._put(http, fleet, "/webhooks", {"url": url})
 
     async def _import(self, customer: int) -> None:

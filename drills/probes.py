@@ -1,4 +1,4 @@
-"""In charge of those who hold on to what was: writers at each node's own port, and keys that are taken away."""
+"""Probes for stale state: writers at each node's own port, and keys that are revoked."""
 
 from __future__ import annotations
 
@@ -23,14 +23,13 @@ WRITE: LiteralString = """
 insert into drill_probe values ($1, $2)
 returning ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::integer
 """
-HOLDS = (
-    3.0 + 0.5
-)  # seconds after which what was revoked opens nothing: KEYRACK_AUTH_CACHE_MAX_STALENESS_SECONDS, and an answer's way
+# Maximum seconds until a revocation is effective: KEYRACK_AUTH_CACHE_MAX_STALENESS_SECONDS and a response time
+HOLDS = 3.0 + 0.5
 
 
 @dataclass
 class Writers:
-    """One writer for each machine, at its own port: whoever lets it write is a leader, or takes itself for one."""
+    """One writer for each machine, at its own port: a successful write proves that it acts as a primary."""
 
     cluster: Cluster
     acknowledged: dict[uuid.UUID, tuple[str, int]] = field(default_factory=dict[uuid.UUID, tuple[str, int]])
@@ -58,33 +57,33 @@ class Writers:
                     timeline = await raw.fetchval(WRITE, id, machine)
                 self.acknowledged[id] = machine, timeline
             except UNREACHABLE as error:
-                if raw is not None and getattr(error, "sqlstate", "") != READ_ONLY:  # a standby says so of itself
+                if raw is not None and getattr(error, "sqlstate", "") != READ_ONLY:  # a standby reports this
                     raw.terminate()
                     raw = None
             await asyncio.sleep(0.1)
 
     def timelines(self) -> Counter[int]:
-        """How many writes were acknowledged on each."""
+        """The number of acknowledged writes on each timeline."""
         return Counter(timeline for _, timeline in self.acknowledged.values())
 
 
 class Revocations:
-    """Keys that are used all the time at both nodes, and revoked while machines fail."""
+    """Keys that are in permanent use at both nodes, and are revoked during failures."""
 
     def __init__(self, keyrack: Keyrack, fleet: Fleet, http: aiohttp.ClientSession) -> None:
         self._keyrack = keyrack
         self._fleet = fleet
         self._http = http
         self.done = 0
-        self.refused = 0  # requests after the key's end
+        self.refused = 0  # rejected requests after a revocation
         self.faults: list[str] = []
 
     async def prepare(self) -> tuple[int, str]:
-        """A key: its id, and itself."""
+        """Create a key; returns its id and the key."""
         return await self._patiently("api-key", "add", "to be revoked")
 
     async def revoke(self, id: int, key: str, watched: float) -> None:
-        """Use the key, revoke it, and see that it opens nothing for `watched` seconds at either node."""
+        """Use the key, revoke it, and check that both nodes reject it for `watched` seconds."""
         seen: list[tuple[str, float, int]] = []
         users = [asyncio.create_task(self._use(url, key, seen)) for url in self._keyrack.urls]
         await self._patiently("api-key", "revoke", str(id))
@@ -96,7 +95,7 @@ class Revocations:
         late = [(url, status, begun - ended) for url, begun, status in seen if begun > ended]
         for url, status, after in late:
             if status == 200:
-                self.faults.append(f"{url} honoured a key {after + HOLDS:.1f} s after it was revoked")
+                self.faults.append(f"{url} accepted a key {after + HOLDS:.1f} s after its revocation")
         self.refused += sum(status == 401 for _, status, _ in late)
         self.done += 1
 

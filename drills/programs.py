@@ -1,4 +1,4 @@
-"""In charge of the programs of a cluster: Patroni and etcd from pinned wheels, PostgreSQL as Keyrack finds it."""
+"""The programs of a cluster: Patroni and etcd from pinned wheels, and PostgreSQL as Keyrack finds it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ INTERPRETERS = (Path(sys.executable).resolve(), Path("/usr/bin/python3"))
 
 
 class Missing(Exception):
-    """A program of the cluster cannot be had; the text says which, and why."""
+    """A program of the cluster cannot be installed; the text has the program and the reason."""
 
 
 @dataclass(frozen=True)
 class Programs:
-    """Where the programs are, and the account that runs them: PostgreSQL and Patroni refuse root."""
+    """The programs' paths, and the account that runs them, because PostgreSQL and Patroni refuse root."""
 
     account: OsAccount
     directory: Path
@@ -44,9 +44,9 @@ class Programs:
 
 
 def install(state: Path) -> Programs:
-    """The programs, put below `state` where they are not yet: an account of its own must be able to reach them.
+    """The programs, installed below `state` if needed, where the account can reach them.
 
-    Raises `Missing`, and `EmbeddedServerError` where there is no PostgreSQL.
+    Raises `Missing`, and `EmbeddedServerError` without PostgreSQL.
     """
     account = OsAccount.choose(state / "data")
     directory = state / "programs"
@@ -67,14 +67,14 @@ def _install(directory: Path, account: OsAccount) -> None:
 
 
 def _interpreter(account: OsAccount) -> Path:
-    """A Python that the account can run: root's own is often below /root."""
+    """A Python that the account can run, because root's own is often below /root."""
     for python in INTERPRETERS:
         try:
             if account.run([python, "-c", ""]).returncode == 0:
                 return python
         except OSError:
             continue
-    raise Missing(f"The OS user {account.name}, who runs Patroni for root, can run none of {INTERPRETERS}.")
+    raise Missing(f"The OS user {account.name}, which runs Patroni instead of root, can run none of {INTERPRETERS}.")
 
 
 def _run(*command: str | Path) -> None:

@@ -1,7 +1,7 @@
-"""In charge of the drill of endurance: a mixed load for a long time, and what grows meanwhile.
+"""The soak drill: a mixed load for a long time, with a check for growth.
 
-What is stored grows, since it is asked for. What must not: memory, open files and connections of each process, and the
-tables that only hold what is under way.
+Stored data grow as expected. Memory, open files and connections of each process must not grow, nor tables that hold
+only pending work.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from drills.nodes import Fleet, Keyrack
 from drills.verdict import drained
 from keyrack.db.embedded.server import EmbeddedServer
 
-STREAMS = 40  # that follow the fleet live, as consoles do
+STREAMS = 40  # live streams of the fleet, like those of consoles
 OPEN = "01"  # state of a connection in /proc/net/tcp
-EVERY = 10.0  # seconds between two looks
-WARM = 1 / 3  # of the time, after which slopes begin
+EVERY = 10.0  # seconds between two measurements
+WARM = 1 / 3  # share of the time before slopes are measured
 QUEUES = ("customer_hold", "operation_lane", "delivery_lane", "rate_limit", "write_check", "event_counter")
 SIZE = "select sum(pg_total_relation_size(c.oid)) from pg_class c where c.relname = any($1::text[]) and c.relkind = 'r'"
 SESSIONS = "select count(*) from pg_stat_activity where datname = current_database()"
-MOST = {"MB": 6.0, "files": 2.0, "MB of queues": 2.0, "sessions": 2.0}  # more an hour than this is growth
+MOST = {"MB": 6.0, "files": 2.0, "MB of queues": 2.0, "sessions": 2.0}  # maximum growth per hour
 
 
 @dataclass
@@ -42,13 +42,13 @@ class Series:
 
     @property
     def slope(self) -> float:
-        """By how much it grows in an hour, by least squares over what came after the warm-up."""
+        """The growth per hour, by least squares over the points after the warm-up."""
         rest = self.points[int(len(self.points) * WARM) :]
         return slope(rest) * 3600
 
 
 def slope(points: Sequence[tuple[float, float]]) -> float:
-    """Of the line that fits best.
+    """The slope of the line that fits best.
 
     >>> slope([(0, 1.0), (1, 3.0), (2, 5.0)])
     2.0
@@ -62,7 +62,7 @@ def slope(points: Sequence[tuple[float, float]]) -> float:
 
 
 async def soak(state: Path, minutes: float, speed: float) -> int:
-    """Load for so long on an embedded server below `state`; 1 where something grows that must not."""
+    """Run the load on an embedded server below `state`. Returns 1 if a figure grows that must not."""
     with EmbeddedServer(state / "database") as server:
         keyrack, ledger = Keyrack(state, server.dsn), Ledger()
         connector = aiohttp.TCPConnector(limit=0)
@@ -86,7 +86,7 @@ async def soak(state: Path, minutes: float, speed: float) -> int:
 
 
 async def _watch(http: aiohttp.ClientSession, keyrack: Keyrack, fleet: Fleet, number: int) -> None:
-    """Follow one node's stream, again and again: a server ends each after some time."""
+    """Follow one node's stream, and reconnect whenever the server ends it."""
     timeout = aiohttp.ClientTimeout(total=None)
     while True:
         with suppress(aiohttp.ClientError, TimeoutError, OSError):
@@ -112,8 +112,8 @@ async def _look(keyrack: Keyrack, dsn: str, seconds: float) -> dict[str, Series]
             for program in keyrack.programs:
                 if program.pid is not None:
                     note(f"{program.name}, memory", "MB", sum(map(_resident, tree(program.pid))))
-                    note(f"{program.name}, open files but callers", "files", _files(program.pid, callers))
-            note("tables of what is under way", "MB of queues", float(await sql.fetchval(SIZE, QUEUES)) / 1e6)
+                    note(f"{program.name}, open files without callers", "files", _files(program.pid, callers))
+            note("tables of pending work", "MB of queues", float(await sql.fetchval(SIZE, QUEUES)) / 1e6)
             note("sessions of the database", "sessions", await sql.fetchval(SESSIONS))
             await asyncio.sleep(EVERY)
     finally:
@@ -122,25 +122,27 @@ async def _look(keyrack: Keyrack, dsn: str, seconds: float) -> dict[str, Series]
 
 
 def _callers(ports: Set[int | None]) -> Set[str]:
-    """The connections to these ports, as their files are called: the drill's client takes its own by turns, and so
-    keeps as many as it ever needed at once."""
+    """The connections to these ports, by the names of their files.
+
+    They do not count: the drill's client reuses connections in turn, and keeps as many as it ever needed at once.
+    """
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return {f"socket:[{row[9]}]" for row in rows if int(row[1].partition(":")[2], 16) in ports and row[3] == OPEN}
 
 
 def _files(pid: int, callers: Set[str]) -> int:
-    """How many are open, but for those of callers."""
+    """The number of open files without callers' connections."""
     return sum(_target(path) not in callers for path in Path(f"/proc/{pid}/fd").iterdir())
 
 
 def _target(descriptor: Path) -> str:
-    with suppress(OSError):  # closed meanwhile
+    with suppress(OSError):  # closed in the meantime
         return str(descriptor.readlink())
     return ""
 
 
 def _resident(pid: int) -> float:
-    """MB of memory of its own."""
+    """MB of anonymous memory."""
     with suppress(OSError, StopIteration):
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
         return int(next(line for line in lines if line.startswith("RssAnon")).split()[1]) / 1024
@@ -148,7 +150,7 @@ def _resident(pid: int) -> float:
 
 
 def _say(series: dict[str, Series], ledger: Ledger) -> int:
-    print("\n| | first | after the warm-up | last | in an hour | most |\n|---|---|---|---|---|---|")
+    print("\n| | First | After warm-up | Last | Per hour | Limit |\n|---|---|---|---|---|---|")
     wrong = list(ledger.faults)
     for name, one in series.items():
         values = [value for _, value in one.points]
@@ -158,13 +160,13 @@ def _say(series: dict[str, Series], ledger: Ledger) -> int:
             f"| {one.slope:+.1f} | {MOST[one.unit]:+.1f} |"
         )
         if one.slope > MOST[one.unit]:
-            wrong.append(f"{name} grows by {one.slope:.1f} {one.unit} an hour")
+            wrong.append(f"{name} grows by {one.slope:.1f} {one.unit} per hour")
     print(
         f"\n{sum(ledger.statuses.values()):,} requests {dict(ledger.statuses)}; {len(ledger.operations):,} operations, "
-        f"{len(ledger.first):,} outcomes told, {len(ledger.events):,} events, {len(ledger.samples):,} samples"
+        f"{len(ledger.first):,} outcomes delivered, {len(ledger.events):,} events, {len(ledger.samples):,} samples"
     )
     if lost := set(ledger.operations) - set(ledger.first):
-        wrong.append(f"the outcomes of {len(lost)} operations were never told, such as {sorted(lost)[:5]}")
+        wrong.append(f"the outcomes of {len(lost)} operations were never delivered, such as {sorted(lost)[:5]}")
     for text in wrong:
         print(f"WRONG: {text}")
     return 1 if wrong else 0

@@ -1,4 +1,4 @@
-"""In charge of the reckoning: what callers were told against what the surviving database holds."""
+"""The check after a drill: acknowledged calls against the rows of the surviving database."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from drills.load import STEPS, Ledger
 from drills.nodes import Fleet
 from drills.probes import Writers
 
-DRAINED = 120.0  # seconds in which all outcomes have been told
+DRAINED = 120.0  # seconds until all outcomes must be delivered
 
 
 @dataclass
 class Verdict:
-    """What was counted, and what is wrong in words; nothing is."""
+    """Counts of a drill, and its errors; a good drill has none."""
 
     told: dict[str, int] = field(default_factory=dict[str, int])
     wrong: list[str] = field(default_factory=list[str])
 
     def none(self, what: str, missing: Any) -> None:
-        """`missing` must be empty."""
+        """Record a collection that must be empty."""
         self.told[what] = len(missing)
         if missing:
             self.wrong.append(f"{what}: {len(missing)}, such as {sorted(map(str, missing))[:5]}")
 
 
 async def drained(dsn: str) -> dict[str, int]:
-    """What is left to be done after all had time to be done."""
+    """The pending work after the time for completion."""
     sql, end = await asyncpg.connect(dsn, timeout=10), time.monotonic() + DRAINED
     try:
         while True:
@@ -49,7 +49,7 @@ async def drained(dsn: str) -> dict[str, int]:
 
 
 async def judge(dsn: str, fleet: Fleet, ledger: Ledger, writers: Writers) -> Verdict:
-    """Compare the ledger with the database that survived."""
+    """Compare the ledger with the surviving database."""
     verdict = Verdict()
     for what, left in (await drained(dsn)).items():
         verdict.none(f"{what} at the end", range(left))
@@ -67,9 +67,9 @@ async def _writes(sql: Any, fleet: Fleet, ledger: Ledger, writers: Writers, verd
     names = [row[0] for row in await sql.fetch("select name from car where customer_id = $1", fleet.customer)]
     verdict.told["cars acknowledged"] = len(ledger.cars)
     verdict.none("cars lost", set(ledger.cars) - set(names))
-    verdict.none("cars made twice", _twice(names))
+    verdict.none("cars created twice", _twice(names))
     probes = {row[0] for row in await sql.fetch("select id from drill_probe")}
-    verdict.told["writes at the nodes' own ports acknowledged"] = len(writers.acknowledged)
+    verdict.told["direct writes acknowledged"] = len(writers.acknowledged)
     verdict.none("of these lost", writers.acknowledged.keys() - probes)
     stored = await sql.fetch(
         "select odometer from odometer where customer_id = $1"
@@ -81,7 +81,7 @@ async def _writes(sql: Any, fleet: Fleet, ledger: Ledger, writers: Writers, verd
 
 
 def _twice(names: Iterable[str]) -> list[str]:
-    """Those that are there more than once."""
+    """The names that occur more than once."""
     return [name for name, times in Counter(names).items() if times > 1]
 
 
@@ -93,18 +93,20 @@ async def _outcomes(sql: Any, fleet: Fleet, ledger: Ledger, verdict: Verdict) ->
     told = await sql.fetch("select message_id::text from delivery where customer_id = $1", fleet.customer)
     verdict.told["operations acknowledged"] = len(ledger.operations)
     verdict.none("operations lost", set(ledger.operations) - known)
-    verdict.none("operations done twice", known - set(ledger.operations))
+    verdict.none("operations applied twice", known - set(ledger.operations))
     verdict.none("operations that failed", [row["id"] for row in rows if row["state"] != "Succeeded"])
     verdict.told["outcomes received"] = len(ledger.first)
-    verdict.told["of these again"] = ledger.received - len(ledger.first)
+    verdict.told["of these repeated"] = ledger.received - len(ledger.first)
     verdict.none("outcomes lost", known - set(ledger.first))
-    verdict.none("outcomes doubled", _twice(row[0] for row in told))
-    verdict.none("outcomes of what is not there", set(ledger.first) - known)
+    verdict.none("outcomes duplicated", _twice(row[0] for row in told))
+    verdict.none("outcomes of unknown operations", set(ledger.first) - known)
     order: dict[int, list[str]] = {}
     for id, payload in ledger.first.items():
         order.setdefault(payload["assignmentId"], []).append(id)
     whole = {made: ids for made, ids in ledger.lives.items() if len(ids) == STEPS}
-    verdict.none("assignments whose order is broken", [made for made, ids in whole.items() if order.get(made) != ids])
+    verdict.none(
+        "assignments with outcomes out of order", [made for made, ids in whole.items() if order.get(made) != ids]
+    )
 
 
 async def _feed(sql: Any, fleet: Fleet, ledger: Ledger, verdict: Verdict) -> None:
@@ -113,7 +115,5 @@ async def _feed(sql: Any, fleet: Fleet, ledger: Ledger, verdict: Verdict) -> Non
     verdict.told["events acknowledged"] = len(ledger.events)
     verdict.none("events lost or changed", [id for id, said in ledger.events.items() if stored.get(id) != said])
     verdict.none("feed numbers missing", set(range(1, len(stored) + 1)) - stored.keys())
-    verdict.none(
-        "events that the feed told otherwise", [id for id, said in ledger.fed.items() if stored.get(id) != said]
-    )
-    verdict.none("events that the feed did not tell", ledger.events.keys() - ledger.fed.keys())
+    verdict.none("events that differ in the feed", [id for id, said in ledger.fed.items() if stored.get(id) != said])
+    verdict.none("events missing in the feed", ledger.events.keys() - ledger.fed.keys())

@@ -1,4 +1,4 @@
-"""Writes the migration of members that are declared and no table has yet.
+"""Writes the migration of declared members that no table has yet.
 
     make migration NAME=car_color
 
@@ -25,7 +25,7 @@ NAME = re.compile(r"[a-z][a-z0-9_]*").fullmatch
 
 
 class NotWritten(Exception):
-    """A declaration needs a migration by hand; the text says which and how."""
+    """A declaration needs a migration by hand. The text says which and how."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,10 @@ def upgrade() -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the revision; 0 if it is written or none is needed, 1 if it must be written by hand, 2 for a wrong name."""
+    """Write the revision and return an exit status.
+
+    0 if it is written or none is needed, 1 if it must be written by hand, 2 for a wrong name.
+    """
     name = arguments[0] if arguments else ""
     if not NAME(name):
         print("Say what is new in small letters and _: make migration NAME=car_color", file=sys.stderr)

@@ -89,7 +89,7 @@ def test_the_control_is_named(control: str, alice: Person) -> None:
     problem = {"Accept": "application/problem+json"}
     answer = alice.put("/cars", {"name": f"Pool{control}7 raC"}, headers=problem)
     assert answer.status_code == 400
-    detail = f"It has U+{ord(control):04X}, which changes the direction of the text behind it. Remove that character."
+    detail = f"`name` contains U+{ord(control):04X}, a character that changes the direction of the text after it."
     assert detail in answer.text
     assert answer.json()["errors"][0]["code"] == "direction-control"
 

@@ -1,4 +1,4 @@
-"""Random histories: clients who move, hand over, install, uninstall, delete and remove, all in one customer's fleet."""
+"""Random histories: clients that change assignments, boxes, cars and users of one customer's fleet."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import aiohttp
 
 from tests.assignments import model
 
-CARS, USERS = 4, 3  # with which a fleet begins; each car has its box
+CARS, USERS = 4, 3  # in a new fleet; each car has its box
 
 FLEET = """
 with made as (insert into customer (name) values ('history') returning customer_id),
@@ -48,13 +48,13 @@ FILL = (
 
 @dataclass
 class Fleet:
-    """A customer whose fleet a history is about, and what clients know of it."""
+    """A customer's fleet, and what the clients of a history have seen of it."""
 
     customer: int
     cars: list[int]
     users: list[int]
     boxes: dict[int, int]  # box -> its service
-    # Operation -> the assignment that its client had seen, and wanted changed only if it was still like that
+    # Operation -> the assignment that its client had seen, for a request with `If-Match`
     seen: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @classmethod
@@ -77,17 +77,17 @@ class Fleet:
 
 @dataclass(frozen=True)
 class Step:
-    """An accepted request: an operation, or a change of the ground between two moments."""
+    """An accepted request: an operation, or a change of the fleet between two moments."""
 
     operation: str | None = None
-    ground: tuple[str, int] | None = None  # what, and of what
+    ground: tuple[str, int] | None = None  # what changed, and the id
     sent: float = 0.0
     answered: float = 0.0
 
 
 @dataclass
 class Client:
-    """Somebody who sends one request after another, each when the one before has been answered."""
+    """A client that waits for each answer before its next request."""
 
     http: aiohttp.ClientSession
     url: str
@@ -95,7 +95,7 @@ class Client:
     fleet: Fleet
     random: random.Random
     sql: Any
-    sure: bool = False  # sends again, with an Idempotency-Key, until there is an answer
+    sure: bool = False  # repeats a request with its Idempotency-Key until it is answered
     steps: list[Step] = field(default_factory=list)
     answers: Counter[str] = field(default_factory=Counter)
 
@@ -129,13 +129,13 @@ class Client:
             await asyncio.sleep(self.random.uniform(0.02, 0.2))
 
     async def ask(self, method: str, path: str, body: Any = None) -> None:
-        """Ask for an operation."""
+        """Request an operation."""
         status, headers, _ = await self.call(method, path, body)
         if status == 204:
             self.steps.append(Step(operation=headers["Operation-Id"]))
 
     async def ask_about(self, method: str, id: int, body: Any = None) -> None:
-        """Ask for a change of an assignment; half of the time only of what was seen of it."""
+        """Request a change of an assignment, half of the time with `If-Match`."""
         path = f"/assignments/{id}"
         if self.random.random() < 0.5:
             await self.ask(method, path, body)
@@ -148,7 +148,7 @@ class Client:
                 self.steps.append(Step(operation=told["Operation-Id"]))
 
     async def change(self, what: str, of: int, method: str, path: str, body: Any = None) -> bool:
-        """Change the ground; whether it was done."""
+        """Change the fleet; return whether it succeeded."""
         sent = time.time()
         status, _, _ = await self.call(method, path, body)
         if status == 204:
@@ -199,14 +199,14 @@ class Client:
                 await self.end_at_once()
 
     async def batch(self, kind: str, items: list[Any], **how: Any) -> list[Any]:
-        """The results of a batch, all or nothing or each for itself; none of one that was refused."""
+        """Send a batch, atomic or not; return its results, or none if it was rejected."""
         body = {"kind": kind, "items": items, "atomic": self.random.random() < 0.4, **how}
         status, _, told = await self.call("POST", "/batch", body)
         assert status in (200, 422, 503), status
         return told["results"] if status == 200 else []
 
     async def item(self) -> dict[str, Any]:
-        """What a batch asks for: sometimes what is not there."""
+        """An item of a batch, sometimes for a missing assignment."""
         some = self.random
         car, user = some.choice(self.fleet.cars), some.choice(self.fleet.users)
         id = await self.assignment() if some.random() < 0.9 else 2_000_000_000
@@ -219,7 +219,10 @@ class Client:
                 return {"op": "create", "body": {"carId": car, "userId": user, **self.times()}}
 
     async def end_at_once(self) -> None:
-        """Delete cars or remove users in one batch; new cars come in the same one."""
+        """Delete cars or remove users in one batch.
+
+        The batch also creates cars in place of deleted ones.
+        """
         kind, ids = self.random.choice((("cars", self.fleet.cars), ("users", self.fleet.users)))
         ends = self.random.sample(ids, 2)
         items = [{"op": "end", "id": id} for id in ends]
@@ -239,7 +242,7 @@ class Client:
                 await self.take_in(user)
 
     async def take_in(self, user: int) -> None:
-        """By the address: by the number only those are found who are in a customer."""
+        """Add a user by e-mail address: an id finds only users who are in a customer."""
         address = await self.sql.fetchval(ADDRESS, user)
         await self.change("user", user, "PUT", "/users/assignments/customers", {"emailAddress": address})
 
@@ -282,14 +285,17 @@ IDS = "select assignment_id from assignment where customer_id = $1"
 
 
 async def check_order(sql: Any, fleet: Fleet, client: Client) -> None:
-    """What a client asked for after an answer was applied after what that answer was about."""
+    """Check that a client's steps were applied in the order of its requests.
+
+    A request after an answer must be applied after everything that the answer confirmed.
+    """
     applied = {row["id"]: row["applied"] for row in await sql.fetch(model.OPERATIONS, fleet.customer)}
     changes = [dict(row) for row in await sql.fetch(model.GROUND, fleet.customer)]
-    last = (0, 0)  # applied number; place among the changes after it
+    last = (0, 0)  # applied number; index among the changes after it
     for step in client.steps:
         if step.operation is not None:
             places = [(applied[step.operation], 0)]
-        else:  # somebody else may have done the same while the answer was under way: then it may have been either
+        else:  # another client may have done the same before the answer came: then either change may be this step
             places = [
                 (change["after"], change["n"])
                 for change in changes

@@ -1,7 +1,7 @@
-"""A model of one customer's assignments: replays what was accepted, in the order of the applied numbers.
+"""A model of one customer's assignments: replays all operations in the order of the applied numbers.
 
-It is written from the rules alone and shares nothing with the code. Where the ground changed (boxes, services, users,
-cars) stands in a log that triggers of the tests write, each entry with the applied number after which it came.
+It follows the written rules alone and shares no code with the server. Triggers of the tests log changes of boxes,
+services, users and cars. Each entry has the applied number after which the change came.
 """
 
 from __future__ import annotations
@@ -81,15 +81,15 @@ class Model:
     car_of: dict[int, int] = field(default_factory=dict)  # box -> car
     services: dict[int, tuple[int | None, bool]] = field(default_factory=dict)  # service -> box, terminated
     assignments: dict[int, dict[str, Any]] = field(default_factory=dict)
-    due: dict[int, str] = field(default_factory=dict)  # assignments whose end has to be told next -> cause
-    told: dict[int, dict[str, Any]] = field(default_factory=dict)  # how those were that are gone already
+    due: dict[int, str] = field(default_factory=dict)  # assignments whose end must be the next outcome -> cause
+    told: dict[int, dict[str, Any]] = field(default_factory=dict)  # the last state of assignments that are gone already
 
     def change(self, what: str, a: int, b: int | None) -> None:
-        """The ground changes."""
+        """Apply a change of boxes, services, users or cars."""
         if what == "uninstall" and b not in self.cars:
-            return  # the car took it along
+            return  # the deleted car released it
         if what == "car":
-            self.cars.add(a)  # nobody has to wait for a new one
+            self.cars.add(a)  # operations do not depend on a new car
             return
         assert not self.due, f"{what} {a} before the ends {self.due} were told"
         match what:
@@ -121,7 +121,7 @@ class Model:
                 self.told[id] = self.assignments.pop(id) if at_once else assignment
 
     def apply(self, row: Mapping[str, Any]) -> None:
-        """An operation is applied; what the database says of it must be what the rules say."""
+        """Apply an operation. The database must have the outcome that the rules give."""
         request = json.loads(row["request"])
         id = row["assignment_id"]
         if self.due or row["cause"] != "Request":
@@ -200,7 +200,7 @@ class Model:
 
 
 def shown(id: int, assignment: Mapping[str, Any]) -> dict[str, Any]:
-    """An assignment as it is read."""
+    """An assignment as the API returns it."""
     half = assignment["lifetime"] // 2
     chosen = assignment["renewableAfter"]
     return {"id": id, **assignment, "renewableAfter": half if chosen is None else chosen}
@@ -211,7 +211,7 @@ def replayed(
     operations: Iterable[Mapping[str, Any]],
     seen: Mapping[str, Mapping[str, Any]],
 ) -> Model:
-    """The model after everything that happened; `seen` is what an operation was asked for on condition of."""
+    """The model after the whole history. `seen` has the assignment that each operation with `If-Match` was based on."""
     model = Model()
     changes = list(ground)
     for number, row in enumerate(operations, 1):
@@ -230,7 +230,10 @@ def replayed(
 
 
 async def check(sql: Any, customer: int, seen: Mapping[str, Mapping[str, Any]] | None = None) -> None:
-    """Whether the database of a customer with nothing pending is what the model makes of its history."""
+    """Check that a customer's database matches the model of its history.
+
+    No operation of the customer may be pending.
+    """
     model = replayed(await sql.fetch(GROUND, customer), await sql.fetch(OPERATIONS, customer), seen or {})
     found = {
         row["assignment_id"]: {

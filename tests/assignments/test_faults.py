@@ -1,12 +1,11 @@
-"""The fault suite: workers killed, the database restarted, receivers that fail, and not one outcome lost.
+"""The fault suite: killed workers, restarts of the database, failing receivers, and no lost outcome.
 
-Beside assignments that live from their creation to their end, alone or many together in batches, other customers'
-clients move, hand over, install, uninstall, delete and remove at random. Every outcome must be told, once and in order,
-and each customer's fleet must end as the model of its history says. Readers of the log of changes, who wait and who
-listen, are at a server that is killed as well: each must see every number, in order.
+One customer's assignments go through all steps from creation to end, alone or many together in batches. Meanwhile
+clients of other customers send random requests. Every outcome must be delivered, once and in order, and each fleet must
+end as the model of its history. Readers of the change log, by polling and by stream, use a server that is killed as
+well. Each must see every number, in order.
 
-`make test-faults` runs 10,000 operations beside 200 histories; the suite runs a few hundred (KEYRACK_FAULTS says how
-many).
+`make test-faults` runs 10,000 operations beside 200 histories. The suite runs a few hundred (`KEYRACK_FAULTS`).
 """
 
 from __future__ import annotations
@@ -44,19 +43,19 @@ from tests.support.servers import TESTS, free_port, reachable_directory
 pytestmark = pytest.mark.cluster
 
 OPERATIONS = int(os.environ.get("KEYRACK_FAULTS", "400"))
-FLEETS = 4  # whose clients act at random
-HISTORIES = max(FLEETS, OPERATIONS // 50)  # of all of them
-STEPS = 12  # requests of a history, of two clients
+FLEETS = 4  # fleets whose clients send random requests
+HISTORIES = max(FLEETS, OPERATIONS // 50)  # over all fleets
+STEPS = 12  # requests of a history, by two clients
 RESTARTS = 3 if OPERATIONS >= 5_000 else 1
 CARS = 100 if OPERATIONS >= 5_000 else 20
 WORKERS = 3
-KILL_EVERY = 100 if OPERATIONS >= 5_000 else 30  # outcomes that were told
-BAD = 0.2  # of the receiver's answers
+KILL_EVERY = 100 if OPERATIONS >= 5_000 else 30  # received outcomes between two kills
+BAD = 0.2  # share of the receiver's answers that fail
 STEPS_OF_A_LIFE = 5  # operations on each assignment: one creates, three change, one ends it
-TOGETHER = 10  # assignments whose steps are asked for in batches; as many others live alone
+TOGETHER = 10  # assignments whose steps are sent in batches; as many others are sent alone
 START = "2026-01-01T08:00:00Z"
 FINAL_WAIT = 120.0
-# What a connection says whose server went, be it between two steps of asyncpg
+# Errors of a connection whose server has stopped, also between two steps of asyncpg
 GONE = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 
 ENVIRONMENT = {
@@ -73,9 +72,9 @@ ENVIRONMENT = {
 
 @dataclass
 class Told:
-    """What the receiver got, in the order in which it came."""
+    """Requests that the receiver got, in the order of arrival."""
 
-    first: dict[str, dict[str, Any]] = field(default_factory=dict)  # operation -> the payload as it came first
+    first: dict[str, dict[str, Any]] = field(default_factory=dict)  # operation -> its first payload
     requests: int = 0
     faults: Counter[str] = field(default_factory=Counter)
 
@@ -85,7 +84,7 @@ class Told:
         fault = random.choice(("500", "silence", "cut", "cut after")) if random.random() < BAD else None
         if fault:
             self.faults[fault] += 1
-        if fault != "cut":  # the others fail after the outcome has been taken in
+        if fault != "cut":  # the others fail after the outcome was stored
             self.first.setdefault(request.headers["webhook-id"], json.loads(body))
         if fault == "500":
             return web.Response(status=500)
@@ -93,7 +92,7 @@ class Told:
             await asyncio.sleep(1.5)
         if fault in ("cut", "cut after") and request.transport is not None:
             reply = web.StreamResponse(headers={"Content-Length": "1000"})
-            if fault == "cut after":  # the status decides, so it must not come where nothing was taken in
+            if fault == "cut after":  # the status decides, so it must not be sent unless the outcome was stored
                 with contextlib.suppress(ConnectionError):
                     await reply.prepare(request)
                     await reply.write(b"half")
@@ -103,7 +102,7 @@ class Told:
 
 
 class Fleet:
-    """A customer with cars, boxes and a user, in the database; and its manager as a client of the API."""
+    """A customer with cars, boxes and a user, and its manager as a client."""
 
     def __init__(self, url: str) -> None:
         self.url = url + "/v3"
@@ -152,7 +151,10 @@ class Fleet:
             await self.call("PUT", "/webhooks", {"url": hook}, 201, customer)
 
     async def call(self, method: str, path: str, body: Any = None, wanted: int = 204, customer: int = 1) -> Any:
-        """Send until there is an answer, always with the same key: whatever breaks, it is done once."""
+        """Send until the expected answer arrives.
+
+        Every attempt has the same Idempotency-Key, so the effect happens once.
+        """
         headers = self.headers | {"Idempotency-Key": str(uuid.uuid4()), "Customer-ID": str(customer)}
         while True:
             with contextlib.suppress(aiohttp.ClientError, TimeoutError):
@@ -184,7 +186,7 @@ class Fleet:
 
 
 class Patient:
-    """Questions to a database that may be away for a while."""
+    """Queries to a database that may be unavailable for a while."""
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
@@ -213,7 +215,7 @@ class Faults:
     def __init__(self, dsn: str, state: Path) -> None:
         self._env = os.environ | ENVIRONMENT | {"KEYRACK_DATABASE_URL": dsn}
         self._state = state
-        self.port = free_port()  # of the server that readers of changes are at
+        self.port = free_port()  # of the server that readers of changes use
         self.workers: list[asyncio.subprocess.Process] = []
         self.reader: asyncio.subprocess.Process | None = None
         self.kills = self.reader_kills = 0
@@ -225,7 +227,10 @@ class Faults:
         )
 
     async def keep_killing(self, told: Told) -> None:
-        """One of the workers after so much work, not time: how busy the machine is does not decide what is tried."""
+        """Kill a worker after every `KILL_EVERY` outcomes.
+
+        The number of outcomes decides, not time, so that the load of the machine does not change what is tested.
+        """
         self.workers = [await self.start("work") for _ in range(WORKERS)]
         due = KILL_EVERY
         while True:
@@ -240,13 +245,13 @@ class Faults:
                         self.reader_kills += 1
             if self.reader is None or self.reader.returncode is not None:
                 self.reader = await self.start("serve", "--port", str(self.port), "--no-worker")
-            for place, worker in enumerate(self.workers):  # one that found no database at its start ends by itself
+            for place, worker in enumerate(self.workers):  # a worker that found no database at startup has exited
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(worker.wait(), 0.05)
                     self.workers[place] = await self.start("work")
 
     def restart_database(self) -> None:
-        """Stop it in one of three ways; its supervisor starts it again."""
+        """Stop the database in one of three ways; its supervisor starts it again."""
         (file,) = self._state.rglob("postmaster.pid")
         how = (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL)[self.restarts % 3]
         os.kill(int(file.read_text().split()[0]), how)
@@ -261,7 +266,7 @@ class Faults:
 
 @pytest.fixture
 def database() -> Iterator[tuple[str, Path]]:
-    """A server of its own, to be restarted: what it has committed must survive, so commits are written."""
+    """A separate server that can be restarted. Committed data must survive, so commits are written."""
     with reachable_directory() as state, EmbeddedServer(state, options={"fsync": "off"}) as server:
         asyncio.run(schema_version.migrate(server.dsn))
         yield server.dsn, state
@@ -282,7 +287,7 @@ async def receiving(told: Told) -> AsyncGenerator[str]:
 
 
 async def left(dsn: str) -> dict[str, int]:
-    """What is still to be done; waits while the database is away."""
+    """The work that remains. Waits while the database is unavailable."""
     tables = {
         "pending operations": "operation where state = 'Pending'",
         "waiting deliveries": "delivery where state = 'Waiting'",
@@ -333,7 +338,7 @@ async def scenario(dsn: str, state: Path) -> None:
             slots = asyncio.Semaphore(40)
 
             async def made(operation: str) -> int:
-                """The assignment, as soon as it is there."""
+                """Wait for a creation; return the id of the assignment."""
                 while True:
                     row = await (await fleet.call("GET", f"/operations/{operation}", wanted=200)).json()
                     if row["state"] != "Pending":
@@ -342,7 +347,7 @@ async def scenario(dsn: str, state: Path) -> None:
                     await asyncio.sleep(0.1)
 
             async def lives(numbers: Sequence[int]) -> None:
-                """The same of several assignments, each step of all of them in one batch."""
+                """Several assignments from creation to end, each step in one batch."""
                 async with slots:
                     if set(numbers) & set(restarts):
                         faults.restart_database()
@@ -355,7 +360,7 @@ async def scenario(dsn: str, state: Path) -> None:
                     await fleet.ask_at_once([{"op": "end", "id": id} for id in ids])
 
             async def life(number: int) -> None:
-                """One assignment from its beginning to its end."""
+                """One assignment from creation to end."""
                 async with slots:
                     if number in restarts:
                         faults.restart_database()

@@ -1,6 +1,6 @@
-"""The order of a customer's work, held against a model: random histories end as the model says, whoever asks.
+"""Random histories of several clients, compared with a model of each customer's order.
 
-`make test-faults` runs 1,000 histories, the suite a part of them (KEYRACK_HISTORIES says how many).
+`make test-faults` runs 1,000 histories, the suite fewer (`KEYRACK_HISTORIES`).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from tests.support.servers import Process, free_port, listening, migrated_databa
 pytestmark = pytest.mark.cluster
 
 HISTORIES = int(os.environ.get("KEYRACK_HISTORIES", "80"))
-FLEETS = 8  # whose histories run at the same time
+FLEETS = 8  # fleets whose histories run at the same time
 STEPS = 12  # requests of one history, over all its clients
 WORKERS = 2
-BURST = 120  # operations that one client asks for before anybody applies any
+BURST = 120  # operations that one client requests before a worker applies any
 SEED = int(os.environ.get("KEYRACK_SEED", random.randrange(10**6)))
 
 ENVIRONMENT = {
@@ -43,13 +43,13 @@ ENVIRONMENT = {
 
 @pytest.fixture
 def own(database_server: str) -> Iterator[str]:
-    """A database of its own, with the log of the ground."""
+    """A database of its own, with the log of changes for the model."""
     with migrated_database(database_server) as dsn:
         yield dsn
 
 
 class Place:
-    """A server with its database and a manager of every fleet; workers when they are wanted."""
+    """A server with its database and a manager of every fleet; workers start on request."""
 
     def __init__(self, dsn: str, http: aiohttp.ClientSession, sql: Any) -> None:
         self.dsn, self.http, self.sql = dsn, http, sql
@@ -73,7 +73,7 @@ class Place:
             self.headers["Authorization"] = "Bearer " + (await answer.json())["access_token"]
 
     async def fleets(self, count: int) -> list[Fleet]:
-        """New fleets, of which the server knows."""
+        """New fleets that the server already knows."""
         made = [await Fleet.make(self.sql, self.manager) for _ in range(count)]
         while True:
             async with self.http.get(self.url + "/customers?$select=id", headers=self.headers) as answer:
@@ -148,7 +148,7 @@ async def random_histories(dsn: str) -> None:
         states = await at.sql.fetch("select cause, state, count(*) from operation group by 1, 2 order by 1, 2")
     print(f"{HISTORIES} histories: {dict(sorted(answers.items()))}; {[tuple(row) for row in states]}")
     assert not [answer for answer in answers if answer.endswith(" 500")]
-    # Every kind of request was answered, and every cause of an end came up
+    # Every cause of an end occurred
     assert {row["cause"] for row in states} == {"Request", "Uninstallation", "CarDeleted", "UserRemoved"}
     assert any(fleet.seen for fleet in fleets)
 
@@ -158,7 +158,10 @@ def test_a_backlog_is_applied_in_the_order_in_which_it_was_accepted(own: str) ->
 
 
 async def backlog(dsn: str) -> None:
-    """More than one transaction takes, asked for while nobody works, by clients one after another and at once."""
+    """More operations than one transaction takes, requested without a worker.
+
+    Clients of several customers send them, one after another and at the same time.
+    """
     async with place(dsn) as at:
         fleets = await at.fleets(3)
         clients = [at.client(fleet, random.Random(SEED)) for fleet in fleets for _ in range(2)]

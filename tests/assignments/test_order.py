@@ -1,4 +1,4 @@
-"""One order of work per customer: first accepted, first applied; and changes of the ground have their place in it."""
+"""One order of operations per customer: applied as accepted, with changes of boxes, cars and users in their place."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ START, END, LATER = "2026-01-01T08:00:00Z", "2026-02-01T08:00:00Z", "2026-03-01T
 
 
 def outcome(person: Person, answer: Any) -> dict[str, Any]:
-    """The operation of a 204, finished."""
+    """The finished operation of a 204."""
     assert answer.status_code == 204, answer.text
     id = answer.headers["Operation-Id"]
     return eventually(
@@ -37,7 +37,7 @@ def change(**members: Any) -> list[dict[str, Any]]:
     return [{"op": "replace", "path": f"/{name}", "value": value} for name, value in members.items()]
 
 
-def test_an_assignment_that_was_moved_survives_its_old_cars_box(alice: Person) -> None:
+def test_a_moved_assignment_survives_the_uninstallation_of_its_old_car(alice: Person) -> None:
     first, second, user = alice.car(), alice.car_with_box(), alice.user()
     box = alice.box_in(first)
     assignment = alice.assignment(first, user)
@@ -48,7 +48,7 @@ def test_an_assignment_that_was_moved_survives_its_old_cars_box(alice: Person) -
     assert alice.get(f"/assignments/{assignment}").json()["carId"] == second
 
 
-def test_an_assignment_that_was_handed_over_survives_its_old_user(alice: Person) -> None:
+def test_a_handed_over_assignment_survives_the_removal_of_its_old_user(alice: Person) -> None:
     car, first, second = alice.car_with_box(), alice.user(), alice.user()
     assignment = alice.assignment(car, first)
     with nobody_works(alice):
@@ -58,7 +58,7 @@ def test_an_assignment_that_was_handed_over_survives_its_old_user(alice: Person)
     assert alice.get(f"/assignments/{assignment}").json()["userId"] == second
 
 
-def test_what_was_asked_before_the_box_fails_and_after_it_succeeds(alice: Person) -> None:
+def test_a_request_before_an_installation_fails_and_one_after_it_succeeds(alice: Person) -> None:
     car, user, box = alice.car(), alice.user(), alice.product()
     alice.service(box)
     body = {"carId": car, "userId": user, "start": START}
@@ -84,7 +84,7 @@ def test_pairings_have_their_place_in_the_order(alice: Person) -> None:
     assert [outcome(alice, answer)["errorMessage"] for answer in answers] == [None, TEXTS[NO_SERVICE], None]
 
 
-def test_changes_after_a_move_are_made_in_order(alice: Person) -> None:
+def test_changes_after_a_move_are_applied_in_order(alice: Person) -> None:
     first, second, user = alice.car_with_box(), alice.car_with_box(), alice.user()
     assignment = alice.assignment(first, user)
     answers = [alice.patch(f"/assignments/{assignment}", change(carId=second))]
@@ -94,8 +94,8 @@ def test_changes_after_a_move_are_made_in_order(alice: Person) -> None:
     assert alice.get(f"/assignments/{assignment}").json()["lifetime"] == 700_029
 
 
-def test_ends_come_before_what_was_asked_for_meanwhile(alice: Person, sql: Sql) -> None:
-    """A move that was accepted while the box was taken out, and is seen only afterwards, finds nothing to move."""
+def test_caused_ends_precede_requests_accepted_meanwhile(alice: Person, sql: Sql) -> None:
+    """A move is accepted during the uninstallation and becomes visible after it. Its assignment has ended by then."""
     first, second, user = alice.car(), alice.car_with_box(), alice.user()
     box = alice.box_in(first)
     assignment = alice.assignment(first, user)
@@ -117,7 +117,7 @@ def test_ends_come_before_what_was_asked_for_meanwhile(alice: Person, sql: Sql) 
     assert alice.get(f"/assignments/{assignment}").status_code == 404
 
 
-def test_the_applied_numbers_have_no_gap_and_an_operation_knows_who_asked(carol: Person, sql: Sql) -> None:
+def test_applied_numbers_have_no_gap_and_operations_record_their_caller(carol: Person, sql: Sql) -> None:
     car, user = carol.car(), carol.user()
     box = carol.box_in(car)
     assignment = carol.assignment(car, user)
@@ -139,7 +139,7 @@ select applied, asked_by, asked_from, request_id from operation where customer_i
 """
 
 
-# What a change widens
+# Changes that widen an assignment
 
 
 def payload(person: Person, operation: dict[str, Any]) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def payload(person: Person, operation: dict[str, Any]) -> dict[str, Any]:
     return delivery["payload"]
 
 
-def test_what_only_narrows_is_never_refused_for_the_service(carol: Person, sql: Sql) -> None:
+def test_a_narrowing_change_needs_no_service(carol: Person, sql: Sql) -> None:
     assert carol.put("/webhooks", {"url": "http://127.0.0.1:9/"}).status_code == 201
     car, other, user, second = carol.car_with_box(), carol.car_with_box(), carol.user(), carol.user()
     assignment = carol.assignment(car, user, START, end=LATER, lifetime=900_000)
@@ -186,7 +186,7 @@ def test_what_only_narrows_is_never_refused_for_the_service(carol: Person, sql: 
     assert {name: told[name] for name in whole} == dict.fromkeys(whole) | known
 
 
-def test_renewable_after_that_nobody_chose_stays_half_of_the_lifetime(carol: Person) -> None:
+def test_a_default_renewable_after_remains_half_of_the_lifetime(carol: Person) -> None:
     assignment = carol.assignment(carol.car_with_box(), carol.user())
     at = f"/assignments/{assignment}"
 
@@ -201,12 +201,12 @@ def test_renewable_after_that_nobody_chose_stays_half_of_the_lifetime(carol: Per
     assert after(renewableAfter=None) == (900_000, 450_000)
 
 
-# Bounds
+# Limits
 
 
 @contextlib.contextmanager
 def held(dsn: str, customer: int) -> Iterator[None]:
-    """Somebody else holds the customer."""
+    """Another transaction has locked the customer."""
 
     async def hold() -> None:
         connection = await asyncpg.connect(dsn)
@@ -229,14 +229,14 @@ def held(dsn: str, customer: int) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def quiet(database_server: str) -> Iterator[str]:
-    """A database on which no worker works."""
+    """A database without a worker."""
     with migrated_database(database_server) as dsn:
         yield dsn
 
 
 @pytest.fixture(scope="module")
 def impatient(quiet: str, settings: Settings) -> Iterator[Town]:
-    """A server that waits for little."""
+    """A server with short timeouts and small limits."""
     few = {"lock_timeout_seconds": 0.4, "customer_lock_max_waiting": 1, "flush_max_operations": 500, "pool_size": 6}
     with RunningServer(settings.model_copy(update=few), quiet, worker=False) as server:
         sql = Sql(quiet)
@@ -247,13 +247,13 @@ def impatient(quiet: str, settings: Settings) -> Iterator[Town]:
 
 @pytest.fixture
 def dora(impatient: Town) -> Iterator[Person]:
-    """Who calls the impatient server."""
+    """A manager who uses the impatient server."""
     person = impatient.person("dora")
     yield person
     person.client.close()
 
 
-def test_a_request_waits_for_a_hold_only_so_long(dora: Person, quiet: str) -> None:
+def test_a_request_waits_for_the_customer_lock_until_its_timeout(dora: Person, quiet: str) -> None:
     car, box = dora.car(), dora.product()
     dora.service(box)
     with held(quiet, dora.customer):
@@ -265,7 +265,7 @@ def test_a_request_waits_for_a_hold_only_so_long(dora: Person, quiet: str) -> No
     assert dora.put("/installations", {"carId": car, "productId": box}).status_code == 204
 
 
-def test_what_would_be_refused_anyway_is_refused_without_the_hold(dora: Person, quiet: str) -> None:
+def test_prechecks_reject_without_the_customer_lock(dora: Person, quiet: str) -> None:
     car, box = dora.car(), dora.product()
     with held(quiet, dora.customer):
         refused(dora.delete("/cars/2147483647"), 404, NO_CAR)
@@ -275,8 +275,8 @@ def test_what_would_be_refused_anyway_is_refused_without_the_hold(dora: Person, 
         assert dora.put("/pairings", {"serviceId": 2147483647, "productId": box}).status_code == 404
 
 
-def test_only_some_may_wait_for_their_turn(dora: Person, quiet: str, settings: Settings) -> None:
-    """One works, one waits, the others hear it at once: while the first two are still under way."""
+def test_only_a_few_requests_may_wait_for_the_customer_lock(dora: Person, quiet: str, settings: Settings) -> None:
+    """One request runs and one waits. The others get 503 at once, before the first two have finished."""
     patient = settings.model_copy(
         update={"lock_timeout_seconds": 60, "customer_lock_max_waiting": 1, "statement_timeout_seconds": 60}
     )
@@ -296,7 +296,7 @@ def test_only_some_may_wait_for_their_turn(dora: Person, quiet: str, settings: S
                 done(person.delete(f"/cars/{car}"))
 
 
-def test_a_long_backlog_is_503_and_what_was_applied_stays(dora: Person) -> None:
+def test_a_long_backlog_gets_503_and_applied_operations_remain(dora: Person) -> None:
     sql = dora.sql
     car, other, user = dora.car_with_box(), dora.car(), dora.user()
     sql.execute(
@@ -315,11 +315,11 @@ def test_a_long_backlog_is_503_and_what_was_applied_stays(dora: Person) -> None:
     assert sql.value(left, dora.customer) == 0
 
 
-# Operations that fail for a reason of their own, and those that do not
+# Operations that fail by themselves, and interruptions
 
 
-# A row makes each write of an assignment fail, so that a test adds and removes faults without a lock of the table, for
-# which it would have to wait for the workers. The sequence counts on when the rest is undone
+# A row makes each write of an assignment fail. A test can therefore add and remove faults without a lock of the table,
+# which would wait for the workers. The sequence keeps its value when a transaction rolls back
 FAULTS = """
 create table assignment_fault (car_id integer, operation text, state text not null, primary key (car_id, operation));
 create sequence assignment_fault_tries;
@@ -348,7 +348,7 @@ TRIES = "select coalesce(pg_sequence_last_value('assignment_fault_tries'), 0)"
 
 @pytest.fixture(scope="module")
 def faulty(sql: Sql) -> Iterator[Sql]:
-    """The shared database, in which writes of assignments fail as `failing` says."""
+    """The shared database, where `failing` makes writes of assignments fail."""
     sql.execute(FAULTS)
     yield sql
     sql.execute(NO_FAULTS)
@@ -356,7 +356,10 @@ def faulty(sql: Sql) -> Iterator[Sql]:
 
 @contextlib.contextmanager
 def failing(sql: Sql, car: int, state: str, operation: str = "INSERT") -> Iterator[Callable[[], int]]:
-    """Make each write of an assignment of the car fail with this SQLSTATE; yields a function that counts the tries."""
+    """Make each write of an assignment of the car fail with this SQLSTATE.
+
+    Yields a function that counts the attempts.
+    """
     before = sql.value(TRIES)
     sql.execute("insert into assignment_fault values ($1, $2, $3)", car, operation, state)
     try:
@@ -365,7 +368,7 @@ def failing(sql: Sql, car: int, state: str, operation: str = "INSERT") -> Iterat
         sql.execute("delete from assignment_fault where car_id = $1", car)
 
 
-def test_a_request_never_uses_up_a_try(dora: Person) -> None:
+def test_a_flush_by_a_request_counts_no_attempt(dora: Person) -> None:
     sql = dora.sql
     car, user, other = dora.car_with_box(), dora.user(), dora.car()
     with failing(sql, car, "23514"):
@@ -379,8 +382,8 @@ def test_a_request_never_uses_up_a_try(dora: Person) -> None:
 
 
 @pytest.mark.parametrize("state", ["53100", "55P03", "57014", "25006"])
-def test_what_is_nobodys_own_error_never_uses_up_a_try(alice: Person, carol: Person, faulty: Sql, state: str) -> None:
-    """A full disk, a lock time-out, a cancelled statement, a read-only server."""
+def test_an_interruption_counts_no_attempt(alice: Person, carol: Person, faulty: Sql, state: str) -> None:
+    """A full disk, a lock timeout, a cancelled statement, a read-only server."""
     car, user = carol.car_with_box(), carol.user()
     with failing(faulty, car, state) as tries:
         answer = carol.put("/assignments", {"carId": car, "userId": user, "start": START})
@@ -392,7 +395,9 @@ def test_what_is_nobodys_own_error_never_uses_up_a_try(alice: Person, carol: Per
     assert outcome(carol, answer)["state"] == "Succeeded"
 
 
-def test_an_end_that_is_given_up_is_an_alert(carol: Person, faulty: Sql, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_end_that_fails_permanently_raises_an_alert(
+    carol: Person, faulty: Sql, capfd: pytest.CaptureFixture[str]
+) -> None:
     car, user = carol.car_with_box(), carol.user()
     assignment = carol.assignment(car, user)
     with failing(faulty, car, "23514", "DELETE"):

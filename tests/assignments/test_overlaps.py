@@ -1,4 +1,4 @@
-"""Overlaps, held against the rule itself: random batches over a random fleet, moment by moment."""
+"""Overlap detection, compared day by day with the rule: random batches over a random fleet."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from keyrack.assignments import overlaps
 from tests.assignments import model
 from tests.support.people import Person
 
-ROUNDS = 25  # batches, each of two cars whose times are nearly full
-DAYS = 12  # of which times are made; a time of no length is among them
+ROUNDS = 25  # batches, each of two cars whose days are nearly full
+DAYS = 12  # days of the periods; a period may have no length
 
 Span = tuple[int, int, int | None]  # car; first day; the day before which it ends, or None
 
 
 def moments(span: Span) -> set[tuple[int, int]]:
-    """The days of a time, of which the last one stands for all that come."""
+    """The days of a period. The last day represents all later ones."""
     car, start, end = span
     return {(car, day) for day in range(start, DAYS + 2 if end is None else end)}
 
@@ -32,7 +32,7 @@ def number(day: str | None) -> int | None:
 
 
 class Fleet:
-    """The rule: who has a car at some moment stands in the way of whoever wants it then and did not have it before."""
+    """The rule: a request conflicts with an assignment if it takes new time that overlaps it."""
 
     def __init__(self, spans: dict[int, Span]) -> None:
         self.spans: dict[str, Span] = {f"id {id}": span for id, span in spans.items()}
@@ -41,7 +41,7 @@ class Fleet:
         return {who for who, other in self.spans.items() if who != but and moments(other) & moments(span)}
 
     def does(self, place: int, item: dict[str, Any], how: str) -> tuple[int, set[str]]:
-        """The item's status, and with whom it overlaps."""
+        """The item's status, and the ids that it overlaps."""
         if item["op"] == "create":
             body, who, before = item["body"], f"item {place}", None
             span: Span = (body["carId"], number(body["start"]) or 0, number(body["end"]))
@@ -84,7 +84,7 @@ def random_items(some: random.Random, cars: list[int], users: list[int], ids: li
 
 
 @pytest.mark.parametrize("how", ["report", "refuse"])
-def test_who_overlaps_is_what_the_rule_says(how: str, carol: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_detected_overlaps_match_the_rule(how: str, carol: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     seed = random.randrange(10**6)
     print(f"seed {seed}")
     some = random.Random(seed)
@@ -92,7 +92,7 @@ def test_who_overlaps_is_what_the_rule_says(how: str, carol: Person, monkeypatch
     for _ in range(ROUNDS):
         monkeypatch.setattr(overlaps, "BLOCK", some.choice((1, 2, 3, 64)))
         monkeypatch.setattr(overlaps, "READ", some.choice((1, 2, 5)))
-        # Who asks for conflicts has what is pending applied first
+        # A batch that detects overlaps applies pending operations first
         nothing = {"kind": "assignments", "items": [{"op": "end", "id": 2147483647}], "conflicts": "report"}
         assert carol.post("/batch", nothing).status_code == 200
         rows = carol.sql.rows(model.ASSIGNMENTS, carol.customer)

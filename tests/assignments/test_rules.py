@@ -1,4 +1,4 @@
-"""What an operation makes of an assignment: laws of the plain function, whatever the assignment and the patch."""
+"""Properties of the assignment rules, for any assignment and patch."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ members = st.sets(st.sampled_from([(5, 1), (5, 2)]))
 
 
 def patch(before: Assignment, changes: dict[str, Any], ground: OperationState) -> str | None:
-    """Apply the patch; why it failed."""
+    """Apply the patch; return its error."""
     ground.assignments[5, 7] = before
     return decide(Operation(5, "UpdateAssignment", "Request", before.car, before.user, 7, changes), ground).failure
 
@@ -64,7 +64,7 @@ def possible(wanted: Assignment) -> bool:
 
 
 @given(assignments, patches, boxes, members)
-def test_what_only_narrows_is_never_refused_for_box_or_service(
+def test_a_narrowing_patch_needs_no_box_or_service(
     before: Assignment, changes: dict[str, Any], boxes: dict[Any, Box], members: set[Any]
 ) -> None:
     wanted = before.patched(changes)
@@ -81,10 +81,10 @@ def test_what_only_narrows_is_never_refused_for_box_or_service(
 
 
 @given(assignments, patches, boxes, members)
-def test_nobody_gets_more_without_a_working_box(
+def test_a_widening_patch_needs_a_usable_box(
     before: Assignment, changes: dict[str, Any], boxes: dict[Any, Box], members: set[Any]
 ) -> None:
-    """Whatever a patch leaves behind, everything that it grants was granted before or stands on a box that is ready."""
+    """Each grant after a patch existed before, or depends on a usable box."""
     ground = OperationState(boxes=boxes, members=members)
     failure = patch(before, changes, ground)
     after = ground.assignments[5, 7]
@@ -98,7 +98,7 @@ def test_nobody_gets_more_without_a_working_box(
 
 
 @given(assignments, patches, boxes, members)
-def test_the_outcome_tells_what_was_asked_for(
+def test_the_outcome_has_the_requested_values(
     before: Assignment, changes: dict[str, Any], boxes: dict[Any, Box], members: set[Any]
 ) -> None:
     ground = OperationState(boxes=boxes, members=members)
@@ -112,7 +112,7 @@ def test_the_outcome_tells_what_was_asked_for(
 
 
 @given(assignments, st.sampled_from(LIFETIMES))
-def test_what_was_never_chosen_stays_half_of_the_lifetime(before: Assignment, lifetime: int) -> None:
+def test_a_default_renewable_after_follows_the_lifetime(before: Assignment, lifetime: int) -> None:
     before = replace(before, renewable_after=None)
     assert before.patched({"lifetime": lifetime}).as_json()["renewableAfter"] == lifetime // 2
     chosen = replace(before, renewable_after=1)
@@ -133,7 +133,7 @@ def test_a_creation_needs_box_service_and_user(boxes: dict[Any, Box], members: s
 
 
 @given(assignments, st.integers(LIFETIME, LIFETIME_BOUND - 1), st.integers(0, LIFETIME - 1) | st.none())
-def test_what_was_read_makes_an_equal_assignment(
+def test_a_read_assignment_can_be_sent_to_create_an_equal_one(
     assignment: Assignment, lifetime: int, renewable_after: int | None
 ) -> None:
     read = replace(assignment, lifetime=lifetime, renewable_after=renewable_after).as_json()

@@ -134,7 +134,7 @@ def test_a_prepared_password_is_worth_nothing_when_the_invited_person_accepts(
     attacker = prepared(evil, address)
     code = invited_by_mail(bank, address, "Owner", mailing, inbox)
     page = ask(mailing, "/invitation", code=code)
-    assert "with an unproven address" in page.text and "passkeys" in page.text
+    assert "has an unverified address" in page.text and "passkeys" in page.text
     assert ask(mailing, "/invitation/accept", code=code, new="yes", new_password="short").status_code == 422
     with attacker.browser() as browser:
         assert ask(mailing, "/invitation/accept", code=code, new="yes", new_password=OWN).status_code == 303
@@ -272,7 +272,7 @@ def test_an_unproven_account_is_refused_at_a_further_customer(
         assert "on its way" not in unsent.text and f"keyrack manager prove {address}" in unsent.text
         assert evil.sql.value("select count(*) from mail where address = $1", address) == 0
         refused = browser.post("/console/invitation/accept", data={"code": code})
-        assert refused.status_code == 409 and "no further customer until its address is proven" in refused.text
+        assert refused.status_code == 409 and "no further customer until its address is verified" in refused.text
     new = posted(bank, "/invitation/accept", code=code, new="yes", new_password=OWN)
     assert new.status_code == 409
     assert token(bank, address, OWN).status_code == 401, "nobody sets the password of an account that there is"
@@ -508,8 +508,13 @@ def test_a_reset_lists_other_sign_in_methods_and_removes_chosen_ones(
     with_methods(sql, person.username)
     code = reset_code(person.username, mailing, inbox)
     page = ask(mailing, "/password", code=code)
-    for text in ("Passkey Laptop", "App for codes", "Recovery codes: 10 left", "Account of Elsewhere: attacker@other.e",
-                 "Sessions, which end when you save: python-httpx"):  # fmt: skip
+    for text in (
+        "Passkey Laptop",
+        "Authenticator app",
+        "Recovery codes: 10 left",
+        "Account of Elsewhere: attacker@other.e",
+        "Sessions that end when you save: python-httpx",
+    ):
         assert text in page.text, text
     keys = {kind: key for key, kind in re.findall(r'value="((\w+)-\d+)"', page.text)}
     assert {"passkey", "app", "recovery", "identity"} <= keys.keys()
@@ -547,7 +552,7 @@ def test_an_identity_is_removed_without_a_code_and_nothing_without_a_choice(
     code = reset_code(person.username, mailing, inbox)
     page = ask(mailing, "/password", code=code)
     assert "Passkey Laptop" in page.text and 'value="passkey-' not in page.text, "no code, so it is not offered"
-    assert "Sign in with a passkey to remove one" in page.text
+    assert "To remove a passkey, sign in with one" in page.text
     assert posted_with(mailing, code=code, new_password=OWN, remove=[]).status_code == 303
     count = "select count(*) from manager_identity join manager using (manager_id) where username = $1"
     assert sql.value(count, person.username) == 1

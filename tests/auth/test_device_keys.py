@@ -191,7 +191,7 @@ def test_a_key_is_made_for_one_unit_or_for_all(operator: Operator, unit: Unit) -
     assert deliver(alice, one["deviceKey"], unit.sample(2), path="telemetry").json() == ACCEPTED
     assert deliver(alice, all_["deviceKey"], event(unit.car, alice.user(), ahead(hours=-1))).json()["accepted"] == 1
     for wrong in ((), ("--gateway", "--serial-number", unit.serial)):
-        assert "Say whose data it opens" in operator.refused(*add, *wrong, status=2)
+        assert "Choose either --serial-number" in operator.refused(*add, *wrong, status=2)
     assert "Invalid value for '--scope'" in operator.refused(*add, "--gateway", "--scope", "doors", status=2)
     text = f"keyrack: Customer {alice.customer} has no product with the serial number nobody.\n"
     assert operator.refused(*add, "--serial-number", "nobody") == text
@@ -218,7 +218,7 @@ def test_a_key_of_an_earlier_release_opens_nothing_without_a_unit_and_scopes(ope
     refused(told(), 403, "The device key does not have the scope telemetry.")
     table = operator.quick("device-key", "list", "--customer", alice.customer)[1]
     assert "none: see device-key change" in table
-    assert "Say whose data it opens" in operator.refused("device-key", "change", id, status=2)
+    assert "Choose either --serial-number" in operator.refused("device-key", "change", id, status=2)
     operator.value("device-key", "change", id, "--serial-number", unit.serial)
     eventually(lambda: told().status_code == 200, "the change")
     refused(deliver(alice, secret), 403, "The device key does not have the scope events.")
@@ -277,7 +277,7 @@ def test_a_poisoned_state_is_discarded(operator: Operator, unit: Unit, bob: Pers
     assert places(unit) == ("66", "999999", 9_999), "nothing that is told now is newer"
     discard = ("telemetry", "discard", "--yes", "--customer", unit.person.customer, "--serial-number", unit.serial)
     said = operator.quick(*discard)[1]
-    assert said.startswith(f"The newest state of car {unit.car} is discarded, and 2 readings of history from ")
+    assert said.startswith(f"The newest state of car {unit.car} is discarded. Discarded readings from ")
     assert places(unit) == (None, None, None)
     assert unit.get(f"location/{ahead(days=60)[:19]}Z")["latitude"] == "2", "history has what was told before"
     unit.tell(4, oilLevel=3)
@@ -298,7 +298,7 @@ def test_readings_of_a_hostile_key_are_discarded_from_a_time_on(operator: Operat
     assert (unit.get(f"location/{ahead()[:19]}Z")["latitude"], places(unit)) == ("1", (None, None, None))
     operator.value(*discard, "--from", "2026-01-01")
     assert unit.get(f"location/{ahead()[:19]}Z")["latitude"] is None
-    assert operator.quick(*discard)[1].startswith(f"Car {unit.car} has no newest state to discard, and 0 readings")
+    assert operator.quick(*discard)[1].startswith(f"Car {unit.car} has no newest state to discard. Discarded")
     unit.tell(9, odometer=11, currentLatitude=2, currentLongitude=1)
     assert places(unit) == ("2", "11", None)
 
@@ -322,4 +322,4 @@ def test_a_discard_without_a_unit_in_a_car_is_refused(operator: Operator, alice:
         said = operator.refused("telemetry", "discard", "--customer", customer, "--serial-number", serial)
         assert said == f"keyrack: Customer {customer} has no IQ unit with the serial number {serial}.\n"
     said = operator.refused("telemetry", "discard", "--customer", alice.customer, "--serial-number", spare)
-    assert said == f"keyrack: Unit {spare} is in no car, so it has no newest state.\n"
+    assert said == f"keyrack: Unit {spare} is not installed in a car, so there is no state to discard.\n"

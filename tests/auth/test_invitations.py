@@ -65,7 +65,7 @@ def test_a_new_person_accepts_once(owner: Person) -> None:
     done = posted(owner, "/invitation/accept", code=code_of(made), new="yes", new_password=PASSWORD)
     assert done.status_code == 303 and done.headers["location"].endswith(f"/console/{owner.customer}")
     again = posted(owner, "/invitation/accept", code=code_of(made), new="yes", new_password="another pass phrase")
-    assert again.status_code == 404 and "not good any more" in again.text
+    assert again.status_code == 404 and "no longer valid" in again.text
     assert token(owner, kim).status_code == 200
     assert token(owner, kim, "another pass phrase").status_code == 401
     assert owner.get("/invitations").json() == []
@@ -109,7 +109,7 @@ def test_an_invitation_of_a_similar_address_is_another_one(owner: Person, town: 
     other = town.person("biss")
     owner.sql.execute("update manager set username = $2 where username = $1", other.username, kim)
     shown = posted(owner, "/invitation", code=code_of(wide))
-    assert "There is an account" not in shown.text, "the invitation is to somebody else"
+    assert "An account of" not in shown.text, "the invitation is to somebody else"
     other.client.close()
 
 

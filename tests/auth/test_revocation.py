@@ -125,10 +125,10 @@ def test_a_second_revocation_changes_nothing(keyrack: Any) -> None:
     first = keyrack("signing-key", "rotate")["kid"]
     second = keyrack("signing-key", "rotate")["kid"]
     said = keyrack("signing-key", "revoke", first, "--yes", says=True)
-    assert said == f"Signing key {first} is revoked: tokens that it signed are refused. {second} signs.\n"
+    assert said == f"Signing key {first} is revoked: tokens that it signed are rejected. {second} now signs.\n"
     again = keyrack("signing-key", "revoke", first)
     assert again == keyrack("signing-key", "revoke", first) and again["signs"] == second
-    assert f"Signing key {first} was revoked at 20" in keyrack("signing-key", "revoke", first, says=True)
+    assert f"Signing key {first} was already revoked at 20" in keyrack("signing-key", "revoke", first, says=True)
     rows = {row["kid"]: row for row in keyrack("signing-key", "list")}
     assert (rows[first]["signs"], rows[second]["signs"], rows[second]["revokedAt"]) == (False, True, None)
     assert rows[first]["revokedAt"] == again["revokedAt"]

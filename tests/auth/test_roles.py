@@ -257,8 +257,8 @@ def test_a_role_is_named_with_its_customer(operator: Operator) -> None:
     assert "--role" in operator.refused("manager", "add", "nobody", "--customer", customer, status=2)
     assert "'viewer'" in operator.refused("manager", "add", "x", "--customer", customer, "--role", "boss", status=2)
     id = operator.value("manager", "add", f"one-{customer}", "--customer", customer, "--role", "viewer")["id"]
-    assert "name both" in operator.refused("manager", "change", id, "--role", "owner", status=2)
-    assert "name both" in operator.refused("manager", "change", id, "--customer", customer, status=2)
+    assert "need each other" in operator.refused("manager", "change", id, "--role", "owner", status=2)
+    assert "need each other" in operator.refused("manager", "change", id, "--customer", customer, status=2)
     (row,) = [row for row in operator.value("manager", "list") if row["id"] == id]
     assert (row["customers"], row["roles"]) == ([customer], ["Viewer"])
 

@@ -1,4 +1,4 @@
-"""Histories of assignments, boxes and services with times of their own, and a plain answer to who could open when."""
+"""A model of the access history: random changes with given times, and a simple answer to who could open."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-# Within the longest retention: the housekeeping of a running server forgets what is older
+# Within the longest retention: the housekeeping of a running server deletes older history
 BEGINS = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=2_500)
 FOREVER = datetime.max.replace(tzinfo=UTC)
-# Between two changes, between a change and the number that it gets, and from a change to an assignment's start and end
+# Between two changes, between a change and its number, and from a change to an assignment's start and end
 STEPS = [timedelta(milliseconds=3), timedelta(seconds=20), timedelta(hours=5), timedelta(days=3), timedelta(days=90)]
 LAGS = [timedelta(0), timedelta(milliseconds=40), timedelta(hours=2)]
 STARTS = [timedelta(days=-10), timedelta(0), timedelta(seconds=30), timedelta(hours=9), timedelta(days=200)]
@@ -23,7 +23,7 @@ Told = tuple[int, int, int, int | None, int | None]  # assignment, car, user, bo
 
 @dataclass
 class Was:
-    """What a thing was as of one change: the values are None where it was not there."""
+    """The state of a resource after one change; the values are None if it did not exist."""
 
     at: datetime
     recorded: datetime
@@ -32,19 +32,19 @@ class Was:
 
 @dataclass
 class History:
-    """Changes as the inbox has them, in pieces that get their numbers together, and what they made of each thing."""
+    """Changes as in the outbox, in batches that get their numbers together, and the states that result."""
 
     customer: int
     cars: Sequence[int]
     users: Sequence[int]
     chance: random.Random
     assignments: dict[int, list[Was]] = field(default_factory=dict)
-    places: dict[tuple[str, int], list[Was]] = field(default_factory=dict)  # kind, part -> where it is
+    places: dict[tuple[str, int], list[Was]] = field(default_factory=dict)  # kind, part -> its places
     time: datetime = BEGINS
     recorded: datetime = BEGINS
 
     def pieces(self, changes: int) -> Iterator[tuple[list[dict[str, Any]], datetime]]:
-        """Rows of the inbox, and when they are recorded."""
+        """Rows of the outbox, and their recording time."""
         while changes > 0:
             count = self.chance.choice((1, 1, 2, 5, 20))
             rows, made = [], list[Was]()
@@ -57,7 +57,7 @@ class History:
             changes -= count
             yield rows, self.recorded
 
-    # What happens
+    # The changes
 
     def _change(self, made: list[Was]) -> dict[str, Any]:
         there = [id for id, was in self.assignments.items() if was[-1].values is not None]
@@ -112,7 +112,7 @@ class History:
     def _placed(
         self, made: list[Was], resource: str, kind: str, part: int, member: str, places: Sequence[int]
     ) -> dict[str, Any]:
-        """A part is put into a place that is free, out of it, from one into another, made in one, or deleted."""
+        """Install, remove, move, create or delete a part; its new place is free."""
         key, taken = (kind, part), {was[-1].values for (of, _), was in self.places.items() if of == kind}
         before = self.places[key][-1].values if key in self.places else None
         free = [place for place in places if place not in taken]
@@ -133,10 +133,10 @@ class History:
         row = self._row(f"{prefix}.{words[place is None]}", part, {member: place})
         return row | {"resource": resource}
 
-    # What is to be answered
+    # The expected answers
 
     def times(self) -> list[datetime]:
-        """Where something may begin or end."""
+        """The times at which a state may begin or end."""
         found = {BEGINS}
         for was in (one for history in (*self.assignments.values(), *self.places.values()) for one in history):
             found |= {was.at, was.recorded}
@@ -145,7 +145,7 @@ class History:
         return sorted(found)
 
     def told(self, thing: str, id: int, at: datetime) -> set[Told]:
-        """What counts of a car or a user: what was in force then by anything that could be known."""
+        """The expected periods of a car or a user: all that were in force then, by anything that could be known."""
         found: set[Told] = set()
         for assignment, history in self.assignments.items():
             for was, until in _known(history):
@@ -160,7 +160,7 @@ class History:
         return found
 
     def _part(self, kind: str, place: int, at: datetime) -> int | None:
-        """What was put there last, if it was there still."""
+        """The part that was put there last, if it was still there."""
         put = [
             (was.at, until, part)
             for (of, part), history in self.places.items()
@@ -172,6 +172,6 @@ class History:
 
 
 def _known(history: Sequence[Was]) -> Iterator[tuple[Was, datetime]]:
-    """Each form with the time until which it was known."""
+    """Each state with the end of its transaction time."""
     for was, following in zip(history, [*history[1:], None], strict=True):
         yield was, FOREVER if following is None else following.recorded

@@ -1,4 +1,4 @@
-"""In charge of which tables are recorded, and how: as the newest migration that records has them."""
+"""The recorded tables, as the newest migration that records declares them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from keyrack.db.migrations.frozen.audit_triggers_v1 import AuditedTable
 
 
 def recorded() -> list[AuditedTable]:
-    """Each table, and how its rows are a resource."""
+    """Each recorded table, and how its rows form a resource."""
     newest = next(one for one in reversed(revisions()) if hasattr(module(one), "tables"))
     return [*module(newest).tables(), module("0026").OF_PERSON]

@@ -1,5 +1,7 @@
-"""In charge of readers of the feed that go on through everything: they come back to where they were, and note what they
-saw that no reader may see: a number that was left out, or a log that became another one without a word."""
+"""Readers of the whole feed, which resume after a failure and record violations.
+
+A violation is a skipped number, or a new epoch without a `gone` answer.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +19,19 @@ from keyrack.changelog.feed import EPOCH
 from tests.support.servers import DEADLINE
 
 AWAY = (aiohttp.ClientError, TimeoutError, ConnectionError)
-PAUSE = 0.1  # seconds until it comes back
+PAUSE = 0.1  # seconds until a reader reconnects
 WAIT = 5  # seconds that a request waits for changes
-SILENCE = 30.0  # seconds without a byte, after which a connection is dead
-BUSY = (401, 409, 429, 503)  # come back later
+SILENCE = 30.0  # seconds without a byte after which a connection is dead
+BUSY = (401, 409, 429, 503)  # statuses after which to retry
 
 
 class _Again(Exception):
-    """Come back."""
+    """Signals a retry."""
 
 
 @dataclass
 class Reader:
-    """Somebody who reads the whole log of a customer, and goes on; where the server stands now is asked each time."""
+    """A reader of a customer's whole log; it looks up the server's address before each request."""
 
     where: Callable[[], str]
     headers: Callable[[], Mapping[str, str]]
@@ -37,7 +39,7 @@ class Reader:
     place: int = 0  # the last number that was seen
     seen: int = 0
     repeats: int = 0
-    breaks: int = 0  # connections that came to nothing, or ended before they should
+    breaks: int = 0  # connections that failed or ended early
     gone: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     wrong: list[str] = field(default_factory=list[str])
 
@@ -53,7 +55,7 @@ class Reader:
                 await asyncio.sleep(PAUSE)
 
     async def follow(self, http: aiohttp.ClientSession) -> None:
-        """Read once, as far as it goes."""
+        """Read once, as long as the connection lasts."""
         raise NotImplementedError
 
     def take(self, epoch: str, number: int) -> None:
@@ -69,13 +71,13 @@ class Reader:
             self.place = number
 
     def begin(self, there_is: dict[str, Any]) -> None:
-        """It cannot be gone on from there."""
+        """Continue from the newest number after a 410 or `gone`."""
         self.gone.append(there_is)
         self.epoch, self.place = there_is["epoch"], there_is["newest"]
 
 
 class Poller(Reader):
-    """Asks for what comes behind the last number, and waits for it."""
+    """Polls for the changes after the last number."""
 
     async def follow(self, http: aiohttp.ClientSession) -> None:
         query = {"$filter": f"id gt {self.place}", "wait": str(WAIT)} | ({"epoch": self.epoch} if self.epoch else {})
@@ -93,7 +95,7 @@ class Poller(Reader):
 
 
 class Listener(Reader):
-    """Listens to a stream, and comes back with the last id."""
+    """Reads a stream, and resumes it with the last id."""
 
     async def follow(self, http: aiohttp.ClientSession) -> None:
         last = {"Last-Event-ID": f"{self.epoch}:{self.place}"} if self.epoch else {}
@@ -119,7 +121,7 @@ class Listener(Reader):
 
 @contextlib.asynccontextmanager
 async def reading(*readers: Reader) -> AsyncGenerator[None]:
-    """They read within the block. One that fails ends it."""
+    """Run the readers within the block. A reader that fails ends it."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(reader.run()) for reader in readers]
         yield
@@ -129,7 +131,7 @@ async def reading(*readers: Reader) -> AsyncGenerator[None]:
 
 @contextlib.contextmanager
 def reading_beside(*readers: Reader) -> Iterator[None]:
-    """The same beside a test that does not wait for anything itself: in a thread of their own."""
+    """The same for a synchronous test, in a thread."""
     loop = asyncio.new_event_loop()
 
     async def read(ends: asyncio.Event) -> None:
@@ -148,7 +150,7 @@ def reading_beside(*readers: Reader) -> Iterator[None]:
 
 
 async def arrived(readers: list[Reader], newest: Callable[[Reader], int], seconds: float = DEADLINE) -> None:
-    """Wait until each has seen the number that is the newest for it."""
+    """Wait until each reader has seen its newest number."""
     end = asyncio.get_running_loop().time() + seconds
     while late := [reader for reader in readers if reader.place < newest(reader)]:
         assert asyncio.get_running_loop().time() < end, late

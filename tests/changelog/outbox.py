@@ -1,4 +1,4 @@
-"""In charge of what tests of numbers stand on: who writes into the inbox, who numbers, what is wrong with an order."""
+"""Helpers for tests of numbers: writers into the outbox, sequencers, and a check of the order."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ create table if not exists thing (customer_id integer, thing_id integer, version
   primary key (customer_id, thing_id));
 create table if not exists elsewhere (at timestamptz not null default now())
 """
-FOUR, EACH = 4, 5  # customers, and things of each
+FOUR, EACH = 4, 5  # customers, and things per customer
 ROLLED_BACK = 0.1
 
-IDS = itertools.count(1_000_000)  # of customers: each is new
+IDS = itertools.count(1_000_000)  # of customers, each a new one
 
 Numbered = Sequence[tuple[int, int, str, int]]  # customer, number, thing, version
 
 
 class House:
-    """A database with an inbox, and whoever numbers it."""
+    """A database with an outbox and its sequencers."""
 
     def __init__(self, dsn: str, db: Database, settings: Settings) -> None:
         self.dsn, self.db, self.settings = dsn, db, settings
@@ -62,7 +62,7 @@ class House:
             raw.terminate()
 
     async def numbered(self, *customers: int) -> Numbered:
-        """What has a number, in the order of the numbers."""
+        """The numbered changes, in number order."""
         return [
             (row["customer_id"], row["change_id"], row["resource_id"], int(row["version"]))
             for row in await self.db.fetch(NUMBERED, customers)
@@ -70,7 +70,7 @@ class House:
 
     @asynccontextmanager
     async def workers(self, count: int) -> AsyncGenerator[None]:
-        """So many who number, each with connections of its own, until the inbox is empty."""
+        """Run `count` sequencers, each with its own connections, until the outbox is empty."""
         databases = [await connect(self.dsn, self.settings) for _ in range(count)]
         loops = [
             asyncio.create_task(Sequencer(db, self.settings, lambda *_: None).run()) for db in databases
@@ -101,7 +101,7 @@ async def house(dsn: str, **settings: Any) -> AsyncGenerator[House]:
 
 
 def finish_erasing(dsn: str) -> None:
-    """The step of housekeeping that goes on with who was erased, once."""
+    """Run once the housekeeping step that finishes erasures."""
 
     async def finish() -> None:
         async with house(dsn) as home:
@@ -113,13 +113,13 @@ def finish_erasing(dsn: str) -> None:
 async def until(condition: Any, what: str) -> None:
     """Wait for an asynchronous condition."""
     async with asyncio.timeout(DEADLINE):
-        while not await condition():  # noqa: ASYNC110 - it is asked of the database
+        while not await condition():  # noqa: ASYNC110 - the condition is a query
             await asyncio.sleep(0.01)
     assert await condition(), what
 
 
 def wrong(numbered: Numbered, made: dict[tuple[int, str], int]) -> list[str]:
-    """What is wrong with an order: gaps in the numbers, changes that are lost or there twice, inversions.
+    """The violations of the order: gaps, lost or repeated changes, inversions.
 
     `made` has the newest version of each thing; each version is one change.
     """
@@ -140,7 +140,10 @@ def wrong(numbered: Numbered, made: dict[tuple[int, str], int]) -> list[str]:
 
 
 async def storm(home: House, customers: Sequence[int], seconds: float, writers: int = 24) -> dict[tuple[int, str], int]:
-    """Writers who change twenty things at once for so long, one transaction in ten rolled back; the newest versions."""
+    """Change twenty things by concurrent writers for `seconds`; one transaction in ten is rolled back.
+
+    Returns the newest versions.
+    """
     async with home.writer() as raw:
         await raw.execute(THINGS)
         await raw.execute(
@@ -159,10 +162,10 @@ async def _write(home: House, customers: Sequence[int], end: float, chance: rand
         while asyncio.get_running_loop().time() < end:
             transaction = raw.transaction()
             await transaction.start()
-            if chance.random() < 0.3:  # an id before there is a number
+            if chance.random() < 0.3:  # a transaction id before there is a number
                 await raw.execute("insert into elsewhere default values")
             customer = chance.choice(customers)
-            # in one order, so that nobody waits in a circle
+            # in one order, to avoid deadlocks
             for thing in sorted(chance.sample(range(1, EACH + 1), chance.choice((1, 1, 2)))):
                 version = await raw.fetchval(
                     "update thing set version = version + 1 where customer_id = $1 and thing_id = $2 returning version",
@@ -175,7 +178,7 @@ async def _write(home: House, customers: Sequence[int], end: float, chance: rand
 
 
 async def by_horizon(home: House, taken: list[tuple[int, int, str, int]], ends: asyncio.Event) -> None:
-    """The unsound way: whatever was written below the oldest transaction that runs, in the order of the sequence."""
+    """An unsound sequencer: takes all rows below the oldest running transaction, in sequence order."""
     numbers = defaultdict[int, int](int)
     async with home.writer() as raw:
         while True:

@@ -1,4 +1,4 @@
-"""Custody: who could open a car at a time, as it was known then; what is refused; where it begins and is forgotten."""
+"""The access history: its answers, errors, baseline and retention."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def between(person: Person, path: str, since: str, until: str) -> dict[str, Any]
 
 
 def patched(person: Person, assignment: int, **members: Any) -> None:
-    """Change an assignment, and wait until that is done."""
+    """Change an assignment, and wait until the change is applied."""
     steps = [{"op": "replace", "path": f"/{name}", "value": str(value)} for name, value in members.items()]
     assert person.patch(f"/assignments/{assignment}", steps).status_code == 204
     eventually(lambda: members.items() <= person.get(f"/assignments/{assignment}").json().items())
@@ -69,7 +69,7 @@ def ids(answer: httpx.Response) -> list[int]:
     return [row["id"] for row in answer.json()]
 
 
-# What is answered
+# Answers
 
 
 def test_who_can_open_a_car_now(alice: Person) -> None:
@@ -102,7 +102,7 @@ def test_who_can_open_a_car_now(alice: Person) -> None:
 
 
 def test_events_need_the_permission_to_read_changes(carol: Person, town: Town) -> None:
-    """Changes have names and addresses of managers."""
+    """Changes contain names and addresses of managers."""
     car, user = carol.car_with_box(), carol.user()
     carol.assignment(car, user)
     for role, has_events in ((Role.VIEWER, False), (Role.DISPATCHER, False), (Role.AUDITOR, True)):
@@ -116,7 +116,7 @@ def test_events_need_the_permission_to_read_changes(carol: Person, town: Town) -
         assert (reader.get("/changes").status_code == 200) == has_events
 
 
-def test_what_was_changed_and_deleted_since_is_told_as_it_was_known(alice: Person, sql: Sql) -> None:
+def test_changed_and_deleted_assignments_are_reported_as_known_then(alice: Person, sql: Sql) -> None:
     car, other, first, second = alice.car_with_box(), alice.car_with_box(), alice.user(), alice.user()
     assignment = alice.assignment(car, first)
     access(alice, f"/cars/{car}")
@@ -139,14 +139,14 @@ def test_what_was_changed_and_deleted_since_is_told_as_it_was_known(alice: Perso
     assert at(f"/cars/{other}") == [[], [], [was[2]]]
     assert at(f"/users/{first}") == [[was[0]], [], []]
     assert at(f"/users/{second}") == [[], [was[1]], [was[2]]]
-    # over the whole time: one stretch for each, as long as it was so
+    # over the whole time: one period for each state
     rows = between(alice, f"/users/{second}", stamp(times[0]), stamp(sql.value(NOW)))["assigned"]
     assert [row["carId"] for row in rows] == [car, other]
     assert rows[0]["since"] < rows[1]["since"] <= rows[0]["until"] < rows[1]["until"]
     assert all(row["until"] == row["knownUntil"] for row in rows)
 
 
-def test_an_end_that_is_put_off_lets_since_stand(alice: Person, sql: Sql) -> None:
+def test_a_postponed_end_keeps_since(alice: Person, sql: Sql) -> None:
     car, user = alice.car_with_box(), alice.user()
     assignment = alice.assignment(car, user, end="2998-01-01T00:00:00Z")
     (first,) = access(alice, f"/cars/{car}")["assigned"]
@@ -156,8 +156,8 @@ def test_an_end_that_is_put_off_lets_since_stand(alice: Person, sql: Sql) -> Non
     assert second["knownFrom"] > first["knownFrom"]
 
 
-def test_both_ends_of_a_stretch(carol: Person, sql: Sql) -> None:
-    """It begins with its first moment and ends before its last one, to the microsecond."""
+def test_a_period_includes_its_start_and_excludes_its_end(carol: Person, sql: Sql) -> None:
+    """To the microsecond."""
     car, user = carol.car_with_box(), carol.user()
     assignment = carol.assignment(car, user)
     access(carol, f"/cars/{car}")
@@ -208,7 +208,7 @@ def test_a_box_and_a_service_as_they_were_then(carol: Person, sql: Sql) -> None:
 
 
 def test_the_changes_nearest_to_a_time(carol: Person, sql: Sql) -> None:
-    """As many as an answer has, and that there are more."""
+    """At most as many as an answer has, and a flag that there are more."""
     car = carol.car()
     times: list[datetime] = []
     for number in range(EVENTS + 20):
@@ -227,7 +227,10 @@ def test_the_changes_nearest_to_a_time(carol: Person, sql: Sql) -> None:
     assert (found["events"], found["moreEvents"]) == (changes[11 : EVENTS + 11], False)
 
 
-# What is refused
+# Errors
+
+
+UNKNOWN = "The valid parameters are at, from, to. Did you mean 'at'?"
 
 
 @pytest.mark.parametrize(
@@ -241,13 +244,13 @@ def test_the_changes_nearest_to_a_time(carol: Person, sql: Sql) -> None:
         ("from=2026-01-02T00:00:00Z&to=2026-01-02T00:00:00Z", EMPTY_RANGE, "to"),
         (f"at={FUTURE}", IN_FUTURE.format(name="at"), "at"),
         (f"from={FUTURE}&to=2999-01-02T00:00:00Z", IN_FUTURE.format(name="from"), "from"),
-        ("At=2026-01-01T00:00:00Z", INVALID.format(name="At", hint="There are at, from, to. Did you mean 'at'?"), "At"),
+        ("At=2026-01-01T00:00:00Z", INVALID.format(name="At", hint=UNKNOWN), "At"),
         ("at=2026-01-01", None, "at"),
         ("at=2026-01-01T00:00:00Z&at=2026-01-01T00:00:00Z", None, "at"),
         ("$top=3", None, "$top"),
     ],
 )  # fmt: skip
-def test_times_that_are_none(alice: Person, query: str, reason: ErrorCode | None, fault: str) -> None:
+def test_invalid_times_are_rejected(alice: Person, query: str, reason: ErrorCode | None, fault: str) -> None:
     for path in (f"/cars/{alice.car()}", f"/users/{alice.user()}"):
         answer = alice.get(f"{path}/access?{query}", headers=PROBLEM)
         problem = answer.json()
@@ -257,7 +260,7 @@ def test_times_that_are_none(alice: Person, query: str, reason: ErrorCode | None
             assert (problem["code"], problem["detail"]) == (reason.code, reason.text)
 
 
-def test_what_the_customer_never_had(alice: Person, bob: Person, town: Town) -> None:
+def test_an_unknown_car_or_user_gives_404(alice: Person, bob: Person, town: Town) -> None:
     car, user = alice.car_with_box(), alice.user()
     alice.assignment(car, user)
     access(alice, f"/cars/{car}")
@@ -265,7 +268,7 @@ def test_what_the_customer_never_had(alice: Person, bob: Person, town: Town) -> 
         refused(bob.get(f"/cars/{id}/access"), 404, NO_CAR)
     for id in (user, 2147483647):
         refused(bob.get(f"/users/{id}/access"), 404, NO_USER)
-    # another customer may have the same person, and is told nothing of the first one's cars
+    # another customer may have the same person, and sees none of the first one's cars
     other = town.another_fleet(alice)
     assert other.put("/users/assignments/customers", {"userId": user}).status_code == 204
     found = access(other, f"/users/{user}")
@@ -273,7 +276,7 @@ def test_what_the_customer_never_had(alice: Person, bob: Person, town: Town) -> 
     assert {change["kind"] for change in found["events"]} == {"user.created"}
 
 
-def test_more_than_an_answer_has(dsn: str, settings: Settings, sql: Sql) -> None:
+def test_too_many_periods_are_rejected(dsn: str, settings: Settings, sql: Sql) -> None:
     with RunningServer(settings.model_copy(update={"access_max_periods": 2}), dsn) as few:
         person = Town(sql, few).person("dora")
         car = person.car_with_box()
@@ -286,7 +289,7 @@ def test_more_than_an_answer_has(dsn: str, settings: Settings, sql: Sql) -> None
         person.client.close()
 
 
-# What has no number yet
+# Changes without a number
 
 
 def test_a_change_without_a_number_is_waited_for(carol: Person, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,7 +300,7 @@ def test_a_change_without_a_number_is_waited_for(carol: Person, dsn: str, monkey
     async def held() -> None:
         raw = await asyncpg.connect(dsn)
         try:
-            async with raw.transaction():  # what holds the numbers up
+            async with raw.transaction():  # an open transaction blocks the sequencer
                 await raw.execute('select set_config(\'keyrack.who\', \'{"type": "operator", "name": "x"}\', true)')
                 await raw.execute(
                     "update car set vin = 'x' where customer_id = $1 and car_id = $2", carol.customer, car
@@ -312,7 +315,7 @@ def test_a_change_without_a_number_is_waited_for(carol: Person, dsn: str, monkey
     assert access(carol, f"/cars/{car}")["assigned"] == []
 
 
-# Where it begins, and what is forgotten
+# Baseline and retention
 
 FLEET = """
 insert into customer (name) values ('Fleet') returning customer_id
@@ -355,7 +358,7 @@ PAST, LATER = datetime(2026, 1, 1, tzinfo=UTC), datetime(2030, 1, 1, tzinfo=UTC)
 
 
 class Old:
-    """An installation that has had assignments for long when custody begins to be kept."""
+    """An installation with existing assignments when the access history begins."""
 
     def __init__(self, sql: Sql) -> None:
         self.sql = sql
@@ -371,7 +374,7 @@ class Old:
         ]
 
     def change(self) -> None:
-        """Of each thing something, and of some several things."""
+        """Change each resource, some of them several times."""
         for text, id in (
             ("update assignment set ends_at = '2031-01-01' where customer_id = $1 and assignment_id = $2", 0),
             ("update assignment set ends_at = null, car_id = car_id where customer_id = $1 and assignment_id = $2", 0),
@@ -408,15 +411,15 @@ def apart(own: str) -> Iterator[Sql]:
 
 
 async def round_of(home: House) -> None:
-    """Everything that has happened gets its number, by a worker that has just begun."""
+    """Number all changes with a new sequencer."""
     numbering, fence = home.numbering(), VisibilityWatermark(home.db)
     for _ in range(5):
         await numbering.sequence(fence)
 
 
 @pytest.mark.parametrize("changes", ["none", "with numbers", "without numbers", "both"])
-def test_what_was_there_before_is_known_once(own: str, apart: Sql, changes: str) -> None:
-    """Whether or not what has happened lately has its numbers when it begins."""
+def test_the_baseline_counts_each_resource_once(own: str, apart: Sql, changes: str) -> None:
+    """Whether or not recent changes have their numbers when the history begins."""
 
     async def main() -> None:
         async with house(own) as home:
@@ -428,7 +431,7 @@ def test_what_was_there_before_is_known_once(own: str, apart: Sql, changes: str)
                 old.assignments[1] = apart.value(ASSIGN, old.customer, old.cars[1], old.users[1], PAST, None)
                 old.services[0] = apart.value(SERVICE, old.customer, None)
                 await round_of(home)
-            await home.db.execute(FORGOTTEN)  # as in a release that knew nothing of it
+            await home.db.execute(FORGOTTEN)  # as in a release without the access history
             begins, before = apart.value(NOW), old.held()
             if changes in ("without numbers", "both"):
                 old.change()
@@ -444,7 +447,7 @@ def test_what_was_there_before_is_known_once(own: str, apart: Sql, changes: str)
     asyncio.run(main())
 
 
-def test_two_who_begin_at_once_write_it_once(own: str, apart: Sql) -> None:
+def test_concurrent_workers_write_the_baseline_once(own: str, apart: Sql) -> None:
     async def main() -> None:
         async with house(own) as home:
             fleets = [Old(apart) for _ in range(3)]
@@ -457,8 +460,8 @@ def test_two_who_begin_at_once_write_it_once(own: str, apart: Sql) -> None:
     asyncio.run(main())
 
 
-def test_a_time_that_is_none_of_ours_holds_nobody_up(carol: Person, sql: Sql) -> None:
-    """Somebody may write by SQL what the API takes from nobody."""
+def test_an_invalid_time_in_a_row_does_not_block_numbering(carol: Person, sql: Sql) -> None:
+    """SQL may write values that the API rejects."""
     car, user = carol.car_with_box(), carol.user()
     assignment = carol.assignment(car, user)
     for start, end in (("-infinity", "infinity"), ("20001-01-01", "20002-01-01")):
@@ -472,13 +475,13 @@ def test_a_time_that_is_none_of_ours_holds_nobody_up(carol: Person, sql: Sql) ->
     assert access(carol, f"/cars/{car}")["assigned"] == []
 
 
-def test_what_was_known_long_ago_is_forgotten_and_says_so(carol: Person, dsn: str, sql: Sql) -> None:
+def test_expired_history_is_deleted_and_gives_410(carol: Person, dsn: str, sql: Sql) -> None:
     car, user = carol.car_with_box(), carol.user()
     over, lasting = carol.assignment(car, user), carol.assignment(car, carol.user())
     access(carol, f"/cars/{car}")
     ended(carol, over, car)
     at = access(carol, f"/cars/{car}")["at"]
-    days = 400  # of the class where nothing was chosen
+    days = 400  # the default class
     sql.execute(
         "update custody set known_until = known_until - make_interval(days => $2) where customer_id = $1"
         " and known_until < 'infinity'", carol.customer, days + 2,
@@ -498,14 +501,14 @@ def test_what_was_known_long_ago_is_forgotten_and_says_so(carol: Person, dsn: st
     for query in ({"at": then}, {"from": then, "to": at}):
         answer = carol.get(f"/cars/{car}/access", params=query, headers=PROBLEM)
         problem = answer.json()
-        assert (answer.status_code, problem["code"], problem["oldestTime"]) == (410, "access-gone", oldest)
+        assert (answer.status_code, problem["code"], problem["oldestTime"]) == (410, "access-history-expired", oldest)
         assert oldest in problem["detail"]
     assert access(carol, f"/cars/{car}", at=oldest)["assigned"] == []
     assert [row["assignmentId"] for row in access(carol, f"/cars/{car}")["assigned"]] == [lasting]
 
 
-def test_a_person_who_is_erased_stays_a_bare_number(carol: Person, dsn: str) -> None:
-    """As in the changes of assignments: who it was is told nowhere."""
+def test_an_erased_person_stays_as_a_bare_number(carol: Person, dsn: str) -> None:
+    """As in the changes of assignments: no answer says who it was."""
     car = carol.car_with_box()
     user = carol.user("erased@example.org", userData={"firstName": "Nobody", "lastName": "Knows"})
     carol.assignment(car, user)
@@ -527,7 +530,7 @@ def test_a_person_who_is_erased_stays_a_bare_number(carol: Person, dsn: str) -> 
 # docs/changes.md, "Custody"
 
 
-def test_the_page(carol: Person, server: RunningServer, sql: Sql) -> None:
+def test_the_examples_of_the_page(carol: Person, server: RunningServer, sql: Sql) -> None:
     car, user = carol.car_with_box(), carol.user()
     begins = stamp(sql.value(NOW))
     assignment = carol.assignment(car, user)
@@ -549,7 +552,7 @@ def test_the_page(carol: Person, server: RunningServer, sql: Sql) -> None:
 
 
 def _printed(script: str, names: dict[str, str]) -> str:
-    """What commands print that stand on the README's first block."""
+    """The output of commands that follow the README's first block."""
     script = "api() {" + preamble().partition("api() {")[2] + script
     ran = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script], env=os.environ | names, capture_output=True, text=True, check=False

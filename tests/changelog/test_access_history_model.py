@@ -1,4 +1,4 @@
-"""Custody beside a plain model: whatever happens to assignments, boxes and services, whenever it is asked about."""
+"""The access history against a simple model: random changes of assignments, boxes and services."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def told(rows: Sequence[dict[str, Any]]) -> set[Told]:
 
 
 def since_long_ago(person: Person) -> None:
-    """The custody of somebody's customer, as if it had been kept for years, and is kept as long as can be."""
+    """Make the access history begin years ago, with the longest retention."""
     begun = "select exists (select from custody_log where customer_id = $1)"
     eventually(lambda: person.sql.value(begun, person.customer), "the beginning of custody")
     days = max(CLASSES)
@@ -75,11 +75,11 @@ def test_every_answer_is_what_could_be_known_then(carol: Person, dsn: str, seed:
                 assert told(of) == history.told(thing, id, at), (thing, id, at)
 
 
-# The bounds of the classes by how long something counts, in seconds: at either side of each it is found to its end
+# The limits of the length classes in seconds: a period at either side of each is found to its end
 BOUNDS = [60 * 4**power for power in range(12)]
 
 
-def test_whatever_its_length_it_is_found_to_its_end(carol: Person, dsn: str) -> None:
+def test_periods_of_any_length_are_found_until_their_end(carol: Person, dsn: str) -> None:
     car, user = carol.car(), carol.user()
     since_long_ago(carol)
     lengths = [timedelta(seconds=bound) + more for bound in BOUNDS for more in (-MOMENT, 0 * MOMENT, MOMENT)]
@@ -130,7 +130,7 @@ END = "update service set is_terminated = not is_terminated where customer_id = 
 
 
 class Fleet:
-    """Two cars, whose boxes change places, and two users."""
+    """Two cars whose boxes change places, and two users."""
 
     def __init__(self, person: Person, chance: random.Random) -> None:
         self.person, self.chance, self.sql = person, chance, person.sql
@@ -140,15 +140,15 @@ class Fleet:
         person.box_in(self.cars[1])
 
     def held(self) -> dict[int, set[Told]]:
-        """What the tables hold of each car."""
+        """The state of each car in the tables."""
         return {car: {tuple(row) for row in self.sql.rows(TABLES, self.person.customer, car)} for car in self.cars}
 
     def change(self) -> None:
-        """Something, to its end."""
+        """Make a change, and wait until it is applied."""
         do = self.chance.choice(("create", "create", "patch", "patch", "delete", "box"))
         there = [row["id"] for car in self.cars for row in self.person.get(f"/cars/{car}/assignments").json()]
         car, user, time = self.chance.choice(self.cars), self.chance.choice(self.users), self.chance.choice(TIMES)
-        if do == "box":  # behind everybody's back
+        if do == "box":  # by SQL, not through the API
             box = self.sql.value(OUT, self.person.customer, self.cars[0])
             self.sql.execute(IN, self.person.customer, self.boxes[box == self.boxes[0]], self.cars[0])
             self.sql.execute(END, self.person.customer, self.service)
@@ -166,14 +166,16 @@ class Fleet:
         eventually(lambda: not self.person.get("/operations?$filter=state eq 'Pending'").json(), "the end of the work")
 
 
-def test_a_history_by_the_public_door(carol: Person, sql: Sql) -> None:
-    """At a time between two changes the answer is what the tables held; while one is made, nothing less than before and
-    after, and nothing more than either."""
+def test_a_history_through_the_api(carol: Person, sql: Sql) -> None:
+    """At a time between two changes, the answer is the state of the tables.
+
+    While a change is made, the answer has at least what is in both states, and at most what is in either.
+    """
     chance = random.Random(7)
     fleet = Fleet(carol, chance)
-    states: list[tuple[datetime, datetime, dict[int, set[Told]]]] = []  # from when until when the tables held what
+    states: list[tuple[datetime, datetime, dict[int, set[Told]]]] = []  # the times between which the tables had a state
     for _ in range(24):
-        asked(carol, "car", fleet.cars[0])  # what has been written has its number then
+        asked(carol, "car", fleet.cars[0])  # waits until all changes have their numbers
         states.append((sql.value(NOW), sql.value(NOW), fleet.held()))
         fleet.change()
     for (_, leaves, before), (comes, _, after) in pairwise(states):

@@ -1,4 +1,4 @@
-"""What is recorded: every change of a resource, what it changed, and by whom; or the change does not happen."""
+"""Audit triggers: each change of a resource is recorded with its content and actor, or rejected."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.cli.test_operator_commands import Operator
 from tests.support.people import Person, Town
 from tests.support.servers import Sql, eventually, migrated_database
 
-# Numbered or not yet, in their order; personal members stand apart once they are numbered
+# Numbered or not, in their order; numbered changes have personal members in a separate column
 CHANGES = """
 select kind, resource, resource_id, who::text, groups, before::text, after::text from (
   select 0 as place, change_id as number, kind, resource, resource_id, who, groups,
@@ -40,7 +40,7 @@ FOREIGN = {"keyrack.records": "", "keyrack.who": ""}
 
 
 def changes(person: Person, resource: str, id: int | None = None) -> list[dict[str, Any]]:
-    """What is recorded of resources of this name, or of one of them."""
+    """The recorded changes of a resource type, or of one resource."""
     rows = person.sql.rows(CHANGES, person.customer)
     names = ("kind", "resource", "id", "who", "groups", "before", "after")
     found = [dict(zip(names, row, strict=True)) for row in rows]
@@ -76,7 +76,7 @@ def test_a_change_says_what_was_changed_and_by_whom(alice: Person, bob: Person) 
     assert changes(bob, "car", car) == []
 
 
-def test_what_a_worker_does_is_on_behalf_of_who_asked(alice: Person) -> None:
+def test_a_worker_acts_on_behalf_of_the_caller(alice: Person) -> None:
     car, user = alice.car_with_box(), alice.user()
     answer = alice.put("/assignments", {"carId": car, "userId": user, "start": "2026-01-01T08:00:00Z"})
     [created] = eventually(lambda: changes(alice, "assignment"), "the assignment")
@@ -93,7 +93,7 @@ def test_what_a_worker_does_is_on_behalf_of_who_asked(alice: Person) -> None:
     assert deleted["who"]["operationId"] == ended.headers["Operation-Id"]
 
 
-def test_the_words_of_the_domain(alice: Person) -> None:
+def test_changes_use_the_event_types_of_the_domain(alice: Person) -> None:
     car = alice.car()
     box = alice.box_in(car)
     assert alice.delete("/installations", {"carId": car, "productId": box}).status_code == 204
@@ -105,7 +105,7 @@ def test_the_words_of_the_domain(alice: Person) -> None:
     assert kinds(alice, "service", service) == ["service.created", "service.unpaired"]
 
 
-def test_a_thing_says_in_which_groups_it_was(alice: Person) -> None:
+def test_a_change_names_the_groups_of_its_resource(alice: Person) -> None:
     car, group = alice.car("In"), alice.group()
     assert alice.put(f"/groups/{group}/cars", {"carId": car}).status_code in (200, 201, 204)
     alice.patch(f"/cars/{car}", [{"op": "replace", "path": "/name", "value": "Still in"}]).raise_for_status()
@@ -142,15 +142,15 @@ def test_secrets_are_not_recorded(alice: Person) -> None:
     assert not any(row[0] in told for row in hashes)
 
 
-def test_who_types_a_command_is_named(alice: Person, dsn: str) -> None:
+def test_the_operator_of_a_command_is_recorded(alice: Person, dsn: str) -> None:
     Operator(dsn).value("privacy", "history", "--customer", alice.customer, "--days", 300)
     change = changes(alice, "customer")[-1]
     assert change["after"] == {"historyDays": 300}
     assert change["who"] == {"type": "operator", "name": f"{getpass.getuser()}@{socket.gethostname()}"}
 
 
-def test_nobody_changes_nothing(alice: Person, dsn: str) -> None:
-    """A session of the product, in which nobody said who acts."""
+def test_a_change_without_an_actor_is_rejected(alice: Person, dsn: str) -> None:
+    """A session of Keyrack that has not set an actor."""
 
     async def write() -> None:
         raw = await asyncpg.connect(dsn, server_settings=session(Settings()))
@@ -164,8 +164,8 @@ def test_nobody_changes_nothing(alice: Person, dsn: str) -> None:
     assert alice.sql.value("select name from customer where customer_id = $1", alice.customer) != "Nobody"
 
 
-def test_an_older_release_goes_on(alice: Person, dsn: str) -> None:
-    """It knows nothing of this, and runs beside the new one during an upgrade."""
+def test_an_older_release_keeps_writing(alice: Person, dsn: str) -> None:
+    """It knows nothing of actors, and runs beside the new release during an upgrade."""
 
     async def write() -> None:
         raw = await asyncpg.connect(dsn, server_settings=session(Settings()) | FOREIGN)
@@ -179,12 +179,12 @@ def test_an_older_release_goes_on(alice: Person, dsn: str) -> None:
 
 
 @pytest.mark.parametrize("table", ["car", "customer_user"])
-def test_rows_are_not_thrown_away_together(alice: Person, table: str) -> None:
+def test_truncate_is_rejected(alice: Person, table: str) -> None:
     with pytest.raises(asyncpg.PostgresError, match="are not thrown away together"):
         alice.sql.execute(f"truncate {table} cascade")
 
 
-def test_no_key_changes(alice: Person) -> None:
+def test_a_change_of_a_key_is_rejected(alice: Person) -> None:
     car = alice.car()
     with pytest.raises(asyncpg.PostgresError, match="The key of a row of car does not change"):
         alice.sql.execute("update car set car_id = -car_id where car_id = $1", car)
@@ -206,7 +206,7 @@ def own(database_server: str) -> Iterator[str]:
         'create or replace trigger "RECORD_insert" after insert on car for each row execute function note_access()',
     ],
 )
-def test_a_server_does_not_begin_where_recording_was_switched_off(own: str, off: str) -> None:
+def test_a_server_does_not_start_with_disabled_triggers(own: str, off: str) -> None:
     check_database(own, Settings())
     sql = Sql(own)
     try:
@@ -240,13 +240,13 @@ def test_every_column_of_a_resource_is_recorded_as_decided(sql: Sql) -> None:
     assert recorded == {(table, column) for table, column in decided if COLUMNS[table][column].audit.is_included}
 
 
-def test_who_is_erased_goes_from_the_log_too(town: Town, dsn: str) -> None:
-    """What was personal; that somebody came and went stays, and so does what others have."""
+def test_an_erased_person_is_erased_from_the_log(town: Town, dsn: str) -> None:
+    """Personal members go; the creation and deletion stay, and so do other users' data."""
     dora = town.person("dora")
     address, stays = f"erased.{dora.customer}@example.org", f"stays.{dora.customer}@example.org"
     user = dora.user(address, userData={"firstName": "Dora", "lastName": "Nobody"})
     other = dora.user(stays)
-    # What has no number yet is taken out of the inbox, and leaves no part that was erased
+    # Changes without a number are erased in the outbox, without a trace of the erased part
     eventually(lambda: not dora.sql.value("select exists (select from change_inbox)"), "the numbers of before")
     assert "Nobody" in json.dumps([list(map(str, row)) for row in dora.sql.rows(CHANGES, dora.customer)])
     Operator(dsn).value("user", "erase", address, "--yes")
@@ -259,8 +259,8 @@ def test_who_is_erased_goes_from_the_log_too(town: Town, dsn: str) -> None:
     assert Operator(dsn).value("audit", "verify", "--customer", dora.customer)["erased"]
 
 
-def test_who_is_erased_from_a_customer_goes_from_its_log(town: Town, settings: Settings, dsn: str) -> None:
-    """When housekeeping finishes it: members that are personal, and assignments and groups that name the user."""
+def test_a_person_erased_from_a_customer_is_erased_from_its_log(town: Town, settings: Settings, dsn: str) -> None:
+    """Housekeeping erases personal members, and the assignments and groups that name the user."""
     erin = town.person("erin")
     address = f"away.{erin.customer}@example.org"
     car, user = erin.car_with_box(), erin.user(address)

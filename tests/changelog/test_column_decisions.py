@@ -28,7 +28,7 @@ select c.relname::text, a.attname::text from pg_class c join pg_attribute a on a
 where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
   and a.attnum > 0 and not a.attisdropped
 """
-# Tables of record types that are no plain rows of one
+# Tables of record types that are not simply the rows of one table
 TABLES = {
     "users": ("person", "customer_user"), "pairings": ("service",), "installations": ("product",),
     "positions": ("position", "car_state"), "odometers": ("odometer", "car_state"), "webhooks": ("webhook",),
@@ -72,7 +72,7 @@ def test_an_export_writes_the_columns_that_are_decided() -> None:
 
 
 def test_the_columns_of_an_exported_table_are_written_or_have_a_reason_of_their_own() -> None:
-    """Reasons of whole tables do not count for them."""
+    """Reasons of whole tables do not count for single columns."""
     for table in {table for table, _, decided in decisions() if decided.export is WRITTEN}:
         others = {decided.export.reason for decided in COLUMNS[table].values() if not decided.export.is_included}
         assert others <= {
@@ -95,7 +95,7 @@ def test_a_column_with_the_number_of_a_user_says_something_about_a_user() -> Non
     assert [table for table, column, decided in decisions() if column == "user_id" and decided.person is NOBODY] == []
 
 
-# A whole person
+# Erasure of a person
 
 
 MARKS = ("erasable.", "Zacharias-first", "Zacharias-last", "Zacharias-agent", "Zacharias-phone")
@@ -113,7 +113,7 @@ def own(database_server: str, settings: Settings) -> Iterator[tuple[str, Sql, To
 
 
 def known(person: Person, receiver: Receiver) -> int:
-    """A user of whom there is something in as many tables as possible."""
+    """A user with data in as many tables as possible."""
     kinds = ["assignment.*", "user.*", "group.*"]
     assert person.put("/webhooks", {"url": f"{receiver.url}/hook", "kinds": kinds}).status_code == 201
     data = {"firstName": "Zacharias-first", "lastName": "Zacharias-last"}
@@ -142,7 +142,7 @@ def settled(sql: Sql) -> None:
 
 
 def holders(sql: Sql, mark: str) -> set[str]:
-    """The tables with a row that has the text."""
+    """The tables with a row that contains the text."""
     tables = {row[0] for row in sql.rows(CATALOGUE)}
     return {
         table for table in tables
@@ -166,7 +166,7 @@ def test_an_erased_person_is_in_no_column(own: tuple[str, Sql, Town, Receiver], 
     asyncio.run(finish(dsn, sql))
     assert {mark: holders(sql, mark) for mark in MARKS} == {mark: set[str]() for mark in MARKS}
     for table, column, decided in decisions():
-        if decided.person is EMPTIED and column == "user_id" and table != "operation":  # its end is in the log still
+        if decided.person is EMPTIED and column == "user_id" and table != "operation":  # its end is still in the log
             assert not sql.value(f"select exists (select from {table} where user_id = $1)", user), table
 
 
@@ -219,7 +219,7 @@ def test_changes_without_a_number_are_in_a_user_export(own: tuple[str, Sql, Town
     held = Sql(dsn)
     try:
         held.execute("begin")
-        held.execute(ALONE)  # nothing gets a number meanwhile
+        held.execute(ALONE)  # no change gets a number meanwhile
         sql.execute("update person set last_name = 'Early' where user_id = $1", user)
         first = Operator(dsn).value("user", "export", user)["changes"]
         held.execute("rollback")
@@ -232,11 +232,11 @@ def test_changes_without_a_number_are_in_a_user_export(own: tuple[str, Sql, Town
     assert [change | {"id": 0} for change in first] == [change | {"id": 0} for change in later]
 
 
-# A limited request, and columns that a newer release has added
+# A limited request, and columns of a newer release
 
 
-def test_the_limit_of_a_pending_request_moves_with_it(own: tuple[str, Sql, Town, Receiver], tmp_path: Path) -> None:
-    """A limited request reaches the assignment of its car and user alone."""
+def test_an_export_keeps_the_limit_of_a_pending_request(own: tuple[str, Sql, Town, Receiver], tmp_path: Path) -> None:
+    """A limited request affects only the assignment of its car and user."""
     dsn, sql, town, _ = own
     person = town.person("limited")
     car, other, user = person.car_with_box(), person.car_with_box(), person.user()
@@ -255,7 +255,9 @@ def test_the_limit_of_a_pending_request_moves_with_it(own: tuple[str, Sql, Town,
     assert sql.value("select count(*) from assignment where customer_id = $1", new) == 1
 
 
-def test_an_older_export_has_limits_where_it_does_not_say(own: tuple[str, Sql, Town, Receiver], tmp_path: Path) -> None:
+def test_requests_of_an_older_export_are_limited_by_default(
+    own: tuple[str, Sql, Town, Receiver], tmp_path: Path
+) -> None:
     _, sql, _, _ = own
     kind = next(kind for kind in KINDS if kind.name == "operations")
     assert 'coalesce(r."isLimited", true)' in kind.insert

@@ -1,4 +1,4 @@
-"""The table of kinds, and what the triggers write: each of these stands there, and nothing else."""
+"""The table of event types has exactly those that the triggers write."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ KIND = re.compile(r"'([a-zA-Z]+\.[a-zA-Z]+)'")
 
 
 def written(sql: Sql, table: AuditedTable) -> set[str]:
-    """The kinds in the source of a table's function; an update of what has nothing but its key is none."""
+    """The event types in a table's trigger function, without updates that cannot occur.
+
+    A table whose only columns are its key has no updates.
+    """
     found = set(KIND.findall(sql.value(WRITTEN, table.table)))
     own = {name for told in (table.members | table.secrets).values() for name in re.findall(r"\{r\}\.(\w+)", told)}
     events = {"insert": table.created, "delete": table.deleted, "update": "updated"}
@@ -25,7 +28,7 @@ def written(sql: Sql, table: AuditedTable) -> set[str]:
     return found - {f"{table.resource}.{events[event]}" for event in never}
 
 
-def test_each_kind_that_is_recorded_is_in_the_table_and_no_other(sql: Sql) -> None:
+def test_the_table_has_exactly_the_recorded_event_types(sql: Sql) -> None:
     tables = recorded()
     assert {table.table for table in tables} == {*TABLES}, "a migration of its own records more: name it here"
     of_customers: dict[str, set[str]] = {}
@@ -33,7 +36,7 @@ def test_each_kind_that_is_recorded_is_in_the_table_and_no_other(sql: Sql) -> No
     for table in tables:
         kinds = of_installation if table.customer == "0" else of_customers
         kinds.setdefault(table.resource, set()).update(written(sql, table))
-    of_customers["permission"] = {"permission.refused"}  # which the processes write themselves
+    of_customers["permission"] = {"permission.refused"}  # the processes write these themselves
     of_installation["totp"].add("totp.wrongCodes")  # likewise
     assert {resource: {*kinds} for resource, kinds in RECORDED.items()} == of_customers
     assert {resource: {*kinds} for resource, kinds in INSTALLATION.items()} == of_installation

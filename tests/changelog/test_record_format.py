@@ -1,4 +1,4 @@
-"""The bytes of a change: the same from whatever PostgreSQL gives back, different for whatever is different."""
+"""The bytes of a record: equal for equal changes, whatever PostgreSQL returns, else different."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ ONE = Record(
 
 
 @given(record=RECORDS)
-def test_a_record_says_again_what_it_was_made_of(record: Record) -> None:
+def test_an_encoded_record_decodes_to_itself(record: Record) -> None:
     assert decode(encode(record)) == record
 
 
-def test_the_bytes_stand_as_the_page_says() -> None:
-    """docs/changes.md, put together by hand."""
+def test_the_bytes_follow_the_page() -> None:
+    """docs/changes.md, built by hand."""
     said = [
         (3).to_bytes(8, "big"), bytes(15) + b"\x01", (1).to_bytes(8, "big"),
         (1795442706_000007).to_bytes(8, "big"), (1795442706_090000).to_bytes(8, "big"),
@@ -67,13 +67,13 @@ def test_another_record_has_other_bytes(one: Record, other: Record, data: st.Dat
     assert (encode(changed) == encode(one)) == (changed == one)
 
 
-def test_members_that_move_into_one_another_are_told_apart() -> None:
+def test_shifted_member_boundaries_change_the_bytes() -> None:
     assert encode(replace(ONE, kind="car", resource=".car")) != encode(replace(ONE, kind="car.", resource="car"))
     assert encode(replace(ONE, content=None, person=b"c" * 32)) != encode(ONE)
 
 
 @given(record=RECORDS, data=st.data())
-def test_bytes_that_were_not_made_so_are_no_record(record: Record, data: st.DataObject) -> None:
+def test_truncated_or_extended_bytes_are_rejected(record: Record, data: st.DataObject) -> None:
     whole = encode(record)
     cut = data.draw(st.integers(0, len(whole) - 1))
     for wrong in (whole[:cut], whole + b"\0", whole + bytes(4), b"\x02" + whole[1:], whole[1:]):
@@ -82,7 +82,7 @@ def test_bytes_that_were_not_made_so_are_no_record(record: Record, data: st.Data
 
 
 @pytest.mark.parametrize("wrong", [{"number": 2**63}, {"groups": [-(2**63) - 1]}, {"at": datetime(2026, 1, 1)}])  # noqa: DTZ001
-def test_what_has_no_bytes_is_refused(wrong: dict[str, Any]) -> None:
+def test_invalid_values_are_rejected(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"beyond 64 bits|says no zone"):
         encode(replace(ONE, **wrong))
 
@@ -113,7 +113,7 @@ def test_a_digest_is_of_its_part_its_salt_and_its_value() -> None:
     assert len(set(digests)) == len(digests) == 54
 
 
-# The one text of a value
+# The canonical text of a value
 
 
 @pytest.mark.parametrize(
@@ -134,20 +134,20 @@ def test_a_value_has_one_text(value: Any, text: str) -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), Decimal("1e150001"), Decimal("1e-999999"), "\ud800"])
-def test_what_no_jsonb_holds_has_no_text(value: Any) -> None:
+def test_values_outside_jsonb_are_rejected(value: Any) -> None:
     with pytest.raises(ValueError, match=r"jsonb|surrogates"):
         canonical(value)
 
 
 @pytest.mark.parametrize("text", ["NaN", "-Infinity", "1e999999999999", "9" * 200_000])
-def test_a_number_of_others_takes_no_memory(text: str) -> None:
+def test_a_huge_number_takes_no_memory(text: str) -> None:
     with pytest.raises(ValueError, match="jsonb"):
         canonical(loads(text))
 
 
 @pytest.fixture(scope="module")
 def jsonb(database_server: str) -> Iterator[Any]:
-    """What PostgreSQL gives back of a text that it took as jsonb."""
+    """The text that PostgreSQL returns for a text that it stored as jsonb."""
     with asyncio.Runner() as runner:
         raw = runner.run(asyncpg.connect(database_server))
         yield lambda text: runner.run(raw.fetchval("select $1::text::jsonb::text", text))
@@ -156,8 +156,8 @@ def jsonb(database_server: str) -> Iterator[Any]:
 
 @at_most(max_examples=150)
 @given(value=VALUES)
-def test_the_way_through_jsonb_keeps_the_bytes(value: Any, jsonb: Any) -> None:
-    """As a worker stores what it digested, and as a verifier reads it: with each digit, or as doubles."""
+def test_a_round_trip_through_jsonb_keeps_the_bytes(value: Any, jsonb: Any) -> None:
+    """As a worker stores what it digested, and as a verifier reads it: with all digits, or as doubles."""
     text = json.dumps(value, default=float)
     bytes_ = canonical(json.loads(text))
     assert canonical(loads(text)) == bytes_

@@ -1,4 +1,4 @@
-"""How long changes are kept: chosen by the customer, dropped by months, erased by days; what is left is proven."""
+"""Retention of changes: chosen by the customer, dropped by months, erased by days, always provable."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ select now() + by from gone
 """
 
 
-# A clock before that of PostgreSQL, which a test may put forward: by it numbers get their times
+# A clock in front of PostgreSQL's, which a test can advance: the sequencer reads its times from it
 CLOCK = """
 create schema clock;
 create table clock.ahead (by interval);
@@ -50,7 +50,7 @@ end $$
 
 @pytest.fixture
 def own(database_server: str) -> Iterator[str]:
-    """A database of which a test may drop months."""
+    """A database whose months a test may drop."""
     with migrated_database(database_server) as dsn:
         sql = Sql(dsn)
         sql.execute(CLOCK)
@@ -59,7 +59,7 @@ def own(database_server: str) -> Iterator[str]:
 
 
 async def customer(home: House, days: int | None = None) -> int:
-    """A customer with a first change: that it was made."""
+    """A customer whose first change is its creation."""
     acting.set(system("tests"))
     id = next(IDS)
     async with home.db.transaction() as connection:
@@ -81,12 +81,12 @@ async def number(home: House) -> None:
 
 
 async def later(home: House) -> datetime:
-    """The middle of the next month comes; the time of then."""
+    """Advance the clock to the middle of the next month. Returns the new time."""
     return await home.db.fetchval(LATER)
 
 
 async def verified(home: House, id: int) -> Verification:
-    """The log as it stands, verified to its end."""
+    """The current log, verified to its end."""
     found: Verification | None = None
     async with home.db.transaction() as sql:
         async for one in read(sql, id):
@@ -104,8 +104,8 @@ async def numbers(home: House, id: int) -> list[int]:
     return [row["change_id"] for row in await home.db.fetch(CHANGES, id)]
 
 
-def test_months_are_dropped_by_class_and_what_is_left_is_proven(own: str, tmp_path: Path) -> None:
-    """Up to a checkpoint of before, from the database and by an export; who chose longer has it longer."""
+def test_months_are_dropped_by_class_and_the_rest_verifies(own: str, tmp_path: Path) -> None:
+    """From a checkpoint, in the database and by an export. A longer choice keeps changes longer."""
 
     async def main() -> tuple[int, bytes]:
         async with house(own) as home:
@@ -121,7 +121,7 @@ def test_months_are_dropped_by_class_and_what_is_left_is_proven(own: str, tmp_pa
             before = await verified(home, short)
             assert before.tree is not None
             assert await home.db.fetchval("select count(*) from change_edge where customer_id = $1", short) == 2
-            # 100 days after the first month is over, and not after the second one
+            # 100 days after the end of the first month, and before those of the second one
             dropped = await retention.prune_partitions(home.db, home.settings, now.replace(day=1) + timedelta(days=99))
             assert dropped and all(name.startswith("change_1_") for name in dropped)
             assert await numbers(home, short) == [4, 5, 6] and await numbers(home, long) == [1, 2, 3, 4, 5, 6]
@@ -132,7 +132,7 @@ def test_months_are_dropped_by_class_and_what_is_left_is_proven(own: str, tmp_pa
             assert after.tree.root == before.tree.root
             assert await home.db.fetchval("select count(*) from change_edge where customer_id = $1", short) == 2
             assert await retention.prune_partitions(home.db, home.settings, now) == []
-            # months are there before they are needed
+            # months are made ahead
             ahead = datetime.now(UTC) + timedelta(days=32)
             assert await home.db.fetchval("select to_regclass($1) is not null", f"change_4_{ahead:%Y%m}")
             text = str(Checkpoint(f"x.example/{name_of(short, log['epoch'])}", 6, before.tree.root))
@@ -149,8 +149,11 @@ def test_months_are_dropped_by_class_and_what_is_left_is_proven(own: str, tmp_pa
         assert (told["behind"], told["proven"], told["size"]) == (3, 6, 6)
 
 
-def test_what_a_change_says_is_erased_on_the_day(own: str) -> None:
-    """In bounded pieces, while its month stands; the records stay and prove the rest. Whoever chose longer keeps it."""
+def test_expired_content_is_erased_on_the_day(own: str) -> None:
+    """In batches, while the month still exists.
+
+    The records stay and prove the rest. A customer with a longer choice keeps its content.
+    """
 
     async def main() -> None:
         async with house(own, housekeeping_rows=50) as home:
@@ -175,8 +178,10 @@ def test_what_a_change_says_is_erased_on_the_day(own: str) -> None:
 
 
 def test_another_choice_counts_from_then_on(own: str) -> None:
-    """What has its number stays in its class; of what is kept for shorter, the days count at once. Nothing is left in
-    front of what was dropped."""
+    """Numbered changes stay in their class, but a shorter choice erases their content at once.
+
+    No change stays in front of dropped ones.
+    """
 
     async def main() -> None:
         async with house(own) as home:
@@ -196,7 +201,7 @@ def test_another_choice_counts_from_then_on(own: str) -> None:
             assert (await verified(home, id)).erased == 4
             now = await later(home)
             await write(home, id, 3)
-            # the newer class goes first, and then what stood before it has no use
+            # the newer class goes first, and then the older changes before it are useless
             await retention.prune_partitions(home.db, home.settings, now.replace(day=1) + timedelta(days=101))
             assert await numbers(home, id) == [5]
             found = await verified(home, id)
@@ -211,7 +216,7 @@ def test_another_choice_counts_from_then_on(own: str) -> None:
     asyncio.run(main())
 
 
-def test_months_of_an_epoch_that_is_over_are_dropped_too(own: str) -> None:
+def test_months_of_an_ended_epoch_are_dropped_too(own: str) -> None:
     async def main() -> None:
         async with house(own) as home:
             id = await customer(home, 100)

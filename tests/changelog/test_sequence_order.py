@@ -1,4 +1,4 @@
-"""The order of numbers: no gap, nothing lost, nothing before what it depends on, whoever writes and however long."""
+"""The order of numbers: no gaps, losses or inversions, with any writers and long transactions."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.support.log_lines import captured_events
 from tests.support.servers import fresh_database, migrated_database
 
 SECONDS = float(os.environ.get("KEYRACK_ORDER", "1.5"))  # of a storm
-TRIES = 10  # storms, of which one is enough to show that an order does not hold
+TRIES = 10  # storms, of which one must show the unsound order
 ELSEWHERE = "insert into elsewhere default values"
 BLOCKED, RESUMED = "sequencing blocked by an old transaction", "sequencing resumed"
 
 
 @pytest.fixture(scope="module")
 def own(database_server: str) -> Iterator[str]:
-    """A database that nobody else numbers in."""
+    """A database without other sequencers."""
     with migrated_database(database_server) as dsn:
         asyncio.run(_execute(dsn, "create table elsewhere (at timestamptz not null default now())"))
         yield dsn
@@ -39,7 +39,7 @@ async def _execute(dsn: str, sql: str) -> None:
 
 @asynccontextmanager
 async def opened(raw: asyncpg.Connection, sql: str, *args: object) -> AsyncGenerator[None]:
-    """A transaction that has done this and stays open."""
+    """A transaction that has run this statement and stays open."""
     transaction = raw.transaction()
     await transaction.start()
     await raw.execute(sql, *args)
@@ -48,18 +48,21 @@ async def opened(raw: asyncpg.Connection, sql: str, *args: object) -> AsyncGener
 
 
 def impatient(home: House) -> VisibilityWatermark:
-    """A watermark that soon names the transaction that it waits for."""
+    """A watermark that soon logs the transaction that it waits for."""
     return VisibilityWatermark(home.db, warn_after=0.3)
 
 
 def blocked_by(logs: Sequence[MutableMapping[str, Any]], **fields: object) -> list[MutableMapping[str, Any]]:
-    """The lines about a transaction with these fields; the sequencers of other tests wait for others."""
+    """The log lines about a transaction with these fields; other tests' sequencers wait for others."""
     return [line for line in logs if line["event"] == BLOCKED and fields.items() <= line.items()]
 
 
 def test_an_older_transaction_writes_later(own: str) -> None:
-    """A began first and writes last; C, which has nothing to do with it, is between them and stays open. What counts
-    is when the row was locked: B comes first. By the oldest running transaction A would be numbered without B."""
+    """The lock on the row decides the order, so B comes first.
+
+    A begins first and writes last. C is unrelated, comes between them and stays open. By the oldest running
+    transaction, A would be numbered without B.
+    """
 
     async def main() -> None:
         async with house(own) as home, home.writer() as a, home.writer() as b, home.writer() as c:
@@ -70,18 +73,18 @@ def test_an_older_transaction_writes_later(own: str) -> None:
             await old.start()
             await a.execute(ELSEWHERE)  # the smallest id
             async with opened(c, ELSEWHERE):  # the next one
-                await b.execute(WRITE, customer, "car", 1)  # the largest, and the first change
+                await b.execute(WRITE, customer, "car", 1)  # the largest id, and the first change
                 await a.execute(WRITE, customer, "car", 2)
                 await old.commit()
-                # what runs elsewhere holds nothing up
+                # unrelated transactions block nothing
                 assert await home.numbering().sequence(VisibilityWatermark(home.db)) == 2
                 assert await home.numbered(customer) == [(customer, 1, "car", 1), (customer, 2, "car", 2)]
 
     asyncio.run(main())
 
 
-def test_both_in_one_round(own: str) -> None:
-    """The same, numbered when all have ended: the order is not that of the transactions' ids."""
+def test_both_transactions_in_one_batch(own: str) -> None:
+    """The same, numbered after all have ended: the order is not that of the transaction ids."""
 
     async def main() -> None:
         async with house(own) as home, home.writer() as a, home.writer() as b:
@@ -96,7 +99,7 @@ def test_both_in_one_round(own: str) -> None:
 
 
 def test_a_number_drawn_first_may_be_committed_last(own: str) -> None:
-    """Who has drawn a number and stays open holds up what came after, is named once, and loses nothing."""
+    """An open transaction that has drawn a number blocks later ones, is logged once, and loses nothing."""
 
     async def main() -> None:
         async with house(own) as home, home.writer() as slow, home.writer() as quick, home.writer() as next_one:
@@ -109,7 +112,7 @@ def test_a_number_drawn_first_may_be_committed_last(own: str) -> None:
                     (writer,) = await writers(home.db)
                     assert (writer.pid, writer.gid) == (pid, None)
                     assert await home.numbered(customer) == [] and not round.done()
-                    # who comes later is not waited for
+                    # a later transaction is not waited for
                     later = next_one.transaction()
                     await later.start()
                     await next_one.execute(WRITE, customer, "third", 1)
@@ -126,7 +129,7 @@ def test_a_number_drawn_first_may_be_committed_last(own: str) -> None:
 
 
 def test_a_prepared_transaction_is_waited_for(own: str) -> None:
-    """Also one that is prepared while it is waited for: it has no process any more, and its locks still."""
+    """Also if it is prepared during the wait: it has no process any more, but still its locks."""
 
     async def main() -> None:
         async with house(own) as home, home.writer() as raw:
@@ -148,7 +151,7 @@ def test_a_prepared_transaction_is_waited_for(own: str) -> None:
                     again = asyncio.create_task(numbering.sequence(impatient(home)))
                     await until(lambda: _is(blocked_by(logs, prepared="of the test")), "that it is waited for")
                     assert not round.done() and not again.done()
-                finally:  # else the database could not be dropped
+                finally:  # otherwise the database could not be dropped
                     await raw.execute("commit prepared 'of the test'")
                 assert await round + await again == 2
             assert await home.numbered(customer) == [(customer, 1, "car", 1), (customer, 2, "other", 1)]
@@ -156,8 +159,8 @@ def test_a_prepared_transaction_is_waited_for(own: str) -> None:
     asyncio.run(main())
 
 
-def test_what_was_undone_leaves_no_gap(own: str) -> None:
-    """Whole transactions, and pieces of them."""
+def test_a_rollback_leaves_no_gap(own: str) -> None:
+    """Whole transactions, and parts of them."""
 
     async def main() -> None:
         async with house(own) as home, home.writer() as raw:
@@ -179,8 +182,8 @@ def test_what_was_undone_leaves_no_gap(own: str) -> None:
     asyncio.run(main())
 
 
-def test_who_draws_a_number_has_an_id(own: str) -> None:
-    """Else a number could be drawn below the fence by a transaction whose id is beyond it."""
+def test_a_transaction_that_draws_a_number_has_an_id(own: str) -> None:
+    """Otherwise a number below the watermark could be drawn by a transaction with an id above it."""
 
     async def main() -> None:
         async with house(own) as home, home.writer() as raw:
@@ -216,8 +219,10 @@ def test_a_sequence_that_was_never_used(database_server: str) -> None:
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["by snapshots", "by locks"])
 def test_a_storm_keeps_its_order(own: str, elsewhere: bool) -> None:
-    """Three workers, twenty-four writers, one transaction in ten undone: nothing lost, no gap, no inversion. Also while
-    something runs elsewhere all the time, and the locks have to tell who has ended."""
+    """Three workers, twenty-four writers, one transaction in ten rolled back: no loss, gap or inversion.
+
+    Also while an unrelated transaction is open all the time, so that only the locks show which ones have ended.
+    """
 
     async def main() -> None:
         async with house(own, sequencer_batch_rows=100) as home, home.writer() as other:
@@ -235,8 +240,8 @@ def test_a_storm_keeps_its_order(own: str, elsewhere: bool) -> None:
     asyncio.run(main())
 
 
-def test_the_unsound_way_is_caught(own: str) -> None:
-    """The same storm, numbered below the oldest running transaction: nothing is lost, and the order is."""
+def test_an_unsound_order_is_detected(own: str) -> None:
+    """The same storm, numbered below the oldest running transaction: nothing is lost, but the order is wrong."""
 
     async def main() -> None:
         async with house(own) as home:

@@ -1,4 +1,4 @@
-"""What a change becomes when it gets its number: its place, its record, the proof; and the months that it lies in."""
+"""The sequencer: numbers, records, proofs and months of changes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LOG = "select * from change_log where customer_id = $1"
 
 @pytest.fixture(scope="module")
 def own(database_server: str) -> Iterator[str]:
-    """A database that nobody else numbers in."""
+    """A database without other sequencers."""
     with migrated_database(database_server) as dsn:
         yield dsn
 
@@ -51,7 +51,7 @@ async def write(
 
 
 def proven(log: Any, rows: list[Any]) -> None:
-    """Everything that the records of a whole log say is what stands beside them."""
+    """Check each record of a whole log against the columns of its row."""
     previous, tree = FIRST, Tree()
     for number, row in enumerate(rows, 1):
         record = decode(row["record"])
@@ -76,7 +76,7 @@ def proven(log: Any, rows: list[Any]) -> None:
 
 
 def test_each_customer_has_a_log_of_its_own(own: str) -> None:
-    """Without gaps, in the order of the inbox, with everything that was told; customer 0 is the installation."""
+    """Gapless, in the order of the outbox, with all content; customer 0 is the installation."""
 
     async def main() -> None:
         async with house(own, sequencer_batch_rows=3) as home:
@@ -95,7 +95,7 @@ def test_each_customer_has_a_log_of_its_own(own: str) -> None:
                 proven(await home.db.fetchrow(LOG, customer), rows)
             assert await home.db.fetchval("select count(*) from change_inbox") == 0
             assert {customer for customer, topics in home.told if topics == NUMBERED} == set(customers)
-            # the next ones are added behind them
+            # the next changes are appended
             await write(home, customers[1], "car.deleted", "9", {"name": "x"}, None)
             assert await home.numbering().sequence(VisibilityWatermark(home.db)) == 1
             proven(await home.db.fetchrow(LOG, customers[1]), await home.db.fetch(CHANGES, customers[1]))
@@ -104,8 +104,8 @@ def test_each_customer_has_a_log_of_its_own(own: str) -> None:
     asyncio.run(main())
 
 
-def test_what_is_of_a_person_stands_apart(own: str) -> None:
-    """It can be erased alone, and the records still prove the rest."""
+def test_personal_members_are_stored_separately(own: str) -> None:
+    """They can be erased alone, and the records still prove the rest."""
 
     async def main() -> None:
         async with house(own) as home:
@@ -133,8 +133,8 @@ def test_what_is_of_a_person_stands_apart(own: str) -> None:
     asyncio.run(main())
 
 
-def test_numbers_as_they_stand(own: str) -> None:
-    """What JSON holds beyond a double is proven with all its digits."""
+def test_numbers_keep_all_their_digits(own: str) -> None:
+    """JSON numbers beyond a double are proven with all their digits."""
 
     async def main() -> None:
         async with house(own) as home, home.writer() as raw:
@@ -158,7 +158,7 @@ def test_numbers_as_they_stand(own: str) -> None:
 
 
 def test_the_recorded_time_never_runs_backwards(own: str) -> None:
-    """Also where the database's clock does; its month is made where it is not there."""
+    """Even if the database's clock does; a missing month is made."""
 
     async def main() -> None:
         async with house(own) as home:
@@ -177,8 +177,8 @@ def test_the_recorded_time_never_runs_backwards(own: str) -> None:
     asyncio.run(main())
 
 
-def test_whoever_is_killed_leaves_all_or_nothing(own: str) -> None:
-    """Workers lose their connections again and again: each change is there once."""
+def test_killed_workers_lose_and_repeat_no_change(own: str) -> None:
+    """Workers lose their connections again and again: each change is numbered once."""
 
     async def main() -> None:
         async with house(own, sequencer_batch_rows=10) as home, home.writer() as raw:
@@ -199,7 +199,7 @@ def test_whoever_is_killed_leaves_all_or_nothing(own: str) -> None:
 
 
 def test_a_running_server_numbers_by_itself(alice: Person, sql: Sql) -> None:
-    """The worker of a server finds what nobody told it of."""
+    """The worker of a server finds changes without a notification."""
     id = f"test {next(IDS)}"
     sql.execute(WRITE.replace("'thing'", "'test'"), int(alice.customer), id, 1)
     row = eventually(lambda: sql.rows("select * from change where customer_id = $1 and resource_id = $2",

@@ -1,4 +1,4 @@
-"""Calls of the API from the command line: logging in, any request, lists, and events as they come."""
+"""Calls of the API from the command line: login, requests, lists and events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.terminal import seen
 
 @dataclass
 class Caller:
-    """Who calls the API from a shell with these variables."""
+    """A caller of the API, in a shell with these variables."""
 
     env: dict[str, str]
 
@@ -42,7 +42,7 @@ class Caller:
 
 @pytest.fixture(scope="module")
 def caller(alice: Person, server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> Caller:
-    """As `demo.env` has it."""
+    """The variables of `demo.env`."""
     return Caller(
         {
             "XDG_CONFIG_HOME": str(tmp_path_factory.mktemp("config")),
@@ -78,11 +78,11 @@ def test_who_has_the_environment_of_the_demo_just_logs_in(caller: Caller, alice:
 def test_a_login_is_refused_in_words(caller: Caller, alice: Person, tmp_path: Path) -> None:
     wrong = caller.refused("login", "--password-stdin", stdin="not the password\n", status=4)
     assert "POST /oauth2/token: 40" in wrong
-    assert "API key is missing: say --api-key" in caller.refused("login", KEYRACK_API_KEY="")
-    assert "no address of a server" in caller.refused("login", "--url", "keyrack.example.com")
-    assert "acts for no customer Nobody's" in caller.refused("login", "--customer", "Nobody's")
+    assert "API key is missing. Add --api-key" in caller.refused("login", KEYRACK_API_KEY="")
+    assert "is not a server address" in caller.refused("login", "--url", "keyrack.example.com")
+    assert "does not act for customer Nobody's" in caller.refused("login", "--customer", "Nobody's")
     assert "cannot be read" in caller.refused("login", "--password-file", tmp_path / "none")
-    assert "no name of a profile" in caller.refused("login", "--profile", "../away")
+    assert "is not a valid profile name" in caller.refused("login", "--profile", "../away")
     assert caller.refused("login", "--url", "http://127.0.0.1:1/v3").startswith("keyrack: POST /oauth2/token: ")
 
 
@@ -128,7 +128,7 @@ def test_any_request_with_the_status_of_its_answer(signed_in: Caller, alice: Per
 
 
 def test_no_name_makes_the_terminal_do_something(signed_in: Caller, alice: Person) -> None:
-    """Of tables, JSON and refusals alike (CWE-150); a program reads the same text. Older rows have such names."""
+    """Tables, JSON and errors escape control characters (CWE-150). Older rows may have such names."""
     name = "Car \x1b]0;mine\x07 \x9b31m \u202etxt"
     car = alice.car()
     alice.sql.execute("update car set name = $2 where car_id = $1", car, name)
@@ -148,7 +148,7 @@ def test_lists_are_read_page_by_page_up_to_a_limit(signed_in: Caller, alice: Per
     assert len(signed_in.json("cars", *many, "--limit", 2000, "--json")) == 1200
     code, output, errors = signed_in.run("cars", *many)
     assert (code, len(output.splitlines())) == (0, 101) and output.startswith("ID ")
-    assert errors == "There are more than these 100: --limit tells how many to read.\n"
+    assert errors == "Showing the first 100. Use --limit for more.\n"
     ordered = signed_in.json("cars", *many, "--orderby", "name desc", "--select", "name", "--top", 3, "--json")
     assert [row["name"] for row in ordered] == ["Many 999", "Many 998", "Many 997"] and "id" in ordered[0]
     one = signed_in.json("cars", ordered[0]["id"], "--json")

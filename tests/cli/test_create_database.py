@@ -1,4 +1,4 @@
-"""An embedded database is made where that is said plainly: a lost `KEYRACK_DATABASE_URL` is no empty Keyrack."""
+"""Only explicit commands create an embedded database: a lost `KEYRACK_DATABASE_URL` must not look like an empty one."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.support.terminal import typed
 
 pytestmark = pytest.mark.cluster
 
-# What every test of this project has in its environment: the master key of databases elsewhere
+# The environment of all tests has the master key of external databases
 ALONE = {"KEYRACK_MASTER_KEY": ""}
 ADDRESS = "postgresql://keyrack@10.0.0.11/keyrack"
 
 
 def refused_here(state: Path, command: str, **env: str) -> str:
-    """What a command in this process says that comes to nothing and makes nothing."""
+    """The error of a command in this process that creates nothing."""
     words = command.split()
     variables = {**ALONE, "KEYRACK_STATE": str(state), **env}
     result = CliRunner(env=variables).invoke(application(words[0]), words)
@@ -33,16 +33,28 @@ def refused_here(state: Path, command: str, **env: str) -> str:
 @pytest.mark.parametrize(
     ("variables", "sign"),
     [
-        ({"KEYRACK_MASTER_KEY_FILE": "/run/secrets/master-key"}, "KEYRACK_MASTER_KEY_FILE is of a database elsewhere"),
-        ({"KEYRACK_MASTER_KEY": "b" * 43 + "="}, "KEYRACK_MASTER_KEY is of a database elsewhere"),
-        ({"KEYRACK_DATABASE_DIRECT_URL": ADDRESS}, "KEYRACK_DATABASE_DIRECT_URL is of a database elsewhere"),
-        ({"KEYRACK_READ_DATABASE_URL": ADDRESS}, "KEYRACK_READ_DATABASE_URL is of a database elsewhere"),
-        ({"KEYRACK_STATEMENT_CACHE": "0"}, "KEYRACK_STATEMENT_CACHE is of a database elsewhere"),
-        ({"KEYRACK_DATABASE_HA": "true"}, "KEYRACK_DATABASE_HA is of a database elsewhere"),
-        ({"KEYRACK_DATABASE_URL": ""}, "KEYRACK_DATABASE_URL is set to nothing"),
-        ({"KEYRACK_DATABASE_URL_FILE": ""}, "KEYRACK_DATABASE_URL_FILE is set to nothing"),
-        ({"KEYRACK_DATABSE_URL": ADDRESS}, "KEYRACK_DATABSE_URL is no setting, but KEYRACK_DATABASE_URL is"),
-        ({"NOTIFY_SOCKET": "/run/systemd/notify"}, "systemd starts this"),
+        (
+            {"KEYRACK_MASTER_KEY_FILE": "/run/secrets/master-key"},
+            "KEYRACK_MASTER_KEY_FILE is set, which belongs to an external database",
+        ),
+        ({"KEYRACK_MASTER_KEY": "b" * 43 + "="}, "KEYRACK_MASTER_KEY is set, which belongs to an external database"),
+        (
+            {"KEYRACK_DATABASE_DIRECT_URL": ADDRESS},
+            "KEYRACK_DATABASE_DIRECT_URL is set, which belongs to an external database",
+        ),
+        (
+            {"KEYRACK_READ_DATABASE_URL": ADDRESS},
+            "KEYRACK_READ_DATABASE_URL is set, which belongs to an external database",
+        ),
+        ({"KEYRACK_STATEMENT_CACHE": "0"}, "KEYRACK_STATEMENT_CACHE is set, which belongs to an external database"),
+        ({"KEYRACK_DATABASE_HA": "true"}, "KEYRACK_DATABASE_HA is set, which belongs to an external database"),
+        ({"KEYRACK_DATABASE_URL": ""}, "KEYRACK_DATABASE_URL is empty"),
+        ({"KEYRACK_DATABASE_URL_FILE": ""}, "KEYRACK_DATABASE_URL_FILE is empty"),
+        (
+            {"KEYRACK_DATABSE_URL": ADDRESS},
+            "KEYRACK_DATABSE_URL is set, which is not a setting (KEYRACK_DATABASE_URL is)",
+        ),
+        ({"NOTIFY_SOCKET": "/run/systemd/notify"}, "systemd started this process"),
     ],
     ids=lambda value: "" if isinstance(value, str) else next(iter(value)),
 )
@@ -50,8 +62,8 @@ def test_what_speaks_of_a_database_elsewhere(tmp_path: Path, variables: dict[str
     state = tmp_path / "state"
     for command in ("serve --port 0", "migrate"):
         assert refused_here(state, command, **variables) == (
-            f"There is no database in {state}, and {sign}: is KEYRACK_DATABASE_URL lost? If an embedded database is "
-            f"meant, `keyrack {command.split()[0]} --state {state}` makes one there."
+            f"There is no database in {state}, but {sign}. Is KEYRACK_DATABASE_URL missing? To create an embedded "
+            f"database, run `keyrack {command.split()[0]} --state {state}`."
         )
 
 
@@ -59,16 +71,15 @@ def test_a_setting_of_the_configuration_file_speaks_as_well(tmp_path: Path) -> N
     file = tmp_path / "keyrack.toml"
     file.write_text('statement_cache = 0\npublic_url = "https://keyrack.example.com"\n')
     said = refused_here(tmp_path / "state", "migrate", KEYRACK_CONFIG=str(file))
-    assert f"{file}:1, statement_cache is of a database elsewhere" in said
+    assert f"{file}:1, statement_cache is set, which belongs to an external database" in said
 
 
 def test_without_a_terminal_a_server_makes_none(tmp_path: Path) -> None:
-    """Everything was lost: no setting is left that could speak."""
+    """All settings were lost, so no sign of an external database is left."""
     said = refused("serve --port 0", **ALONE, KEYRACK_STATE=str(tmp_path / "state"))
     assert said == (
-        f"There is no database in {tmp_path}/state, and without a terminal `keyrack serve` makes none: a lost "
-        "KEYRACK_DATABASE_URL would look like an empty Keyrack. Set it, or say `keyrack serve --state "
-        f"{tmp_path}/state`, which makes an embedded database there."
+        f"There is no database in {tmp_path}/state, and without a terminal `keyrack serve` creates none. Set "
+        f"KEYRACK_DATABASE_URL, or create an embedded database with `keyrack serve --state {tmp_path}/state`."
     )
     assert not (tmp_path / "state").exists()
 
@@ -79,10 +90,10 @@ def test_what_has_nothing_to_do_in_an_empty_database_makes_none(tmp_path: Path, 
 
 
 def test_a_first_try_at_a_terminal_just_works() -> None:
-    """And what is there is used by whoever comes, at a terminal or not."""
+    """Later commands use the existing database, with or without a terminal."""
     with reachable_directory() as base:
         env = {**ALONE, "KEYRACK_STATE": str(base / "state")}
-        told = typed(env, "serve", "--port", "0", until="Keyrack answers at http://127.0.0.1:")
+        told = typed(env, "serve", "--port", "0", until="Keyrack serves http://127.0.0.1:")
         assert '"event": "creating new embedded database"' in told and f'"state": "{base}/state"' in told
         again = Process("serve", "--port", "0", "--json", env=env)
         assert again.popen.stdout is not None

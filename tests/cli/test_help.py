@@ -1,4 +1,4 @@
-"""What the command line says of itself: groups below headings, whole sentences, what was meant, and completion."""
+"""Help and completion: groups below headings, complete sentences on one screen, suggestions, and three shells."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from tests.support.servers import DEADLINE
 
 HOME = str(Path(sys.executable).parent)  # where `keyrack` is
 HEAVY = {"alembic", "sqlalchemy", "falcon", "jinja2", "uvicorn", "rich", "keyrack.console", "keyrack.http.routes"}
+LINES, COLUMNS = 40, 100  # of a screen
 ROW = re.compile(r"^  ([a-z][a-z-]*)  +(\S.*(?:\n {6,}\S.*)*)", re.MULTILINE)
 
 
-def told(help: str) -> dict[str, str]:
-    """Name -> what the help says of it, however many lines it takes."""
+def summaries(help: str) -> dict[str, str]:
+    """Name -> its summary in a page of help, with line ends removed."""
     return {name: " ".join(words.split()) for name, words in ROW.findall(help)}
 
 
@@ -42,7 +43,7 @@ def test_help_is_quick_and_names_every_command_below_its_heading() -> None:
         loaded = {line.rpartition("|")[2].strip() for line in ran.stderr.splitlines()}
         assert "keyrack.cli.main" in loaded and not HEAVY & loaded
         assert ran.returncode == 0 and "..." not in ran.stdout.partition("\n")[2]
-        rows = told(ran.stdout)
+        rows = summaries(ran.stdout)
         assert rows == {name: what for name, (_, what) in COMMANDS.items()}
         places = [ran.stdout.index(f"\n{heading}:\n") for heading in HEADINGS]
         assert places == sorted(places)
@@ -50,16 +51,18 @@ def test_help_is_quick_and_names_every_command_below_its_heading() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_explains_itself_in_whole_sentences(name: str) -> None:
+def test_every_command_has_a_help_of_complete_sentences(name: str) -> None:
     result = said(name, "--help")
     assert result.exit_code == 0 and "Usage" in result.output, result.output
     group = result.output.partition("Commands:\n")[2]
-    for command, words in told(group).items():
+    for command, words in summaries(group).items():
         assert words.endswith((".", "?")) and "..." not in words, f"{name} {command}: {words}"
-        assert said(name, command, "--help").exit_code == 0
+        page = said(name, command, "--help")
+        assert page.exit_code == 0
+        assert not [words for words in summaries(page.output.partition("Commands:\n")[2]).values() if "..." in words]
 
 
-# They hand out what others print
+# Their output comes from other programs, the server or Typer
 NO_JSON = {"database run", "api", "completion"}
 
 
@@ -72,8 +75,24 @@ def leaves(name: str, command: Any) -> Iterator[tuple[str, Any]]:
         yield from leaves(f"{name} {verb}", member)
 
 
+def pages(name: str, command: Any) -> Iterator[list[str]]:
+    """The words of a command, and of all commands below it."""
+    yield [name]
+    for verb, member in getattr(command, "commands", {}).items():
+        yield from ([name, *words] for words in pages(verb, member))
+
+
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_json_and_every_option_a_word(name: str) -> None:
+def test_help_of_every_command_fits_one_screen(name: str) -> None:
+    """`keyrack --help` alone is longer, because it has a line for each command."""
+    found: Any = get_command(application(name))
+    for words in pages(name, found.commands[name]):
+        lines = said(*words, "-h", columns=COLUMNS).output.splitlines()
+        assert len(lines) <= LINES and max(map(len, lines)) <= COLUMNS, words
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_json_and_every_option_a_help(name: str) -> None:
     found: Any = get_command(application(name))
     for leaf, command in leaves(name, found.commands[name]):
         options = [one for one in command.params if one.param_type_name == "option" and not one.hidden]
@@ -81,7 +100,7 @@ def test_every_command_has_json_and_every_option_a_word(name: str) -> None:
         assert any("--json" in one.opts for one in options) is (leaf not in NO_JSON), leaf
 
 
-def test_what_was_meant_is_said() -> None:
+def test_a_misspelt_command_or_option_gets_a_suggestion() -> None:
     assert "Did you mean 'customer'" in said("custmer").output
     assert "Did you mean 'list'?" in said("customer", "lst").output
     assert "--json" in said("customer", "list", "--jsn").output
@@ -116,12 +135,12 @@ def test_bash_completes_commands_subcommands_options_and_values() -> None:
     assert in_bash("keyrack", "settings", "webhook_conc") == ["webhook_concurrency"]
 
 
-def test_fish_completes_with_what_commands_are_for() -> None:
+def test_fish_completes_with_summaries() -> None:
     script = 'keyrack completion fish | source; complete -C "keyrack backup re"'
     assert [line.partition("\t")[0] for line in in_shell("fish", script, "--no-config")] == ["restore"]
 
 
-def test_zsh_completes_what_is_typed() -> None:
+def test_zsh_completes_commands() -> None:
     zsh = needs("zsh")
     pid, terminal = pty.fork()
     if pid == 0:

@@ -1,4 +1,4 @@
-"""Names in the place of ids, consent to what removes much, tables that fit, and words about unknown variables."""
+"""Names instead of ids, confirmations, table widths, progress, and warnings about unknown variables."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_names_stand_for_ids_where_they_are_one_row_s(operator: Operator) -> Non
     twin = operator.value("customer", "add", "DELTA CARS")["id"]
     assert operator.value("customer", "change", "Delta Cars", "--name", "Delta Cars")["id"] == other  # as written
     said = operator.refused("customer", "change", "delta cars", "--name", "X")
-    assert said == f"keyrack: There are 2 customers called 'delta cars'. Say the id: {other}, {twin}.\n"
+    assert said == f"keyrack: There are 2 customers called 'delta cars'. Use the id: {other}, {twin}.\n"
     operator.value("product", "add", "--customer", other, "--serial-number", "SN-1", *NUMBERS)
     assert f"{box} (of customer {rental})" in operator.refused("product", "remove", "SN-1")
     for wrong in ("0", "-1", "2147483648", " "):
@@ -63,9 +63,9 @@ def test_a_service_is_paired_in_one_command(operator: Operator) -> None:
     service = ("service", "add", "--customer", "Pairing Fleet", "--name", "Pairing Gold", "--pair-product")
     made = operator.value(*service, "PF-1")
     assert made["productId"] == box
-    assert "is paired with service" in operator.refused(*service, "PF-1")
+    assert "is already paired with service" in operator.refused(*service, "PF-1")
     assert "no product with the serial number PF-9" in operator.refused(*service, "PF-9")
-    assert len(operator.value("service", "list", "--customer", customer)) == 1  # a refusal leaves nothing
+    assert len(operator.value("service", "list", "--customer", customer)) == 1  # an error leaves no service behind
     assert "paired with product" in operator.refused("service", "pair", made["id"], "PF-2")
     assert operator.value("service", "unpair", made["id"])["productId"] == box
     assert operator.value("service", "pair", "Pairing Gold", "PF-2") == {"id": made["id"], "productId": spare}
@@ -80,10 +80,10 @@ def test_what_removes_much_is_shown_and_wants_consent(operator: Operator, town: 
     shown = operator.value(*remove, "--dry-run")
     assert (shown["dryRun"], shown["goes"]["cars"], shown["goes"]["assignments"]) == (True, 1, 1)
     said = operator.refused(*remove)
-    assert "with 1 cars, 1 users" in said and said.endswith("There is no way back. To do it, add --yes.\n")
+    assert "Affected: 1 cars, 1 users" in said and said.endswith("This cannot be undone. Confirm with --yes.\n")
     code, output, _ = operator.quick(*remove, "--json")
     assert code == 1 and json.loads(output) == {"done": False, **{k: v for k, v in shown.items() if k != "dryRun"}}
-    assert len(alice.get("/cars").json()) == 1  # nothing was done yet
+    assert len(alice.get("/cars").json()) == 1  # nothing was changed yet
     env = {"KEYRACK_DATABASE_URL": operator.dsn}
     assert "Nothing was changed." in answered(b"n\n", env, *map(str, remove))
     assert len(alice.get("/cars").json()) == 1
@@ -92,7 +92,7 @@ def test_what_removes_much_is_shown_and_wants_consent(operator: Operator, town: 
 
 
 def answered(answer: bytes, env: dict[str, str], *arguments: str) -> str:
-    """What a command writes to a terminal on which a question is answered."""
+    """The output of a command on a terminal, after an answer to its prompt."""
     own, other = pty.openpty()
     command = [sys.executable, "-m", "keyrack", *arguments]
     with subprocess.Popen(command, stdin=other, stdout=other, stderr=other, env=os.environ | env) as process:
@@ -104,7 +104,7 @@ def answered(answer: bytes, env: dict[str, str], *arguments: str) -> str:
                 if b"[y/N]" in written and answer:
                     os.write(own, answer)
                     answer = b""
-        except OSError:  # its other side has gone
+        except OSError:  # the other end was closed
             pass
         os.close(own)
         process.wait(DEADLINE)
@@ -112,7 +112,7 @@ def answered(answer: bytes, env: dict[str, str], *arguments: str) -> str:
 
 
 def test_tables_fit_a_terminal_and_are_whole_elsewhere(database_server: str) -> None:
-    """In a database of its own: other tests have customers whose names have no blank and are never shortened."""
+    """Uses its own database, because names without spaces, which other tests add, are never shortened."""
     name = "A fleet whose name is so long that no terminal of eighty columns has room for it beside the rest"
     with migrated_database(database_server) as dsn:
         operator, env = Operator(dsn), {"KEYRACK_DATABASE_URL": dsn}

@@ -1,4 +1,4 @@
-"""Commands that change what assignments stand on: what was asked for before them is done before them."""
+"""Commands that affect assignments are applied after operations that were submitted earlier."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def ask(person: Person, car: int, user: int) -> str:
 
 
 def outcome(person: Person, id: str) -> Any:
-    """Why the operation failed, None if it did not."""
+    """The error code of the operation; None if it succeeded."""
     row = eventually(lambda: (r := person.get(f"/operations/{id}").json())["state"] != "Pending" and r, "the outcome")
     return row["errorMessage"]
 

@@ -1,4 +1,4 @@
-"""The operator's commands: what they print for machines and people, and what they refuse; some as real processes."""
+"""The operator's commands: JSON, text and errors; some tests start real processes."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass
 class Operator:
-    """Who types commands, on the tests' database."""
+    """An operator on the tests' database."""
 
     dsn: str
 
     def run(self, *arguments: object, env: dict[str, str] | None = None, stdin: str = "") -> Any:
-        """A command as a process of its own."""
+        """Run a command as a process."""
         return subprocess.run(
             [sys.executable, "-m", "keyrack", *map(str, arguments)],
             env=os.environ | {"KEYRACK_DATABASE_URL": self.dsn} | (env or {}),
@@ -43,25 +43,25 @@ class Operator:
         )
 
     def json(self, *arguments: object, **options: Any) -> Any:
-        """What a command prints for machines, as a process of its own."""
+        """The JSON of a command that runs as a process."""
         ran = self.run(*arguments, "--json", **options)
         assert ran.returncode == 0, ran.stderr
         return json.loads(ran.stdout)
 
     def quick(self, *arguments: object, env: dict[str, str] | None = None, stdin: str = "") -> tuple[int, str, str]:
-        """A command in this process, which is quicker: exit status, standard output, standard error."""
+        """Run a command in this process, which is faster. Returns exit status, standard output and standard error."""
         runner = CliRunner(env={"KEYRACK_DATABASE_URL": self.dsn} | (env or {}))
         result = runner.invoke(application(str(arguments[0])), [str(argument) for argument in arguments], stdin)
         return result.exit_code, result.stdout, result.stderr
 
     def value(self, *arguments: object, env: dict[str, str] | None = None, stdin: str = "") -> Any:
-        """What a command prints for machines."""
+        """The JSON of a command."""
         status, output, errors = self.quick(*arguments, "--json", env=env, stdin=stdin)
         assert status == 0, errors
         return json.loads(output)
 
     def refused(self, *arguments: object, status: int = 1) -> str:
-        """The one line that a refused command says."""
+        """The error of a command that must fail."""
         code, output, errors = self.quick(*arguments)
         assert (code, output) == (status, ""), (code, output, errors)
         assert "Traceback" not in errors
@@ -104,7 +104,7 @@ def test_a_customer_with_a_fleet_is_removed_only_with_everything(operator: Opera
     assert "still has 1 cars, 1 users, 1 products, 1 services, 1 events" in said and "--everything" in said
     operator.value("customer", "remove", alice.customer, "--everything", "--yes")
     tables = "select table_name from information_schema.columns where column_name = 'customer_id'"
-    # What was, who could open it and who removed it stays for as long as the log
+    # Its history, who had access and who removed it stay as long as the log
     for row in sql.rows(tables + " and table_name !~ '^(change|custody|fitting)'"):
         assert sql.value(f'select count(*) from "{row[0]}" where customer_id = $1', alice.customer) == 0, row[0]
     assert sql.value("select count(*) from person where user_id = $1", user) == 0
@@ -115,7 +115,7 @@ def test_a_customer_with_nothing_but_old_operations_still_has_these(operator: Op
     alice = town.person("old")
     car, user = alice.car(), alice.user()
     body = {"carId": car, "userId": user, "start": "2026-01-01T08:00:00Z"}
-    assert alice.put("/assignments", body).status_code == 204  # it fails, for there is no box
+    assert alice.put("/assignments", body).status_code == 204  # fails later, because there is no box
     eventually(lambda: alice.get("/operations?$filter=state ne 'Pending'").json(), "the outcome")
     alice.delete(f"/cars/{car}").raise_for_status()
     alice.delete("/users/assignments/customers", {"userId": user}).raise_for_status()
@@ -191,7 +191,7 @@ def test_a_manager_is_refused(operator: Operator, customer: int, sql: Sql) -> No
 
 def test_a_password_is_shown_only_when_it_was_generated(operator: Operator, customer: int) -> None:
     said = operator.quick("manager", "add", "generated", "--role", "owner", "--customer", customer)[1]
-    assert "Password: " in said and "shown only this once" in said
+    assert "Password: " in said and "shown only once" in said
     given = operator.quick(
         "manager", "add", "given", "--role", "owner", "--customer", customer, "--password", "a pass phrase"
     )[1]
@@ -206,13 +206,13 @@ def test_an_api_key_expires_and_is_revoked(operator: Operator, sql: Sql) -> None
     assert operator.value("api-key", "revoke", added["id"]) == {"id": added["id"]}
     listed = next(row for row in operator.value("api-key", "list") if row["id"] == added["id"])
     assert listed["isActive"] is False and listed["expiresAt"] == "2100-01-01T00:00:00Z" and listed["revokedAt"]
-    assert "is revoked already" in operator.refused("api-key", "revoke", added["id"])
+    assert "was already revoked" in operator.refused("api-key", "revoke", added["id"])
     assert "There is no API key 2000000000." in operator.refused("api-key", "revoke", 2_000_000_000)
-    assert "has passed" in operator.refused("api-key", "add", "late", "--expires", "2020-01-01", status=2)
+    assert "is in the past" in operator.refused("api-key", "add", "late", "--expires", "2020-01-01", status=2)
     assert operator.value("api-key", "add", "unlimited", "--expires", "9999-12-31")["apiKey"]
-    assert "no date" in operator.refused("api-key", "add", "never", "--expires", "31.12.2099", status=2)
+    assert "is not a date" in operator.refused("api-key", "add", "never", "--expires", "31.12.2099", status=2)
     said = operator.quick("api-key", "add", "people")[1]
-    assert "shown only this once" in said
+    assert "shown only once" in said
 
 
 def test_an_sdk_key(operator: Operator, customer: int, sql: Sql) -> None:
@@ -223,7 +223,7 @@ def test_an_sdk_key(operator: Operator, customer: int, sql: Sql) -> None:
     )
     assert operator.value("sdk-key", "revoke", added["id"]) == {"id": added["id"]}
     assert [row["isActive"] for row in operator.value("sdk-key", "list", "--customer", customer)] == [False]
-    assert "revoked already" in operator.refused("sdk-key", "revoke", added["id"])
+    assert "was already revoked" in operator.refused("sdk-key", "revoke", added["id"])
     assert "There is no customer 2000000000." in operator.refused("sdk-key", "add", "--customer", 2_000_000_000)
 
 
@@ -272,7 +272,7 @@ def test_the_types_carry_the_brand_that_is_set(operator: Operator, customer: int
 def test_every_option_that_takes_a_time_takes_those_of_rfc_3339_and_days(
     operator: Operator, customer: int, sql: Sql
 ) -> None:
-    """A4: the same in the command line, where a day is its beginning in UTC."""
+    """A4: like the API; a day means its start in UTC."""
     numbers = ("--serial-number", "ST", "--unique-id", "UT", "--sap-number", "PT")
     id = operator.value("product", "add", "--customer", customer, "--type", "vendor IQ", *numbers)["id"]
     shown = "select dongle_terminated_at::text from product where product_id = $1"
@@ -284,7 +284,7 @@ def test_every_option_that_takes_a_time_takes_those_of_rfc_3339_and_days(
     ):
         operator.value("product", "change", id, "--dongle-termination", text)
         assert sql.value(shown, id) == at
-    form = "no date: the form is 2026-01-31, or that of RFC 3339"
+    form = "is not a date or time: use 2026-01-31, or a time of RFC 3339"
     for text in set(NO_MOMENTS_OF_BODIES) - {"2026-01-01", " 2026-01-01T10:00:00Z"}:
         said = operator.refused("product", "change", id, "--dongle-termination", text, status=2)
         assert form in " ".join(said.replace("\u2502", " ").split()), text
@@ -321,7 +321,7 @@ def test_a_service_is_refused(operator: Operator, customer: int, sql: Sql) -> No
     assert "A contract needs" in operator.refused(*add, *CONTRACT[:4], status=2)
     backwards = (*CONTRACT[:4], "--start", "2026-01-02", "--end", "2026-01-01")
     assert "ends before it starts" in operator.refused(*add, *backwards, status=2)
-    assert "no date" in operator.refused(*add, *CONTRACT[:-1], "soon", status=2)
+    assert "is not a date" in operator.refused(*add, *CONTRACT[:-1], "soon", status=2)
     for blank in (" ", "\u00a0", "\u200b\u3164"):
         assert "must not be empty" in operator.refused(
             "service", "add", "--customer", customer, "--name", blank, status=2
@@ -330,10 +330,10 @@ def test_a_service_is_refused(operator: Operator, customer: int, sql: Sql) -> No
     assert "There is no customer 2000000000." in operator.refused(*nowhere)
     assert sql.value("select count(*) from service") == before
     bare = operator.value(*add)["id"]
-    assert "cannot lie in the future" in operator.refused(
+    assert "must not be in the future" in operator.refused(
         "service", "change", bare, "--terminate", "--date", "2099-01-01", status=2
     )
-    assert "go with --terminate" in operator.refused("service", "change", bare, "--cause", "X", status=2)
+    assert "need --terminate" in operator.refused("service", "change", bare, "--cause", "X", status=2)
     car = sql.value("insert into car (customer_id, name) values ($1, 'C') returning car_id", customer)
     product = sql.value(
         "insert into product (customer_id, unique_id, serial_number, sap_number, kind, car_id)"
@@ -358,7 +358,7 @@ def test_a_brand_with_a_drawing(operator: Operator, town: Town, tmp_path: Path) 
     assert client.client.get(key["keyForm"]["imageUrl"]).text == svg
     same = ("brand", "add", "Testa Rossa", "--key-form", "Testa flip", "--box-name", "Box T")
     assert "already has the key form 'Testa flip'" in operator.refused(*same)
-    # A second key of the brand, however the brand is written; a form without a picture gets a neutral one
+    # A second key of the brand in another spelling; a form without a picture gets a neutral drawing
     second = operator.value("brand", "add", "TESTA ROSSA", "--key-form", "Testa plain")["id"]
     rows = operator.value("brand", "list", "--brand", "testa rossa")
     assert [(row["brand"], row["hasDrawing"]) for row in rows] == [("Testa Rossa", True)] * 2
@@ -402,11 +402,11 @@ def test_a_state_directory_comes_before_the_address_and_is_left_as_it_was(operat
         "customer", "add", "First", "--state", state, env={"KEYRACK_DATABASE_URL": "postgresql://x:1/"}
     )
     assert first == {"id": 1}
-    assert not (state / "pgdata/postmaster.pid").exists()  # what the command started, it stopped
+    assert not (state / "pgdata/postmaster.pid").exists()  # the command stopped the server that it started
     holder = Process("work", "--json", "--state", str(state))
     try:
         assert holder.popen.stdout is not None and holder.popen.stdout.readline()
-        # Several commands at once on a server that another process runs, found by the environment
+        # Several concurrent commands use the server of another process, which the environment selects
         env = os.environ | {"KEYRACK_STATE": str(state)}
         adding = [
             subprocess.Popen([sys.executable, "-m", "keyrack", "customer", "add", f"C{i}"], env=env, stdout=-1)

@@ -1,4 +1,4 @@
-"""Tables on a terminal: prose is shortened, and what is pasted into the next command never is."""
+"""Tables on a terminal: prose is shortened, but values for the next command are not."""
 
 from __future__ import annotations
 

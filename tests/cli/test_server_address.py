@@ -1,4 +1,4 @@
-"""Links that commands print begin with the address of the server that runs."""
+"""Links that commands print start with the address of the running server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ADDED = (
     ("customer", "add", "Fleet"),
     ("manager", "add", "kim@example.com", "--customer", "Fleet", "--role", "viewer"),
 )
-# All that print an address that begins with the server's
+# Commands that print an address of the server
 LINKS = {
     "invite": ("manager", "invite", "lee@example.com", "--customer", "Fleet", "--role", "viewer"),
     "reset-password": ("manager", "reset-password", "kim@example.com"),
@@ -80,10 +80,10 @@ def elsewhere(database_server: str) -> Iterator[Operator]:
 
 @pytest.mark.parametrize("name", LINKS)
 def test_a_link_with_the_default_address_says_so(name: str, elsewhere: Operator) -> None:
-    """On a database of one's own no server has written its address."""
+    """With an external database, no server has written its address."""
     status, printed, _ = elsewhere.quick(*LINKS[name], env={"KEYRACK_PUBLIC_URL": ""}, stdin="a secret\n")
     assert status == 0
-    assert "KEYRACK_PUBLIC_URL is not set, so the link begins with http://127.0.0.1:8080." in printed
+    assert "KEYRACK_PUBLIC_URL is not set, so the link starts with http://127.0.0.1:8080." in printed
     status, printed, _ = elsewhere.quick(
         "manager", "reset-password", "kim@example.com", env={"KEYRACK_PUBLIC_URL": "https://keys.example.com"}
     )

@@ -1,4 +1,4 @@
-"""What keeps Keyrack from beginning at all: one plain line that says why, a status, and nothing announced before."""
+"""Errors at startup: one plain line with the reason, an exit status, and no output before it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COMMANDS = ["migrate", "customer list"]
 
 
 def refused(command: str, **env: str) -> str:
-    """The one line that the command says, in a process of its own."""
+    """The error line of a command that runs as a process."""
     ran = subprocess.run(
         [sys.executable, "-m", "keyrack", *command.split()],
         env=os.environ | env,
@@ -38,21 +38,21 @@ def refused(command: str, **env: str) -> str:
 
 
 def refused_here(command: str, **env: str) -> str:
-    """The same in this process, which is quicker."""
+    """The same in this process, which is faster."""
     words = command.split()
     result = CliRunner(env=env).invoke(application(words[0]), words)
     return line(result.exit_code, result.stdout, result.stderr)
 
 
 def line(status: int, output: str, errors: str) -> str:
-    """What is said, if nothing was announced before and nothing is said beside it."""
+    """The error line, after a check that there is no other output."""
     assert (status, output) == (1, ""), (output, errors)
     assert errors.startswith("keyrack: ") and errors.count("\n") == 1, errors
     return errors.removeprefix("keyrack: ").rstrip("\n")
 
 
 def refused_by_all(**env: str) -> str:
-    """The one line that a server and every command say."""
+    """The error line that a server and every command share."""
     (said,) = {refused("serve --port 0", **env), *(refused_here(command, **env) for command in COMMANDS)}
     return said
 
@@ -81,7 +81,7 @@ ADDRESS = (
     ],
 )  # fmt: skip
 def test_a_setting_that_is_not_valid(name: str, value: str, why: str) -> None:
-    """B14: the setting and what is wrong with it, never a password in it."""
+    """B14: the error names the setting and the fault, without a password."""
     for command in ("serve --port 0", "customer list"):
         assert refused_here(command, **{f"KEYRACK_{name}": value}) == f"A setting is not valid. KEYRACK_{name}: {why}"
 
@@ -116,14 +116,14 @@ def test_settings_that_are_valid(proxies: str) -> None:
 def test_a_database_that_is_not_there() -> None:
     """B14: by every command."""
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        taken.bind(("127.0.0.1", 0))  # bound, without a listener
         address = f"postgresql://u:s3cret@127.0.0.1:{taken.getsockname()[1]}/x"
         said = refused_by_all(KEYRACK_DATABASE_URL=address)
     assert said.startswith("The database cannot be reached: [Errno 111] Connect call failed")
 
 
 def test_a_state_directory_that_cannot_be_made() -> None:
-    """B14: by those commands that make one."""
+    """B14: for commands that create it."""
     with reachable_directory() as base:
         (base / "file").touch()
         made = refused_here(f"migrate --state {base}/file/state")
@@ -133,7 +133,7 @@ def test_a_state_directory_that_cannot_be_made() -> None:
 
 
 def test_a_state_directory_that_nobody_writes_to() -> None:
-    """B14: not even root."""
+    """B14: not even as root."""
     said = refused_here("migrate --state /sys/kernel")
     assert said.startswith("Cannot open /sys/kernel/users.lock: ") and "KEYRACK_STATE" in said
 
@@ -149,7 +149,7 @@ def test_a_port_in_use(dsn: str) -> None:
             assert said == f"Port {port} at 127.0.0.1 is in use. Choose another one with --port."
 
 
-# Why a server that could migrate does not start, by settings and statements
+# Reasons why a server that could migrate does not start, with settings and statements
 NOT_STARTED = {
     "no master key": ("", "There is no master key for the secrets in this database: KEYRACK_MASTER_KEY and "
                       "KEYRACK_MASTER_KEY_FILE are not set, and "),
@@ -189,7 +189,7 @@ def test_a_server_with_another_master_key_migrates_nothing(database_server: str)
 
 
 def tables(dsn: str) -> int:
-    """How many tables Keyrack has made."""
+    """The number of Keyrack's tables."""
     sql = Sql(dsn)
     try:
         return sql.value("select count(*) from pg_class where relnamespace = 'public'::regnamespace")
@@ -217,7 +217,7 @@ def test_a_schema_that_is_newer_than_the_code(newer: str) -> None:
 
 @dataclass
 class Roles:
-    """Roles with passwords, and the addresses by which they come."""
+    """Roles with passwords, and the database addresses of each."""
 
     dsn: str
     sql: Sql
@@ -258,7 +258,7 @@ def test_a_role_that_may_not_create(roles: Roles) -> None:
 
 
 def test_a_role_that_may_not_migrate_or_read(roles: Roles) -> None:
-    """B14: the schema is there, and somebody else's: what the role could not do would be seen some day only."""
+    """B14: the schema belongs to another role, so missing privileges would only show later."""
     asyncio.run(schema_version.migrate(roles.dsn))
     everything = "grant all on schema public to weak_owner", "grant all on all tables in schema public to weak_owner"
     for weak in (roles.address("weak_owner", *everything), roles.address("weak_reader")):
@@ -270,15 +270,15 @@ def test_a_role_that_may_not_migrate_or_read(roles: Roles) -> None:
 
 
 def test_a_failure_within_a_migration_is_told_in_postgresql_s_words(roles: Roles) -> None:
-    """B14: and not with the statement that failed."""
+    """B14: without the failed statement."""
     roles.sql.execute("create table customer (customer_id int)")
     said = refused_here("migrate", KEYRACK_DATABASE_URL=roles.dsn)
-    assert said == 'The database refuses: relation "customer" already exists'
+    assert said == 'The database reports an error: relation "customer" already exists'
 
 
 def test_a_server_that_cannot_begin_says_why(roles: Roles) -> None:
-    """B14: also what only the serving process finds."""
+    """B14: including errors that only the serving process finds."""
     asyncio.run(schema_version.migrate(roles.dsn))
     roles.sql.execute(f'alter database "{name_of(roles.dsn)}" set default_transaction_read_only = on')
     said = refused("serve --port 0", KEYRACK_DATABASE_URL=roles.dsn)
-    assert said == "The database refuses: cannot execute INSERT in a read-only transaction"
+    assert said == "The database reports an error: cannot execute INSERT in a read-only transaction"

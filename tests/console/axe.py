@@ -1,6 +1,6 @@
-"""Axe on a page as it is: through the debugger, so that the page's policy stays as strict as it is for everybody.
+"""Runs axe through the debugger, so that the page keeps its policy.
 
-What axe is not sure of counts as well as what it finds.
+Uncertain results of axe count as faults.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ THEMES, WIDTHS = ("light", "dark"), (320, 1280)
 
 
 def each_look(test: Any) -> Any:
-    """A page with more on it than tests/console/test_every_page.py sees, in both themes, narrow and wide."""
+    """Runs a test in both themes, narrow and wide, for pages with more content than in
+    tests/console/test_every_page.py.
+    """
     looks = [(theme, width) for theme in THEMES for width in WIDTHS]
     return thorough(pytest.mark.parametrize(("theme", "width"), looks)(test))
 
@@ -43,7 +45,7 @@ async (rules) => {
     rule.nodes.map((node) => `${rule.id}: ${node.target.join(" ")}: ${node.failureSummary}`));
 }
 """
-# Nothing is on its way: what is swapped is paler meanwhile
+# No request is pending: swapped elements are paler meanwhile
 STILL = "() => !document.querySelector('.htmx-request, .htmx-swapping, .htmx-settling')"
 
 
@@ -53,7 +55,7 @@ def _script() -> str:
 
 
 def faults(page: Page) -> list[str]:
-    """What axe finds on the page as it stands now, and what it cannot decide; each with its element."""
+    """The faults and the uncertain results of axe on the current page, each with its element."""
     page.evaluate(_script())
     page.wait_for_function(STILL)
     return page.evaluate(RUN, RULES)

@@ -1,4 +1,4 @@
-"""The console in a browser, with the policy of the pages and nobody else's address."""
+"""The console in a browser, with the policy of its pages and without requests to other hosts."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tests.support.people import Person
 from tests.support.servers import DEADLINE, RunningServer
 
 COOKIE = "keyrack-session"
-SEEN = "try { localStorage.setItem('keyrack-tour:%s', 'done') } catch {}"  # a page of nowhere keeps nothing
+SEEN = "try { localStorage.setItem('keyrack-tour:%s', 'done') } catch {}"  # a page without an origin keeps nothing
 
-expect.set_options(timeout=DEADLINE * 1000)  # it goes on at once when it is so
+expect.set_options(timeout=DEADLINE * 1000)  # the maximum; a fulfilled condition continues at once
 
 
 @pytest.fixture(scope="module")
@@ -35,10 +35,10 @@ def visitor(fleet: Person) -> Iterator[httpx.Client]:
 
 
 class Desk:
-    """Makes a tab for a person who is signed in, or for nobody: `desk(alice)`, `desk(alice, color_scheme="dark")`.
+    """Makes a tab for a signed-in person, or for an anonymous one: `desk(alice)`, `desk(alice, color_scheme="dark")`.
 
-    The person has seen the tour of the overview, unless they are a `newcomer`. In `wrong` is which page broke its
-    policy, which script failed, and who was asked beside the server that it is `at`, and those that it `may_ask`.
+    The person has seen the tour, unless they are a `newcomer`. `wrong` collects broken policies, failed scripts, and
+    requests to other hosts than the server `at` and those of `may_ask`.
     """
 
     def __init__(self, chromium: Browser, server: RunningServer) -> None:

@@ -47,10 +47,10 @@ COLUMNS = [
     {"key": "standing", "label": "State", "kind": "status"},
     {"key": "plate", "label": "License plate", "sort": "?sort=plate"},
     {"key": "vin", "label": "VIN", "kind": "code", "priority": 3},
-    {"key": "next", "label": "Next assignment", "kind": "time", "priority": 2},
+    {"key": "next", "label": "Next booking", "kind": "time", "priority": 2},
     {"key": "odometer", "label": "Odometer, km", "kind": "number", "priority": 2, "sort": "?sort=odometer"},
 ]
-STANDINGS = [("good", "In force"), ("idle", "Free"), ("warn", "Unseen"), ("bad", "Failed")]
+STANDINGS = [("good", "Active"), ("idle", "Free"), ("warn", "Not reporting"), ("bad", "Failed")]
 
 
 def moment(time: str) -> Markup:
@@ -77,7 +77,7 @@ def rows(count: int) -> list[dict[str, Any]]:
 
 
 def a_list(state: str) -> dict[str, Any]:
-    """What list.html takes."""
+    """The variable `list` of list.html."""
     return {
         "title": "Cars", "lead": "", "search": "Search cars", "address": "/list", "sign": "cars", "q": "", "kept": [],
         "whole": "/list", "chips": [{"text": "Brand: Volkswagen", "remove": "/list"}],
@@ -145,7 +145,7 @@ class Gallery:
 def handler(gallery: Gallery) -> type[http.server.BaseHTTPRequestHandler]:
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        wbufsize = -1  # an answer in one piece, or it waits for the acknowledgement of its first
+        wbufsize = -1  # an answer in one part, otherwise it waits for the acknowledgement of its first
 
         def do_GET(self) -> None:
             address = urlsplit(self.path)
@@ -167,7 +167,7 @@ def handler(gallery: Gallery) -> type[http.server.BaseHTTPRequestHandler]:
                 self.answer(200, gallery.page(address.path, query, partial=partial).encode(), "text/html")
 
         def do_POST(self) -> None:
-            """A session that has lapsed: whatever is sent ends at the page for signing in."""
+            """An expired session: each request ends at the sign-in page."""
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
             self.answer(303, b"", "text/html", {"Location": "/console/sign-in"})
 

@@ -1,4 +1,4 @@
-"""In charge of phones with keys: what pages have to show of them."""
+"""Phones with keys, for pages that show them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.support.people import Person
 
 
 def phone_with_key(person: Person, car: int, user: int) -> Phone:
-    """The user's phone, with a key to the car, whose box is enrolled for it; the user has the car already."""
+    """The user's phone with a key to the car, whose box is enrolled. The user has the car already."""
     (product,) = person.get(f"/cars/{car}/products").json()
     Firmware(product["id"]).enrol(person)
     phone = driver(person, user)

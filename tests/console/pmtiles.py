@@ -1,4 +1,4 @@
-"""Small PMTiles files (version 3) of hand-made vector tiles (Mapbox Vector Tile 2.1), as tests need them."""
+"""Small PMTiles files (version 3) of hand-made vector tiles (Mapbox Vector Tile 2.1)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def pmtiles(
     type: int = 1,
     packing: int = 2,
 ) -> bytes:
-    """A file of tiles, (zoom, column, row) -> content, that says it is of this region: west, south, east, north."""
+    """A file of tiles, (zoom, column, row) -> content. Its header has this region: west, south, east, north."""
     numbered = sorted((tile_number(*place), gzip.compress(content, mtime=0)) for place, content in tiles.items())
     numbers = [number for number, _ in numbered]
     lengths = [len(content) for _, content in numbered]

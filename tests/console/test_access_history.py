@@ -1,4 +1,4 @@
-"""The access history in the console: who could open what, at a time or over one, and what happened around it."""
+"""Who could open it: at a point in time and over a period, with the changes around it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def fleet(town: Town) -> Iterator[Person]:
 
 @pytest.fixture(scope="module")
 def held(fleet: Person) -> tuple[int, int, datetime]:
-    """A car and a user who may open it, and a time at which it was so."""
+    """A car, a user with access, and a time of the access."""
     car, user = fleet.car_with_box("Golf 7"), fleet.user(userData={"firstName": "Kim", "lastName": "Doe"})
     fleet.assignment(car, user, "2026-01-01T08:00:00Z")
     begun = fleet.sql.value("select clock_timestamp()")
@@ -53,12 +53,12 @@ def test_who_could_open_a_car_now(fleet: Person, visitor: httpx.Client, held: tu
     car, user, _ = held
     answer = visitor.get(f"/{fleet.customer}/cars/{car}/access")
     serial = fleet.get(f"/cars/{car}/products").json()[0]["serialNumber"]
-    assert "Kim Doe" in (shown := part(answer, "stretches")) and f"Box {serial}" in shown and "No end" in shown
+    assert "Kim Doe" in (shown := part(answer, "stretches")) and f"Key box {serial}" in shown and "Without end" in shown
     assert f'<a href="/console/{fleet.customer}/users/{user}">Kim Doe</a>' in answer.text
-    assert f"installed Box {serial} in Golf 7" in part(answer, "around")
-    assert "As known by change" in answer.text
+    assert f"put Key box {serial} into Golf 7" in part(answer, "around")
+    assert "State of knowledge: change" in answer.text
     german = visitor.get(f"/{fleet.customer}/cars/{car}/access", headers=GERMAN)
-    assert "Wer es öffnen konnte" in part(german, "stretches")
+    assert "Zugang zu dieser Zeit" in part(german, "stretches")
 
 
 def test_which_cars_a_user_could_open(fleet: Person, visitor: httpx.Client, held: tuple[int, int, datetime]) -> None:
@@ -75,14 +75,14 @@ def test_over_a_time_as_a_time_line(fleet: Person, visitor: httpx.Client, held: 
     for path in (f"cars/{car}", f"users/{user}"):
         answer = visitor.get(f"/{fleet.customer}/{path}/access?from={since}&to=2099-01-01T00:00:00Z")
         shown = part(answer, "stretches")
-        assert ("Kim Doe" if path.startswith("cars") else "Golf 7") in shown and "In force" in shown
+        assert ("Kim Doe" if path.startswith("cars") else "Golf 7") in shown and "Now" in shown
         assert re.search(r'<rect class="bar" x="0.0" y="1" width="100.0"', answer.text)
 
 
 def test_what_a_form_sends_becomes_a_time_of_everybody(
     fleet: Person, visitor: httpx.Client, held: tuple[int, int, datetime]
 ) -> None:
-    """Signed in without a script one is in UTC."""
+    """A browser that signs in without a script is in UTC."""
     here = f"/{fleet.customer}/cars/{held[0]}/access"
     answer = visitor.get(f"{here}?at=2026-01-01T08:00")
     assert (answer.status_code, unescape(answer.headers["location"])) == (
@@ -106,12 +106,12 @@ def test_what_is_not_known_is_refused_in_words(
 ) -> None:
     here = f"/{fleet.customer}/cars/{held[0]}/access"
     future = visitor.get(f"{here}?at=2099-01-01T00:00:00Z")
-    assert future.status_code == 400 and "This time lies in the future." in future.text
+    assert future.status_code == 400 and "This time is in the future." in future.text
     turned = visitor.get(f"{here}?from={utc(held[2])}&to={LONG_AGO}")
-    assert turned.status_code == 400 and "The end has to lie behind the beginning." in turned.text
+    assert turned.status_code == 400 and "The end must be later than the start." in turned.text
     for query in (f"at={LONG_AGO}", f"from={LONG_AGO}&to=2099-01-01T00:00:00Z"):
         gone = visitor.get(f"{here}?{query}")
-        assert gone.status_code == 410 and "is known from a later time on" in gone.text
+        assert gone.status_code == 410 and "is known only from a later time on" in gone.text
         oldest = re.search(r'href="/console([^"]+)">Show the oldest time', gone.text)
         assert oldest and visitor.get(unescape(oldest[1])).status_code == 200
 
@@ -124,7 +124,7 @@ def test_a_car_that_is_gone_keeps_its_history(fleet: Person, visitor: httpx.Clie
     assert fleet.delete(f"/cars/{car}").status_code == 204
     eventually(lambda: fleet.get(f"/cars/{car}/access").json()["assigned"] == [], "its end")
     now = visitor.get(f"/{fleet.customer}/cars/{car}/access")
-    assert "Nobody could open the car then." in part(now, "stretches") and "Sold" in now.text
+    assert "No person could open the car at this time." in part(now, "stretches") and "Sold" in now.text
     assert f'class="crumb" href="/console/{fleet.customer}/cars"' in now.text
     then = visitor.get(f"/{fleet.customer}/cars/{car}/access?at={utc(had + timedelta(seconds=1))}")
     assert "Uma User" in part(then, "stretches") and "Changed" in part(then, "stretches")
@@ -145,15 +145,15 @@ def test_asking_by_the_form_in_the_zone_of_the_person(
     car, _, begun = held
     page = desk(fleet)
     page.goto(f"/console/{fleet.customer}/cars/{car}")
-    page.get_by_role("link", name="Access history").click()
+    page.get_by_role("link", name="Who could open it").click()
     expect(page.get_by_role("row", name=re.compile("Kim Doe")).first).to_be_visible()
-    page.get_by_role("link", name="Over a time").click()
+    page.get_by_role("link", name="Over a period").click()
     (named,) = re.findall(r"Times are shown in ([\w/]+)", page.locator("footer").inner_text())
     minute = (begun + timedelta(minutes=1)).astimezone(ZoneInfo(named)).replace(second=0, microsecond=0)
     page.get_by_label("From", exact=True).fill("2000-01-01T00:00")
     page.get_by_label("To", exact=True).fill(minute.strftime("%Y-%m-%dT%H:%M"))
     page.get_by_role("button", name="Show").click()
-    expect(page.get_by_role("alert").filter(has_text="known from a later time on")).to_be_visible()
+    expect(page.get_by_role("alert").filter(has_text="known only from a later time on")).to_be_visible()
     page.get_by_role("link", name="Show the oldest time").click()
     expect(page.get_by_label("To", exact=True)).to_have_value(minute.strftime("%Y-%m-%dT%H:%M"))
     expect(page.locator("#timeline")).to_contain_text("Kim Doe")
@@ -163,7 +163,7 @@ def test_what_changes_comes_in_by_itself(desk: Desk, fleet: Person) -> None:
     car, user = fleet.car_with_box("Watched"), fleet.user(userData={"firstName": "Ada", "lastName": "Late"})
     page = desk(fleet)
     page.goto(f"/console/{fleet.customer}/cars/{car}/access")
-    expect(page.get_by_text("Nobody could open the car then.")).to_be_visible()
+    expect(page.get_by_text("No person could open the car at this time.")).to_be_visible()
     expect(page.locator("[data-live]")).to_have_attribute("data-state", "live")
     fleet.assignment(car, user)
     expect(page.locator("#history").get_by_role("rowheader", name="Ada Late")).to_be_visible()

@@ -1,4 +1,4 @@
-"""Assigning in the console: Kim gets the pool car from Monday to Wednesday, and the outcome comes in by itself."""
+"""Booking in the console: Kim gets the pool car from Monday to Wednesday, and the result appears by itself."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ def kim(carol: Person) -> int:
 
 
 def choose(page: Page, field: str, text: str, option: str | None = None) -> None:
-    """Find by typing, and take what is found."""
+    """Type into a search, and choose the result."""
     box = page.get_by_role("combobox", name=field)
     box.fill(text)
     page.get_by_role("option", name=option or text).click()
 
 
 def checked(page: Page) -> AbstractContextManager[object]:
-    """Within the block the form asks how what it has now would end. Asked later it would carry out what is pending."""
+    """Within the block, the form checks its values. A later check would carry out pending work."""
     return page.expect_response(lambda answer: "/check?" in answer.url and f"end={quote(WEDNESDAY)}" in answer.url)
 
 
 def begin(page: Page, person: Person) -> None:
     page.goto(f"/console/{person.customer}/assignments/board")
-    page.get_by_role("button", name="Assign", exact=True).click()
-    expect(page.get_by_role("dialog", name="New assignment")).to_be_visible()
+    page.get_by_role("button", name="Book", exact=True).click()
+    expect(page.get_by_role("dialog", name="New booking")).to_be_visible()
 
 
 def fill(page: Page, car: str, start: str = MONDAY, end: str = WEDNESDAY) -> None:
     choose(page, "Car", car)
-    choose(page, "User", "Kim")
+    choose(page, "Person", "Kim")
     page.get_by_label("Start").fill(start)
     page.get_by_label("End", exact=True).fill(end)
 
@@ -57,14 +57,14 @@ def test_kim_gets_the_pool_car(carol: Person, kim: int, desk: Desk) -> None:
     page = desk(carol)
     page.goto(f"/console/{carol.customer}/assignments/new")
     choose(page, "Car", "Pool")
-    choose(page, "User", "Kim")
+    choose(page, "Person", "Kim")
     page.get_by_label("Start").fill(MONDAY)
     with checked(page):
         page.get_by_label("End", exact=True).fill(WEDNESDAY)
     with nobody_works(carol):
-        page.get_by_role("button", name="Assign").click()
-        expect(page.get_by_text("Pending")).to_be_visible()
-    expect(page.get_by_text("Succeeded")).to_be_visible()
+        page.get_by_role("button", name="Book").click()
+        expect(page.get_by_text("Being processed")).to_be_visible()
+    expect(page.get_by_text("Done")).to_be_visible()
     (row,) = carol.get(f"/cars/{car}/assignments").json()
     assert (row["userId"], row["start"], row["end"]) == (kim, "2031-11-24T08:00:00Z", "2031-11-26T18:00:00Z")
 
@@ -80,7 +80,7 @@ globalThis.setTimeout = (act, ms, ...more) => ms >= 1000 ? 0 : real(act, ms, ...
 def test_an_outcome_that_was_quicker_than_the_page_is_not_waited_for(
     carol: Person, kim: int, desk: Desk, where: str
 ) -> None:
-    """By a page that never asks again after a while: it has the outcome from the news, or not at all."""
+    """The page does not poll: it has the result from the live update, or not at all."""
     car = carol.car_with_box("Pool car")
     page = desk(carol)
     page.context.add_init_script(UNHURRIED)
@@ -92,7 +92,7 @@ def test_an_outcome_that_was_quicker_than_the_page_is_not_waited_for(
             page.goto(f"/console/{carol.customer}/assignments/board?from=2031-11-24")
 
         def late(route: Route) -> None:
-            """That it is pending, once the outcome is told."""
+            """Returns that it is pending, after the result was announced."""
             answer = route.fetch()
             with watching(carol, "?topics=assignments") as news:
                 worker.close()
@@ -103,10 +103,10 @@ def test_an_outcome_that_was_quicker_than_the_page_is_not_waited_for(
 
         page.route("**/operations/*", late, times=1)
         if where == "board":
-            page.get_by_role("button", name=re.compile("Kim Lee.*, Pending")).click()
+            page.get_by_role("button", name=re.compile("Kim Lee.*, Being processed")).click()
         else:
             page.goto(f"/console/{carol.customer}/operations/{operation}")
-        expect(page.get_by_text("Succeeded")).to_be_visible()
+        expect(page.get_by_text("Done")).to_be_visible()
 
 
 def test_a_page_of_its_own_hears_of_the_outcome(carol: Person, kim: int, desk: Desk) -> None:
@@ -117,16 +117,16 @@ def test_a_page_of_its_own_hears_of_the_outcome(carol: Person, kim: int, desk: D
         page.goto(f"/console/{carol.customer}/assignments/new?car={car}&user={kim}&start={MONDAY}&end={WEDNESDAY}")
     expect(page.get_by_text("Live", exact=True)).to_be_visible()
     with nobody_works(carol):
-        page.get_by_role("button", name="Assign").click()
-        expect(page.get_by_text("Pending")).to_be_visible()
-    expect(page.get_by_text("Succeeded")).to_be_visible()
+        page.get_by_role("button", name="Book").click()
+        expect(page.get_by_text("Being processed")).to_be_visible()
+    expect(page.get_by_text("Done")).to_be_visible()
 
 
 def test_times_that_are_over_are_said_to_be(carol: Person, kim: int) -> None:
-    """A wrong year would succeed, and give nobody the car."""
+    """A wrong year would succeed, and give access to no person."""
     car, over = (
         carol.car_with_box("Pool car"),
-        "These times are in the past: the assignment opens no car.",
+        "These times are in the past, so the booking opens no car.",
     )
     with carol.browser() as browser:
         address = f"/{carol.customer}/assignments/new/check?car={car}&user={kim}"
@@ -141,7 +141,10 @@ def test_an_overlap_with_oneself_has_no_others(carol: Person, kim: int) -> None:
     with carol.browser() as browser:
         address = f"/{carol.customer}/assignments/new/check?car={car}&start=2031-11-25T08:00&end=2031-11-27T08:00"
         own = browser.get(f"{address}&user={kim}").text
-        assert f"Kim Lee {carol.customer} has the car then already." in own and "and the others" not in own
+        assert (
+            f"Kim Lee {carol.customer} has a booking of the car at that time already." in own
+            and "and the others" not in own
+        )
         assert "Ann Lee and the others can open it" in browser.get(f"{address}&user={ann}").text
         carol.assignment(car, ann, "2031-11-24T08:00:00Z", end="2031-11-26T18:00:00Z")
         assert f"Kim Lee {carol.customer} and the others can open it" in browser.get(f"{address}&user={kim}").text
@@ -152,17 +155,17 @@ def test_a_failure_says_why_and_how_to_mend_it(carol: Person, kim: int, desk: De
     page = desk(carol)
     page.goto(f"/console/{carol.customer}/assignments/new?car={car}&user={kim}&start={MONDAY}&end={WEDNESDAY}")
     expect(page.get_by_text("There is no key box installed in the car.")).to_be_visible()
-    page.get_by_role("button", name="Assign").click()
+    page.get_by_role("button", name="Book").click()
     expect(page.get_by_text("Failed")).to_be_visible()
     expect(page.get_by_text("There is no key box installed in the car.")).to_be_visible()
-    mend = page.get_by_role("link", name="Install a box into Boxless")
+    mend = page.get_by_role("link", name="Put a key box into Boxless")
     expect(mend).to_have_attribute("href", f"/console/{carol.customer}/cars/{car}")
     carol.box_in(car)
-    page.get_by_role("link", name="Change it and try again").click()
+    page.get_by_role("link", name="Change and try again").click()
     expect(page.get_by_label("Start")).to_have_value(MONDAY)
     expect(page.get_by_role("combobox", name="Car")).to_have_value("Boxless")
-    page.get_by_role("button", name="Assign").click()
-    expect(page.get_by_text("Succeeded")).to_be_visible()
+    page.get_by_role("button", name="Book").click()
+    expect(page.get_by_text("Done")).to_be_visible()
 
 
 def test_overlaps_are_shown_before_one_asks(carol: Person, kim: int, desk: Desk) -> None:
@@ -170,18 +173,18 @@ def test_overlaps_are_shown_before_one_asks(carol: Person, kim: int, desk: Desk)
     carol.assignment(car, other, "2031-11-25T10:00:00Z", end="2031-11-25T12:00:00Z")
     page = desk(carol)
     page.goto(f"/console/{carol.customer}/assignments/new?car={car}&user={kim}&start={MONDAY}")
-    expect(page.get_by_text("Pool car is taken then.")).not_to_be_visible()
+    expect(page.get_by_text("Double booking: Pool car is booked at that time.")).not_to_be_visible()
     page.get_by_label("End", exact=True).fill(WEDNESDAY)
     page.get_by_label("End", exact=True).blur()
-    expect(page.get_by_text("Pool car is taken then.")).to_be_visible()
+    expect(page.get_by_text("Double booking: Pool car is booked at that time.")).to_be_visible()
     expect(page.get_by_role("listitem").filter(has_text="Ada Byron: Tue, 25 Nov 2031")).to_be_visible()
-    page.get_by_role("button", name="Assign").click()
+    page.get_by_role("button", name="Book").click()
     expect(page.get_by_role("alert").filter(has_text="There is a problem")).to_be_focused()
     expect(page.get_by_role("listitem").filter(has_text="Ada Byron")).to_be_visible()
     assert len(carol.get(f"/cars/{car}/assignments").json()) == 1
-    page.get_by_label("Assign all the same").check()
-    page.get_by_role("button", name="Assign").click()
-    expect(page.get_by_text("Succeeded")).to_be_visible()
+    page.get_by_label("Book anyway").check()
+    page.get_by_role("button", name="Book").click()
+    expect(page.get_by_text("Done")).to_be_visible()
     assert len(carol.get(f"/cars/{car}/assignments").json()) == 2
 
 
@@ -231,7 +234,7 @@ def test_neighbours_cars_and_users_are_not_there(carol: Person, bob: Person, kim
         for fields in ({"car": theirs, "user": kim}, {"car": car, "user": them}, {"car": 0, "user": "x"}):
             answer = client.post(f"{root}/assignments/new", data={**fields, "start": MONDAY, "end": WEDNESDAY})
             assert answer.status_code == 422
-            assert "This is not there any more. Choose another one." in answer.text
+            assert "This no longer exists. Choose another one." in answer.text
             assert "Bob" not in answer.text and "bobs" not in answer.text
         there = bob.assignment(theirs, them)
         for page in ("", "/change", "/change/check", "/end"):
@@ -265,17 +268,17 @@ def test_by_keyboard_alone(carol: Person, kim: int, desk: Desk) -> None:
         if name == "Pool car":  # Only free cars
             page.keyboard.press("Tab")
     expect(page.get_by_label("Start")).to_be_focused()
-    for _ in range(20):  # a date has as many stops as the browser gives it
+    for _ in range(20):  # the number of stops of a date depends on the browser
         page.keyboard.press("Tab")
-        if page.get_by_label("No end").evaluate("box => box === document.activeElement"):
+        if page.get_by_label("Without end").evaluate("box => box === document.activeElement"):
             break
     page.keyboard.press("Space")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("dialog").get_by_text("Succeeded")).to_be_visible()
-    expect(page.get_by_role("link", name="Done")).to_be_focused()
+    expect(page.get_by_role("dialog").get_by_text("Done")).to_be_visible()
+    expect(page.get_by_role("link", name="OK", exact=True)).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.get_by_role("dialog")).to_have_count(0)
-    expect(page.get_by_role("button", name="Assign", exact=True)).to_be_focused()
+    expect(page.get_by_role("button", name="Book", exact=True)).to_be_focused()
 
 
 @pytest.mark.parametrize("key", ["Enter", "Tab"])
@@ -290,7 +293,7 @@ def test_the_only_match_needs_no_arrow_key(town: Town, desk: Desk, key: str) -> 
     expect(page.get_by_role("option")).to_have_count(1)
     page.keyboard.press(key)
     expect(box).to_have_value("Fleet car (K-FC 1469)")
-    box.fill("fleet")  # of two, none is meant
+    box.fill("fleet")  # two matches, so none is chosen
     expect(page.get_by_role("option")).to_have_count(2)
     page.keyboard.press("Tab")
     expect(box).to_have_value("Fleet car (K-FC 1469)")
@@ -306,13 +309,13 @@ def test_on_a_phone_the_outcome_stays_in_view(carol: Person, kim: int, desk: Des
     car = carol.car_with_box("Pool car")
     page = desk(carol, viewport={"width": 320, "height": 480})
     page.goto(f"/console/{carol.customer}/assignments/new?car={car}&user={kim}&start={MONDAY}&end={WEDNESDAY}")
-    page.get_by_role("button", name="Assign", exact=True).click()
-    outcome = page.get_by_text("Succeeded", exact=True)
+    page.get_by_role("button", name="Book", exact=True).click()
+    outcome = page.get_by_text("Done", exact=True)
     expect(outcome).to_be_visible()
     seen = """outcome => { const { x, y } = outcome.getBoundingClientRect();
         return outcome.contains(document.elementFromPoint(x + 5, y + 5)); }"""
     page.wait_for_function(seen, arg=outcome.element_handle())
-    expect(page.get_by_role("link", name="Done")).to_be_focused()
+    expect(page.get_by_role("link", name="OK", exact=True)).to_be_focused()
 
 
 def test_on_a_phone_the_buttons_stay_in_view(carol: Person, kim: int, desk: Desk) -> None:
@@ -321,16 +324,16 @@ def test_on_a_phone_the_buttons_stay_in_view(carol: Person, kim: int, desk: Desk
         carol.assignment(car, kim, f"{year}-11-25T08:00:00Z", end=f"{year}-11-26T18:00:00Z")
     page = desk(carol, viewport={"width": 390, "height": 700})
     page.goto(f"/console/{carol.customer}/cars/{car}")
-    page.get_by_role("button", name="Assign", exact=True).click()
-    dialog = page.get_by_role("dialog", name="New assignment")
-    choose(page, "User", "Kim")
-    dialog.get_by_label("No end").check()
-    expect(dialog.get_by_text("Pool car is taken then.")).to_be_visible()
-    expect(dialog.get_by_role("button", name="Assign", exact=True)).to_be_in_viewport(ratio=1)
-    dialog.get_by_label("Assign all the same").focus()
-    expect(dialog.get_by_label("Assign all the same")).to_be_in_viewport(ratio=1)
-    dialog.get_by_role("button", name="Assign", exact=True).click()
-    expect(dialog.get_by_role("button", name="Assign", exact=True)).to_be_in_viewport(ratio=1)
+    page.get_by_role("button", name="Book", exact=True).click()
+    dialog = page.get_by_role("dialog", name="New booking")
+    choose(page, "Person", "Kim")
+    dialog.get_by_label("Without end").check()
+    expect(dialog.get_by_text("Double booking: Pool car is booked at that time.")).to_be_visible()
+    expect(dialog.get_by_role("button", name="Book", exact=True)).to_be_in_viewport(ratio=1)
+    dialog.get_by_label("Book anyway").focus()
+    expect(dialog.get_by_label("Book anyway")).to_be_in_viewport(ratio=1)
+    dialog.get_by_role("button", name="Book", exact=True).click()
+    expect(dialog.get_by_role("button", name="Book", exact=True)).to_be_in_viewport(ratio=1)
 
 
 def test_a_lapsed_session_keeps_what_was_filled_in(carol: Person, kim: int, desk: Desk) -> None:
@@ -339,17 +342,17 @@ def test_a_lapsed_session_keeps_what_was_filled_in(carol: Person, kim: int, desk
     begin(page, carol)
     fill(page, "Pool car")
     page.context.clear_cookies()
-    page.get_by_role("dialog").get_by_role("button", name="Assign").click()
+    page.get_by_role("dialog").get_by_role("button", name="Book").click()
     page.get_by_role("link", name="Sign in again").click()
     page.get_by_label("User name").fill(carol.username)
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Sign in", exact=True).click()
-    expect(page.get_by_role("heading", level=1, name="New assignment")).to_be_visible()
+    expect(page.get_by_role("heading", level=1, name="New booking")).to_be_visible()
     expect(page.get_by_role("combobox", name="Car")).to_have_value("Pool car")
-    expect(page.get_by_role("combobox", name="User")).to_have_value(re.compile("Kim"))
+    expect(page.get_by_role("combobox", name="Person")).to_have_value(re.compile("Kim"))
     expect(page.get_by_label("End", exact=True)).to_have_value(WEDNESDAY)
-    page.get_by_role("button", name="Assign").click()
-    expect(page.get_by_text("Succeeded")).to_be_visible()
+    page.get_by_role("button", name="Book").click()
+    expect(page.get_by_text("Done")).to_be_visible()
 
 
 def test_without_a_script(carol: Person, kim: int, desk: Desk) -> None:
@@ -357,7 +360,7 @@ def test_without_a_script(carol: Person, kim: int, desk: Desk) -> None:
     page = desk(carol, java_script_enabled=False)
     begin_at = f"/console/{carol.customer}/assignments/new"
     page.goto(begin_at)
-    for field, text in (("Car", "Pool"), ("User", "Kim")):
+    for field, text in (("Car", "Pool"), ("Person", "Kim")):
         page.get_by_role("searchbox", name=f"Search: {field}").fill(text)
         page.get_by_role("button", name="Find").nth(0 if field == "Car" else 1).click()
         select = page.get_by_role("combobox", name=field)
@@ -365,19 +368,22 @@ def test_without_a_script(carol: Person, kim: int, desk: Desk) -> None:
     page.get_by_label("Start").fill(MONDAY)
     page.get_by_label("End", exact=True).fill(WEDNESDAY)
     with nobody_works(carol):
-        page.get_by_role("button", name="Assign").click()
-        expect(page.get_by_text("Pending")).to_be_visible()
+        page.get_by_role("button", name="Book").click()
+        expect(page.get_by_text("Being processed")).to_be_visible()
 
     def arrived() -> bool:
         page.reload()
-        return page.get_by_text("Succeeded").is_visible()
+        return page.get_by_text("Done").is_visible()
 
     eventually(arrived)
 
 
 @pytest.mark.parametrize("start, told", [
-    ("2031-03-30T02:30", "There is no such time in Europe/Berlin: the clocks are put forward over it."),
-    ("2031-10-26T02:30", "The start comes twice in Europe/Berlin, as the clocks are put back: the first is meant."),
+    ("2031-03-30T02:30", "This time does not exist in Europe/Berlin: the clocks are put forward over it."),
+    (
+        "2031-10-26T02:30",
+        "The start occurs twice in Europe/Berlin, because the clocks are put back. The first one is used.",
+    ),
 ])  # fmt: skip
 def test_the_hours_at_which_the_clocks_change(carol: Person, kim: int, desk: Desk, start: str, told: str) -> None:
     car = carol.car_with_box()
@@ -387,13 +393,13 @@ def test_the_hours_at_which_the_clocks_change(carol: Person, kim: int, desk: Des
     expect(page.get_by_text("Times in Europe/Berlin")).to_be_visible()
     page.get_by_label("Start").fill(start)
     page.get_by_label("End", exact=True).fill("2031-12-26T18:00")
-    page.get_by_label("No end").focus()
+    page.get_by_label("Without end").focus()
     expect(page.get_by_role("status").filter(has_text=told)).to_be_visible()
-    page.get_by_role("button", name="Assign").click()
-    if told.startswith("There"):
+    page.get_by_role("button", name="Book").click()
+    if told.startswith("This time"):
         expect(page.get_by_label("Start")).to_have_attribute("aria-invalid", "true")
         return
-    expect(page.get_by_text("Succeeded")).to_be_visible()
+    expect(page.get_by_text("Done")).to_be_visible()
     (row,) = carol.get(f"/cars/{car}/assignments").json()
     assert row["start"] == "2031-10-26T00:30:00Z"
 
@@ -401,14 +407,14 @@ def test_the_hours_at_which_the_clocks_change(carol: Person, kim: int, desk: Des
 @pytest.mark.parametrize("fields, told", [
     ({"lifetime": "6"}, "Enter at least 7 and less than 28 days."),
     ({"lifetime": "28"}, "Enter at least 7 and less than 28 days."),
-    ({"lifetime": "soon"}, "Enter a number of days, such as 10 or 7.5."),
-    ({"renewable_after": "7"}, "Enter less than the lifetime."),
-    ({"lifetime": "10", "renewable_after": "10"}, "Enter less than the lifetime."),
-    ({"end": MONDAY}, "The end must be after the start."),
-    ({"end": ""}, "Enter the end, or tick No end."),
+    ({"lifetime": "soon"}, "Enter a number of days, for example 10 or 7.5."),
+    ({"renewable_after": "7"}, "Enter less than “Key valid offline for”."),
+    ({"lifetime": "10", "renewable_after": "10"}, "Enter less than “Key valid offline for”."),
+    ({"end": MONDAY}, "The end must be later than the start."),
+    ({"end": ""}, "Enter the end, or tick Without end."),
     ({"start": ""}, "Enter the start."),
     ({"start": "yesterday"}, "Enter a date and a time."),
-    ({"user": ""}, "Choose a user."),
+    ({"user": ""}, "Choose a person."),
     ({"car": ""}, "Choose a car."),
 ])  # fmt: skip
 def test_what_is_wrong_is_said_at_its_field(carol: Person, kim: int, fields: dict[str, str], told: str) -> None:
@@ -447,24 +453,24 @@ def test_an_assignment_is_changed_and_ends(carol: Person, kim: int, desk: Desk) 
     id = carol.assignment(car, kim, "2026-01-01T08:00:00Z", end="2031-11-25T12:00:00Z")
     page = desk(carol)
     page.goto(f"/console/{carol.customer}/assignments/{id}")
-    expect(page.get_by_text("In force")).to_be_visible()
+    expect(page.get_by_text("Now", exact=True)).to_be_visible()
     page.get_by_role("button", name="Change").click()
-    shown = page.get_by_role("dialog", name="Change assignment")
-    shown.get_by_label("No end").check()
+    shown = page.get_by_role("dialog", name="Change booking")
+    shown.get_by_label("Without end").check()
     shown.get_by_role("button", name="Save").click()
-    expect(shown.get_by_text("Succeeded")).to_be_visible()
+    expect(shown.get_by_text("Done")).to_be_visible()
     assert carol.get(f"/assignments/{id}").json()["end"] is None
     page.goto(f"/console/{carol.customer}/assignments/{id}")
     page.get_by_role("button", name="End now").click()
-    shown = page.get_by_role("dialog", name="End assignment")
+    shown = page.get_by_role("dialog", name="End booking")
     shown.get_by_role("button", name="End now").click()
-    expect(shown.get_by_text("Succeeded")).to_be_visible()
+    expect(shown.get_by_text("Done")).to_be_visible()
     assert carol.get(f"/assignments/{id}").json()["end"] is not None  # it is among the past ones
     page.goto(f"/console/{carol.customer}/assignments/{id}")
     expect(page.get_by_text("Past")).to_be_visible()
     page.get_by_role("button", name="Delete").click()
-    page.get_by_role("dialog", name="Delete assignment").get_by_role("button", name="Delete").click()
-    expect(page.get_by_role("dialog").get_by_text("Succeeded")).to_be_visible()
+    page.get_by_role("dialog", name="Delete booking").get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("dialog").get_by_text("Done")).to_be_visible()
     assert carol.get(f"/assignments/{id}").status_code == 404
 
 
@@ -477,12 +483,12 @@ def test_two_who_change_the_same_are_told(carol: Person, kim: int, desk: Desk) -
     eventually(lambda: "11-29" in carol.get(f"/assignments/{id}").json()["end"])
     page.get_by_label("Start").fill("2031-11-24T10:00")
     page.get_by_role("button", name="Save").click()
-    expect(page.get_by_text("Somebody else has changed it meanwhile.")).to_be_visible()
+    expect(page.get_by_text("Another person changed the booking in the meantime.")).to_be_visible()
     expect(page.get_by_text("29 Nov 2031, 12:00").first).to_be_visible()
     expect(page.get_by_label("Start")).to_have_value("2031-11-24T10:00")
     page.get_by_label("End", exact=True).fill("2031-11-29T12:00")
     page.get_by_role("button", name="Save").click()
-    expect(page.get_by_text("Succeeded")).to_be_visible()
+    expect(page.get_by_text("Done")).to_be_visible()
     row = carol.get(f"/assignments/{id}").json()
     assert (row["start"], row["end"]) == ("2031-11-24T10:00:00Z", "2031-11-29T12:00:00Z")
     with carol.browser() as client:
@@ -498,13 +504,13 @@ def test_the_outcome_comes_in_while_live_updates_are_cut(carol: Person, kim: int
     with checked(page):
         page.goto(f"/console/{carol.customer}/assignments/new?car={car}&user={kim}&start={MONDAY}&end={WEDNESDAY}")
     with nobody_works(carol):
-        page.get_by_role("button", name="Assign").click()
-        expect(page.get_by_text("Pending")).to_be_visible()
-    expect(page.get_by_text("Succeeded")).to_be_visible()
+        page.get_by_role("button", name="Book").click()
+        expect(page.get_by_text("Being processed")).to_be_visible()
+    expect(page.get_by_text("Done")).to_be_visible()
 
 
 def test_a_form_that_is_shown_again_is_still_the_one_that_was_drawn(carol: Person, kim: int) -> None:
-    """Who is asked about an overlap first does not overwrite what somebody else has changed meanwhile."""
+    """A question about an overlap does not overwrite a change that another person made in between."""
     car, lee = carol.car_with_box(), carol.user()
     id = carol.assignment(car, kim, "2031-11-24T08:00:00Z", end="2031-11-24T12:00:00Z")
     carol.assignment(car, lee, "2031-11-25T08:00:00Z", end="2031-11-25T12:00:00Z")
@@ -537,13 +543,13 @@ def test_two_people_of_one_name_differ_once_chosen(carol: Person, desk: Desk) ->
     page = desk(carol)
     page.goto(f"/console/{carol.customer}/assignments/new")
     for address in addresses:
-        choose(page, "User", "Jürgen", f"Jürgen Müller {address}")
-        expect(page.get_by_role("combobox", name="User")).to_have_value(f"Jürgen Müller, {address}")
+        choose(page, "Person", "Jürgen", f"Jürgen Müller {address}")
+        expect(page.get_by_role("combobox", name="Person")).to_have_value(f"Jürgen Müller, {address}")
     for vin in ("WVWZZZ1JZXW000001", "WVWZZZ1JZXW000002"):
         choose(page, "Car", "Pool", f"Pool {vin}")
         expect(page.get_by_role("combobox", name="Car")).to_have_value(f"Pool, {vin}")
     page.get_by_label("Start").fill("")
-    page.get_by_role("button", name="Assign").click()  # refused: the server names them alike
+    page.get_by_role("button", name="Book").click()  # refused: the server names them alike
     expect(page.get_by_role("alert", name="There is a problem")).to_be_visible()
-    expect(page.get_by_role("combobox", name="User")).to_have_value(f"Jürgen Müller, {addresses[1]}")
+    expect(page.get_by_role("combobox", name="Person")).to_have_value(f"Jürgen Müller, {addresses[1]}")
     expect(page.get_by_role("combobox", name="Car")).to_have_value("Pool, WVWZZZ1JZXW000002")

@@ -1,4 +1,4 @@
-"""The board of assignments: walked about by keyboard, pressed and dragged with a pointer, and live."""
+"""The plan: by keyboard, by pointer, and live."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def cell(page: Page, car: str, day: int) -> Locator:
 
 
 def dialog(page: Page, name: str, **fields: str) -> None:
-    """The dialog has come, with these fields filled in."""
+    """The dialog is open, with these values in its fields."""
     shown = page.get_by_role("dialog", name=name)
     expect(shown).to_be_visible()
     for field, value in fields.items():
@@ -43,13 +43,13 @@ def test_who_has_what_and_when(carol: Person, kim: int, desk: Desk) -> None:
     carol.assignment(alpha, kim, "2031-11-25T08:00:00Z", end="2031-11-27T18:00:00Z")
     carol.assignment(beta, kim, "2031-01-01T08:00:00Z", end="2031-11-23T18:00:00Z")
     page = board(desk, carol)
-    expect(page.get_by_role("heading", level=1, name="Assignments")).to_be_visible()
-    expect(page.get_by_role("grid", name="Board")).to_be_visible()
+    expect(page.get_by_role("heading", level=1, name="Bookings")).to_be_visible()
+    expect(page.get_by_role("grid", name="Plan")).to_be_visible()
     expect(page.get_by_role("columnheader")).to_have_text(
         ["Car", "Mon 24", "Tue 25", "Wed 26", "Thu 27", "Fri 28", "Sat 29", "Sun 30"]
     )
     bar = cell(page, "Alpha", 1).get_by_role(
-        "button", name="Kim Lee, Coming, Tue, 25 Nov 2031, 08:00 to Thu, 27 Nov 2031, 18:00"
+        "button", name="Kim Lee, Upcoming, Tue, 25 Nov 2031, 08:00 to Thu, 27 Nov 2031, 18:00"
     )
     expect(bar).to_be_visible()
     box, first, last = bar.bounding_box(), cell(page, "Alpha", 1).bounding_box(), cell(page, "Alpha", 3).bounding_box()
@@ -73,7 +73,7 @@ def test_the_address_holds_the_days(carol: Person, desk: Desk) -> None:
     page.get_by_role("link", name="Earlier").click()
     expect(page.get_by_role("columnheader").nth(1)).to_have_text("Mon 24")
     before = datetime.now(UTC).date()
-    page.get_by_role("link", name="Today").click()
+    page.get_by_role("main").get_by_role("link", name="Today").click()
     today = page.get_by_role("columnheader").and_(page.locator("[aria-current=date]"))
     expect(today).to_have_attribute("data-day", re.compile("-"))
     assert before <= date.fromisoformat(today.get_attribute("data-day") or "") <= datetime.now(UTC).date()
@@ -101,28 +101,28 @@ def test_an_assignment_by_keyboard(carol: Person, kim: int, desk: Desk) -> None:
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("Enter")
-    dialog(page, "New assignment", Car="Beta", Start="2031-11-24T00:00", End="2031-11-26T23:59")
-    page.get_by_role("combobox", name="User").fill("kim")
+    dialog(page, "New booking", Car="Beta", Start="2031-11-24T00:00", End="2031-11-26T23:59")
+    page.get_by_role("combobox", name="Person").fill("kim")
     expect(page.get_by_role("option")).to_have_count(1)
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
-    page.get_by_role("dialog").get_by_role("button", name="Assign").press("Enter")
-    expect(page.get_by_role("dialog").get_by_text("Succeeded")).to_be_visible()
-    expect(page.get_by_role("link", name="Done")).to_be_focused()
+    page.get_by_role("dialog").get_by_role("button", name="Book").press("Enter")
+    expect(page.get_by_role("dialog").get_by_text("Done")).to_be_visible()
+    expect(page.get_by_role("link", name="OK", exact=True)).to_be_focused()
     page.keyboard.press("Enter")
-    expect(cell(page, "Beta", 0).get_by_role("button", name=re.compile("Kim Lee, Coming"))).to_be_visible()
+    expect(cell(page, "Beta", 0).get_by_role("button", name=re.compile("Kim Lee, Upcoming"))).to_be_visible()
     expect(cell(page, "Beta", 0)).to_be_focused()
     page.keyboard.press("ArrowRight")
-    expect(page.get_by_role("button", name=re.compile("Kim Lee, Coming"))).to_be_focused()
+    expect(page.get_by_role("button", name=re.compile("Kim Lee, Upcoming"))).to_be_focused()
     page.keyboard.press("Enter")
-    expect(page.get_by_role("dialog", name="Assignment")).to_be_visible()
+    expect(page.get_by_role("dialog", name="Booking")).to_be_visible()
 
 
 def test_a_bar_is_moved_by_keyboard(carol: Person, kim: int, desk: Desk) -> None:
     alpha, beta = carol.car_with_box("Alpha"), carol.car_with_box("Beta")
     id = carol.assignment(alpha, kim, "2031-11-25T08:00:00Z", end="2031-11-26T18:00:00Z")
     page = board(desk, carol)
-    page.get_by_role("button", name=re.compile("Kim Lee, Coming")).focus()
+    page.get_by_role("button", name=re.compile("Kim Lee, Upcoming")).focus()
     page.keyboard.press("Shift+ArrowRight")
     expect(page.get_by_role("gridcell", selected=True)).to_have_count(2)
     expect(cell(page, "Alpha", 3)).to_have_attribute("aria-selected", "true")
@@ -132,10 +132,10 @@ def test_a_bar_is_moved_by_keyboard(carol: Person, kim: int, desk: Desk) -> None
     page.keyboard.press("Shift+ArrowDown")
     expect(cell(page, "Beta", 2)).to_have_attribute("aria-selected", "true")
     page.keyboard.press("Enter")
-    dialog(page, "Change assignment", Car="Beta", Start="2031-11-26T08:00", End="2031-11-27T18:00")
+    dialog(page, "Change booking", Car="Beta", Start="2031-11-26T08:00", End="2031-11-27T18:00")
     assert carol.get(f"/assignments/{id}").json()["carId"] == alpha  # nothing changes without a word
     page.get_by_role("button", name="Save").click()
-    expect(page.get_by_role("dialog").get_by_text("Succeeded")).to_be_visible()
+    expect(page.get_by_role("dialog").get_by_text("Done")).to_be_visible()
     row = carol.get(f"/assignments/{id}").json()
     assert (row["carId"], row["start"], row["end"]) == (beta, "2031-11-26T08:00:00Z", "2031-11-27T18:00:00Z")
 
@@ -144,7 +144,7 @@ def test_the_menu_move(carol: Person, kim: int, desk: Desk) -> None:
     car = carol.car_with_box("Alpha")
     carol.assignment(car, kim, "2031-11-25T08:00:00Z", end="2031-11-26T18:00:00Z")
     page = board(desk, carol)
-    page.get_by_role("button", name=re.compile("Kim Lee, Coming")).focus()
+    page.get_by_role("button", name=re.compile("Kim Lee, Upcoming")).focus()
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("button", name="Move Kim Lee")).to_be_focused()
     page.keyboard.press("Enter")
@@ -155,12 +155,12 @@ def test_the_menu_move(carol: Person, kim: int, desk: Desk) -> None:
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("gridcell", selected=True)).to_have_count(4)
     page.keyboard.press("Enter")
-    dialog(page, "Change assignment", Start="2031-11-25T08:00", End="2031-11-28T18:00")
+    dialog(page, "Change booking", Start="2031-11-25T08:00", End="2031-11-28T18:00")
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Move Kim Lee").click()
     page.get_by_role("menuitem", name="Move", exact=True).click()
     cell(page, "Alpha", 4).click()  # where it is to begin
-    dialog(page, "Change assignment", Start="2031-11-28T08:00", End="2031-11-29T18:00")
+    dialog(page, "Change booking", Start="2031-11-28T08:00", End="2031-11-29T18:00")
 
 
 def test_start_and_end_are_clicked(carol: Person, desk: Desk) -> None:
@@ -168,9 +168,9 @@ def test_start_and_end_are_clicked(carol: Person, desk: Desk) -> None:
     carol.car("Beta")
     page = board(desk, carol)
     cell(page, "Alpha", 0).click()
-    cell(page, "Beta", 4).click()  # another car: it begins anew
+    cell(page, "Beta", 4).click()  # another car: it starts again
     cell(page, "Beta", 2).click()
-    dialog(page, "New assignment", Car="Beta", Start="2031-11-26T00:00", End="2031-11-28T23:59")
+    dialog(page, "New booking", Car="Beta", Start="2031-11-26T00:00", End="2031-11-28T23:59")
 
 
 def test_dragging_makes_the_same(carol: Person, kim: int, desk: Desk) -> None:
@@ -182,13 +182,13 @@ def test_dragging_makes_the_same(carol: Person, kim: int, desk: Desk) -> None:
     page.mouse.down()
     cell(page, "Beta", 3).hover()
     page.mouse.up()
-    dialog(page, "New assignment", Car="Beta", Start="2031-11-25T00:00", End="2031-11-27T23:59")
+    dialog(page, "New booking", Car="Beta", Start="2031-11-25T00:00", End="2031-11-27T23:59")
     page.keyboard.press("Escape")
-    page.get_by_role("button", name=re.compile("Kim Lee, Coming")).hover(position={"x": 40, "y": 10})
+    page.get_by_role("button", name=re.compile("Kim Lee, Upcoming")).hover(position={"x": 40, "y": 10})
     page.mouse.down()
     cell(page, "Beta", 3).hover()
     page.mouse.up()
-    dialog(page, "Change assignment", Car="Beta", Start="2031-11-27T08:00", End="2031-11-28T18:00")
+    dialog(page, "Change booking", Car="Beta", Start="2031-11-27T08:00", End="2031-11-28T18:00")
 
 
 def test_what_others_do_comes_in(carol: Person, kim: int, desk: Desk) -> None:
@@ -197,9 +197,9 @@ def test_what_others_do_comes_in(carol: Person, kim: int, desk: Desk) -> None:
     expect(page.get_by_text("Live")).to_be_visible()
     with nobody_works(carol):
         carol.put("/assignments", {"carId": car, "userId": kim, "start": "2031-11-25T08:00:00Z"})
-        expect(page.get_by_role("button", name=re.compile("Kim Lee, Pending"))).to_be_visible()
-    expect(page.get_by_role("button", name=re.compile("Kim Lee, Coming"))).to_be_visible()
-    expect(page.get_by_role("button", name=re.compile("Kim Lee, Pending"))).to_have_count(0)
+        expect(page.get_by_role("button", name=re.compile("Kim Lee, Being processed"))).to_be_visible()
+    expect(page.get_by_role("button", name=re.compile("Kim Lee, Upcoming"))).to_be_visible()
+    expect(page.get_by_role("button", name=re.compile("Kim Lee, Being processed"))).to_have_count(0)
 
 
 def test_what_failed_today_is_shown(carol: Person, kim: int, desk: Desk) -> None:
@@ -219,11 +219,11 @@ def test_on_a_phone_it_is_a_list_of_one_day(carol: Person, kim: int, desk: Desk)
     expect(page.get_by_role("grid")).not_to_be_visible()
     expect(page.get_by_role("listitem").filter(has_text="Alpha").get_by_text("Kim Lee", exact=True)).to_be_visible()
     expect(page.get_by_role("listitem").filter(has_text="Beta").get_by_text("Free")).to_be_visible()
-    expect(page.get_by_role("link", name="Today")).to_have_count(1)  # beside the day
-    page.get_by_role("link", name="Day after").click()
+    expect(page.get_by_role("main").get_by_role("link", name="Today")).to_have_count(1)  # beside the day
+    page.get_by_role("link", name="Next day").click()
     expect(page.get_by_role("listitem").filter(has_text="Alpha").get_by_text("Free")).to_be_visible()
-    page.get_by_role("button", name="Assign Beta").click()
-    dialog(page, "New assignment", Car="Beta", Start="2031-11-27T00:00", End="2031-11-27T23:59")
+    page.get_by_role("button", name="Book Beta").click()
+    dialog(page, "New booking", Car="Beta", Start="2031-11-27T00:00", End="2031-11-27T23:59")
 
 
 def test_a_neighbours_board_is_their_own(carol: Person, bob: Person) -> None:

@@ -1,4 +1,4 @@
-"""The first and the last times of the calendar: whatever the server accepts, every page shows in every zone."""
+"""The first and the last times of the calendar: each page shows every accepted time in every zone."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RANDOM = Random(9999)
 TIMES = [FIRST, LAST] + [
     f"{date.fromordinal(RANDOM.randint(1, date.max.toordinal()))}T{RANDOM.randrange(24):02}:30:15Z" for _ in range(6)
 ]
-# Answered with what is no page: a redirect of a provider, or a file of the operator
+# Pages without a result: a redirect of a provider, or a file of the operator
 NO_PAGES = re.compile(r"/assets/|/callback$|\.pmtiles$|/options$")
 FIELD = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d")
 
@@ -80,7 +80,7 @@ def test_a_time_that_no_clock_shows_is_that_of_utc_and_says_so(locale: str) -> N
 
 @pytest.fixture(scope="module")
 def ids(alice: Person) -> Iterator[dict[str, object]]:
-    """Rows whose times are the first and the last that the API accepts, and something for each parameter of a page."""
+    """Rows with the first and the last accepted times, and an object for each parameter of a page."""
     car, user, group = alice.car_with_box("Pool car 1"), alice.user(), alice.group()
     assignment = alice.assignment(car, user, FIRST, end=LAST)
     alice.assignment(car, user, LAST)
@@ -108,7 +108,7 @@ def ids(alice: Person) -> Iterator[dict[str, object]]:
 
 
 def answers(browser: httpx.Client, ids: dict[str, Any], query: str = "") -> dict[str, int]:
-    """The status of each page and export; one that breaks off is no answer."""
+    """The status of each page and export; an interrupted one is a failure."""
     paths = [row.path for row in PAGES if row.method == "GET" and row.path and not NO_PAGES.search(row.path)]
     statuses: dict[str, int] = {}
     for path in paths:
@@ -146,7 +146,7 @@ def failures(statuses: dict[str, int]) -> dict[str, int]:
 @pytest.mark.parametrize("zone", USUAL[:2])
 @pytest.mark.parametrize("time", [FIRST, LAST, FIRST[:16], LAST[:16], FIRST[:10], LAST[:10]])
 def test_an_address_may_name_any_time(time: str, zone: str, alice: Person, ids: dict[str, Any]) -> None:
-    """By every parameter that some page takes a time, or a day, by."""
+    """Every parameter for a time or a day accepts it."""
     done(alice.put("/me/preferences", {"language": None, "timeZone": zone, "theme": None}))
     names = ("from", "to", "at", "day", "start", "start_exact", "end", "end_exact", "since", "more")
     with alice.browser() as browser:
@@ -237,7 +237,7 @@ def test_scripts_of_the_pages_take_every_time(zone: str, desk: Desk, alice: Pers
 
 
 def is_conversion(node: ast.AST) -> bool:
-    """Whether it is a call that makes a time of one zone one of another, and not one of UTC."""
+    """Whether the call converts a time to another zone than UTC."""
     if not isinstance(node, ast.Call):
         return False
     function = ast.unparse(node.func)
@@ -250,10 +250,10 @@ def is_conversion(node: ast.AST) -> bool:
 
 
 def test_local_times_are_made_in_one_place() -> None:
-    """`console/local_times.py` knows the ends of the calendar; a call beside it raises `OverflowError` there.
+    """`console/local_times.py` handles the ends of the calendar; other conversions would raise `OverflowError` there.
 
-    Times of the database and of request bodies are in UTC, so that to put them in UTC elsewhere cannot fail. Pages make
-    times of days in the person's zone, so there it can.
+    Times of the database and of request bodies are UTC, so converting them to UTC cannot fail. Days of the person's
+    zone can be outside the calendar.
     """
     texts = {path: path.read_text() for path in sorted(SOURCE.rglob("*.py")) if path.name != "local_times.py"}
     calls = [

@@ -1,4 +1,4 @@
-"""A car's page: facts changed where they stand, box and unit, time line, telemetry, chart and events."""
+"""A car's page: facts edited in place, devices, time line, telemetry, chart and openings."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_who_was_slower_is_told_what_is_there_now(carol: Person, desk: Desk) -> 
     field.fill("Opel")
     carol.patch(f"/cars/{car}", [{"op": "replace", "path": "/brand", "value": "Seat"}])
     page.get_by_role("button", name="Save").click()
-    expect(part(page, "Facts")).to_contain_text("Somebody else has changed this car meanwhile. Brand is now: Seat.")
+    expect(part(page, "Facts")).to_contain_text("Another person changed this car in the meantime. Brand is now: Seat.")
     expect(field).to_have_value("Opel")
     assert carol.get(f"/cars/{car}").json()["brand"] == "Seat"
     page.get_by_role("button", name="Save").click()
@@ -110,14 +110,14 @@ def test_a_neighbours_car_is_like_none(carol: Person, bob: Person) -> None:
         nowhere = browser.post(f"/{carol.customer}/cars/what-is-no-id/install", data={"product": product["id"]})
         assert nowhere.status_code == 404
         refused = browser.post(f"/{carol.customer}/cars/{mine}/install", data={"product": product["id"]})
-        assert refused.status_code == 404 and "It is not there any more." in refused.text
+        assert refused.status_code == 404 and "It no longer exists." in refused.text
         found = browser.get(f"/{carol.customer}/choices/products?q={product['serialNumber']}").json()
         assert found == {"options": [], "total": 0}
     assert bob.get(f"/cars/{theirs}/products").json() == [product]
 
 
 def choose(page: Page, text: str) -> None:
-    page.get_by_role("combobox", name="Box or unit").fill(text)
+    page.get_by_role("combobox", name="Key box or tracker").fill(text)
     page.get_by_role("option", name=text).click()
 
 
@@ -128,21 +128,21 @@ def test_a_box_is_installed_and_taken_out(carol: Person, kim: int, desk: Desk) -
     carol.product(serial_number=f"FREE-WITHOUT-{car}")
     page = desk(carol)
     look_at(page, carol, car)
-    page.get_by_role("button", name="Install").click()
-    dialog = page.get_by_role("dialog", name="Install into Pool car")
-    dialog.get_by_role("combobox", name="Box or unit").fill("free-")
-    expect(dialog.get_by_role("option")).to_have_count(1)  # what has no service cannot be installed
+    page.get_by_role("button", name="Put in").click()
+    dialog = page.get_by_role("dialog", name="Put into Pool car")
+    dialog.get_by_role("combobox", name="Key box or tracker").fill("free-")
+    expect(dialog.get_by_role("option")).to_have_count(1)  # a device without a service cannot be put in
     dialog.get_by_role("option").click()
-    dialog.get_by_role("button", name="Install").click()
-    expect(page.get_by_role("status").filter(has_text=f"Box FREE-{car} is installed.")).to_be_visible()
-    expect(part(page, "Box and unit").get_by_role("heading", name=f"Box FREE-{car}")).to_be_visible()
+    dialog.get_by_role("button", name="Put in").click()
+    expect(page.get_by_role("status").filter(has_text=f"Key box FREE-{car} is put in.")).to_be_visible()
+    expect(part(page, "Key box and tracker").get_by_role("heading", name=f"Key box FREE-{car}")).to_be_visible()
     carol.assignment(car, kim)
-    page.get_by_role("button", name="Uninstall").click()
-    dialog = page.get_by_role("dialog", name=f"Uninstall FREE-{car}")
-    expect(dialog).to_contain_text("1 assignment ends with it.")
-    dialog.get_by_role("button", name="Uninstall").click()
-    expect(page.get_by_role("status").filter(has_text=f"Box FREE-{car} is taken out.")).to_be_visible()
-    expect(part(page, "Box and unit")).to_contain_text("No box and no unit")
+    page.get_by_role("button", name="Take out").click()
+    dialog = page.get_by_role("dialog", name=f"Take out FREE-{car}")
+    expect(dialog).to_contain_text("1 booking ends.")
+    dialog.get_by_role("button", name="Take out").click()
+    expect(page.get_by_role("status").filter(has_text=f"Key box FREE-{car} is taken out.")).to_be_visible()
+    expect(part(page, "Key box and tracker")).to_contain_text("No key box and no tracker")
     eventually(lambda: carol.get(f"/cars/{car}/assignments").json() == [], "the assignment's end")
 
 
@@ -155,26 +155,26 @@ def test_what_stands_in_the_way_of_installing_is_told_with_the_way_out(carol: Pe
     look_at(page, carol, car, "/install")
     choose(page, serial)
     carol.put("/installations", {"carId": other, "productId": product})
-    page.get_by_role("button", name="Install").click()
+    page.get_by_role("button", name="Put in").click()
     expect(page.get_by_role("alert").filter(has_text=f"{serial} is in Van already.")).to_be_visible()
-    page.get_by_role("link", name="Uninstall it from Van").click()
-    page.get_by_role("button", name="Uninstall").click()
+    page.get_by_role("link", name="Take it out of Van").click()
+    page.get_by_role("button", name="Take out").click()
     expect(page.get_by_role("status").filter(has_text=f"{serial} is taken out.")).to_be_visible()
     page.wait_for_url(f"**/cars/{other}?uninstalled={product}")
     look_at(page, carol, car, "/install")
     choose(page, serial)
     carol.sql.execute("update service set is_terminated = true where service_id = $1", service)
-    page.get_by_role("button", name="Install").click()
-    expect(page.get_by_role("alert").filter(has_text="It has no service in force.")).to_be_visible()
+    page.get_by_role("button", name="Put in").click()
+    expect(page.get_by_role("alert").filter(has_text="It has no active service.")).to_be_visible()
     carol.sql.execute("update service set is_terminated = false where service_id = $1", service)
     box = carol.get(f"/products/{carol.box_in(car)}").json()
     there = box["serialNumber"]
-    choose(page, serial)  # what has no service in force is no choice
-    page.get_by_role("button", name="Install").click()
+    choose(page, serial)  # a device without an active service is not an option
+    page.get_by_role("button", name="Put in").click()
     expect(
-        page.get_by_role("alert").filter(has_text=f"Pool car has one of this type already: Box {there}.")
+        page.get_by_role("alert").filter(has_text=f"Pool car has a device of this type already: Key box {there}.")
     ).to_be_visible()
-    expect(page.get_by_role("link", name=f"Uninstall {there}")).to_be_visible()
+    expect(page.get_by_role("link", name=f"Take out {there}")).to_be_visible()
 
 
 def test_uninstalling_twice_is_told(carol: Person, desk: Desk) -> None:
@@ -183,14 +183,14 @@ def test_uninstalling_twice_is_told(carol: Person, desk: Desk) -> None:
     page = desk(carol)
     look_at(page, carol, car, f"/products/{product}/uninstall")
     carol.delete("/installations", {"carId": car, "productId": product})
-    page.get_by_role("button", name="Uninstall").click()
-    expect(page.get_by_text("It is not in this car any more.")).to_be_visible()
+    page.get_by_role("button", name="Take out").click()
+    expect(page.get_by_text("It is no longer in this car.")).to_be_visible()
     carol.put("/installations", {"carId": car, "productId": product})
     look_at(page, carol, car, f"/products/{product}/uninstall")
     carol.delete("/installations", {"carId": car, "productId": product})
     carol.put("/installations", {"carId": other, "productId": product})
-    page.get_by_role("button", name="Uninstall").click()
-    expect(page.get_by_role("link", name="Uninstall it from Van")).to_be_visible()
+    page.get_by_role("button", name="Take out").click()
+    expect(page.get_by_role("link", name="Take it out of Van")).to_be_visible()
 
 
 def test_deleting_says_what_ends(carol: Person, kim: int, desk: Desk) -> None:
@@ -201,8 +201,8 @@ def test_deleting_says_what_ends(carol: Person, kim: int, desk: Desk) -> None:
     page.get_by_role("button", name="Delete").click()
     dialog = page.get_by_role("dialog", name="Delete Pool car")
     expect(dialog.get_by_role("heading", name="Delete Pool car")).to_be_focused()
-    expect(dialog).to_contain_text("1 assignment in force or to come ends.")
-    expect(dialog).to_contain_text("is taken out, and can be installed into another car.")
+    expect(dialog).to_contain_text("1 current or upcoming booking ends.")
+    expect(dialog).to_contain_text("is taken out, and can be put into another car.")
     carol.patch(f"/cars/{car}", [{"op": "replace", "path": "/name", "value": "Van"}])
     dialog.get_by_role("button", name="Delete").click()
     expect(dialog.get_by_role("alert").filter(has_text="It is now Van")).to_be_visible()
@@ -227,14 +227,14 @@ def test_the_time_line_shows_all_that_was_and_will_be(carol: Person, kim: int, d
     with nobody_works(carol):
         carol.put("/assignments", {"carId": car, "userId": kim, "start": hours(50), "end": hours(52)})
         look_at(page, carol, car, "?span=week")
-        line = part(page, "Time line of assignments")
-        for word in ("Past", "In force", "Coming", "Pending", "Failed", "Ended early"):
+        line = part(page, "Time line of bookings")
+        for word in ("Past", "Now", "Upcoming", "Being processed", "Failed", "Ended early"):
             expect(line.get_by_role("listitem").filter(has_text=re.compile(f"^\\s*{word}"))).to_have_count(1)
-        expect(line.get_by_role("listitem").filter(has_text="Failed")).to_contain_text("The car has no box.")
-        expect(page.get_by_text("1 operation has yet to be done")).to_be_visible()
-    expect(line.get_by_role("listitem").filter(has_text="Coming")).to_have_count(2)  # by itself, once it is done
-    expect(line.get_by_role("listitem").filter(has_text="Pending")).to_have_count(0)
-    bar = line.get_by_role("listitem").filter(has_text="Coming").first.locator("svg a")  # a link for the mouse alone
+        expect(line.get_by_role("listitem").filter(has_text="Failed")).to_contain_text("The car has no key box.")
+        expect(page.get_by_text("1 request is being processed")).to_be_visible()
+    expect(line.get_by_role("listitem").filter(has_text="Upcoming")).to_have_count(2)  # by itself, once it is done
+    expect(line.get_by_role("listitem").filter(has_text="Being processed")).to_have_count(0)
+    bar = line.get_by_role("listitem").filter(has_text="Upcoming").first.locator("svg a")  # a link for the mouse alone
     expect(bar).to_have_attribute("href", re.compile(r"/assignments/\d+$"))
     line.get_by_role("link", name="Next").click()
     page.wait_for_url("**span=week&from=*")
@@ -254,28 +254,28 @@ def test_a_removed_past_assignment_did_not_end_early(carol: Person, kim: int) ->
     with carol.browser() as browser:
         for path in (f"/products/{box}/uninstall", "/delete"):
             asked = browser.get(f"/{carol.customer}/cars/{car}{path}").text
-            assert "1 past assignment goes as well, and webhooks are told." in asked
+            assert "1 past booking is deleted as well, and webhooks are notified." in asked
         bulk = browser.post(f"/{carol.customer}/cars/bulk/delete", data={"ids": car}).text
-        assert "Past assignments that go as well: 1" in bulk
+        assert "Past bookings that are deleted as well: 1" in bulk
         assert carol.delete("/installations", {"carId": car, "productId": box}).status_code == 204
         eventually(lambda: carol.get(f"/cars/{car}/assignments").json() == [], "the ends")
         page = browser.get(f"/{carol.customer}/cars/{car}?part=timeline").text
-    words = re.findall(r"(Past|Ended early|Coming|In force)</span>", page)
-    assert sorted(words) == ["Ended early", "Past"] and page.count("The box was taken out.") == 1
+    words = re.findall(r"(Past|Ended early|Upcoming|Now)</span>", page)
+    assert sorted(words) == ["Ended early", "Past"] and page.count("The key box was taken out.") == 1
 
 
 def test_who_has_the_car_comes_in_by_itself(carol: Person, kim: int, desk: Desk) -> None:
     car = carol.car_with_box("Pool car")
     page = desk(carol)
     look_at(page, carol, car)
-    expect(page.get_by_text("Nobody has the car.")).to_be_visible()
-    assign = page.get_by_role("button", name="Assign")
+    expect(page.get_by_text("Free").first).to_be_visible()
+    assign = page.get_by_role("button", name="Book")
     expect(assign).to_have_attribute("href", f"/console/{carol.customer}/assignments/new?car={car}")
     carol.assignment(car, kim, hours(-1), end=hours(1))
     carol.assignment(car, kim, hours(24))
-    expect(page.get_by_text("In use")).to_be_visible()
-    expect(page.get_by_text("Nobody has the car.")).to_have_count(0)
-    expect(page.get_by_text("Nobody is to have it.")).to_have_count(0)
+    expect(page.get_by_text("Booked")).to_be_visible()
+    expect(page.get_by_text("Free")).to_have_count(0)
+    expect(page.get_by_text("No booking after that")).to_have_count(0)
     expect(page.locator("body")).to_be_focused()  # nothing takes the focus
 
 
@@ -299,10 +299,10 @@ def test_what_the_unit_tells_is_shown(carol: Person, unit: Unit, desk: Desk) -> 
     page = desk(carol)
     look_at(page, carol, unit.car)
     where = page.get_by_role("definition")
-    expect(where.filter(has_text="It has told no place yet.")).to_be_visible()
-    expect(page.get_by_text("The unit in this car has told nothing yet.")).to_be_visible()
-    expect(page.get_by_text("The odometer was not read in this time.")).to_be_visible()
-    expect(page.get_by_text("Nothing was told of fuel, battery or temperatures in this time.")).to_be_visible()
+    expect(where.filter(has_text="No position yet")).to_be_visible()
+    expect(page.get_by_text("The tracker in this car has not reported yet.")).to_be_visible()
+    expect(page.get_by_text("No odometer reading in this time.")).to_be_visible()
+    expect(page.get_by_text("No reading of fuel, battery or temperatures in this time.")).to_be_visible()
     unit.tell(90, odometer=1000.0, currentLatitude=52.5, currentLongitude=13.4)
     unit.tell(60 * 30, fuelLevelPercent=70, batteryVoltage=12.04)
     unit.tell(30, odometer=1041.5, fuelLevelPercent=8.5, fuelType="Diesel", ignition=True, isDriving=True)
@@ -313,11 +313,11 @@ def test_what_the_unit_tells_is_shown(carol: Person, unit: Unit, desk: Desk) -> 
     expect(told.get_by_role("listitem").filter(has_text="Odometer")).to_contain_text("1,042 km")
     expect(told.get_by_role("listitem").filter(has_text="Fuel")).to_contain_text("8.5 %")
     expect(told.get_by_role("listitem").filter(has_text="Ignition")).to_contain_text("Was driving")
-    expect(told).to_contain_text("Not up to date")
+    expect(told).to_contain_text("Out of date")
     over = part(page, "Fuel, battery and temperatures over time")
     expect(over.get_by_role("listitem").filter(has_text="Fuel")).to_contain_text("minutes ago")
-    expect(over.get_by_role("img", name="Fuel: between 8.5 and 70 %, 8.5 % at last.")).to_be_visible()
-    expect(over.get_by_role("img", name="Voltage: between 12 and 12 V, 12 V at last.")).to_be_visible()
+    expect(over.get_by_role("img", name="Fuel: between 8.5 and 70 %, last 8.5 %.")).to_be_visible()
+    expect(over.get_by_role("img", name="Voltage: between 12 and 12 V, last 12 V.")).to_be_visible()
     over.get_by_text("The same as a table").click()
     rows = over.get_by_role("table", name="Readings over time").get_by_role("row")
     expect(rows).to_have_count(3)
@@ -325,16 +325,16 @@ def test_what_the_unit_tells_is_shown(carol: Person, unit: Unit, desk: Desk) -> 
     over.get_by_role("link", name="Day").click()
     expect(over.get_by_role("img", name="Fuel: between 8.5 and 8.5 %")).to_be_visible()
     expect(over.get_by_role("img", name="Voltage")).to_have_count(0)
-    expect(told.get_by_text("Never told by this unit:")).to_contain_text("Speed")
+    expect(told.get_by_text("Never reported by this tracker:")).to_contain_text("Speed")
     unit.tell(
         1 - passed(), odometer=1050.0, fuelLevelPercent=8, fuelType="Diesel", ignition=False, isDriving=False,
         currentLatitude=53.866, currentLongitude=10.687,
     )  # fmt: skip
     expect(told.get_by_role("listitem").filter(has_text="Ignition")).to_contain_text("Off")  # by itself
     expect(told.get_by_role("listitem").filter(has_text="Ignition")).to_contain_text("Standing")
-    expect(told.get_by_text("Not up to date")).to_have_count(0)
+    expect(told.get_by_text("Out of date")).to_have_count(0)
     expect(where.filter(has_text="Lübeck")).to_be_visible()
-    expect(over.get_by_role("img", name="Fuel: between 8 and 8.5 %, 8 % at last.")).to_be_visible()
+    expect(over.get_by_role("img", name="Fuel: between 8 and 8.5 %, last 8 %.")).to_be_visible()
 
 
 def test_the_chart_has_a_table_and_goes_by_keyboard(carol: Person, unit: Unit, desk: Desk) -> None:
@@ -372,12 +372,12 @@ def test_the_events_lead_to_their_list(carol: Person, kim: int, desk: Desk) -> N
     car = carol.car("Pool car")
     page = desk(carol)
     look_at(page, carol, car)
-    expect(page.get_by_text("Nobody has opened or closed the car yet.")).to_be_visible()
+    expect(page.get_by_text("The car was not opened or closed yet.")).to_be_visible()
     carol.event(car, kim)
-    rows = page.get_by_role("table", name="Newest events").get_by_role("row")
+    rows = page.get_by_role("table", name="Newest openings").get_by_role("row")
     expect(rows.last).to_contain_text("Opened")  # by itself
     expect(rows.last).to_contain_text("Kim Lee")
-    all = page.get_by_role("link", name="All events of this car")
+    all = page.get_by_role("link", name="All openings of this car")
     expect(all).to_have_attribute("href", f"/console/{carol.customer}/events?car={car}")
 
 

@@ -1,4 +1,4 @@
-"""Every text of the console is there in every language, with the same places to fill."""
+"""Each text of the console has a translation in every language, with the same placeholders."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ too-many-errors too-many-items too-many-passwords too-many-steps unknown-members
 wrong-form-of-body invalid-api-key invalid-device-key invalid-token missing-scope drawing-not-found head-too-slow
 precondition-only-for-reads precondition-unsupported body-too-packed too-many-lines query-too-long
 unsupported-media-type batch-refused item-undone too-many-streams-of-caller too-many-streams-of-customer
-head-too-large host-header invalid-host transfer-coding too-many-streams too-much-under-way too-much-under-way-of-key
+head-too-large host-header invalid-host transfer-coding too-many-streams ingest-overloaded ingest-overloaded-by-key
 too-many-connections
 too-many-connections-of-address overloaded not-ready schema-not-current stopping
 invalid-position database-silent no-worker archive-late cursor-gone stream-with-options
 change-not-found change-not-proven checkpoint-ahead log-altered no-checkpoint password-not-enough
 no-stream-for-limited
-box-key-used box-keys-inconsistent box-not-enrolled box-without-key device-of-other-user enrolment-nonce-unknown
+box-key-used box-keys-inconsistent box-not-enrolled no-key-for-box device-of-other-user enrolment-nonce-unknown
 product-takes-no-keys status-list-not-found too-many-devices
 device-not-approved device-removed registration-nonce-unknown token-before-removal
-invalid-scope token-of-another two-client-authentications client-must-show-itself invalid-client for-people-only
+invalid-scope token-of-another two-client-authentications client-authentication-required invalid-client for-people-only
 """
 OF_PROGRAMS = set(_CODES.split())
 PLACE = re.compile(r"%\(\w+\)s|\{\w+\}")
 
 
 def said() -> dict[str, str]:
-    """Each text of a template or of Python -> where it stands."""
+    """Text of a template or of Python -> its place."""
     keywords = {"_": None, "ngettext": (1, 2), "pgettext": ((1, "c"), 2)}
     of_templates = extract_from_dir(
         CONSOLE / "templates", [("**.html", "jinja2")], {"**.html": TEMPLATES}, {**keywords, "gettext": None}
@@ -126,7 +126,7 @@ def test_a_translation_fills_the_same_places(language: str) -> None:
     for entry in catalogue(language):
         if isinstance(entry.id, str) and isinstance(entry.string, str):
             wanted, found = sorted(PLACE.findall(entry.id)), sorted(PLACE.findall(entry.string))
-            # What a refusal is of, "create webhook", is English: a translation may leave it out
+            # The request in an error, for example "create webhook", is English: a translation may leave it out
             assert found == wanted or (entry.id.startswith("Couldn't {what}") and {*found} < {*wanted}), entry.id
 
 

@@ -1,4 +1,4 @@
-"""The log of changes in the console: sentences for people, the page of one change, and a list to walk through."""
+"""The history of changes in the console: sentences, the page of one change, and the paged list."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def plain(page: str) -> str:
 
 
 def sentences(answer: httpx.Response) -> list[str]:
-    """What the rows of the list say happened."""
+    """The sentences of the list's rows."""
     assert answer.status_code == 200, answer.text
     rows = re.findall(r'<tr id="row-\d+">.*?</tr>', answer.text, re.DOTALL)
     return [plain(re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL)[0]) for row in rows]
@@ -85,7 +85,7 @@ def test_every_member_and_everybody_who_acts_has_a_name() -> None:
 
 
 def test_people_of_the_console_have_names(town: Town) -> None:
-    """An invitation, its acceptance, and roles: numbers would say nothing to an auditor."""
+    """Invitations, acceptances and roles have names: numbers would mean nothing to an auditor."""
     petra = town.person("petra")
     group, invited = petra.group("Pool Nord"), f"dispo{petra.customer}@mail.example"
     body = {"emailAddress": invited, "role": "Dispatcher", "groups": [group]}
@@ -110,13 +110,14 @@ def test_people_of_the_console_have_names(town: Town) -> None:
                 f"{name} invited {invited} as Dispatcher (limited to Pool Nord)",
             ]),
             ("invitation", other, [
-                f"The invitation of {withdrawn} is over, by {name}", f"{name} invited {withdrawn} as Auditor",
+                f"{name} ended the invitation of {withdrawn}", f"{name} invited {withdrawn} as Auditor",
             ]),
             ("role", manager, [
-                f"{name} changed the role of the manager {invited}: Dispatcher → Viewer",
-                f"{name} (accepted by {invited}) gave the manager {invited} the role Dispatcher (limited to Pool Nord)",
+                f"{name} changed the role of the account {invited}: Dispatcher → Viewer",
+                f"{name} (accepted by {invited}) granted the account {invited} the role Dispatcher"
+                " (limited to Pool Nord)",
             ]),
-            ("manager", manager, [f"{name} (accepted by {invited}) let {invited} act for this customer"]),
+            ("manager", manager, [f"{name} (accepted by {invited}) gave {invited} access to this customer"]),
         ):  # fmt: skip
             assert sentences(visitor.get(f"{here}?resource={resource}&thing={thing}")) == said
         detail = visitor.get(f"{here}/{numbered(petra, 'role.granted', manager)}").text
@@ -138,12 +139,12 @@ def test_a_sentence_says_who_did_what_to_which_thing(fleet: Person, visitor: htt
         f"{fleet.username} added Golf 7 (K-AB 2)",
     ]
     serial = fleet.get(f"/products/{box}").json()["serialNumber"]
-    assert f"{fleet.username} installed Box {serial} in Golf 7 (K-AB 2)" in sentences(
+    assert f"{fleet.username} put Key box {serial} into Golf 7 (K-AB 2)" in sentences(
         visitor.get(f"{here}?kind=box.installed")
     )
     ended, begun = sentences(visitor.get(f"{here}?resource=assignment&thing={assignment}"))
-    assert ended == f"{fleet.username} deleted the assignment of Golf 7 (K-AB 2) to Kim Doe"
-    assert begun.startswith(f"{fleet.username} assigned Golf 7 (K-AB 2) to Kim Doe, ")
+    assert ended == f"{fleet.username} deleted the booking of Golf 7 (K-AB 2) for Kim Doe"
+    assert begun.startswith(f"{fleet.username} booked Golf 7 (K-AB 2) for Kim Doe, ")
     german = sentences(visitor.get(f"{here}?resource=car&thing={car}", headers=GERMAN))
     assert german[0] == f"{fleet.username} hat das Kennzeichen von Golf 7 (K-AB 2) geändert: K-AB 1 → K-AB 2"
     page = visitor.get(f"{here}?resource=car&thing={car}").text
@@ -151,7 +152,7 @@ def test_a_sentence_says_who_did_what_to_which_thing(fleet: Person, visitor: htt
 
 
 def test_a_sentence_names_the_car_and_the_user_of_its_time(fleet: Person, visitor: httpx.Client) -> None:
-    """A later change of car must not make the log say that somebody had a car that they never had."""
+    """A later change of the car must not give the old user another car in the log."""
     first, second = fleet.car_with_box("First"), fleet.car_with_box("Second")
     kim, lee = (fleet.user(userData={"firstName": name, "lastName": "Moved"}) for name in ("Kim", "Lee"))
     assignment = fleet.assignment(first, kim, "2026-01-01T08:00:00Z", end="2099-01-01T08:00:00Z")
@@ -162,14 +163,14 @@ def test_a_sentence_names_the_car_and_the_user_of_its_time(fleet: Person, visito
         patched(fleet, f"/assignments/{assignment}", member, value)
         eventually(lambda count=count: len(fleet.get(log).json()) == count, f"change {count}")
     told = [
-        "user of the assignment of Second to Kim Moved: Lee Moved → Kim Moved",
-        "car of the assignment of Second to Lee Moved: First → Second",
-        "user of the assignment of First to Lee Moved: Kim Moved → Lee Moved",
-        "end of the assignment of First to Kim Moved: Thu, 1 Jan 2099, 08:00 → Sun, 1 Feb 2099, 08:00",
+        "person of the booking of Second for Kim Moved: Lee Moved → Kim Moved",
+        "car of the booking of Second for Lee Moved: First → Second",
+        "person of the booking of First for Lee Moved: Kim Moved → Lee Moved",
+        "end of the booking of First for Kim Moved: Thu, 1 Jan 2099, 08:00 → Sun, 1 Feb 2099, 08:00",
     ]
     said = sentences(visitor.get(here))
     assert said[:-1] == [f"{fleet.username} changed the {text}" for text in told]
-    assert said[-1].startswith(f"{fleet.username} assigned First to Kim Moved, ")
+    assert said[-1].startswith(f"{fleet.username} booked First for Kim Moved, ")
     both = [
         {"op": "replace", "path": f"/{member}", "value": value} for member, value in (("carId", first), ("userId", lee))
     ]
@@ -177,13 +178,13 @@ def test_a_sentence_names_the_car_and_the_user_of_its_time(fleet: Person, visito
     eventually(lambda: len(fleet.get(log).json()) == 6, "the change of both")
     said = sentences(visitor.get(here))
     assert said[0] == (
-        f"{fleet.username} changed the car and the user of the assignment of First to Lee Moved:"
+        f"{fleet.username} changed the car and the person of the booking of First for Lee Moved:"
         " Second → First, Kim Moved → Lee Moved"
     )
     assert fleet.delete(f"/assignments/{assignment}").status_code == 204
     numbered(fleet, "assignment.deleted", assignment)
     gone = sentences(visitor.get(here))
-    assert gone[0] == f"{fleet.username} deleted the assignment of First to Lee Moved"
+    assert gone[0] == f"{fleet.username} deleted the booking of First for Lee Moved"
     assert gone[1:] == said
 
 
@@ -261,13 +262,13 @@ def test_what_was_erased_is_said_to_be(fleet: Person, visitor: httpx.Client) -> 
     user = fleet.user("to.be.erased@example.org", userData={"firstName": "Gerd", "lastName": "Gone"})
     assert fleet.delete("/users/assignments/customers", {"userId": user}).status_code == 204
     number = numbered(fleet, "user.deleted", user)
-    fleet.sql.execute(  # what the worker does in its time, once somebody is erased
+    fleet.sql.execute(  # the worker's clean-up after an erasure
         "update change set person = null, person_salt = null where customer_id = $1 and resource = 'user'"
         " and resource_id = $2::integer::text",
         fleet.customer, user,
     )  # fmt: skip
     assert sentences(visitor.get(f"/{fleet.customer}/changes?resource=user&thing={user}"))[0] == (
-        f"{fleet.username} removed user {user} (some of it was erased)"
+        f"{fleet.username} removed person {user} (parts of it were deleted)"
     )
     page = visitor.get(f"/{fleet.customer}/changes/{number}", headers=GERMAN).text
     assert "Teile dieser Änderung wurden gelöscht." in page and "Gone" not in page
@@ -281,7 +282,7 @@ def test_a_change_without_anything_left(fleet: Person, visitor: httpx.Client) ->
         fleet.customer, number,
     )  # fmt: skip
     page = visitor.get(f"/{fleet.customer}/changes/{number}").text
-    assert "Somebody whose name was erased" in page and "Nothing of it is left." in page
+    assert "A person with a deleted name" in page and "The record no longer exists." in page
 
 
 @pytest.mark.parametrize("number", ["0", "999999999", "x", "1e3", "9" * 30, "-1"])
@@ -290,7 +291,7 @@ def test_a_change_that_there_is_not(fleet: Person, visitor: httpx.Client, number
 
 
 def test_a_number_is_of_the_customer_of_the_address(fleet: Person, bob: Person, visitor: httpx.Client) -> None:
-    """Each customer counts its own changes: the neighbour's page of the same number shows the neighbour's change."""
+    """Each customer counts its own changes: the same number has another change at another customer."""
     car = fleet.car("Of the fleet alone")
     number = numbered(fleet, "car.created", car)
     bob.car("Of Bob")
@@ -330,7 +331,7 @@ def test_the_newest_come_first_and_pages_follow_by_number(long: Person) -> None:
         third = visitor.get(beside(second, "next"))
         found = numbers(first) + numbers(second) + numbers(third)
         assert found == sorted(found, reverse=True) and len(set(found)) == 120
-        assert not beside(third, "next") and "There is nothing older." in third.text
+        assert not beside(third, "next") and "There are no older changes." in third.text
         long.sql.execute("insert into car (customer_id, name) values ($1, 'Newest')", long.customer)
         eventually(lambda: "Newest" in visitor.get(f"/{long.customer}/changes").text, "the newest")
         again = visitor.get(beside(first, "next"))
@@ -354,7 +355,7 @@ def test_without_a_filter_every_number_is_on_a_page(long: Person) -> None:
 
 
 def test_older_changes_are_there_behind_numbers_that_jump(town: Town) -> None:
-    """As they do where a new epoch begins."""
+    """Numbers jump at the start of a new epoch."""
     person = town.person("jump")
     person.car("Before")
     settled(person)
@@ -377,7 +378,7 @@ def test_the_oldest_that_is_kept_is_told(town: Town) -> None:
     person.sql.execute("delete from change where customer_id = $1 and change_id < $2", person.customer, oldest)
     person.sql.execute("update change_log set oldest_id = $2 where customer_id = $1", person.customer, oldest)
     with person.browser() as visitor:
-        assert f"what came before number {oldest} is" in visitor.get(f"/{person.customer}/changes").text
+        assert f"those before number {oldest} are" in visitor.get(f"/{person.customer}/changes").text
 
 
 def test_filters_are_in_the_address(fleet: Person, visitor: httpx.Client) -> None:
@@ -396,7 +397,7 @@ def test_filters_are_in_the_address(fleet: Person, visitor: httpx.Client) -> Non
     behalf = sentences(visitor.get(f"{here}?who={fleet.username}&resource=assignment"))
     assert behalf and all(one.startswith(f"{fleet.username} ") for one in behalf)
     asked = visitor.get(f"{here}?actor=manager&resource=assignment")  # the worker applied it, the manager did it
-    assert behalf[0] in sentences(asked) and ">Keyrack</td>" not in asked.text and ">Manager</td>" in asked.text
+    assert behalf[0] in sentences(asked) and ">Keyrack</td>" not in asked.text and ">Account</td>" in asked.text
     assert behalf[0] not in sentences(visitor.get(f"{here}?actor=system&resource=assignment"))
     assert "Nothing matches" in visitor.get(f"{here}?who=nobody").text
 
@@ -457,13 +458,13 @@ def test_new_changes_come_in_while_the_page_is_open(desk: Desk, town: Town) -> N
 
 
 def test_filtering_by_the_form(desk: Desk, fleet: Person) -> None:
-    car = fleet.car("By the form")
+    car = fleet.car("By the shape")
     numbered(fleet, "car.created", car)
     page = desk(fleet)
     page.goto(f"/console/{fleet.customer}/changes")
     page.locator("#filter summary").first.click()
-    page.get_by_label("Kind of thing").select_option(label="Car")
-    page.get_by_label("Number of the thing").fill(str(car))
+    page.get_by_label("Type of object").select_option(label="Car")
+    page.get_by_label("Number of the object").fill(str(car))
     page.get_by_role("button", name="Apply filters").click()
     expect(page.locator("tbody tr")).to_have_count(1)
     expect(page).to_have_url(re.compile(f"resource=car&thing={car}"))
@@ -479,8 +480,8 @@ def test_a_group_limited_auditor_reads_of_no_hidden_car(fleet: Person, town: Tow
     number = numbered(fleet, "box.installed", box)
     browser = auditor.browser()
     path = f"/{fleet.customer}/changes"
-    (said,) = [sentence for sentence in sentences(browser.get(path)) if "installed" in sentence]
-    assert said.endswith("in an unknown car")
+    (said,) = [sentence for sentence in sentences(browser.get(path)) if " put " in sentence]
+    assert said.endswith("into an unknown car")
     for page in (browser.get(path), browser.get(f"{path}/{number}")):
         assert page.status_code == 200 and "Hidden estate" not in page.text
         assert f"/cars/{car}" not in page.text

@@ -1,4 +1,4 @@
-"""The console's clients: made with a few rights, changed, given another secret, removed; and who may not."""
+"""The console's clients: creating, changing, replacing secrets, removing, and missing permissions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def visitor(alice: Person) -> httpx.Client:
 
 def test_one_is_made_changed_and_removed(alice: Person, visitor: httpx.Client) -> None:
     here = f"/{alice.customer}/settings/clients"
-    assert "No program calls in its own name" in visitor.get(here).text
+    assert "No clients yet" in visitor.get(here).text
     form = visitor.get(f"{here}/new").text
     assert "cars:write" in form and "clients:write" not in form and "managers:write" not in form
     wanted: dict[str, str | list[str]] = {"name": "Booking", "scopes": ["cars:read", "users:write"]}
@@ -68,10 +68,10 @@ def test_one_is_made_changed_and_removed(alice: Person, visitor: httpx.Client) -
 @pytest.mark.parametrize(
     ("form", "told"),
     [
-        ({"name": "", "scopes": ["cars:read"]}, "Say what uses it"),
+        ({"name": "", "scopes": ["cars:read"]}, "Enter the program"),
         ({"name": "X"}, "Choose at least one."),
-        ({"name": "X", "scopes": ["cars:read"], "last": "2020-01-01"}, "Choose a day to come."),
-        ({"name": "X", "scopes": ["cars:read"], "last": "nonsense"}, "Choose a day to come."),
+        ({"name": "X", "scopes": ["cars:read"], "last": "2020-01-01"}, "Choose a day in the future."),
+        ({"name": "X", "scopes": ["cars:read"], "last": "nonsense"}, "Choose a day in the future."),
     ],
 )
 def test_what_is_wrong_is_said_at_its_field(
@@ -88,7 +88,7 @@ def test_one_that_is_managed_elsewhere(alice: Person, visitor: httpx.Client) -> 
     alice.sql.execute("update client set managed_by = null where client_id = $1", number)
     page = f"/{alice.customer}/settings/clients/{number}"
     shown = visitor.get(page).text
-    assert "It is managed elsewhere." in shown and "Make another secret" not in shown
+    assert "The client is managed elsewhere." in shown and "Create another secret" not in shown
     assert 'name="name"' not in visitor.get(f"{page}/change").text
     assert posted(visitor, f"{page}/change", scopes=["keys:read"]).status_code == 303
     assert alice.get(f"/clients/{number}").json()["scopes"] == ["keys:read"]

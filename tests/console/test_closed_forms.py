@@ -1,4 +1,4 @@
-"""Forms in dialogs that were closed before they were sent: what was filled in is there again."""
+"""Forms in closed dialogs keep their entries."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ pytestmark = pytest.mark.cluster
 # A page, its button, and a field of the dialog
 DIALOGS = [
     ("cars", "Add car", "Name"),
-    ("users", "Add user", "E-mail address"),
+    ("users", "Add person", "E-mail address"),
     ("groups", "Add group", "Name"),
     ("webhooks", "Add webhook", "Address"),
-    ("settings/managers", "Invite manager", "E-mail address"),
+    ("settings/managers", "Invite a person", "E-mail address"),
 ]
-BACK = "What you filled in before is back."
+BACK = "Your earlier entries are restored."
 
 
 def leave(page: Page, way: str) -> None:
@@ -58,31 +58,31 @@ def test_a_closed_form_is_there_again_until_it_is_cancelled(
 
 
 def test_an_assignment_is_filled_in_again_with_what_was_chosen(carol: Person, desk: Desk) -> None:
-    """For the same car alone: the form of another car is empty."""
+    """The entries return for the same car only: the form of another car is empty."""
     kim = carol.user(userData={"firstName": "Kim", "lastName": "Lee"})
     address = carol.get(f"/users/{kim}").json()["emailAddress"]
     car, other = carol.car_with_box("Pool car"), carol.car_with_box("Another")
     page = desk(carol)
     page.goto(f"/console/{carol.customer}/cars/{car}")
-    page.get_by_role("button", name="Assign", exact=True).first.click()
-    choose(page, "User", "Kim")
+    page.get_by_role("button", name="Book", exact=True).first.click()
+    choose(page, "Person", "Kim")
     page.get_by_label("Start").fill(MONDAY)
     page.get_by_label("End", exact=True).fill(WEDNESDAY)
     leave(page, "Escape")
     page.goto(f"/console/{carol.customer}/cars/{other}")
-    page.get_by_role("button", name="Assign", exact=True).first.click()
+    page.get_by_role("button", name="Book", exact=True).first.click()
     expect(page.get_by_label("End", exact=True)).to_have_value("")
     leave(page, "Escape")
     page.goto(f"/console/{carol.customer}/cars/{car}")
-    page.get_by_role("button", name="Assign", exact=True).first.click()
+    page.get_by_role("button", name="Book", exact=True).first.click()
     expect(page.get_by_text(BACK)).to_be_visible()
-    expect(page.get_by_role("combobox", name="User")).to_have_value(f"Kim Lee, {address}")
+    expect(page.get_by_role("combobox", name="Person")).to_have_value(f"Kim Lee, {address}")
     expect(page.get_by_label("Start")).to_have_value(MONDAY)
     expect(page.get_by_label("End", exact=True)).to_have_value(WEDNESDAY)
-    page.get_by_role("dialog").get_by_role("button", name="Assign").click()
-    expect(page.get_by_text("Succeeded")).to_be_visible()
-    leave(page, "Done")
-    page.get_by_role("button", name="Assign", exact=True).first.click()
+    page.get_by_role("dialog").get_by_role("button", name="Book").click()
+    expect(page.get_by_text("Done")).to_be_visible()
+    page.get_by_role("dialog").get_by_role("link", name="OK", exact=True).click()
+    page.get_by_role("button", name="Book", exact=True).first.click()
     expect(page.get_by_label("End", exact=True)).to_have_value("")
     expect(page.get_by_text(BACK)).to_have_count(0)
 
@@ -90,11 +90,11 @@ def test_an_assignment_is_filled_in_again_with_what_was_chosen(carol: Person, de
 def test_what_was_refused_is_kept_too(carol: Person, desk: Desk) -> None:
     page = desk(carol)
     page.goto(f"/console/{carol.customer}/users")
-    page.get_by_role("button", name="Add user", exact=True).first.click()
+    page.get_by_role("button", name="Add person", exact=True).first.click()
     box = page.get_by_role("dialog").get_by_label("E-mail address", exact=True)
     box.fill("not an address")
-    page.get_by_role("dialog").get_by_role("button", name="Add user").click()
+    page.get_by_role("dialog").get_by_role("button", name="Add person").click()
     expect(page.get_by_role("alert", name="There is a problem")).to_be_visible()
     leave(page, "Escape")
-    page.get_by_role("button", name="Add user", exact=True).first.click()
+    page.get_by_role("button", name="Add person", exact=True).first.click()
     expect(box).to_have_value("not an address")

@@ -1,4 +1,4 @@
-"""The tokens of the console: whatever is written can be read in both themes, and nothing else names a colour."""
+"""Tokens of the console: text is readable in both themes, and no other file names a colour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two people who change the same thing: who is slower is told, and nothing of the other's is lost without a word."""
+"""Two people change the same object: the slower one gets a message, and no change is lost silently."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def things(carol: Person) -> dict[str, str]:
     }  # fmt: skip
 
 
-# Thing, where its form is and where that is sent, what is sent, and the member that somebody else changes meanwhile
+# Object, address of its form, address of the submission, values, and the field that another person changes meanwhile
 FORMS = [
     ("car", "?edit=brand", "/facts/brand", {"value": "Opel"}, "name", "Bus"),
     ("car", "/delete", "/delete", {}, "name", "Bus"),
@@ -54,8 +54,8 @@ def test_who_is_slower_is_told(
         eventually(lambda: carol.get(there).json()[member] == theirs, "the change")
         answer = browser.post(console + sent_to, data=fields | {"tag": tag})
         assert answer.status_code == 412
-        assert re.search("Somebody else|has changed", answer.text)
-        assert tag_of(answer) not in (tag, "")  # sent again, it is meant
+        assert re.search("Another person|in the meantime", answer.text)
+        assert tag_of(answer) not in (tag, "")  # sending it again replaces the value
     now = carol.get(there)
     assert (now.status_code, now.json()[member]) == (200, theirs)
 

@@ -1,4 +1,4 @@
-"""Every page of the console's table, as everybody may have it: both themes, both languages, narrow and wide."""
+"""Every page of the console in both themes, both languages, narrow and wide."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LOOKS: list[dict[str, Any]] = [
     for language in ("en-GB", "de-DE")
     for width in (320, 1280)
 ]
-# What a page fetches, and where providers send people back to
+# Resources of pages, and the address to which providers redirect
 NO_PAGES = re.compile(r"/assets/|/export|\.csv|/options|/choices/|/check$|/outcomes$|\.pmtiles$|/callback$")
 
 
@@ -49,7 +49,7 @@ USUAL = [LOOKS[1], LOOKS[6]]  # light, English, wide; dark, German, narrow
 CASES = [(row, look) for number, row in enumerate(WHOLE) for look in (LOOKS if axe.LONG else [USUAL[number % 2]])]
 
 
-# What is no word: a name or a value of a program, a place that nobody filled, a time as programs write it
+# Texts that are not words: names and values of programs, unfilled placeholders, times in program formats
 RAW = re.compile(
     r"undefined|\bnull\b|\bNaN\b|\{\{|\{%|%\(\w+\)|\{\w+\}|\b\d{4}-\d\d-\d\dT\d|\b[A-Z]?[a-z]+[A-Z]\w*|\b[a-z]+_\w+"
 )
@@ -63,7 +63,7 @@ NAMES = {"OpenAPI", "CloudEvents", "JavaScript", "GeoNames", "WebGL", "kPa"} | {
 
 
 def raw(text: str, language: str) -> list[str]:
-    """What stands in a text and should be words."""
+    """Parts of a text that should be words."""
     found = RAW.findall(text) + (NONE.findall(text) if language.startswith("de") else [])
     return sorted({one for one in found if one not in NAMES})
 
@@ -72,13 +72,14 @@ WEEKDAY = re.compile(r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Mo|Di|Mi|Do|Fr|Sa|So)")
 
 
 class Seen(HTMLParser):
-    """What of a page is shown or read out, the forms that would not keep what is typed when the session lapses, and the
-    times without a weekday."""
+    """The visible and announced texts of a page, forms that lose entries when the session expires, and times without a
+    weekday.
+    """
 
     UNSEEN = ("script", "style", "template", "code", "pre")
     SPOKEN = ("aria-label", "placeholder", "title", "alt")
     NOT_TYPED = ("hidden", "checkbox", "radio", "search", "submit", "password")
-    CONFIRMED = re.compile(r"/erase$|/bulk/\w+$")  # what is typed or chosen says that it is meant: it is asked anew
+    CONFIRMED = re.compile(r"/erase$|/bulk/\w+$")  # a typed or chosen value confirms it, so it is asked for again
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -111,7 +112,7 @@ class Seen(HTMLParser):
 
 @pytest.fixture(scope="module")
 def ids(alice: Person) -> Iterator[dict[str, object]]:
-    """Something of each kind for the parameters of the pages."""
+    """An object of each kind for the parameters of the pages."""
     car, user, group = alice.car_with_box("Pool car 7"), alice.user(), alice.group()
     assignment = alice.assignment(car, user)
     product = alice.get(f"/cars/{car}/products").json()[0]["id"]
@@ -137,7 +138,7 @@ def ids(alice: Person) -> Iterator[dict[str, object]]:
 
 @pytest.fixture(scope="module")
 def tabs(chromium: Browser, server: RunningServer, alice: Person) -> Iterator[Tabs]:
-    """One tab for each look, as people go from page to page: a new one for each page costs more than the page."""
+    """One tab for each look, reused from page to page: a new tab costs more than a page."""
     tabs = Tabs(Desk(chromium, server), alice)
     yield tabs
     tabs.desk.close()
@@ -168,14 +169,14 @@ def test_every_page_is_whole_for_everybody(row: Row, look: dict[str, Any], tabs:
     for width in (320, 800, 1280):
         page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate(OVER) <= 0, width
-    if not row.path.endswith("/reference"):  # which shows the API as it is
+    if not row.path.endswith("/reference"):  # which shows the API's own names
         assert raw(page.evaluate(PROSE), look["locale"]) == []
     assert tabs.desk.wrong == []
 
 
 @pytest.mark.parametrize("language", ["en-GB", "de-DE"])
 def test_every_page_is_in_words_and_keeps_what_is_typed(language: str, alice: Person, ids: dict[str, object]) -> None:
-    """As the server sends it, in every language; the browser looks at each page in one of them."""
+    """The server's answer in every language; the browser checks each page in one of them."""
     found: dict[str, list[str]] = {}
     with alice.browser() as browser:
         for row in WHOLE:
@@ -189,7 +190,7 @@ def test_every_page_is_in_words_and_keeps_what_is_typed(language: str, alice: Pe
     "row", [row for row in PAGES if "{customer}" in row.path], ids=lambda row: f"{row.method} {row.path}"
 )
 def test_a_neighbour_sees_nothing_of_it(row: Row, bob: Person, ids: dict[str, object]) -> None:
-    """Neither in the other's customer, nor by the other's ids in one's own: like ids that do not exist."""
+    """Neither in the other customer, nor with the other's ids in the own one: like ids that do not exist."""
     other = ids | {"customer": bob.customer}
     nobody = dict.fromkeys(ids, "2147483647") | {"customer": bob.customer} | {name: ids[name] for name in WORDS}
     with bob.browser() as browser:

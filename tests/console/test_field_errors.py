@@ -1,4 +1,4 @@
-"""What is wrong with a field or with somebody's own filter, in the words of the visit."""
+"""Errors of fields and of typed filters, in both languages."""
 
 from __future__ import annotations
 
@@ -22,15 +22,19 @@ def visitor(alice: Person) -> Iterator[httpx.Client]:
 @pytest.mark.parametrize(
     ("language", "typed", "said"),
     [
-        ("en", {"name": ""}, "Name: This has to be filled in."),
-        ("de", {"name": " "}, "Name: Hier fehlt eine Angabe."),
+        ("en", {"name": ""}, "Name: This field is required."),
+        ("de", {"name": " "}, "Name: Dieses Feld ist erforderlich."),
         ("en", {"name": "x", "vin": "v" * 251}, "VIN: It has at most 250 characters."),
         ("de", {"name": "x", "licensePlate": "p" * 251}, "Kennzeichen: Es sind höchstens 250 Zeichen möglich."),
         ("de", {"name": "x", "description": "d" * 4001}, "Beschreibung: Es sind höchstens 4000 Zeichen möglich."),
         ("en", {"name": "a\u202eb"}, "Name: An invisible character here changes the direction of the text."),
         ("de", {"name": "a\u2069b"}, "Name: Ein unsichtbares Zeichen ändert hier die Schreibrichtung."),
-        ("en", {"name": "x", "model": "a\0b"}, "Model: This cannot be taken: it has characters, or a form,"),
-        ("de", {"name": "x", "model": "a\0b"}, "Modell: Das geht so nicht: Zeichen oder Form sind hier nicht möglich."),
+        ("en", {"name": "x", "model": "a\0b"}, "Model: This value is not valid here: it has characters or a form"),
+        (
+            "de",
+            {"name": "x", "model": "a\0b"},
+            "Modell: Dieser Wert ist hier ungültig: Er enthält Zeichen oder eine Form, die nicht erlaubt sind.",
+        ),
     ],
 )
 def test_a_new_car_is_refused_at_its_field(
@@ -47,8 +51,13 @@ def test_a_new_car_is_refused_at_its_field(
         ("en", "vin", "v" * 251, "It has at most 250 characters."),
         ("de", "description", "d" * 4001, "Es sind höchstens 4000 Zeichen möglich."),
         ("en", "model", "a\u2066b", "An invisible character here changes the direction of the text."),
-        ("en", "model", "a\0b", "This cannot be taken: it has characters, or a form, that are not possible here."),
-        ("de", "model", "a\0b", "Das geht so nicht: Zeichen oder Form sind hier nicht möglich."),
+        ("en", "model", "a\0b", "This value is not valid here: it has characters or a form that are not allowed."),
+        (
+            "de",
+            "model",
+            "a\0b",
+            "Dieser Wert ist hier ungültig: Er enthält Zeichen oder eine Form, die nicht erlaubt sind.",
+        ),
     ],
 )
 def test_a_fact_is_refused_for_what_is_wrong_with_it(
@@ -68,28 +77,28 @@ def test_a_fact_is_refused_for_what_is_wrong_with_it(
             "name eq 'a' nonsense",
             (
                 "Syntax error at position 11: an operator or the end was expected.",
-                "Der Filter ist ab Zeichen 11 nicht zu lesen: hier müsste ein Operator oder das Ende stehen.",
+                "Syntaxfehler an Stelle 11: erwartet wird ein Operator oder das Ende.",
             ),
         ),
         (
             "colour eq 1",
             (
-                "The filter names colour, which there is not here.",
+                "The filter names colour, which does not exist here.",
                 "Der Filter nennt colour, das es hier nicht gibt.",
             ),
         ),
         (
             "name eq 1",
             (
-                "The filter compares with eq what cannot be compared: String and Int32.",
-                "Der Filter vergleicht mit eq, was sich nicht vergleichen lässt: String und Int32.",
+                "The filter compares String and Int32 with eq, which is not possible.",
+                "Der Filter vergleicht String und Int32 mit eq, was nicht möglich ist.",
             ),
         ),
         (
             "name",
             (
-                "The filter is no condition: it would have to be true or false, and it is String.",
-                "Der Filter ist keine Bedingung: Er müsste wahr oder falsch sein und ist String.",
+                "The filter must be true or false, but it is String.",
+                "Der Filter muss wahr oder falsch ergeben, er ergibt aber String.",
             ),
         ),
     ],

@@ -43,7 +43,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def context(browser: Browser) -> Iterator[BrowserContext]:
-    """What keeps the files; each test has a tab of its own, which is all that the scripts keep anything in."""
+    """The browser's cache of files; each test has its own tab with all state of scripts."""
     context = browser.new_context(reduced_motion="reduce")
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     context.set_default_timeout(DEADLINE * 1000)
@@ -103,8 +103,8 @@ def test_the_frame_names_its_parts(context: BrowserContext, address: str) -> Non
     with Tab(context, address) as tab:
         page = tab.go("/list")
         entries = page.get_by_role("navigation", name="Main").get_by_role("link")
-        names = "Overview, Cars, Assignments, Users, Groups, Boxes, Services, Events, Key forms, Webhooks, Operations, "
-        assert entries.all_inner_texts() == (names + "Changes, Settings, Help").split(", ")
+        names = "Today, Cars, Bookings, People, Groups, Key boxes, Services, Openings, Key shapes, Webhooks, Requests, "
+        assert entries.all_inner_texts() == (names + "History of changes, Settings, Help").split(", ")
         expect(page.locator("[aria-current=page]")).to_have_text("Cars")
         page.keyboard.press("Tab")
         expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
@@ -147,7 +147,7 @@ def test_a_combobox_is_used_by_keyboard(context: BrowserContext, address: str) -
         expect(car).to_have_attribute("aria-expanded", "false")
         car.press("ArrowDown")
         expect(options).to_have_count(20)
-        expect(status).to_have_text("20 of 45 shown: type more to narrow down")
+        expect(status).to_have_text("Showing 20 of 45. Type more to narrow down.")
         assert page.locator("[role=option][aria-selected]").count() == 0
         car.press_sequentially("person 4")
         expect(options).to_have_count(7)
@@ -168,7 +168,7 @@ def test_a_combobox_is_used_by_keyboard(context: BrowserContext, address: str) -
         expect(car).to_have_value("Person 40, p40@example.com")
         expect(options).to_have_count(0)
         assert page.evaluate("new FormData(document.getElementById('assign')).get('car')") == "40"
-        # What is typed and not chosen does not count; what is emptied is no choice
+        # Typed text without a choice does not count; an empty field has no choice
         car.fill("nobody at all")
         expect(page.get_by_text("Nothing found").first).to_be_visible()
         car.press("Tab")
@@ -181,7 +181,7 @@ def test_a_combobox_is_used_by_keyboard(context: BrowserContext, address: str) -
 def test_a_combobox_is_used_by_pointer_and_says_when_it_cannot_search(context: BrowserContext, address: str) -> None:
     with Tab(context, address) as tab:
         page = tab.go("/dialog")
-        user = page.get_by_role("combobox", name="User", exact=True)
+        user = page.get_by_role("combobox", name="Person", exact=True)
         user.click()
         page.get_by_role("option", name="Person 3 ", exact=False).first.click()
         expect(user).to_have_value("Person 3, p3@example.com")
@@ -203,7 +203,7 @@ def test_a_dialog_opens_from_its_link_and_gives_the_focus_back(context: BrowserC
     with Tab(context, address) as tab:
         page = tab.go("/list")
         link = page.get_by_role("button", name="Add car")
-        dialog = page.get_by_role("dialog", name="New assignment")
+        dialog = page.get_by_role("dialog", name="New booking")
         link.press("Enter")
         expect(dialog).to_be_visible()
         assert axe.faults(page) == []
@@ -236,7 +236,7 @@ def test_no_end_takes_the_end_away(context: BrowserContext, address: str) -> Non
         page = tab.go("/dialog")
         end = page.get_by_label("End", exact=True)
         expect(end).to_be_enabled()
-        page.get_by_label("No end").press("Space")
+        page.get_by_label("Without end").press("Space")
         expect(end).to_be_disabled()
 
 
@@ -323,10 +323,10 @@ def test_a_request_that_fails_is_told_in_words(context: BrowserContext, address:
         page.route("**/list?q=*", lambda asked: asked.fulfill(status=int(asked.request.url[-3:]), body="of a proxy"))
         for status, said in (
             (401, "You have been signed out."),
-            (403, "You may not do this."),
-            (404, "This is no longer there."),
+            (403, "You do not have permission for this."),
+            (404, "This no longer exists."),
             (429, "The server is busy."),
-            (500, "Something went wrong on the server."),
+            (500, "The server had an error."),
             (502, "The server cannot be reached."),
         ):
             page.get_by_role("searchbox", name="Search cars").fill(str(status))
@@ -358,19 +358,19 @@ def test_a_server_that_is_gone_is_told_and_forgotten_when_it_is_back(context: Br
 def test_what_was_filled_in_comes_back_after_signing_in(context: BrowserContext, address: str) -> None:
     with Tab(context, address) as tab:
         page = tab.go("/dialog")
-        user = page.get_by_role("combobox", name="User", exact=True)
+        user = page.get_by_role("combobox", name="Person", exact=True)
         for box in (page.get_by_role("combobox", name="Car", exact=True), user):
             box.fill("person 2")
             page.get_by_role("option", name="Person 22").click()
         page.get_by_label("Start").fill("2026-12-01T09:30")
-        page.get_by_label("No end").check()
-        page.get_by_role("button", name="Assign").click()
+        page.get_by_label("Without end").check()
+        page.get_by_role("button", name="Book").click()
         page.wait_for_url("**/console/sign-in")
         page.goto(address + "/dialog")
-        expect(page.locator("#trouble")).to_contain_text("What you filled in is back.")
+        expect(page.locator("#trouble")).to_contain_text("Your entries are restored.")
         expect(user).to_have_value("Person 22, p22@example.com")
         expect(page.get_by_label("Start")).to_have_value("2026-12-01T09:30")
-        expect(page.get_by_label("No end")).to_be_checked()
+        expect(page.get_by_label("Without end")).to_be_checked()
         expect(page.get_by_label("End", exact=True)).to_be_disabled()
         page.reload()
         expect(user).to_have_value("")  # once
@@ -381,7 +381,7 @@ def test_what_was_filled_in_is_nothing_for_somebody_else(context: BrowserContext
         page = tab.go("/dialog")
         page.get_by_label("Start").fill("2026-12-01T09:30")
         page.evaluate("document.querySelectorAll('input').forEach((one) => { one.required = false })")
-        page.get_by_role("button", name="Assign").click()
+        page.get_by_role("button", name="Book").click()
         page.wait_for_url("**/console/sign-in")
         page.goto(address + "/dialog?as=robin@example.com")
         expect(page.get_by_label("Start")).to_have_value("2026-11-23T08:00")

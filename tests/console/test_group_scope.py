@@ -1,4 +1,4 @@
-"""The console of a group-limited dispatcher: hidden bookings are times, and what it asks for is confirmed."""
+"""The console of a group-limited dispatcher: hidden bookings are times, and each request has a result."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.console.conftest import Desk
 from tests.support.people import Person, Town, done
 from tests.support.servers import eventually
 
-SOMEBODY = "Somebody outside your groups"
+SOMEBODY = "A person outside your groups"
 FAR = "2031-11-24T08:00"
 
 
 @dataclass
 class Pool:
-    """A fleet with a group: Gina may see the car Taken and the user Ida. Hugo, whom she may not see, has the car."""
+    """A fleet with a group: Gina sees the car Taken and the user Ida. Hugo, whom she does not see, has the car."""
 
     whole: Person
     gina: Person
@@ -83,15 +83,15 @@ def test_a_hidden_assignment_shows_its_times_and_nothing_else(pool: Pool, browse
 
 def test_a_page_of_a_car_says_that_it_is_in_use(pool: Pool, browser: httpx.Client) -> None:
     page = browser.get(pool.address(f"/cars/{pool.taken}")).text
-    assert "Nobody has the car." not in page and "In use" in page
+    assert "Free" not in page and "Booked" in page
     assert f"{SOMEBODY} since Thu, 1 Jan 2026, 08:00, without end" in re.sub(r"\s+", " ", re.sub("<[^>]+>", "", page))
     free = browser.get(pool.address(f"/cars/{pool.free}")).text
-    assert "Nobody has the car." in free and SOMEBODY not in free
+    assert "Free" in free and SOMEBODY not in free
 
 
 def test_no_part_of_the_page_says_nobody_of_the_whole_fleet(pool: Pool, browser: httpx.Client) -> None:
     for path in (f"/cars/{pool.taken}", f"/cars/{pool.taken}/access", f"/users/{pool.ida}/access"):
-        page = re.sub(r"(Nobody in your groups|no car of your groups)", "", browser.get(pool.address(path)).text)
+        page = re.sub(r"(No person in your groups|no car of your groups)", "", browser.get(pool.address(path)).text)
         said = re.findall(r"Nobody (?:has|could) [^<]*", page)
         assert said == [], path
 
@@ -107,14 +107,14 @@ def test_only_free_cars_are_those_that_nobody_has(pool: Pool, browser: httpx.Cli
 def test_a_box_is_shown_with_its_car_and_no_service_is_denied(pool: Pool, browser: httpx.Client) -> None:
     """The box is in none of the groups, and neither is its service."""
     page = browser.get(pool.address(f"/cars/{pool.taken}")).text
-    assert "No box and no unit" not in page and "No service in your groups" in page
+    assert "No key box and no tracker" not in page and "No service in your groups" in page
     assert "Contract ends" not in page  # it is hidden, not missing
     assert "No box" not in browser.get(pool.address("/cars.csv")).text
-    assert "Boxes without service" not in browser.get(pool.address("")).text
+    assert "Boxes without a service" not in browser.get(pool.address("")).text
 
 
 def test_an_access_history_says_what_it_leaves_out(pool: Pool, browser: httpx.Client) -> None:
-    """A hidden user may open the car, so a list without that user is not the whole answer."""
+    """A hidden user may open the car, so the list without that user is not complete."""
     whole, outside = pool.whole, "People outside your groups are not shown here."
     for query in ("", "?over=lately"):
         address = pool.address(f"/cars/{pool.taken}/access{query}")
@@ -127,7 +127,7 @@ def test_an_access_history_says_what_it_leaves_out(pool: Pool, browser: httpx.Cl
 
 
 def test_a_question_counts_what_ends_outside_of_the_groups(town: Town, pool: Pool) -> None:
-    """Who takes a box out, or deletes a car, ends the assignments of hidden users too."""
+    """Taking a box out, or deleting a car, ends the assignments of hidden users too."""
     whole = pool.whole
     car = whole.car_with_box("Leaving")
     unit = whole.box_in(car, "IQ")
@@ -136,12 +136,12 @@ def test_a_question_counts_what_ends_outside_of_the_groups(town: Town, pool: Poo
     box = whole.get(f"/products?$filter=car/id eq {car} and id ne {unit}").json()[0]["id"]
     mona = limited(town, whole, "mona", [pool.group], Role.MANAGER)
     with mona.browser() as client:
-        assert "1 assignment ends with it." in client.get(pool.address(f"/cars/{car}/products/{box}/uninstall")).text
+        assert "1 booking ends." in client.get(pool.address(f"/cars/{car}/products/{box}/uninstall")).text
         asked = client.get(pool.address(f"/cars/{car}/delete")).text
-        assert "1 assignment in force or to come ends." in asked
-        assert "A unit outside your groups is taken out as well." in asked
+        assert "1 current or upcoming booking ends." in asked
+        assert "A tracker outside your groups is taken out as well." in asked
         user = client.get(pool.address(f"/users/{pool.ida}")).text
-        assert "Assignments with cars outside your groups are not shown here." in user
+        assert "Bookings of cars outside your groups are not shown here." in user
     with whole.browser() as owner:
         assert "outside your groups" not in owner.get(pool.address(f"/cars/{car}/delete")).text
         assert "outside your groups" not in owner.get(pool.address(f"/users/{pool.ida}")).text
@@ -151,9 +151,9 @@ def test_a_question_counts_what_ends_outside_of_the_groups(town: Town, pool: Poo
 def test_nothing_of_the_groups_is_not_nothing_of_the_fleet(pool: Pool, browser: httpx.Client) -> None:
     page = browser.get(pool.address("/services")).text
     assert "No services yet" not in page and "Nothing in your groups" in page
-    assert "Contracts that end soon" not in browser.get(pool.address("")).text
+    assert "Contracts ending" not in browser.get(pool.address("")).text
     with pool.whole.browser() as owner:
-        assert "Contracts that end soon" in owner.get(pool.address("")).text
+        assert "Contracts ending" in owner.get(pool.address("")).text
 
 
 def test_a_taken_car_is_assigned_knowingly_and_the_outcome_is_shown(pool: Pool, desk: Desk) -> None:
@@ -162,14 +162,14 @@ def test_a_taken_car_is_assigned_knowingly_and_the_outcome_is_shown(pool: Pool, 
         f"/console/{pool.whole.customer}/assignments/new?car={pool.taken}&user={pool.ida}"
         f"&start={FAR}&end=2031-11-26T18:00"
     )
-    expect(page.get_by_text("Taken is taken then.")).to_be_visible()
+    expect(page.get_by_text("Double booking: Taken is booked at that time.")).to_be_visible()
     expect(page.get_by_text(SOMEBODY)).to_be_visible()
-    page.get_by_role("button", name="Assign").click()
-    expect(page.get_by_role("alert").filter(has_text="The car is taken then.")).to_be_visible()
+    page.get_by_role("button", name="Book").click()
+    expect(page.get_by_role("alert").filter(has_text="The car is booked at that time.")).to_be_visible()
     expect(page.get_by_text("Hugo")).to_have_count(0)
-    page.get_by_role("checkbox", name="Assign all the same").check()
-    page.get_by_role("button", name="Assign").click()
-    expect(page.get_by_text("Succeeded")).to_be_visible()
+    page.get_by_role("checkbox", name="Book anyway").check()
+    page.get_by_role("button", name="Book").click()
+    expect(page.get_by_text("Done")).to_be_visible()
     expect(page.get_by_text("Ida Inside")).to_be_visible()
 
 
@@ -193,7 +193,7 @@ def test_each_write_of_a_limited_dispatcher_leads_to_its_outcome(pool: Pool, bro
     assert ended.status_code == 200 and "Your role does not include this" not in ended.text
     again = re.findall(r'hx-get="/console([^"]+)"', ended.text)
     shown = outcome(unescape(again[0])) if again else ended.text
-    assert "All 1 have succeeded." in shown and "Vacant" in shown and "Ida Inside" in shown
+    assert "All 1 are done." in shown and "Vacant" in shown and "Ida Inside" in shown
     assert whole.get(f"/assignments/{row['id']}").status_code == 404
 
 
@@ -220,7 +220,7 @@ def test_what_left_the_groups_is_not_called_removed(pool: Pool, browser: httpx.C
     assert "Lena Leaver" in browser.get(created).text
     done(whole.delete(f"/groups/{pool.group}/users/{leaver}"))
     page = browser.get(created).text
-    assert "Lena" not in page and "a user outside your groups, or one who has been removed" in page
+    assert "Lena" not in page and "a person outside your groups, or a removed person" in page
 
 
 def test_what_is_counted_before_a_deletion_does_not_claim_to_be_all(town: Town, pool: Pool) -> None:
@@ -228,7 +228,7 @@ def test_what_is_counted_before_a_deletion_does_not_claim_to_be_all(town: Town, 
     manager = limited(town, pool.whole, "the manager", [pool.group], Role.MANAGER)
     with manager.browser() as client:
         page = client.post(pool.address("/cars/bulk/delete"), data={"ids": str(pool.taken)}).text
-        assert "Those with cars and users outside your groups end as well, and are not counted here." in page
+        assert "Bookings with cars and people outside your groups end as well, and are not counted here." in page
         dialog = client.get(pool.address(f"/cars/{pool.taken}/delete")).text
-        assert "No assignment is in force or to come." not in dialog
+        assert "It has no current or upcoming booking." not in dialog
     manager.client.close()

@@ -43,8 +43,8 @@ def test_two_who_rename_a_group_are_told(carol: Person, desk: Desk) -> None:
     name = page.get_by_label("Name", exact=True)
     name.fill("Terminal 2")
     page.get_by_role("button", name="Save").click()
-    expect(page.get_by_role("alert", name="There is a problem")).to_contain_text("Somebody else has renamed the group")
-    expect(page.get_by_text("The group is called Terminal 1 now.")).to_be_visible()
+    expect(page.get_by_role("alert", name="There is a problem")).to_contain_text("Another person renamed the group")
+    expect(page.get_by_text("The new name of the group is Terminal 1.")).to_be_visible()
     expect(name).to_have_value("Terminal 2")
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Terminal 2")
@@ -79,23 +79,23 @@ def test_several_are_put_in_at_once_and_taken_out(carol: Person, desk: Desk) -> 
     table.get_by_label("Select Van 1").press("Space")
     table.get_by_label("Select Van 2").press("Space")
     expect(bar).to_contain_text("2 selected")
-    bar.get_by_role("button", name="Take out of the group").press("Enter")
+    bar.get_by_role("button", name="Remove from the group").press("Enter")
     expect(table.get_by_role("row")).to_have_text(["Name", "Pool car 1"])
     assert [car["name"] for car in carol.get(f"/groups/{group}/cars").json()] == ["Pool car 1"]
     assert len(carol.get("/cars").json()) == 4
 
 
-@pytest.mark.parametrize("what, rows", [("users", "users"), ("boxes", "products"), ("services", "services")])
+@pytest.mark.parametrize("what, rows", [("people", "users"), ("key boxes", "products"), ("services", "services")])
 def test_each_kind_of_members_is_put_in(carol: Person, desk: Desk, what: str, rows: str) -> None:
     group = carol.group("Airport")
     carol.user()
-    carol.service(carol.product(), "Key box")
+    carol.service(carol.product(), "Box")
     page = desk(carol)
     page.goto(f"/console/{carol.customer}/groups/{group}")
     page.get_by_role("button", name=f"Add {what}").click()
     page.get_by_role("dialog", name=f"Add {what}").get_by_role("checkbox").check()
     page.get_by_role("button", name="Add to group").click()
-    expect(page.get_by_role("table", name=what.title()).get_by_role("row")).to_have_count(2)
+    expect(page.get_by_role("table", name=what.capitalize()).get_by_role("row")).to_have_count(2)
     assert len(carol.get(f"/groups/{group}/{rows}").json()) == 1
 
 
@@ -104,7 +104,7 @@ def test_what_is_refused_is_told_row_by_row(carol: Person) -> None:
     carol.put(f"/groups/{group}/cars", {"carId": van})
     with carol.browser() as browser:
         answer = browser.post(f"/{carol.customer}/groups/{group}/add/cars", data={"id": [van, pool]})
-        assert "1 done, 1 refused." in answer.text
+        assert "1 done, 1 rejected." in answer.text
         assert re.search(r"Van</th>.*The car is already assigned to the group\.", answer.text, re.S)
         assert len(carol.get(f"/groups/{group}/cars").json()) == 2
         assert browser.post(f"/{carol.customer}/groups/{group}/add/cars").status_code == 422
@@ -123,9 +123,9 @@ def test_only_an_empty_group_is_deleted(carol: Person, desk: Desk) -> None:
     page.get_by_role("button", name="Delete").click()
     dialog = page.get_by_role("dialog", name="Delete Airport")
     expect(dialog).to_contain_text("Only an empty group can be deleted.")
-    expect(dialog.get_by_role("listitem")).to_have_text(["Cars: 1", "Users: 1"])
+    expect(dialog.get_by_role("listitem")).to_have_text(["Cars: 1", "People: 1"])
     assert axe.faults(page) == []
-    dialog.get_by_role("button", name="Take all members out").click()
+    dialog.get_by_role("button", name="Remove all members").click()
     expect(dialog).to_contain_text("The group is empty now.")
     dialog.get_by_role("button", name="Delete").click()
     page.wait_for_url(f"**/console/{carol.customer}/groups")

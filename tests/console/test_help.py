@@ -1,4 +1,4 @@
-"""Help: the reference in the page's design, tried as the person who is signed in; first steps in words."""
+"""Help: the API reference with calls to try, and the first steps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ expect.set_options(timeout=DEADLINE * 1000)
 
 
 def reference(page: Page, person: Person) -> None:
-    """Opens the reference, and in it the calls of cars."""
+    """Open the reference, with the calls of cars."""
     page.goto(f"/console/{person.customer}/help/reference")
     expect(page.get_by_role("heading", level=1)).to_have_text("API reference")
     page.get_by_role("heading", name=re.compile("^Cars .* Expand operation$")).click()

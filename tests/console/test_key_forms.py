@@ -1,4 +1,4 @@
-"""Key forms in the console: from the brand to the drawing of a key, with the box that presses it."""
+"""Key shapes in the console: from the brand to the drawing of a key, with the key boxes that fit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DRAWING = (
 
 @pytest.fixture(scope="module")
 def flip(sql: Sql) -> Iterator[int]:
-    """A form that two boxes press; the brand has another one, whose picture is elsewhere."""
+    """A shape with two boxes; the brand has another one, with its picture elsewhere."""
     insert = "insert into key_form (name, drawing, image_url) values ($1, $2, $3) returning key_form_id"
     flip = sql.value(insert, f"Flip {os.getpid()}", DRAWING, None)
     card = sql.value(insert, f"Card {os.getpid()}", None, "https://example.org/key.png")
@@ -42,16 +42,16 @@ def flip(sql: Sql) -> Iterator[int]:
 def test_from_the_brand_to_the_drawing(alice: Person, flip: int, desk: Desk) -> None:
     page = desk(alice)
     page.goto(f"/console/{alice.customer}/key-forms")
-    expect(page.get_by_role("heading", level=1)).to_have_text("Key forms")
-    page.get_by_role("link", name=f"{BRAND} 2 forms").click()
-    expect(page.get_by_role("heading", level=2, name=BRAND)).to_contain_text("2 key forms")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Key shapes")
+    page.get_by_role("link", name=f"{BRAND} 2 shapes").click()
+    expect(page.get_by_role("heading", level=2, name=BRAND)).to_contain_text("2 key shapes")
     figure = page.get_by_role("figure").filter(has_text="Flip")
     expect(figure).to_contain_text("Fits into Box A SAP number 100 Fits into Box B SAP number 200")
     drawing = page.get_by_role("img", name=f"Drawing of the key: Flip {os.getpid()}. It fits into: Box A, Box B.")
     box = drawing.bounding_box() or {"height": 0}
     assert 80 <= box["height"] <= 120  # px: as large as a thumb
     assert drawing.evaluate("image => image.decode().then(() => image.naturalWidth)") > 0
-    expect(page.get_by_role("figure").filter(has_text="Card")).to_contain_text("No box fits")
+    expect(page.get_by_role("figure").filter(has_text="Card")).to_contain_text("No key box fits")
     page.get_by_role("link", name="Drawing on another server").focus()  # which is not fetched: the policy allows none
     page.get_by_role("link", name="All brands").click()
     expect(page.get_by_role("navigation", name="Brands")).to_be_visible()
@@ -106,7 +106,7 @@ def test_an_unknown_brand_or_form_is_told(alice: Person, flip: int) -> None:
     brand = quote(BRAND, safe="")
     with alice.browser() as browser:
         answer = browser.get(f"/{alice.customer}/key-forms?brand=Nobody")
-        assert (answer.status_code, "No key forms of this brand" in answer.text) == (200, True)
+        assert (answer.status_code, "No key shapes of this brand" in answer.text) == (200, True)
         for form in ("2147483647", "x"):
             assert browser.get(f"/{alice.customer}/key-forms?brand={brand}&form={form}").status_code == 404
         assert browser.get(f"/{alice.customer}/key-forms?brand={brand.upper()}&form={flip}").status_code == 200

@@ -1,4 +1,4 @@
-"""Links between pages: none leads nowhere."""
+"""Links between pages: none is broken."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from html import unescape
 
 from tests.support.people import Person
 
-MOST = 150  # pages that are looked at
+MOST = 150  # pages that are visited
 VALUE = re.compile(r"(?<=/)\d+|(?<==)[^&]*")  # an id, or the value of a query's parameter
 
 
 def test_no_link_leads_nowhere(carol: Person) -> None:
-    """From the overview on every link is followed; those that differ in such values alone are one."""
+    """Every link is followed, from Today on. Links that differ only in such values count as one."""
     carol.put("/webhooks", {"url": "https://example.org/keyrack"})
     car, user = carol.car_with_box("Golf"), carol.user()
     carol.assignment(car, user)

@@ -1,4 +1,4 @@
-"""What a list shows where it has no rows to show: nobody is signed in any more, or the address is not understood."""
+"""Lists without rows: an expired session, or an invalid address."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_search_in_anothers_fleet_finds_what_is_not_there(alice: Person, bob: 
         ("filter=nothing eq 1", 400, "nothing"),
         ("filter=geo.distance(a,b) lt 1", 501, "The function 'geo.distance' is not supported."),
         ("columns=nothing", 400, "The list has no column nothing."),
-        ("q=%00", 400, "This is too long to search for"),
+        ("q=%00", 400, "The search is too long"),
     ],
 )
 def test_what_is_not_understood_leaves_the_search_and_a_way_back(

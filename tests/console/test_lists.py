@@ -1,4 +1,4 @@
-"""Lists: what their address says, what it stands for in OData, files of them, and work with many rows."""
+"""Lists: their address, its OData, files, and bulk actions."""
 
 from __future__ import annotations
 
@@ -22,25 +22,26 @@ from tests.telemetry.endpoints.test_ingest import passed, unit_of
 
 pytestmark = pytest.mark.cluster
 
-LISTS = [
-    "cars",
-    "users",
-    "groups",
-    "boxes",
-    "services",
-    "events",
-    "operations",
-    "assignments/list",
-    "deliveries",
-    "changes",
-]
+# Address -> the label of the search
+LISTS = {
+    "cars": "Search cars",
+    "users": "Search people",
+    "groups": "Search groups",
+    "boxes": "Search key boxes",
+    "services": "Search services",
+    "events": "Search openings",
+    "operations": "Search requests",
+    "assignments/list": "Search bookings",
+    "deliveries": "Search deliveries",
+    "changes": "Search the history",
+}
 HOOK = "http://127.0.0.1:9/hook"
 PARTIAL = {"HX-Request": "true", "HX-Request-Type": "partial"}
 
 
 @pytest.fixture(scope="module")
 def fleet(town: Town) -> Iterator[Person]:
-    """A fleet with some of everything."""
+    """A fleet with objects of each kind."""
     person = town.person("fleet")
     golf = person.car("Golf <b>", licensePlate="B-KR 1", vin="WVW1", brand="VW", model="Golf")
     person.box_in(golf)
@@ -59,7 +60,7 @@ def fleet(town: Town) -> Iterator[Person]:
 
 
 def names(answer: httpx.Response) -> list[str]:
-    """What the rows of the table are called."""
+    """The names of the table's rows."""
     assert answer.status_code == 200, answer.text
     found = re.findall(r'<th class="p1[^"]*" scope="row">(.*?)</th>', answer.text, re.DOTALL)
     return [unescape(re.sub(r"<[^>]+>", "", name)).strip() for name in found]
@@ -75,7 +76,7 @@ def lines(answer: httpx.Response) -> list[str]:
 def test_each_list_has_its_page_and_its_file(fleet: Person, visitor: httpx.Client, name: str) -> None:
     page = visitor.get(f"/{fleet.customer}/{name}")
     assert page.status_code == 200
-    assert f'aria-label="Search {name.removesuffix("/list")}"' in page.text
+    assert f'aria-label="{LISTS[name]}"' in page.text
     assert page.text.count("<h1>") == 1
     file = lines(visitor.get(f"/{fleet.customer}/{name}.csv"))
     assert file[-1].startswith("Complete: ") and len(file) == len(names(page)) + 2
@@ -135,7 +136,7 @@ def test_deliveries_of_all_webhooks_are_a_list(town: Town) -> None:
             assert f'href="/console/{person.customer}/webhooks/{hook}/deliveries/{test}"' in page
             assert f'<a href="/console/{person.customer}/webhooks/{hook}">' in page
         assert lines(client.get(f"{address}.csv?columns=webhook,type&sort=webhook")) == [
-            "Webhook,What", f"{HOOK}/billing,webhook.test", f"{HOOK}/booking,webhook.test", "Complete: 2 rows",
+            "Webhook,Type", f"{HOOK}/billing,webhook.test", f"{HOOK}/booking,webhook.test", "Complete: 2 rows",
         ]  # fmt: skip
         for narrowed in (f"webhook={hooks[1]}", "q=billing"):
             shown = client.get(f"{address}?{narrowed}").text
@@ -148,8 +149,8 @@ def test_deliveries_of_all_webhooks_are_a_list(town: Town) -> None:
         assert person.patch(f"/webhooks/{hooks[0]}", disabled).status_code == 204
         asked = {"ids": ",".join(map(str, [*tests, 2**40])), "meant": "true"}
         done = unescape(client.post(f"{address}/bulk/replay", data=asked).text)
-        assert "1 of 3 are done, 2 were refused." in done
-        assert "The webhook is disabled. Enable it first." in done and "It is not kept any more." in done
+        assert "1 of 3 are done, 2 were rejected." in done
+        assert "The webhook is disabled. Enable it first." in done and "This delivery is no longer stored." in done
     person.client.close()
 
 
@@ -188,7 +189,7 @@ def test_filters_add_up_and_stand_there_as_odata(fleet: Person, visitor: httpx.C
     assert names(visitor.get(address)) == ["Golf <b>", "Leon", "Polo"]
     both = visitor.get(f"{address}?brand=VW&use=now")
     assert names(both) == ["Golf <b>"]
-    assert "Brand: VW" in both.text and "Use: In use now" in both.text
+    assert "Brand: VW" in both.text and "Use: Booked now" in both.text
     nothing = visitor.get(f"{address}?brand=Nobody&columns=name&rows=compact").text
     assert f'href="/console{address}">Clear filters</a>' in both.text
     assert nothing.count(f'href="/console{address}?columns=name&amp;rows=compact">Clear filters</a>') == 2
@@ -206,17 +207,17 @@ def test_somebodys_own_filter_stands_beside_the_others(fleet: Person, visitor: h
     own = {"filter": "name eq 'Leon' or startswith(name,'G')"}
     assert names(visitor.get(address, params=own)) == ["Golf <b>", "Leon"]
     assert names(visitor.get(address, params={**own, "brand": "VW"})) == ["Golf <b>"]
-    # What would leave its parentheses is no condition by itself
+    # A condition that closes its parentheses is invalid on its own
     broken = visitor.get(address, params={"filter": "name eq 'x') or (true", "brand": "VW"})
     assert broken.status_code == 400
     assert "Syntax error at position 11: an operator or the end was expected." in unescape(broken.text)
     assert "<mark>) or (true</mark>" in unescape(broken.text)
     misspelt = visitor.get(address, params={"filter": "nmae eq 'a'"})
     assert misspelt.status_code == 400
-    assert "The filter names nmae, which there is not here. Did you mean 'name'?" in unescape(misspelt.text)
+    assert "The filter names nmae, which does not exist here. Did you mean 'name'?" in unescape(misspelt.text)
     assert "<mark>nmae eq 'a'</mark>" in unescape(misspelt.text)
     missing = visitor.get(address, params={"filter": "name eq'a'"})
-    assert "an operator or the end was expected. A blank is missing behind 'eq'." in unescape(missing.text)
+    assert "an operator or the end was expected. A blank is missing after 'eq'." in unescape(missing.text)
     assert visitor.get(address, params={"filter": " not(name eq 'Leon') "}).status_code == 200
     assert visitor.get(address, params={"filter": "nothing eq 1"}).status_code == 400
     assert visitor.get(address, params={"filter": "name"}).status_code == 400
@@ -225,18 +226,18 @@ def test_somebodys_own_filter_stands_beside_the_others(fleet: Person, visitor: h
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("foo=1", "The address has a part that this list does not know: foo."),
-        ("q=a&q=b", "The address says q more than once."),
+        ("foo=1", "This list has no parameter foo."),
+        ("q=a&q=b", "The address has q more than once."),
         ("sort=groups", "The list cannot be sorted by groups."),
         ("sort=nothing", "The list cannot be sorted by nothing."),
         ("columns=name,nothing", "The list has no column nothing."),
-        ("rows=huge", "huge is nothing that rows can be."),
-        ("page=0", "0 is nothing that page can be."),
-        ("page=-1", "-1 is nothing that page can be."),
-        ("use=never", "never is nothing that Use can be."),
-        ("group=x", "x is nothing that Group can be."),
-        ("q=" + "x" * 201, "This is too long to search for: at most 200 characters and 10 words."),
-        ("q=" + "x+" * 11, "This is too long to search for: at most 200 characters and 10 words."),
+        ("rows=huge", "huge is not a valid value of rows."),
+        ("page=0", "0 is not a valid value of page."),
+        ("page=-1", "-1 is not a valid value of page."),
+        ("use=never", "never is not a valid value of Use."),
+        ("group=x", "x is not a valid value of Group."),
+        ("q=" + "x" * 201, "The search is too long: at most 200 characters and 10 words."),
+        ("q=" + "x+" * 11, "The search is too long: at most 200 characters and 10 words."),
         ("filter=" + "x" * 2001, "The filter is too long: at most 2000 characters."),
     ],
 )
@@ -307,7 +308,7 @@ def test_a_file_has_what_is_shown_in_the_persons_zone(fleet: Person) -> None:
         file = client.get(f"/{fleet.customer}/assignments/list.csv?columns=car,user,start")
     assert file.headers["content-disposition"] == 'attachment; filename="assignments.csv"'
     assert lines(file) == [
-        "Car,User,Start (Europe/Berlin)", "Golf <b>,Kim Doe,2026-01-01 09:00:00", "Complete: 1 rows",
+        "Car,Person,Start (Europe/Berlin)", "Golf <b>,Kim Doe,2026-01-01 09:00:00", "Complete: 1 rows",
     ]  # fmt: skip
 
 
@@ -356,7 +357,7 @@ def test_a_file_of_a_list_in_pages_has_all_of_them(town: Town) -> None:
 
 
 def test_a_file_is_cut_off_in_words_and_a_page_is_whole(sql: Any, dsn: str, server: RunningServer) -> None:
-    """Also where the database reads a list row by row: pages put together what files take as it comes."""
+    """The database reads a list row by row, and pages collect all rows that files stream."""
     bounded = server.settings.model_copy(
         update={"console_export_max_rows": 2, "console_bulk_max_rows": 2, "list_chunk_rows": 1}
     )
@@ -370,9 +371,9 @@ def test_a_file_is_cut_off_in_words_and_a_page_is_whole(sql: Any, dsn: str, serv
             too_many = client.post(f"{address}/bulk/delete", data={"all": "true"})
             page, board = client.get(address), client.get(f"/{person.customer}/assignments/board")
         person.client.close()
-    assert file == ["Name", "Car 0", "Car 1", "Cut off: only the first 2 rows. Narrow the list for the others."]
+    assert file == ["Name", "Car 0", "Car 1", "Incomplete: only the first 2 rows. Narrow the list to get the others."]
     assert too_many.status_code == 400
-    assert "3 rows are too many at once: at most 2 are possible." in too_many.text
+    assert "3 rows are too many. At most 2 are possible at once." in too_many.text
     assert all(f"Car {number}" in answer.text for answer in (page, board) for number in range(3))
 
 
@@ -386,12 +387,13 @@ def test_work_with_many_rows_is_asked_for_done_and_told_row_by_row(town: Town) -
         asked = client.post(f"{address}/group", data={"id": cars[:2]})
         assert "Add 2 cars to a group" in asked.text
         assert "<li>Car 0</li>" in asked.text and "<li>Car 1</li>" in asked.text
-        assert "Choose one first." in client.post(f"{address}/group", data={"ids": cars[0], "meant": "true"}).text
+        assert "Choose an entry first." in client.post(f"{address}/group", data={"ids": cars[0], "meant": "true"}).text
         assert len(person.get(f"/groups/{group}/cars").json()) == 1
         ids = f"{cars[0]},{cars[1]}"
         done = client.post(f"{address}/group", data={"ids": ids, "meant": "true", "group": group})
         assert (
-            "The car is already assigned to the group." in done.text and "1 of 2 are done, 1 were refused." in done.text
+            "The car is already assigned to the group." in done.text
+            and "1 of 2 are done, 1 were rejected." in done.text
         )
         assert len(person.get(f"/groups/{group}/cars").json()) == 2
         asked = client.post(f"{address}/delete?q=car", data={"all": "true"})
@@ -416,20 +418,20 @@ def test_the_ends_of_assignments_are_asked_for_and_come(town: Town, bob: Person)
         with nobody_works(person):
             asked = {"ids": f"{ends[0]},{ends[1]},999999999", "meant": "true", "key": "ends"}
             page = client.post(address, data=asked).text
-            assert "2 of 3 are done, 1 were refused." in page
+            assert "2 of 3 are done, 1 were rejected." in page
             again = re.findall(r'data-outcome="Pending".*?hx-get="/console([^"]+)"', page)
-            assert again and page.count("Pending</span>") == 2 and f'href="/console{again[0]}">Look again' in page
+            assert again and page.count("Being processed</span>") == 2 and f'href="/console{again[0]}">Refresh' in page
             more = client.post(address, data={"ids": ends[0], "meant": "true"}).text
             second = re.findall(r'hx-get="/console([^"]+)"', more)[0]
         eventually(lambda: "Pending" not in client.get(second).text, "the second end")
-        assert "All 1 have succeeded." in client.get(second).text
+        assert "All 1 are done." in client.get(second).text
         eventually(lambda: "Pending" not in client.get(again[0]).text, "the outcomes")
         shown = client.get(again[0], headers=PARTIAL).text
-        assert "All 2 have succeeded." in shown and "hx-get" not in shown and "<h1>" not in shown
-        assert shown.index("Pool 0") < shown.index("Pool 1") and shown.count("Succeeded</span>") == 2
+        assert "All 2 are done." in shown and "hx-get" not in shown and "<h1>" not in shown
+        assert shown.index("Pool 0") < shown.index("Pool 1") and shown.count("Done</span>") == 2
         repeated = client.post(address, data=asked).text  # sent again by a reload
-        assert repeated.count("It has ended already. It stays in the history.") == 2
-        assert "0 of 3 are done, 3 were refused." in repeated
+        assert repeated.count("The booking has already ended. It stays in the history.") == 2
+        assert "0 of 3 are done, 3 were rejected." in repeated
         root = f"/{person.customer}/operations"
         assert client.get(f"{root}/outcomes").headers["location"] == f"/console{root}"
         for wrong in ("x", ",".join(["00000000-0000-4000-8000-000000000000"] * 101)):
@@ -495,7 +497,7 @@ def test_who_and_what_is_too_much_for_a_cell_is_told(town: Town) -> None:
     with person.browser() as client:
         page = client.get(f"/{person.customer}/cars").text
         heading, *rows = lines(client.get(f"/{person.customer}/cars.csv?columns=name,now,next,groups"))
-    assert heading == "Name,In use by,Next assignment,Groups"
+    assert heading == "Name,With,Next booking,Groups"
     alpha, beta = csv.reader(rows[:2])
     assert alpha[1] == ", ".join([*(f"User {n:02} without end" for n in range(1, 6)), "and more"])
     assert (alpha[2], alpha[3]) == ("and more", ", ".join([*(f"G{n:02}" for n in range(10)), "and more"]))
@@ -533,9 +535,9 @@ def test_filters_columns_and_order_are_chosen(desk: Desk, fleet: Person) -> None
     page = desk(fleet)
     page.goto(f"/console/{fleet.customer}/cars")
     page.get_by_text("Filter", exact=True).click()
-    page.get_by_role("combobox", name="Box").select_option("No box")
+    page.get_by_role("combobox", name="Key box").select_option("No box")
     page.get_by_role("button", name="Apply filters").click()
-    expect(page.get_by_role("list", name="Filters")).to_contain_text("Box: No box")
+    expect(page.get_by_role("list", name="Filters")).to_contain_text("Key box: No box")
     expect(page.get_by_role("rowheader")).to_have_text(["Leon", "Polo"])
     page.get_by_role("columnheader", name="Name").get_by_role("link").click()
     expect(page.get_by_role("rowheader")).to_have_text(["Polo", "Leon"])
@@ -547,7 +549,7 @@ def test_filters_columns_and_order_are_chosen(desk: Desk, fleet: Person) -> None
     page.get_by_role("button", name="Show columns").click()
     expect(page.get_by_role("columnheader", name="Groups")).to_have_count(0)
     assert row_height(page) < comfortable
-    page.get_by_role("link", name="Remove filter: Box: No box").click()
+    page.get_by_role("link", name="Remove filter: Key box: No box").click()
     expect(page.get_by_role("rowheader")).to_have_count(3)
     page.go_back()
     expect(page.get_by_role("rowheader")).to_have_text(["Polo", "Leon"])
@@ -591,13 +593,13 @@ def test_many_end_after_it_was_asked_and_the_outcomes_come_in(desk: Desk, town: 
     page.get_by_role("checkbox", name="Select Car 0").check()
     page.get_by_role("checkbox", name="Select Car 2").check()
     page.get_by_role("group", name="Selected rows").get_by_role("button", name="End").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("End 2 assignments")
+    expect(page.get_by_role("heading", level=1)).to_have_text("End 2 bookings now")
     with nobody_works(person):
-        page.get_by_role("button", name="End 2 assignments").click()
-        expect(page.get_by_role("status").filter(has_text="All 2 are asked for.")).to_be_visible()
-        expect(page.get_by_role("row", name="Car 2")).to_contain_text("Pending")
-    expect(page.get_by_role("row", name="Car 2")).to_contain_text("Succeeded")
-    expect(page.get_by_role("status").filter(has_text="All 2 have succeeded.")).to_be_attached()
+        page.get_by_role("button", name="End 2 bookings now").click()
+        expect(page.get_by_role("status").filter(has_text="All 2 are requested.")).to_be_visible()
+        expect(page.get_by_role("row", name="Car 2")).to_contain_text("Being processed")
+    expect(page.get_by_role("row", name="Car 2")).to_contain_text("Done")
+    expect(page.get_by_role("status").filter(has_text="All 2 are done.")).to_be_attached()
     assert faults(page) == []
     page.goto(f"/console/{person.customer}/assignments/list?state=now")
     expect(page.get_by_role("rowheader")).to_have_text(["Car 1"])
@@ -651,15 +653,18 @@ def test_the_end_of_many_keeps_what_has_begun_and_deletes_what_has_not(town: Tow
     address, ids = f"/{person.customer}/assignments/list/bulk/end", ",".join(map(str, [past, begun, *coming]))
     with person.browser() as client:
         asked = client.post(address, data={"ids": ids}).text
-        assert "In force, so they end now and stay among the past ones: 1" in asked
-        assert "Not begun, so they are deleted: 2" in asked
-        assert "Ended already, so they stay as they are: 1" in asked
+        assert "Current bookings, which end now and stay among the past ones: 1" in asked
+        assert "Upcoming bookings, which are cancelled: 2" in asked
+        assert "Past bookings, which do not change: 1" in asked
         listed = re.findall(r"<li>(Pool, .*?)</li>", asked)
         assert len(listed) == 4 and all("Kim" in one and "Lee" in one for one in listed)
         assert "Pool, Kim Lee, Sat 3 Jan, 08:00" in [re.sub("<[^>]+>", "", one) for one in listed]
         assert any("Wed, 1 Jan 2031, 08:00 – Thu, 2 Jan 2031, 08:00" in re.sub("<[^>]+>", "", one) for one in listed)
         page = client.post(address, data={"ids": ids, "meant": "true", "key": "kinds"}).text
-        assert "3 of 4 are done, 1 were refused." in page and "It has ended already. It stays in the history." in page
+        assert (
+            "3 of 4 are done, 1 were rejected." in page
+            and "The booking has already ended. It stays in the history." in page
+        )
     eventually(lambda: person.get(f"/assignments/{coming[1]}").status_code == 404, "the end")
     left = {row["id"]: row for row in person.get("/assignments").json()}
     assert left.keys() == {past, begun}
@@ -694,5 +699,5 @@ def test_what_is_removed_is_listed_and_the_ends_are_counted(town: Town) -> None:
         ):
             asked = client.post(f"/{person.customer}/{path}", data={"ids": ",".join(map(str, ids))}).text
             assert [name for name in names if f"<li>{name}</li>" not in asked] == []
-            assert "Assignments in force or to come that end: 2" in asked
+            assert "Current and upcoming bookings that end: 2" in asked
     person.client.close()

@@ -1,4 +1,4 @@
-"""The script of live updates, in a real browser with a session, on a page of its own."""
+"""The script of live updates in a real browser, with a session."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def page(chromium: Any) -> Iterator[Page]:
 
 
 def visit(page: Page, person: Person, url: str, since: str = "") -> None:
-    """Open a page of the console that has nothing but the sign of live updates."""
+    """Open a page of the console with only the badge of live updates."""
     with closing(person.browser()) as client:
         (cookie,) = client.cookies.jar
     page.context.add_cookies([{"name": cookie.name, "value": str(cookie.value), "url": url}])
@@ -104,7 +104,7 @@ def test_a_hidden_page_rests_and_hears_later_what_it_missed(page: Page, carol: P
 
 
 def test_a_page_comes_back_by_itself(page: Page, carol: Person, dsn: str, settings: Settings) -> None:
-    """Also where the server was not there when the page began."""
+    """It also connects if the server was not reachable when the page started."""
     with RunningServer(settings, dsn, worker=False) as running:
         page.route("**/console/api/**", lambda route: route.abort())
         visit(page, carol, running.url)

@@ -1,4 +1,4 @@
-"""The front door of the console: signing in and out, sessions, and what a page is refused."""
+"""Signing in and out, sessions, and rejections of a page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.servers import SELDOM, RunningServer, Sql, eventually
 
 
 def stranger(server: RunningServer, **headers: str) -> httpx.Client:
-    """A browser in which nobody is signed in."""
+    """A browser without a session."""
     given = {"Origin": server.url} | {name.replace("_", "-"): value for name, value in headers.items()}
     return http_client(base_url=server.url, headers=given)
 
@@ -64,7 +64,7 @@ def test_under_https_the_cookie_is_bound_to_the_host(alice: Person, dsn: str, se
         client = stranger(running, Origin="https://keys.example.org")
         cookie = sign_in(client, alice).headers["set-cookie"]
         assert cookie.startswith("__Host-keyrack-session=") and cookie.endswith("; Secure")
-        assert sign_in(stranger(running), alice).status_code == 403  # plain http is not where it is reached
+        assert sign_in(stranger(running), alice).status_code == 403  # plain http is not its public address
 
 
 def test_a_zone_that_is_none_is_not_kept(carol: Person, server: RunningServer, sql: Sql) -> None:
@@ -131,7 +131,7 @@ def test_a_session_is_a_key_and_a_token_below_the_console_alone(alice: Person, s
         assert answer.status_code == 201
         answer = browser.put("/api/v3/cars", json={"name": "x"}, headers=of_alice | {"Origin": "http://evil.example"})
         refused(answer, 403, error_codes.OTHER_ORIGIN)
-        assert browser.get("/api/v3/cars").status_code == 400  # the customer is said as everywhere
+        assert browser.get("/api/v3/cars").status_code == 400  # the customer is a header, as in the API
 
 
 def cookie(browser: httpx.Client) -> dict[str, str]:

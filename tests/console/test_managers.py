@@ -1,4 +1,4 @@
-"""The console's managers: limited to groups or not, by a form that gives nothing by mistake; what they see then."""
+"""The console's accounts: group scopes, and the form that grants nothing by mistake."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_manager_is_limited_and_gets_the_whole_fleet_again(alice: Person, town
     assert visitor.post(page, data=both).status_code == 303
     seen(kim, [north, south])
     assert "North, South" in visitor.get(f"{here}?done=groups").text
-    # What says nothing, or nothing whole, changes nothing
+    # A form without a complete choice changes nothing
     for sent in (
         {},
         {"part": "groups"},

@@ -1,4 +1,4 @@
-"""Streets on maps: the operator's file in pieces, or another server's tiles; and what is said where there are none."""
+"""Streets on maps: ranges of the operator's file, tiles of another server, and missing tiles."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TODAY = (
     "form-action 'self'"
 )
 WHOLE = [(0, 0), (EXTENT, 0), (EXTENT, EXTENT), (0, EXTENT)]
-# A park all over, and streets across it that are close enough together to be seen wherever one looks
+# A park everywhere, and streets across it, so close that they are visible at every place
 STREETS = [[(0, y), (EXTENT, y)] for y in range(0, EXTENT, 4)]
 TILE = layer("landuse", [(POLYGON, WHOLE, {"kind": "park"})]) + layer(
     "roads", [(LINE, street, {"kind": "major_road", "name": "Lange Straße"}) for street in STREETS]
@@ -65,7 +65,7 @@ def streets(dsn: str, settings: Settings, file: Path) -> Iterator[RunningServer]
 
 @pytest.fixture(scope="module")
 def driver(town: Town) -> Iterator[Person]:
-    """Who has one car, in Hamburg."""
+    """A person with one car, in Hamburg."""
     person = town.person("streets")
     car_at(person, "Alster", HAMBURG)
     yield person
@@ -81,7 +81,7 @@ def browser(driver: Person, streets: RunningServer) -> Iterator[httpx.Client]:
 
 
 def at(browser: httpx.Client, driver: Person) -> str:
-    """Where the file is, below the console."""
+    """The address of the file, below the console."""
     told = re.search(
         r'data-tiles="/console(/map/[0-9a-f]{32}/tiles\.pmtiles)"', browser.get(f"/{driver.customer}").text
     )
@@ -97,7 +97,7 @@ def piece(browser: httpx.Client, driver: Person, **headers: str) -> httpx.Respon
 @pytest.mark.parametrize(
     ("asked", "begin", "end"),
     [
-        ("bytes=0-16383", 0, len(ARCHIVE)),  # the first piece that every reader asks for; this file is shorter
+        ("bytes=0-16383", 0, len(ARCHIVE)),  # the first range of every reader; this file is shorter
         ("bytes=0-0", 0, 1),
         ("bytes=7-7", 7, 8),
         ("BYTES=100-", 100, len(ARCHIVE)),
@@ -117,15 +117,15 @@ def test_a_range_of_the_file_is_sent(browser: httpx.Client, driver: Person, aske
 @pytest.mark.parametrize(
     ("asked", "status", "said"),
     [
-        ("", 400, "This file is sent in pieces only."),
-        ("lines=1-2", 400, "This file is sent in pieces only."),
-        (f"bytes={len(ARCHIVE)}-", 416, f"The file has {len(ARCHIVE)} bytes, and this is no range of them."),
-        ("bytes=5-4", 416, "this is no range of them."),
-        ("bytes=-0", 416, "this is no range of them."),
-        ("bytes=-", 416, "this is no range of them."),
-        ("bytes=0-1,5-6", 416, "this is no range of them."),
-        ("bytes=" + "9" * 40 + "-", 416, "this is no range of them."),
-        ("bytes=0x1-2", 416, "this is no range of them."),
+        ("", 400, "This file is only available in ranges."),
+        ("lines=1-2", 400, "This file is only available in ranges."),
+        (f"bytes={len(ARCHIVE)}-", 416, f"The requested range is outside of the file, which has {len(ARCHIVE)} bytes."),
+        ("bytes=5-4", 416, "The requested range is outside of the file"),
+        ("bytes=-0", 416, "The requested range is outside of the file"),
+        ("bytes=-", 416, "The requested range is outside of the file"),
+        ("bytes=0-1,5-6", 416, "The requested range is outside of the file"),
+        ("bytes=" + "9" * 40 + "-", 416, "The requested range is outside of the file"),
+        ("bytes=0x1-2", 416, "The requested range is outside of the file"),
     ],
 )
 def test_what_is_no_range_of_the_file_is_refused(
@@ -146,7 +146,7 @@ def test_one_request_gets_no_more_than_the_bound(
         browser.base_url = httpx.URL(f"{small.url}/console")
         assert piece(browser, driver, Range=f"bytes=0-{most - 1}").status_code == 206
         answer = piece(browser, driver, Range=f"bytes=0-{most}")
-    assert answer.status_code == 416 and f"One request gets {most} bytes at most." in answer.text
+    assert answer.status_code == 416 and f"A request can read at most {most} bytes." in answer.text
     assert "KEYRACK_MAP_RANGE_BYTES" in answer.text
 
 
@@ -167,7 +167,7 @@ def test_the_file_is_for_those_who_are_signed_in(browser: httpx.Client, driver: 
 def test_another_file_has_another_address(
     browser: httpx.Client, driver: Person, streets: RunningServer, file: Path
 ) -> None:
-    """A server takes a file that was replaced with the next page; one that cannot be used is told by the map alone."""
+    """The next page uses a replaced file. An unusable one is reported only by the map."""
     before = at(browser, driver)
     try:
         other = file.with_suffix(".new")
@@ -228,7 +228,7 @@ BAD = {
 
 
 def refused(value: str, directory: Path) -> str:
-    """What `keyrack serve` says, having begun nothing."""
+    """The error of `keyrack serve`, which does not start."""
     told = {"KEYRACK_MAP_TILES": value, "KEYRACK_STATE": str(directory / "state")}
     ran = subprocess.run(
         [sys.executable, "-m", "keyrack", "serve", "--port", "0"], env=told, capture_output=True, text=True, check=False
@@ -331,7 +331,7 @@ def drawn(page: Page, theme: int) -> bool:
 
 
 def test_streets_are_drawn_from_the_file_of_the_server(driver: Person, streets: RunningServer, desk: Desk) -> None:
-    """In the colours of the theme, also for who has the system force colours upon pages."""
+    """In the colours of the theme, also with forced colours."""
     page = desk(driver, at=streets, forced_colors="active", viewport={"width": 1280, "height": 900})
     asked: list[Request] = []
     page.on("request", lambda request: asked.append(request) if "/map/" in request.url else None)

@@ -1,4 +1,4 @@
-"""Keys that open boxes without a network, in the console: on a car's page, on a user's, and in the log of changes."""
+"""Keys that open boxes without a network: on a car's page, on a person's page, and in the history of changes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from box_epoch where customer_id = $1 and product_id = $2
 
 
 def called(person: Person, first: str, last: str, phone: str) -> Phone:
-    """Somebody with a phone of this name."""
+    """A person with a phone of this name."""
     found = driver(person, person.user(userData={"firstName": first, "lastName": last}))
     found.register(phone)
     return found
@@ -64,8 +64,10 @@ def ended(person: Person, car: int, assignment: int) -> None:
 
 
 def news(person: Person, phone: Phone, box: Firmware, since: datetime) -> None:
-    """The phone brings what the server knows to the box, and its log home. A list has whole seconds, so it is of a
-    later one than what it has to tell."""
+    """The phone brings news to the box, and uploads its log.
+
+    A list has whole seconds, so its time is later than that of its content.
+    """
     eventually(lambda: datetime.now(UTC) > since + timedelta(seconds=2), "the next second")
     phone.fetch()
     assert phone.visit(box) is BoxRefusalCode.GOOD
@@ -94,7 +96,7 @@ def test_a_revoked_key_is_told_until_the_box_knows(carol: Person, pixel: Phone, 
     page.goto(f"/console/{carol.customer}/cars/{car}")
     for name, phone in (("Kim Lee", "Pixel 9"), ("Robin Berg", "Fairphone 5")):
         expect(row(page, name)).to_contain_text(phone)
-        expect(row(page, name)).to_contain_text("In force")
+        expect(row(page, name)).to_contain_text("Valid now")
     expect(row(page, "Kim Lee").get_by_role("link")).to_have_attribute(
         "href", f"/console/{carol.customer}/users/{pixel.user}"
     )
@@ -104,13 +106,15 @@ def test_a_revoked_key_is_told_until_the_box_knows(carol: Person, pixel: Phone, 
     revoked = datetime.now(UTC)
     ended(carol, car, assignment)
     expect(row(page, "Robin Berg")).to_contain_text("Revoked, may still open")  # by itself
-    expect(row(page, "Robin Berg")).to_contain_text("The box does not know yet.")
-    expect(keys(page)).to_contain_text("A box without a network hears of it from the next phone")
-    expect(keys(page)).to_contain_text("To make it sooner, have anybody with another key to this car open the box")
-    assert keys(page).get_by_role("row").nth(1).inner_text().startswith("Robin Berg")  # what needs somebody comes first
+    expect(row(page, "Robin Berg")).to_contain_text("The box does not have the news yet.")
+    expect(keys(page)).to_contain_text("A box without a network gets the news from the next phone")
+    expect(keys(page)).to_contain_text("To make it faster, let a person with another key open the box")
+    assert (
+        keys(page).get_by_role("row").nth(1).inner_text().startswith("Robin Berg")
+    )  # rows that need attention come first
     news(carol, pixel, box, revoked)
-    expect(row(page, "Robin Berg")).to_contain_text("The box knows.")
-    expect(row(page, "Robin Berg")).to_contain_text("Opens no more")
+    expect(row(page, "Robin Berg")).to_contain_text("The box has the news.")
+    expect(row(page, "Robin Berg")).to_contain_text("No longer opens")
     expect(page.get_by_text("A revoked key may still open")).to_have_count(0)
     expect(page.locator("body")).to_be_focused()  # nothing takes the focus
 
@@ -135,7 +139,7 @@ def test_a_key_that_a_loss_of_power_extends_says_so(carol: Person, pixel: Phone)
     keyed(carol, car, pixel)
     with carol.browser() as browser:
         address = f"/{carol.customer}/cars/{car}"
-        assert "Longer if the box loses power, as its clock may stand still." in browser.get(address).text
+        assert "Longer if the box loses power, because its clock may stop." in browser.get(address).text
         assert "Länger, wenn die Box keinen Strom hat" in browser.get(address, headers=GERMAN).text
 
 
@@ -145,7 +149,7 @@ def test_a_key_to_come_says_from_when_on(carol: Person, pixel: Phone) -> None:
     keyed(carol, car, pixel, start)
     with carol.browser() as browser:
         shown = browser.get(f"/{carol.customer}/cars/{car}", headers=GERMAN).text
-        assert re.search(f'Steht bevor.*ab <time datetime="{start}"', shown)
+        assert re.search(f'Bevorstehend.*ab <time datetime="{start}"', shown)
 
 
 def test_what_is_over_is_not_shown_and_what_is_much_is_bounded(carol: Person, pixel: Phone, desk: Desk) -> None:
@@ -156,14 +160,14 @@ def test_what_is_over_is_not_shown_and_what_is_much_is_bounded(carol: Person, pi
     page.goto(f"/console/{carol.customer}/cars/{car}")
     expect(keys(page).get_by_role("row")).to_have_count(1 + 20)
     expect(keys(page)).to_contain_text("5 more are not shown.")
-    expect(row(page, "A phone that was removed").first).to_be_visible()
+    expect(row(page, "A removed phone").first).to_be_visible()
     keys(page).get_by_role("link", name="Show all keys to this car").click()
     expect(keys(page).get_by_role("row")).to_have_count(1 + 25)
     page.wait_for_url("**/cars/*?keys=all#keys-title")
     expect(keys(page).get_by_text("not shown")).to_have_count(0)
     carol.sql.execute(OVER, carol.customer)
     page.reload()
-    expect(keys(page)).to_contain_text("Nobody has a key.")
+    expect(keys(page)).to_contain_text("No keys yet.")
 
 
 def test_where_there_is_no_key_it_says_what_to_do(carol: Person) -> None:
@@ -173,12 +177,14 @@ def test_where_there_is_no_key_it_says_what_to_do(carol: Person) -> None:
         def says(car: int, text: str, **headers: str) -> bool:
             return text in browser.get(f"/{carol.customer}/cars/{car}", headers=headers).text
 
-        assert says(empty, "There is no box in this car, so there is no key to it. Install one first.")
-        assert says(closed, "The box is not enrolled: it takes no keys that open without a network. Have it enrolled")
+        assert says(empty, "This car has no key box, so there are no keys. Put in a key box first.")
+        assert says(
+            closed, "The key box is not enrolled, so it accepts no keys that open without a network. Have it enrolled"
+        )
         assert says(closed, "Not enrolled")
-        assert says(enrolled, "Nobody has a key. Assign the car to somebody: as soon as the assignment is in force")
+        assert says(enrolled, "No keys yet. Book the car for a person. Shortly before the booking starts")
         assert says(enrolled, "Enrolled")
-        assert says(closed, "Die Box ist nicht eingeschrieben", **GERMAN)
+        assert says(closed, "Die Schlüsselbox ist nicht registriert", **GERMAN)
 
 
 def test_a_copied_box_is_told_with_what_to_do(carol: Person, pixel: Phone, desk: Desk) -> None:
@@ -186,19 +192,19 @@ def test_a_copied_box_is_told_with_what_to_do(carol: Person, pixel: Phone, desk:
     keyed(carol, car, pixel)
     page = desk(carol)
     page.goto(f"/console/{carol.customer}/cars/{car}")
-    there = page.get_by_role("region", name="Box and unit")
+    there = page.get_by_role("region", name="Key box and tracker")
     expect(there).to_contain_text("Enrolled")
-    expect(there.get_by_text("Something is wrong")).to_have_count(0)
+    expect(there.get_by_text("has a problem")).to_have_count(0)
     twin = copy.deepcopy(box)
     for one in (box, twin):
         assert pixel.visit(one) is BoxRefusalCode.GOOD
         pixel.home()
-    expect(there).to_contain_text("Something is wrong with the log of this box")  # by itself
-    expect(there).to_contain_text("There are two entries with the same number.")
-    expect(there).to_contain_text("Somebody may have copied the box. Look at it in the car")
-    there.get_by_role("link", name="Show the reports in the log of changes").click()
+    expect(there).to_contain_text("The log of this key box has a problem")  # by itself
+    expect(there).to_contain_text("Two entries have the same number.")
+    expect(there).to_contain_text("The key box may have been copied. Check it in the car")
+    there.get_by_role("link", name="Show the reports in the history of changes").click()
     serial = carol.get(f"/products/{box.product}").json()["serialNumber"]
-    expect(page.get_by_text(f"brought a log of Box {serial} that is wrong").first).to_be_visible()
+    expect(page.get_by_text(f"uploaded an invalid log of Key box {serial}").first).to_be_visible()
 
 
 def test_each_kind_of_report_has_words(carol: Person) -> None:
@@ -217,12 +223,12 @@ def test_the_overview_counts_the_reports_of_a_week(carol: Person, desk: Desk) ->
     _, box = garage(carol)
     page = desk(carol)
     page.goto(f"/console/{carol.customer}")
-    expect(page.get_by_role("link", name="Boxes without service")).to_be_visible()
-    expect(page.get_by_role("link", name="Wrong logs of boxes")).to_have_count(0)  # it is rare
+    expect(page.get_by_role("link", name="Boxes without a service")).to_be_visible()
+    expect(page.get_by_role("link", name="Invalid logs of key boxes")).to_have_count(0)  # it is rare
     carol.sql.execute(REPORT, carol.customer, box.product)
     eventually(lambda: len(carol.get("/changes?$filter=kind eq 'boxReport.created'").json()) == 5, "the changes")
     page.reload()
-    figure = page.get_by_role("link", name="Wrong logs of boxes")
+    figure = page.get_by_role("link", name="Invalid logs of key boxes")
     expect(figure).to_contain_text("5")
     figure.click()
     expect(page.get_by_role("table").get_by_role("row")).to_have_count(1 + 5)
@@ -238,16 +244,16 @@ def test_a_phone_is_removed_and_its_keys_are_revoked(carol: Person, pixel: Phone
     page.goto(f"/console/{carol.customer}/users/{pixel.user}")
     phones = page.get_by_role("region", name="Phones")
     expect(phones.get_by_role("listitem")).to_contain_text("Pixel 9")
-    expect(phones.get_by_role("listitem")).to_contain_text("The app claims that its key is kept by software alone.")
+    expect(phones.get_by_role("listitem")).to_contain_text("According to the app, only software protects the key.")
     second = Phone(carol, pixel.user)
     second.sign_in()
     second.register("Tablet")
     expect(phones.get_by_role("listitem")).to_have_count(2)  # by itself
     phones.get_by_role("button", name="Remove phone Pixel 9").press("Enter")
     dialog = page.get_by_role("dialog", name="Remove phone Pixel 9")
-    expect(dialog).to_contain_text("Its keys are revoked at once, and Kim Lee gets no new ones on this phone.")
-    expect(dialog).to_contain_text("A box without a network hears of it from the next phone that comes to it.")
-    expect(dialog).to_contain_text("1 other phone of Kim Lee goes on opening.")
+    expect(dialog).to_contain_text("Its keys are revoked at once, and Kim Lee gets no new keys on this phone.")
+    expect(dialog).to_contain_text("A box without a network gets the news from the next phone that comes to it.")
+    expect(dialog).to_contain_text("1 other phone of Kim Lee still opens cars.")
     assert axe.faults(page) == []
     dialog.get_by_role("button", name="Remove phone").press("Enter")
     expect(page.get_by_role("status").filter(has_text="The phone is removed.")).to_be_visible()
@@ -256,7 +262,7 @@ def test_a_phone_is_removed_and_its_keys_are_revoked(carol: Person, pixel: Phone
     (key,) = carol.get(f"/cars/{car}/keys").json()
     assert key["revoked"] is not None
     page.goto(f"/console/{carol.customer}/cars/{car}")
-    expect(row(page, "Kim Lee")).to_contain_text("A phone that was removed")
+    expect(row(page, "Kim Lee")).to_contain_text("A removed phone")
 
 
 def test_without_a_script_and_without_a_phone(carol: Person, pixel: Phone) -> None:
@@ -264,15 +270,15 @@ def test_without_a_script_and_without_a_phone(carol: Person, pixel: Phone) -> No
     assert pixel.call("PUT", "/sdk/devices", protection).status_code == 200
     there = f"/{carol.customer}/users/{pixel.user}"
     with carol.browser() as browser:
-        assert "The app claims that its key is in a chip of its own." in browser.get(there).text
+        assert "According to the app, a chip of its own protects the key." in browser.get(there).text
         asked = browser.get(f"{there}/phones/{pixel.id}/remove")
         assert "It is the only phone of Kim Lee." in asked.text
-        for _ in range(2):  # and whoever is second finds it done
+        for _ in range(2):  # the second request finds it done
             done = browser.post(f"{there}/phones/{pixel.id}/remove")
             assert (done.status_code, done.headers["Location"]) == (303, f"/console{there}?phone-removed")
         assert browser.get(f"{there}/phones/{pixel.id}/remove").status_code == 404
         assert "No phone is registered." in browser.get(there).text
-        assert "Kein Telefon ist angemeldet." in browser.get(there, headers=GERMAN).text
+        assert "Kein Telefon ist registriert." in browser.get(there, headers=GERMAN).text
 
 
 def test_a_neighbour_sees_and_removes_nothing(alice: Person, bob: Person) -> None:
@@ -321,11 +327,11 @@ def test_the_log_tells_of_them_in_words(carol: Person, pixel: Phone) -> None:
         def told(kind: str, **headers: str) -> list[str]:
             return sentences(browser.get(f"/{carol.customer}/changes?kind={kind}", headers=headers))
 
-        app = r"The app of a user \([0-9a-f]{8}\) "
+        app = r"The app of a person \([0-9a-f]{8}\) "
         assert re.fullmatch(f"{app}registered a phone", told("device.created")[0])
         assert re.fullmatch(f"{app}got a key to Golf 7", told("key.issued")[0])
         assert [text.endswith(" revoked a key to Golf 7") for text in told("key.revoked")] == [True]
-        assert told("enrolment.created") == [f"{carol.username} enrolled Box {serial}"]
+        assert told("enrolment.created") == [f"{carol.username} enrolled Key box {serial}"]
         assert told("key.revoked", **GERMAN)[0].endswith(" hat einen Schlüssel für Golf 7 widerrufen")
 
 
@@ -372,22 +378,22 @@ def test_a_pending_enrolment_is_shown_and_undone(carol: Person, town: Town, sql:
     there = f"/{carol.customer}/cars/{car}"
     dialog = f"{there}/boxes/{box.product}/enrolment"
     with carol.browser() as browser:
-        assert "Look at the enrolment" not in browser.get(there).text
+        assert "Check the enrolment" not in browser.get(there).text
         assert browser.get(dialog).status_code == 404
         thumbprint = enrolled_anew(carol, box)
         assert f'href="/console{dialog}"' in browser.get(there).text
         shown = browser.get(dialog).text
         assert thumbprint in shown and "Undo enrolment" in shown and "Approve enrolment" not in shown
-        assert "Ausstehende Einschreibung der Box" in browser.get(dialog, headers=GERMAN).text
+        assert "Unbestätigte Registrierung der Schlüsselbox" in browser.get(dialog, headers=GERMAN).text
         done = browser.post(f"{dialog}/undo")
         assert (done.status_code, done.headers["Location"]) == (303, f"/console{there}")
         again = browser.post(f"{dialog}/undo")
-        assert again.status_code == 409 and "There is no pending enrolment any more." in again.text
-        assert "Look at the enrolment" not in browser.get(there).text
+        assert again.status_code == 409 and "There is no unconfirmed enrolment any more." in again.text
+        assert "Check the enrolment" not in browser.get(there).text
     enrolled_anew(carol, box)
     with joined(town, sql, carol, Role.VIEWER) as viewer:
         shown = viewer.get(there).text
-        assert "the enrolment is pending" in shown and "Look at the enrolment" not in shown
+        assert "the enrolment is unconfirmed" in shown and "Check the enrolment" not in shown
         assert (viewer.get(dialog).status_code, viewer.post(f"{dialog}/undo").status_code) == (403, 403)
 
 
@@ -399,7 +405,7 @@ def test_an_enrolment_that_came_back_is_undone_by_its_name_and_approved(carol: P
     with carol.browser() as browser:
         assert browser.post(f"{dialog}/undo").status_code == 303
         confirm(carol, box)
-        came_back = "and came back, since its box may be in use"
+        came_back = "and returned because its box may be in use"
         assert came_back in browser.get(there).text
         shown = browser.get(dialog).text
         assert came_back in shown and "Approve enrolment" in shown and f'value="{thumbprint}"' in shown
@@ -422,10 +428,10 @@ def test_a_second_person_approves_an_enrolment(carol: Person, town: Town, sql: S
     there = f"/{carol.customer}/cars/{car}"
     dialog = f"{there}/boxes/{box.product}/enrolment"
     with carol.browser() as browser:
-        assert "It needs the approval of another manager" in browser.get(there).text
+        assert "Another person must approve it than the one who enrolled" in browser.get(there).text
         assert "Approve enrolment" in browser.get(dialog).text
         own = browser.post(f"{dialog}/approve", data={"thumbprint": thumbprint})
-        assert own.status_code == 403 and "Another manager has to approve the enrolment" in own.text
+        assert own.status_code == 403 and "The manager who began the enrolment cannot approve it" in own.text
         other = browser.post(f"{dialog}/approve", data={"thumbprint": another_thumbprint()})
         assert other.status_code == 409 and "has another thumbprint than the expected one" in other.text
     with joined(town, sql, carol, Role.TECHNICIAN) as technician:

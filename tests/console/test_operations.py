@@ -1,4 +1,4 @@
-"""Operations in the console: what a change moves, before and after it is saved, and who asked for it."""
+"""Requests in the console: the change before and after it is saved, and the requester."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def test_a_hand_over_names_the_old_and_the_new(carol: Person) -> None:
 
 
 def test_the_list_fits_beside_the_menu(carol: Person, desk: Desk) -> None:
-    """Without a region that scrolls, a wider table would draw over the border of its card."""
+    """Without a scrolling region, a wider table would cross the border of its card."""
     carol.assignment(carol.car_with_box("Bereitschaft"), person_named(carol, "Kim"), "2026-01-01T08:00:00Z", end=LAST)
     page = desk(carol, viewport={"width": 1440, "height": 900})
     page.goto(f"/console/{carol.customer}/operations")
-    region = page.get_by_role("region", name="Operations")
+    region = page.get_by_role("region", name="Requests")
     assert region.evaluate("region => region.scrollWidth - region.clientWidth") <= 0
 
 
@@ -73,14 +73,14 @@ def test_a_failed_hand_over_shows_what_was_tried_and_tries_it_again(carol: Perso
     with carol.browser() as browser:
         page, path = saved(browser, carol, id, user=ann, car=boxless)
         assert "Failed" in page and "Pool → becomes Boxless" in words(page) and "→ becomes Ann Lee" in words(page)
-        again = unescape(re.findall(r'href="/console([^"]+)" data-dialog>Change it and try again', page)[0])
+        again = unescape(re.findall(r'href="/console([^"]+)" data-dialog>Change and try again', page)[0])
         assert f"car={boxless}" in again and f"user={ann}" in again
-        assert "Install a box into Boxless" in page
+        assert "Put a key box into Boxless" in page
         together = words(browser.get(f"/{carol.customer}/operations/outcomes?ids={path.rpartition('/')[2]}").text)
         assert "Pool → becomes Boxless" in together
 
 
-INSTALL, SERVICE = "Install a box into Boxless", "See to the box's service"
+INSTALL, SERVICE = "Put a key box into Boxless", "Check the service of the key box"
 HINTS = {NO_BOX: INSTALL, NO_SERVICE: SERVICE, TERMINATED: SERVICE}
 
 
@@ -120,10 +120,10 @@ def test_who_asked_is_named_on_the_page_and_in_the_list(carol: Person, bob: Pers
     }
     with carol.browser() as browser, bob.browser() as stranger:
         for name, id in ids.items():
-            assert f"Asked by {name}" in words(browser.get(f"/{carol.customer}/operations/{id}").text)
+            assert f"Requested by {name}" in words(browser.get(f"/{carol.customer}/operations/{id}").text)
             assert stranger.get(f"/{bob.customer}/operations/{id}").status_code == 404
         listed = words(browser.get(f"/{carol.customer}/operations").text)
-        assert "Asked by" in listed and all(name in listed for name in ids)
+        assert "Requested by" in listed and all(name in listed for name in ids)
 
 
 def test_saving_unchanged_says_so(carol: Person, desk: Desk) -> None:
@@ -131,9 +131,9 @@ def test_saving_unchanged_says_so(carol: Person, desk: Desk) -> None:
     page = desk(carol)
     page.goto(f"/console/{carol.customer}/assignments/{id}")
     page.get_by_role("button", name="Change").click()
-    dialog = page.get_by_role("dialog", name="Change assignment")
+    dialog = page.get_by_role("dialog", name="Change booking")
     dialog.get_by_role("button", name="Save").click()
-    expect(dialog.get_by_text("Nothing is changed, so there is nothing to save.")).to_be_visible()
+    expect(dialog.get_by_text("No changes to save.")).to_be_visible()
     expect(dialog.get_by_role("button", name="Save")).to_be_visible()
     assert carol.get("/operations?$filter=kind eq 'UpdateAssignment'").json() == []
 
@@ -167,22 +167,22 @@ def test_a_move_of_an_assignment_in_force_says_what_it_takes_away(
             ),
         ):  # fmt: skip
             text = words(shown.text)
-            assert shown.status_code == 200 and "This changes:" in text and "becomes" in text
-            assert ("loses it as soon as this is saved" in text) == is_loss
-            assert ("It opens again from Thu, 20 Nov 2031" in text) == ("2031-11-20" in str(fields))
+            assert shown.status_code == 200 and "Changes:" in text and "becomes" in text
+            assert ("loses it when you save" in text) == is_loss
+            assert ("It can be opened again from Thu, 20 Nov 2031" in text) == ("2031-11-20" in str(fields))
 
 
 def test_a_move_of_an_assignment_to_come_takes_nothing_away(carol: Person) -> None:
     id = carol.assignment(carol.car_with_box("Pool"), carol.user(), "2031-01-01T08:00:00Z", end=LAST)
     with carol.browser() as browser:
         page = browser.get(f"/{carol.customer}/assignments/{id}/change", params={"start": "2031-02-01T08:00"}).text
-        assert "This changes:" in page and "loses it" not in page
+        assert "Changes:" in page and "loses it" not in page
         same = browser.get(f"/{carol.customer}/assignments/{id}/change").text
-        assert "This changes:" not in same
+        assert "Changes:" not in same
 
 
 def test_a_viewer_sees_what_it_asked_for_before(town: Town, carol: Person) -> None:
-    """A role that was taken away takes nothing of the past with it."""
+    """A withdrawn role does not hide earlier requests."""
     dispatcher = town.colleague(carol, "was a dispatcher", Role.DISPATCHER)
     body = {"carId": carol.car_with_box("Pool"), "userId": carol.user(), "start": "2026-01-01T08:00:00Z"}
     id = dispatcher.put("/assignments", body).headers["Operation-Id"]

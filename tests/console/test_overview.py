@@ -1,4 +1,4 @@
-"""The overview: figures that lead to their lists, the map of all cars, and the table of those in view."""
+"""Today: figures with their lists, the map of all cars, and the table of those in view."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HTMLCanvasElement.prototype.getContext = function (kind, ...more) {
 
 @pytest.fixture(scope="module")
 def fleet(town: Town) -> Iterator[Person]:
-    """Whose cars are Alster in Hamburg, Isar in Munich, and Idle, which has no unit."""
+    """A person with the cars Alster in Hamburg, Isar in Munich, and Idle without a tracker."""
     person = town.person("fleet")
     person.car("Idle")
     yield person
@@ -58,7 +58,7 @@ def isar(fleet: Person) -> Unit:
 def overview(page: Page, person: Person) -> None:
     """Open the overview, with its map drawn."""
     page.goto(f"/console/{person.customer}")
-    expect(page.get_by_role("heading", level=1, name="Overview")).to_be_visible()
+    expect(page.get_by_role("heading", level=1, name="Today")).to_be_visible()
     expect(page.get_by_role("button", name="Show all")).to_be_visible()
 
 
@@ -78,26 +78,26 @@ def test_figures_say_what_they_count_and_lead_to_their_lists(carol: Person, desk
     page = desk(carol)
     page.goto(f"/console/{carol.customer}")
     expected = {
-        "Assignments in force": "assignments/list?state=now",
-        "Failed operations": "operations?state=failed&within=week",
+        "Bookings now": "assignments/list?state=now",
+        "Bookings that failed this week": "operations?state=failed&within=week",
         "Failing webhooks": "webhooks?state=failing",
-        "Boxes without service": "boxes?type=box&service=none",
-        "Contracts that end soon": "services?contract=soon",
-        "Cars unseen for long": "cars?seen=long",
+        "Boxes without a service": "boxes?type=box&service=none",
+        "Contracts ending": "services?contract=soon",
+        "Not reporting": "cars?seen=long",
     }
     for name, address in expected.items():
         expect(figure(page, name)).to_contain_text("0")
         assert figure(page, name).get_attribute("href") == f"/console/{carol.customer}/{address}"
-    expect(figure(page, "Dead deliveries")).to_have_count(0)
+    expect(figure(page, "Failed notifications")).to_have_count(0)
     carol.product("Box")
     page.goto(f"/console/{carol.customer}")
-    expect(figure(page, "Boxes without service")).to_contain_text("1")
-    figure(page, "Boxes without service").click()
+    expect(figure(page, "Boxes without a service")).to_contain_text("1")
+    figure(page, "Boxes without a service").click()
     expect(page.get_by_role("table").get_by_role("row")).to_have_count(2)
 
 
 def test_each_figure_counts_the_rows_of_its_list(town: Town) -> None:
-    """Of each kind there are some that count and one that does not."""
+    """Each kind has rows that count and one that does not."""
     person = town.person("figures")
     user, heard = person.user(), unit_of(person)
     heard.tell(2, **HAMBURG)
@@ -141,7 +141,7 @@ def test_each_figure_counts_the_rows_of_its_list(town: Town) -> None:
 
 
 def test_a_webhook_that_fails_is_counted_until_it_works_again(carol: Person, desk: Desk) -> None:
-    """One that is tried again has no dead delivery for a day."""
+    """A delivery that is retried is not dead for a day."""
     page = desk(carol)
     with Receiver() as receiver, Receiver() as other:
         receiver.answer = lambda _: (500, b"", {})
@@ -157,7 +157,7 @@ def test_a_webhook_that_fails_is_counted_until_it_works_again(carol: Person, des
         expect(rows.nth(1)).to_contain_text("Failing")
         receiver.answer = lambda _: (204, b"", {})
         carol.post(f"/webhooks/{hooks[0]}/test")
-        expect(page.get_by_role("heading", name="No webhook fails now")).to_be_visible()
+        expect(page.get_by_role("heading", name="No webhook is failing")).to_be_visible()
         page.get_by_role("link", name="Show all webhooks").click()
         expect(rows).to_have_count(3)
         page.goto(f"/console/{carol.customer}")
@@ -173,7 +173,7 @@ def test_a_figure_follows_what_happens(carol: Person, desk: Desk) -> None:
     expect(page.get_by_text("Live", exact=True)).to_be_visible()
     asked = carol.put("/assignments", {"carId": car, "userId": user, "start": "2026-01-01T08:00:00Z"})
     assert asked.status_code == 204
-    expect(figure(page, "Failed operations")).to_contain_text("1")
+    expect(figure(page, "Bookings that failed this week")).to_contain_text("1")
 
 
 def test_a_fleet_without_cars_is_told_the_first_step(carol: Person, desk: Desk) -> None:
@@ -187,7 +187,7 @@ def test_a_fleet_without_cars_is_told_the_first_step(carol: Person, desk: Desk) 
 def test_the_table_says_what_the_map_shows(fleet: Person, alster: Unit, isar: Unit, desk: Desk) -> None:
     page = desk(fleet)
     overview(page, fleet)
-    expect(page.get_by_text("2 cars in view. 1 car has told no place.")).to_be_visible()
+    expect(page.get_by_text("2 cars in view. 1 car has no position yet.")).to_be_visible()
     for part in ("Driving", "minutes ago", "Hamburg"):
         expect(row(page, "Alster")).to_contain_text(part)
     for part in ("Parked", "Munich"):
@@ -204,7 +204,8 @@ def test_a_car_that_moves_is_followed_without_a_reload(fleet: Person, alster: Un
     page.get_by_role("button", name="Show Alster on the map").click()
     expect(page.get_by_role("region", name="Alster").get_by_role("link", name="Go to car")).to_be_visible()
     expect(row(page, "Rhine")).to_have_count(0)
-    # However long ago the run began: who tells later than ten minutes is found when the page reads all anew
+    # However long ago the run began: reports that are later than ten minutes appear when the page reads everything
+    # again
     rhine.tell(1 - passed(), currentLatitude=53.556, currentLongitude=9.99, isDriving=True, ignition=True)
     expect(row(page, "Rhine")).to_contain_text("Driving")
     page.get_by_role("button", name="Show all").click()
@@ -212,7 +213,7 @@ def test_a_car_that_moves_is_followed_without_a_reload(fleet: Person, alster: Un
 
 
 def test_what_a_car_does_is_stale_after_a_while(town: Town, desk: Desk) -> None:
-    """By `KEYRACK_TELEMETRY_STALE_MINUTES`: as the server writes it, as the script does, and later without any news."""
+    """After `KEYRACK_TELEMETRY_STALE_MINUTES`: in the server's page, in the script, and later without an update."""
     person = town.person("stale")
     driving = {"isDriving": True, "ignition": True}
     with contextlib.closing(person.client):
@@ -229,7 +230,7 @@ def test_what_a_car_does_is_stale_after_a_while(town: Town, desk: Desk) -> None:
         page.clock.install()
         overview(page, person)
         for each in (plain, page):
-            expect(each.get_by_text("No news for 15 minutes")).to_have_count(1)
+            expect(each.get_by_text("No report for 15 minutes")).to_have_count(1)
             for name, state in states.items():
                 expect(row(each, name)).to_contain_text(state)
             expect(row(each, "Fresh")).to_contain_text("Driving")
@@ -237,11 +238,11 @@ def test_what_a_car_does_is_stale_after_a_while(town: Town, desk: Desk) -> None:
         expect(row(page, "Fresh")).to_contain_text("Was driving")
         table(page).get_by_role("link", name="Fresh").click()
         expect(page.get_by_role("heading", name="Telemetry")).to_be_visible()
-        expect(page.get_by_text("Not up to date")).to_have_count(0)
+        expect(page.get_by_text("Out of date")).to_have_count(0)
         with page.expect_request(lambda request: "part=telemetry" in request.url):
             page.clock.fast_forward(1_000_000)
         page.goto(f"/console/{person.customer}/cars/{unit.car}")
-        expect(page.get_by_text("Not up to date")).to_be_visible()
+        expect(page.get_by_text("Out of date")).to_be_visible()
 
 
 def test_a_car_is_found_by_typing_and_shown(fleet: Person, alster: Unit, isar: Unit, desk: Desk) -> None:
@@ -266,7 +267,7 @@ def test_without_webgl_the_page_says_so_and_the_table_has_all(
     page = desk(fleet)
     page.add_init_script(NO_WEBGL)
     page.goto(f"/console/{fleet.customer}")
-    expect(page.get_by_text("This browser shows no map: it needs WebGL 2")).to_be_visible()
+    expect(page.get_by_text("This browser cannot show the map: WebGL 2")).to_be_visible()
     expect(row(page, "Alster")).to_contain_text("Hamburg")
     expect(row(page, "Isar")).to_be_visible()
     expect(page.get_by_role("button", name="Show all")).to_have_count(0)
@@ -293,7 +294,7 @@ def test_the_neighbour_sees_nothing_of_it(fleet: Person, alster: Unit, bob: Pers
 
 
 def test_many_cars_at_one_place_are_listed(town: Town, desk: Desk) -> None:
-    """A cluster that no zoom can part."""
+    """A cluster that no zoom can separate."""
     person = town.person("depot")
     with contextlib.closing(person.client):
         depot(person, 220)
@@ -303,7 +304,7 @@ def test_many_cars_at_one_place_are_listed(town: Town, desk: Desk) -> None:
         box = page.get_by_role("region", name="Map of all cars").bounding_box()
         assert box is not None
         card = page.get_by_role("region", name="220 cars at this place")
-        # One click: the card covers the middle of a narrow map, so a second click could choose one of the listed cars
+        # One click: the card covers the middle of a narrow map, so a second click could choose a listed car
         expect(page.locator("[data-fleet]")).to_have_attribute("data-idle", "")
         page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
         expect(card).to_be_visible()

@@ -1,4 +1,4 @@
-"""Nothing moves while a page loads, pages work while live updates are cut, and the way back leads back."""
+"""Nothing moves while a page loads, pages work without live updates, and the back button works."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WEEK = "/assignments/board?from=2031-11-24&days=7"
 
 @pytest.fixture
 def fleet(carol: Person) -> Person:
-    """Carol, with 60 cars that have told where they are, and one that can be assigned."""
+    """Carol, with 60 cars with positions, and one that can be booked."""
     depot(carol, 60)
     return carol
 
@@ -34,7 +34,7 @@ def go(page: Page, person: Person, path: str) -> None:
 
 
 def steady(page: Page) -> None:
-    """The live updates are missed, and nothing has moved since the page began."""
+    """The live updates are disconnected, and nothing has moved since the page started."""
     expect(page.get_by_text("Reconnecting since")).to_be_visible()
     moved = page.evaluate("moved")
     assert sum(value for value, _ in moved) < 0.02, (page.url, moved)
@@ -66,7 +66,7 @@ def test_pages_work_while_live_updates_are_cut_and_nothing_moves(fleet: Person, 
     page.get_by_role("row", name=re.compile("Alpha")).get_by_role("gridcell").first.press("Enter")
     expect(page.get_by_role("gridcell", selected=True)).to_have_count(1)
     page.keyboard.press("Enter")
-    expect(page.get_by_role("dialog", name="New assignment").get_by_label("Start")).to_have_value("2031-11-24T00:00")
+    expect(page.get_by_role("dialog", name="New booking").get_by_label("Start")).to_have_value("2031-11-24T00:00")
     go(page, fleet, f"/webhooks/{webhook}")
     steady(page)
     page.get_by_role("button", name="Send test").click()
@@ -75,7 +75,7 @@ def test_pages_work_while_live_updates_are_cut_and_nothing_moves(fleet: Person, 
 
 
 def test_the_way_back_leads_back(fleet: Person, desk: Desk) -> None:
-    """From page 2, from another order, from a dialog, and over a fact that was changed."""
+    """From page 2, from another order, from a dialog, and after a changed fact."""
     page = desk(fleet)
     go(page, fleet, "/cars")
     first = page.get_by_role("table").get_by_role("row").nth(1)

@@ -1,4 +1,4 @@
-"""What the overview weighs as a browser gets it: the page, its styles, scripts and icons, without the map's library."""
+"""The size of Today in a browser: the page, its styles, scripts and icons, without the map's library."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OF_FILE = re.compile(r"(?:\bfrom|\bimport)\s*\(?\s*[\"'](\.[^\"']+)|\burl\(\s*[\
 
 
 def fetched(browser: httpx.Client, address: str) -> tuple[int, str]:
-    """How many bytes come over the wire, and the text that they hold."""
+    """The transferred bytes, and the text."""
     with browser.stream("GET", address, headers={"Accept-Encoding": "gzip"}) as answer:
         assert answer.status_code == 200, address
         size = sum(map(len, answer.iter_raw()))
@@ -24,7 +24,7 @@ def fetched(browser: httpx.Client, address: str) -> tuple[int, str]:
 
 
 def test_the_overview_is_light(carol: Person) -> None:
-    """With 50 rows in its table. Modules are followed through what they import, also what they may import later."""
+    """With 50 rows in its table. Modules include their imports, also dynamic ones."""
     depot(carol, 60)
     weights: dict[str, int] = {}
     with carol.browser() as browser:

@@ -97,7 +97,7 @@ def test_somebody_registers_a_passkey_and_signs_in_without_a_password(device: De
     # The password alone leads to the second page, and the passkey from there on
     device.sign_out()
     device.sign_in(person)
-    expect(device.page.get_by_role("heading", name="Show your second factor")).to_be_visible()
+    expect(device.page.get_by_role("heading", name="Enter your second factor")).to_be_visible()
     assert axe.faults(device.page) == []
     device.page.get_by_role("button", name="Sign in with a passkey").click()
     expect(device.page).to_have_url(re.compile(rf"/console/{person.customer}"))
@@ -109,7 +109,7 @@ def test_a_user_who_is_not_verified_is_refused(device: Device, town: Town) -> No
     device.sign_out()
     device.cdp.send("WebAuthn.setUserVerified", {"authenticatorId": device.id, "isUserVerified": False})
     device.by_passkey()
-    expect(device.page.get_by_text("No passkey was shown.")).to_be_visible()
+    expect(device.page.get_by_text("The passkey was not read.")).to_be_visible()
     # Nor does it help to ask the device for less than the server wants
     device.page.goto("/console/sign-in")
     device.page.evaluate(
@@ -183,7 +183,7 @@ def test_a_prepared_passkey_is_worth_nothing_after_the_first_proof(device: Devic
     expect(device.page).to_have_url(re.compile("/console/sign-in"))
     device.by_passkey()
     expect(device.page.get_by_text("The passkey was not accepted.")).to_be_visible()
-    # The person is not asked for the attacker's factor
+    # The page does not ask the person for the attacker's factor
     device.page.goto(f"/console/password#{link.partition('#')[2]}")
     device.page.get_by_label("New password").fill(attacker.password + " anew")
     device.page.get_by_role("button", name="Save").click()
@@ -212,19 +212,19 @@ def test_an_app_and_recovery_codes_are_set_up_in_the_console(device: Device, tow
     expect(device.page.get_by_role("img", name="QR code")).to_be_visible()
     secret = device.page.get_by_role("region", name="Secret of the app").inner_text().strip()
     assert axe.faults(device.page) == []
-    device.page.get_by_label("Code that the app shows now").fill("1")
+    device.page.get_by_label("Current code of the app").fill("1")
     device.page.get_by_role("button", name="Confirm").click()
     expect(device.page.get_by_text("The code is wrong.").first).to_be_visible()
-    device.page.get_by_label("Code that the app shows now").fill(totp.code(secret, int(time.time()) // 30))
+    device.page.get_by_label("Current code of the app").fill(totp.code(secret, int(time.time()) // 30))
     device.page.get_by_role("button", name="Confirm").click()
     expect(device.page.get_by_text("The app is set up.")).to_be_visible()
-    device.page.get_by_role("button", name="Make new recovery codes").click()
+    device.page.get_by_role("button", name="Create new recovery codes").click()
     shown = device.page.get_by_role("region", name="Recovery codes").inner_text().split()
     assert len(shown) == 10
-    # An owner makes it needed, and who has shown a factor goes on
+    # An owner requires it, and a person with a factor continues
     device.factors(person)
     device.page.get_by_label("Owner").check()
-    device.page.get_by_role("button", name="Save the rule").click()
+    device.page.get_by_role("button", name="Save rule").click()
     expect(device.page.get_by_text("The rule is saved.")).to_be_visible()
     device.sign_out()
     device.sign_in(person)
@@ -237,7 +237,7 @@ def test_who_needs_a_factor_is_led_to_it(device: Device, town: Town, sql: Sql) -
     person = town.person("ned")
     sql.execute("insert into factor_rule values ($1, 'Owner')", person.customer)
     device.sign_in(person)
-    expect(device.page.get_by_text("Your role here needs a second factor")).to_be_visible()
+    expect(device.page.get_by_text("Your role needs a second factor")).to_be_visible()
     assert axe.faults(device.page) == []
     device.page.get_by_label("Name of the new passkey").fill("Phone")
     device.page.get_by_role("button", name="Add a passkey").click()

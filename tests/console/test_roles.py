@@ -1,4 +1,4 @@
-"""What a role may not see or do is not in its pages; and who asks for it all the same is told what is missing."""
+"""Pages contain only what the role permits, and a missing permission is named."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from tests.support.servers import Sql, eventually
 OF_CUSTOMER = [row for row in PAGES if row.path.startswith("/{customer}")]
 OTHERS = [role for role in Role if role is not Role.OWNER]
 LINK = "insert into manager_customer (manager_id, customer_id) select manager_id, $2 from manager where username = $1"
-# About who is signed in, or nobody's: what these pages show is no customer's
+# Pages about the account, or without a session: they have no data of a customer
 FREE = ("/settings", "/help")
-# What a page looks like beside the navigation: its things
+# The elements of a page besides the navigation
 THINGS = (
     "/cars/{car}", "/cars/{car}/access", "/cars/{car}/track", "/users/{user}", "/users/{user}/access",
     "/groups/{group}", "/assignments/board", "/assignments/list", "/assignments/{assignment}",
@@ -36,7 +36,7 @@ THINGS = (
 
 
 class Seen(HTMLParser):
-    """What a page leads to, what it sends and where, and what it hears of."""
+    """The links of a page, its forms with their addresses, and its topics of live updates."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ def owner(town: Town) -> Iterator[Person]:
 
 @pytest.fixture(scope="module")
 def ids(owner: Person) -> dict[str, Any]:
-    """Something of each kind."""
+    """An object of each kind."""
     car, user, group = owner.car_with_box("Pool car 7"), owner.user(), owner.group("Berlin")
     for kind, id in (("car", car), ("user", user)):
         assert owner.put(f"/groups/{group}/{kind}s", {f"{kind}Id": id}).status_code == 204
@@ -93,7 +93,7 @@ def ids(owner: Person) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def browsers(town: Town, owner: Person, sql: Sql, ids: dict[str, Any]) -> Iterator[dict[Role, httpx.Client]]:
-    """For each role a browser of somebody who has it in the owner's customer."""
+    """For each role, a browser of a person with it in the owner's customer."""
     found = {role: joined(town, sql, owner, role) for role in OTHERS}
     yield found
     for browser in found.values():
@@ -110,7 +110,7 @@ def joined(town: Town, sql: Sql, owner: Person, role: Role) -> httpx.Client:
 
 
 def looked_at(browser: httpx.Client, ids: dict[str, Any]) -> Iterator[tuple[str, httpx.Response]]:
-    """The navigation's pages, and those of the things that the role may see."""
+    """The navigation's pages, and those of the objects that the role may see."""
     base = f"/console/{ids['customer']}"
     first = browser.get(f"/{ids['customer']}")
     entries = Seen(first.text).navigation
@@ -123,7 +123,7 @@ def looked_at(browser: httpx.Client, ids: dict[str, Any]) -> Iterator[tuple[str,
 
 
 def row_of(method: str, path: str) -> ConsolePage:
-    """The page that an address is of; a path without parameters comes first, as the router has it."""
+    """The page of an address. A path without parameters comes first, as in the router."""
     fits = [row for row in OF_CUSTOMER if row.method == method and re.fullmatch(_form(row.path), path)]
     return min(fits, key=lambda row: row.path.count("{"))
 
@@ -133,7 +133,7 @@ def _form(path: str) -> str:
 
 
 def wants(path: str) -> set[Permission]:
-    """What a form that is sent there wants: its page's permission, and that of an action with many rows."""
+    """The permission of a form: that of its page, and of a bulk action."""
     page = row_of("POST", path)
     found = {page.permission} if page.permission else set()
     if "/bulk/" in path:
@@ -171,19 +171,19 @@ def test_what_a_role_is_shown_leads_to_what_it_may(
 def test_each_page_is_for_the_roles_that_have_what_it_names(
     role: Role, browsers: dict[Role, httpx.Client], ids: dict[str, Any]
 ) -> None:
-    """The table says no more and no less than what the page then reads; and who lacks it is told in words."""
+    """The table has exactly the permissions that the page needs; the error page names the missing one."""
     wrong = dict[str, Any]()
     for row in OF_CUSTOMER:
         may = row.permission is None or row.permission in GRANTED[role]
-        if may and row.method == "POST":  # which would be done
+        if may and row.method == "POST":  # it would be done
             continue
-        if row.shows_own_rows and not may:  # somebody else asked for it
+        if row.shows_own_rows and not may:  # another person requested it
             answer = browsers[role].get(row.path.format(**ids) + f"?ids={ids['operation']}")
             wrong |= {} if answer.status_code == 404 else {row.path: answer.status_code}
             continue
         data = {"data": {"x": ""}} if row.method == "POST" else {}
         answer = browsers[role].request(row.method, row.path.format(**ids), **data)
-        told = f"What is missing is called {row.permission}." in answer.text and "Ask an owner of" in answer.text
+        told = f"Missing permission: {row.permission}." in answer.text and "Ask an owner of" in answer.text
         if (answer.status_code >= 400) if may else (answer.status_code != 403 or not told):
             wrong[f"{row.method} {row.path}"] = answer.status_code
     assert wrong == {}
@@ -208,27 +208,27 @@ def test_whatever_changes_a_list_names_a_permission(listing: List) -> None:
 
 
 SHOWN = [
-    # what, where, who has it; everybody else has not
+    # text, page, roles with it; the other roles do not see it
     ("Add car", "/cars", {Role.MANAGER}),
     ("Export CSV", "/cars", set(OTHERS)),
     ("/webhooks", "", {Role.MANAGER}),
     ("/changes", "", {Role.MANAGER, Role.AUDITOR}),
     ("/operations", "", {Role.MANAGER, Role.DISPATCHER, Role.TECHNICIAN, Role.AUDITOR}),
-    ("Assignments in force", "", set(OTHERS) - {Role.TECHNICIAN}),
+    ("Bookings now", "", set(OTHERS) - {Role.TECHNICIAN}),
     ("Failing webhooks", "", {Role.MANAGER}),
-    ("Boxes without service", "", set(OTHERS)),
+    ("Boxes without a service", "", set(OTHERS)),
     ("Map of all cars", "", set(OTHERS) - {Role.TECHNICIAN}),
     ("data-tour", "", {Role.MANAGER, Role.DISPATCHER}),
-    ("In use by", "/cars", set(OTHERS) - {Role.TECHNICIAN}),
+    ("Next booking", "/cars", set(OTHERS) - {Role.TECHNICIAN}),
     ("/cars/bulk/delete", "/cars", {Role.MANAGER}),
     ('name="id"', "/cars", {Role.MANAGER}),
     ("data-new", "/assignments/board", {Role.MANAGER, Role.DISPATCHER}),
     ("data-move", "/assignments/board", {Role.MANAGER, Role.DISPATCHER}),
-    ("Add user", "/users", {Role.MANAGER, Role.DISPATCHER}),
-    ("Erase", "/users/{user}", {Role.MANAGER}),
-    ("Time line of assignments", "/cars/{car}", set(OTHERS) - {Role.TECHNICIAN}),
+    ("Add person", "/users", {Role.MANAGER, Role.DISPATCHER}),
+    ("Delete personal data", "/users/{user}", {Role.MANAGER}),
+    ("Time line of bookings", "/cars/{car}", set(OTHERS) - {Role.TECHNICIAN}),
     ("Odometer over time", "/cars/{car}", set(OTHERS) - {Role.TECHNICIAN}),
-    ("Uninstall", "/cars/{car}", {Role.MANAGER, Role.TECHNICIAN}),
+    ("Take out", "/cars/{car}", {Role.MANAGER, Role.TECHNICIAN}),
     ("edit-name", "/cars/{car}", {Role.MANAGER}),
     ("Rename", "/groups/{group}", {Role.MANAGER}),
     ("Uma User", "/operations/{operation}", {Role.MANAGER, Role.DISPATCHER, Role.AUDITOR}),
@@ -252,13 +252,13 @@ def test_what_is_shown_to_whom(
 def test_who_lacks_a_permission_finds_no_person_by_another_way(
     browsers: dict[Role, httpx.Client], ids: dict[str, Any], owner: Person
 ) -> None:
-    """A technician sees what was asked for, and not of whom: neither as a column, nor by searching or filtering."""
+    """A technician sees requests without their people: neither in a column, nor by a search or a filter."""
     browser, address = browsers[Role.TECHNICIAN], owner.get(f"/users/{ids['user']}").json()["emailAddress"]
     base = f"/{ids['customer']}"
     for path in ("/operations", f"/operations/{ids['operation']}", f"/groups/{ids['group']}", "/operations.csv"):
         answer = browser.get(base + path)
         assert (answer.status_code, address in answer.text, "Uma" in answer.text) == (200, False, False), path
-    assert "a user who has been removed" not in browser.get(f"{base}/operations/{ids['operation']}").text
+    assert "a removed person" not in browser.get(f"{base}/operations/{ids['operation']}").text
     assert "Nothing matches" in browser.get(f"{base}/operations?q=Uma").text
     assert browser.get(f"{base}/operations?user={ids['user']}").status_code == 400
     assert browser.get(f"{base}/operations?columns=user").status_code == 400
@@ -275,7 +275,7 @@ def test_a_part_of_a_page_is_refused_as_a_part(browsers: dict[Role, httpx.Client
 
 
 def test_who_has_no_role_is_told_whom_to_ask(town: Town, sql: Sql, owner: Person) -> None:
-    """Neither where to go first is a page of nothing, nor is there no way out of it."""
+    """The first page is not empty, and has a link to leave it."""
     person = town.person("a newcomer")
     sql.execute(LINK,
                 person.username, owner.customer)  # fmt: skip

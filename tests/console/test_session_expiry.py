@@ -1,4 +1,4 @@
-"""A session that lapses while something is filled in: nothing of it is lost, and one is led back to it."""
+"""A session expires while a form is filled in: the entries are kept until the person has signed in again."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_ticked_rows_are_ticked_again(carol: Person, desk: Desk) -> None:
 
 
 def test_what_was_filled_in_is_there_again(carol: Person, desk: Desk) -> None:
-    """In a form that a script sends where a fact stands, and in one of a dialog that the browser sends itself."""
+    """In a script's form in place of a fact, and in a dialog's form that the browser sends."""
     car = carol.car("Pool car", vin="WVW")
     page = desk(carol)
     page.goto(f"/console/{carol.customer}/cars/{car}")
@@ -92,7 +92,7 @@ def test_what_was_filled_in_is_there_again(carol: Person, desk: Desk) -> None:
     page.get_by_role("button", name="Save").click()
     page.get_by_role("link", name="Sign in again").click()
     sign_in(page, carol)
-    expect(page.get_by_text("What you filled in is back.")).to_be_visible()
+    expect(page.get_by_text("Your entries are restored.")).to_be_visible()
     expect(page.get_by_role("textbox", name="VIN", exact=True)).to_have_value("WVWZZZ1JZXW000001")
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("link", name="Change VIN")).to_be_visible()

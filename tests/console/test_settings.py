@@ -1,4 +1,4 @@
-"""The page of settings: preferences, the own password, sessions, and what is kept."""
+"""The page of settings: preferences, password, sessions, and data retention."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages where the settings allow less than the pages ask for, and where there is more than a page can show."""
+"""Pages with small limits of the API, and with more data than a page can show."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from linked, cars, generate_series(1, $4) n,
 
 
 def person_with(town: Town, name: str, each: int) -> Person:
-    """Somebody with the cars, and so many assignments of each."""
+    """A person with the cars, and this number of assignments of each."""
     person = town.person(name)
     person.sql.execute(FLEET, person.customer, f"{name}{person.customer}@example.org", CARS, each)
     for table in ("car", "assignment"):
@@ -66,7 +66,7 @@ def test_a_board_is_asked_for_in_pages(low: tuple[Person, httpx.Client]) -> None
     shown = client.get(f"/{person.customer}/assignments/board?{WEEK}").text
     assert shown.count("data-car=") == CARS
     assert shown.count('class="bar ') >= CARS
-    assert "times are shown" not in shown
+    assert "bookings are shown" not in shown
 
 
 def test_lists_their_files_and_their_pages_are_whole(low: tuple[Person, httpx.Client]) -> None:
@@ -102,6 +102,6 @@ def test_more_bars_than_can_be_shown_are_told_with_a_way_out(town: Town) -> None
         many, one = client.get(address), client.get(f"{address}&q=02")
     assert "Only 1,500 times are shown, those that begin first" in many.text
     assert "Search for cars, or show fewer days." in many.text
-    assert "times are shown" not in one.text
+    assert "bookings are shown" not in one.text
     assert many.text.count('id="bar-') == 1_500 and len(many.content) < 1_500_000
     person.client.close()

@@ -1,4 +1,4 @@
-"""The files that pages fetch: each is there with its type, for ever at its address, and only there."""
+"""Static files: each has its type and a permanent address, and no other address."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_a_file_of_another_version_is_not_this_one(server: RunningServer) -> Non
 def test_files_are_only_read(server: RunningServer) -> None:
     for method in ("POST", "PUT", "DELETE"):
         answer = web().request(method, f"{server.url}/console/assets/{there('htmx.js')}")
-        assert answer.status_code in (303, 405)  # whoever sends a form is led to signing in
+        assert answer.status_code in (303, 405)  # a form leads to the sign-in page
 
 
 def test_a_name_that_is_misspelt_is_no_address() -> None:

@@ -1,4 +1,4 @@
-"""The files in a browser, under the policy of every page: they are whole, light, and do what they are there for."""
+"""Static files in a browser, under the policy of every page."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_icons_are_drawn_from_the_sprite(page: Page) -> None:
 
 
 def test_a_map_is_drawn_by_the_worker_under_the_policy(page: Page) -> None:
-    """Borders of the TopoJSON, cities with labels and without a server of glyphs; nothing comes from elsewhere."""
+    """Borders of the TopoJSON, and cities with labels without a glyph server; no request to other hosts."""
     page.add_style_tag(url=f"/console/assets/{load_static_files().digest}/maplibre-gl.css")
     drawn = page.evaluate(
         """async base => {

@@ -1,4 +1,4 @@
-"""Templates say nothing that the policy of the pages forbids, and name only icons that there are."""
+"""Templates follow the policy of the pages, and name only existing icons."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ OTHER = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
 
 
 class Controls(HTMLParser):
-    """The controls of a template whose accessible name is not their content: pairs of the name and the shown texts."""
+    """Controls with an accessible name other than their content: pairs of the name and the visible texts."""
 
     KINDS = ("a", "button", "summary")
 
@@ -82,7 +82,7 @@ class Controls(HTMLParser):
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_an_accessible_name_contains_the_visible_label(language: str) -> None:
-    """WCAG 2.2, 2.5.3: who operates a page by voice says what is shown."""
+    """WCAG 2.2, 2.5.3: voice control uses the visible text."""
     controls = [(path.name, *one) for path in EVERY for one in Controls(path.read_text(), language).named]
     assert {("managers.html", 1)} <= {(name, len(shown)) for name, _, shown in controls}
     assert [

@@ -1,4 +1,4 @@
-"""The tour of the overview: for who is there for the first time, beside the page, and not again once it was closed."""
+"""The tour of Today: at the first visit, beside the page, and not again after it was closed."""
 
 from __future__ import annotations
 
@@ -38,26 +38,26 @@ def test_a_newcomer_is_shown_the_first_steps_once(driver: Person, desk: Desk) ->
         1
     )
     expect(marked(page)).to_have_attribute("id", "find-on-map")
-    assert page.evaluate("document.activeElement === document.body")  # nothing is taken away from who begins to type
+    assert page.evaluate("document.activeElement === document.body")  # typing is not interrupted
     assert faults(page) == []
-    page.get_by_role("combobox", name="Find a car").fill("als")  # the page beside it works
+    page.get_by_role("combobox", name="Find a car").fill("als")  # the page works during the tour
     expect(page.get_by_role("option", name="Alster")).to_be_visible()
     next = tour(page).get_by_role("button", name="Next")
     expect(tour(page).get_by_role("button", name="Back")).to_have_count(0)
     next.press("Enter")
-    shown(page, "Assign it", "2 of 3")
-    expect(page.get_by_role("button", name="Assign", exact=True)).to_have_class("button primary toured")
-    expect(page.get_by_role("status").filter(has_text="2 of 3. Assign it")).to_have_count(1)
-    page.reload()  # who goes away in between goes on where it was
-    shown(page, "Assign it", "2 of 3")
+    shown(page, "Book it", "2 of 3")
+    expect(page.get_by_role("button", name="Book", exact=True)).to_have_class("button primary toured")
+    expect(page.get_by_role("status").filter(has_text="2 of 3. Book it")).to_have_count(1)
+    page.reload()  # a person who returns sees the same step
+    shown(page, "Book it", "2 of 3")
     page.set_viewport_size({"width": 320, "height": 640})
     page.emulate_media(color_scheme="dark")
     next.press("Enter")
-    shown(page, "See what became of it", "3 of 3")
+    shown(page, "See the result", "3 of 3")
     expect(page.get_by_role("button", name="Menu", exact=True)).to_have_class("button bare square nav-open toured")
     assert faults(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
-    page.get_by_role("contentinfo").get_by_role("link").focus()  # the last of the page is not under it
+    page.get_by_role("contentinfo").get_by_role("link").focus()  # the end of the page is not below it
     under = "[...document.querySelectorAll('.foot a')].pop().getBoundingClientRect().bottom"
     assert page.evaluate(f"{under} <= document.getElementById('tour').getBoundingClientRect().top")
     tour(page).get_by_role("button", name="Back").press("Enter")
@@ -69,14 +69,14 @@ def test_a_newcomer_is_shown_the_first_steps_once(driver: Person, desk: Desk) ->
     expect(marked(page)).to_have_count(0)
     expect(page.get_by_role("main")).to_be_focused()
     page.reload()
-    expect(page.get_by_role("heading", level=1, name="Overview")).to_be_visible()
+    expect(page.get_by_role("heading", level=1, name="Today")).to_be_visible()
     expect(tour(page)).to_have_count(0)
 
 
 def test_help_shows_them_again(driver: Person, desk: Desk) -> None:
     page = desk(driver, locale="de-DE")
     page.goto(f"/console/{driver.customer}/help")
-    page.get_by_role("link", name="In der Übersicht zeigen").click()
+    page.get_by_role("link", name="Auf „Heute“ zeigen").click()
     again = page.get_by_role("region", name="Erste Schritte")
     expect(again.get_by_role("heading", name="Erste Schritte")).to_be_focused()
     assert "#" not in page.url

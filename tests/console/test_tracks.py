@@ -1,4 +1,4 @@
-"""The day of a car: its track on a map, a slider over time, and the same as a table."""
+"""The day of a car: its track on a map, a time slider, and the same data as a table."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def day() -> date:
 
 @pytest.fixture(scope="module")
 def driver(town: Town) -> Iterator[Person]:
-    """Whose car went from Hamburg by Lübeck to Kiel on that day."""
+    """A person with a car that went from Hamburg by Lübeck to Kiel on that day."""
     person = town.person("driver")
     yield person
     person.client.close()
@@ -50,7 +50,7 @@ def track(page: Page, unit: Unit, query: str = "") -> None:
 
 
 def test_the_slider_says_where_the_car_was(driver: Person, unit: Unit, day: date, desk: Desk) -> None:
-    """Without a day in the address: the last one on which it was anywhere."""
+    """Without a day in the address, it is the last day with a position."""
     page = desk(driver)
     track(page, unit)
     expect(page.get_by_label("Day", exact=True)).to_have_value(str(day))
@@ -65,14 +65,14 @@ def test_the_slider_says_where_the_car_was(driver: Person, unit: Unit, day: date
 
 
 def test_the_map_is_drawn_once_it_is_in_view(driver: Person, unit: Unit, desk: Desk) -> None:
-    """On the car's page it is far below the first screen, and without a GPU it keeps the page busy for seconds."""
+    """It is far below the first screen of the car's page, and keeps the page busy for seconds without a GPU."""
     page = desk(driver)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.goto(f"/console/{driver.customer}/cars/{unit.car}")
-    table = page.get_by_role("table", name="Times and places")
+    table = page.get_by_role("table", name="Times and positions")
     expect(table.get_by_role("row").filter(has_text="Kiel")).to_have_count(1)  # by the script that draws the map
-    page.get_by_role("button", name="Assign", exact=True).first.click()
+    page.get_by_role("button", name="Book", exact=True).first.click()
     expect(page.get_by_role("dialog")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
@@ -86,7 +86,7 @@ def test_the_map_is_drawn_once_it_is_in_view(driver: Person, unit: Unit, desk: D
 def test_the_table_says_the_same(driver: Person, unit: Unit, desk: Desk) -> None:
     page = desk(driver, viewport={"width": 320, "height": 800})
     track(page, unit)
-    table = page.get_by_role("table", name="Times and places")
+    table = page.get_by_role("table", name="Times and positions")
     for place, number in (("Hamburg", "100 km"), ("Lübeck", "101 km"), ("Kiel", "102 km")):
         expect(table.get_by_role("row").filter(has_text=place)).to_contain_text(number)
     assert faults(page) == []
@@ -96,12 +96,12 @@ def test_the_table_says_the_same(driver: Person, unit: Unit, desk: Desk) -> None
 def test_another_day_is_chosen_without_a_script(driver: Person, unit: Unit, day: date, desk: Desk) -> None:
     page = desk(driver, java_script_enabled=False)
     track(page, unit)
-    expect(page.get_by_role("table", name="Times and places").get_by_role("row")).to_have_count(4)
+    expect(page.get_by_role("table", name="Times and positions").get_by_role("row")).to_have_count(4)
     page.get_by_role("link", name="Previous day").click()
-    expect(page.get_by_role("heading", name="No places on this day")).to_be_visible()
+    expect(page.get_by_role("heading", name="No positions on this day")).to_be_visible()
     page.get_by_label("Day", exact=True).fill(str(day))
     page.get_by_role("button", name="Show day").click()
-    expect(page.get_by_role("table", name="Times and places")).to_be_visible()
+    expect(page.get_by_role("table", name="Times and positions")).to_be_visible()
 
 
 @pytest.mark.parametrize("text", ["soon", "0001-01-01", "2026-02-30"])
@@ -109,7 +109,7 @@ def test_what_is_no_day_is_refused_in_words(driver: Person, unit: Unit, desk: De
     page = desk(driver)
     answer = page.goto(f"/console/{driver.customer}/cars/{unit.car}/track?day={text}")
     assert answer is not None and answer.status == 400
-    expect(page.get_by_text("A day in an address is written as 2026-11-22.")).to_be_visible()
+    expect(page.get_by_text("Write the date in the address like 2026-11-22.")).to_be_visible()
 
 
 def test_the_neighbour_sees_no_track(driver: Person, unit: Unit, bob: Person, desk: Desk) -> None:

@@ -1,4 +1,4 @@
-"""Users in the console: adding, linking by address, one user's page, removing and erasing."""
+"""People in the console: adding, adding existing ones, one person's page, removing and deleting personal data."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def fill(page: Page, first: str, last: str, address: str) -> None:
 def test_a_user_is_added_and_assigned_next(carol: Person, desk: Desk) -> None:
     page = desk(carol)
     page.goto(f"/console/{carol.customer}/users/new")
-    expect(page.get_by_role("heading", level=1)).to_have_text("Add user")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Add person")
     fill(page, "Robin", "Berg", f"robin.{carol.customer}@example.org")
-    page.get_by_role("button", name="Add user").click()
+    page.get_by_role("button", name="Add person").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Robin Berg")
     expect(page.get_by_role("status").filter(has_text="Robin Berg is added.")).to_be_visible()
     (user,) = carol.get("/users").json()
     assert page.url.endswith(f"/console/{carol.customer}/users/{user['id']}?added")
-    assign = page.get_by_role("button", name="Assign", exact=True)
+    assign = page.get_by_role("button", name="Book", exact=True)
     assert (assign.get_attribute("href") or "").endswith(f"/assignments/new?user={user['id']}")
 
 
@@ -61,7 +61,7 @@ def test_a_password_is_shown_once_and_copied(carol: Person, desk: Desk, server: 
     fill(page, "Nora", "Maal", address)
     page.get_by_label("Type").select_option(label="With a password: signs in to the app")
     with page.expect_response("**/users/new") as answered:
-        page.get_by_role("button", name="Add user").click()
+        page.get_by_role("button", name="Add person").click()
     assert "content-encoding" not in answered.value.headers
     expect(page.get_by_role("status").filter(has_text="Nora Maal is added.")).to_be_visible()
     page.get_by_role("button", name="Copy password").click()
@@ -79,7 +79,7 @@ def test_what_is_wrong_is_said_at_the_form(carol: Person, alice: Person, desk: D
     taken = address_of(alice, alice.user())
     page = desk(carol)
     page.goto(f"/console/{carol.customer}/users/new")
-    page.get_by_role("button", name="Add user").click()
+    page.get_by_role("button", name="Add person").click()
     problem = page.get_by_role("alert", name="There is a problem")
     expect(problem.get_by_role("link")).to_have_text(
         ["Enter the first name.", "Enter the last name.", "Enter the e-mail address."]
@@ -87,20 +87,22 @@ def test_what_is_wrong_is_said_at_the_form(carol: Person, alice: Person, desk: D
     expect(problem).to_be_focused()
     assert axe.faults(page) == []
     fill(page, "Kim", "Lee", "not an address")
-    page.get_by_role("button", name="Add user").click()
-    expect(problem).to_contain_text("This is no e-mail address.")
+    page.get_by_role("button", name="Add person").click()
+    expect(problem).to_contain_text("This is not an e-mail address.")
     expect(page.get_by_label("E-mail address")).to_have_value("not an address")
-    expect(page.get_by_label("E-mail address")).to_have_accessible_description(re.compile("This is no e-mail address"))
+    expect(page.get_by_label("E-mail address")).to_have_accessible_description(
+        re.compile("This is not an e-mail address")
+    )
     page.get_by_label("E-mail address").fill(taken)
-    page.get_by_role("button", name="Add user").click()
-    expect(problem).to_contain_text("There is a user with this address already")
+    page.get_by_role("button", name="Add person").click()
+    expect(problem).to_contain_text("A person with this address already exists")
     assert carol.get("/users").json() == []
-    # Somebody who has an account elsewhere is not added, but linked
-    page.get_by_role("link", name="Link who has this address").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Link by address")
+    # An existing person is not added again, but linked
+    page.get_by_role("link", name="Add the person with this address").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Add an existing person")
     expect(page.get_by_label("E-mail address")).to_have_value(taken)
-    page.get_by_role("button", name="Link user").click()
-    expect(page.get_by_role("status").filter(has_text="Uma User is one of your users now.")).to_be_visible()
+    page.get_by_role("button", name="Add this person").click()
+    expect(page.get_by_role("status").filter(has_text="Uma User is now one of your people.")).to_be_visible()
     assert [user["emailAddress"] for user in carol.get("/users").json()] == [taken]
 
 
@@ -108,21 +110,21 @@ def test_linking_says_what_is_wrong(carol: Person, desk: Desk) -> None:
     known = kim(carol)
     page = desk(carol)
     page.goto(f"/console/{carol.customer}/users")
-    page.get_by_role("button", name="Link by address").click()
-    address = page.get_by_role("dialog", name="Link by address").get_by_label("E-mail address")
+    page.get_by_role("button", name="Add an existing person").click()
+    address = page.get_by_role("dialog", name="Add an existing person").get_by_label("E-mail address")
     expect(address).to_be_focused()
     problem = page.get_by_role("alert", name="There is a problem")
     for typed, said in (
         ("", "Enter the e-mail address."),
-        ("nonsense", "This is no e-mail address."),
-        ("nobody-at-all@example.org", "Nobody has this address."),
-        (address_of(carol, known).upper(), "one of your users already"),
+        ("nonsense", "This is not an e-mail address."),
+        ("nobody-at-all@example.org", "No person has this address."),
+        (address_of(carol, known).upper(), "already one of your people"),
     ):
         address.fill(typed)
-        page.get_by_role("button", name="Link user").click()
+        page.get_by_role("button", name="Add this person").click()
         expect(problem).to_contain_text(said)
     assert axe.faults(page) == []
-    page.get_by_role("link", name="Show this user").click()
+    page.get_by_role("link", name="Show this person").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Kim Lee")
 
 
@@ -152,15 +154,15 @@ def test_a_users_page_tells_what_is_and_was(carol: Person, desk: Desk) -> None:
     carol.put(f"/groups/{group}/users", {"userId": user})
     page = desk(carol)
     page.goto(f"/console/{carol.customer}/users/{user}")
-    rows = page.get_by_role("table", name="Assignments").get_by_role("row")
-    expect(rows).to_have_text([re.compile("Car.*State"), re.compile("Van.*In force.*No end", re.S),
-                               re.compile("Pool car.*Coming", re.S), re.compile("Van.*Past", re.S)])  # fmt: skip
-    expect(page.get_by_role("table", name="Events").get_by_role("row")).to_have_count(2)
+    rows = page.get_by_role("table", name="Bookings").get_by_role("row")
+    expect(rows).to_have_text([re.compile("Car.*State"), re.compile("Van.*Now.*Without end", re.S),
+                               re.compile("Pool car.*Upcoming", re.S), re.compile("Van.*Past", re.S)])  # fmt: skip
+    expect(page.get_by_role("table", name="Openings").get_by_role("row")).to_have_count(2)
     expect(page.get_by_role("link", name="Night shift")).to_be_visible()
     expect(page.get_by_text(address_of(carol, user))).to_be_visible()
-    # What happens meanwhile comes in by itself
+    # Changes meanwhile appear by themselves
     carol.put("/assignments", {"carId": carol.car("Boxless"), "userId": user, "start": "2126-02-01T08:00:00Z"})
-    asked = page.get_by_role("list", name="Asked for and not done")
+    asked = page.get_by_role("list", name="Open and failed requests")
     expect(asked).to_contain_text("Boxless")
     expect(asked).to_contain_text("Failed")
     assert axe.faults(page) == []
@@ -171,13 +173,13 @@ def test_a_user_is_removed_and_what_ends_is_said_before(carol: Person, desk: Des
     carol.assignment(car, user, "2026-01-01T08:00:00Z")
     page = desk(carol)
     page.goto(f"/console/{carol.customer}/users/{user}")
-    page.get_by_role("button", name="Remove from customer").click()
+    page.get_by_role("button", name="Remove", exact=True).click()
     dialog = page.get_by_role("dialog", name="Remove Kim Lee")
-    expect(dialog).to_contain_text("1 assignment ends")
+    expect(dialog).to_contain_text("1 booking ends")
     expect(dialog).to_contain_text("Pool car")
     assert axe.faults(page) == []
-    dialog.get_by_role("button", name="Remove from customer").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("The user is removed")
+    dialog.get_by_role("button", name="Remove", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("The person is removed")
     assert carol.get("/users").json() == []
     eventually(lambda: carol.get(f"/cars/{car}/assignments").json() == [], "the end of the assignment")
 
@@ -190,31 +192,31 @@ def test_a_person_is_erased_after_the_name_was_typed(carol: Person, desk: Desk) 
     carol.event(car, user)
     page = desk(carol)
     page.goto(f"/console/{carol.customer}/users/{user}")
-    page.get_by_role("button", name="Remove from customer").click()
+    page.get_by_role("button", name="Remove", exact=True).click()
     dialog = page.get_by_role("dialog", name="Remove Kim Lee")
-    expect(dialog).to_contain_text("1 assignment ends")
-    expect(dialog).to_contain_text("2 past assignments go as well")
+    expect(dialog).to_contain_text("1 booking ends")
+    expect(dialog).to_contain_text("2 past bookings are deleted as well")
     page.keyboard.press("Escape")
-    page.get_by_role("button", name="Erase").click()
-    dialog = page.get_by_role("dialog", name="Erase Kim Lee")
-    goes = dialog.get_by_role("table", name="What goes").get_by_role("row")
-    expect(goes.filter(has_text="in force")).to_have_text(
-        "Assignments in force and to comeended at once; webhooks are told1"
+    page.get_by_role("button", name="Delete personal data").click()
+    dialog = page.get_by_role("dialog", name="Delete personal data of Kim Lee")
+    goes = dialog.get_by_role("table", name="Deleted data").get_by_role("row")
+    expect(goes.filter(has_text="upcoming")).to_have_text(
+        "Current and upcoming bookingsended at once; webhooks are notified1"
     )
-    expect(goes.filter(has_text="Past")).to_have_text("Past assignmentsremoved at once; webhooks are told2")
-    expect(goes.filter(has_text="Events")).to_have_count(0)
-    stays = dialog.get_by_role("table", name="What stays without the person").get_by_role("row")
-    expect(stays.filter(has_text="Events")).to_have_text("Events1")
+    expect(goes.filter(has_text="Past")).to_have_text("Past bookingsremoved at once; webhooks are notified2")
+    expect(goes.filter(has_text="Openings")).to_have_count(0)
+    stays = dialog.get_by_role("table", name="Kept without the person").get_by_role("row")
+    expect(stays.filter(has_text="Openings")).to_have_text("Openings1")
     expect(stays.filter(has_text="at once")).to_have_count(0)
-    expect(dialog.get_by_role("region", name="What stays, and why")).to_contain_text("unless another customer")
+    expect(dialog.get_by_role("region", name="Kept data, and the reason")).to_contain_text("kept for another customer")
     assert axe.faults(page) == []
     dialog.get_by_label("Name or e-mail address").fill("Kim")
-    dialog.get_by_role("button", name="Erase").click()
-    expect(dialog.get_by_role("alert", name="There is a problem")).to_contain_text("Nothing was erased.")
+    dialog.get_by_role("button", name="Delete personal data").click()
+    expect(dialog.get_by_role("alert", name="There is a problem")).to_contain_text("Nothing was deleted.")
     assert carol.get(f"/users/{user}").status_code == 200
     dialog.get_by_label("Name or e-mail address").fill(" kim  LEE ")
-    dialog.get_by_role("button", name="Erase").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("The user is erased")
+    dialog.get_by_role("button", name="Delete personal data").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("The personal data is deleted")
     assert carol.get(f"/users/{user}").status_code == 404
     eventually(lambda: carol.get(f"/cars/{car}/assignments").json() == [], "the end of the assignment")
 

@@ -1,4 +1,4 @@
-"""The pages of webhooks in a browser: register, see the secret once, test, find out why it fails, send again."""
+"""Webhooks in a browser: adding one, the secret, a test, errors, and sending again."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_webhook_is_registered_tested_and_mended(alice: Person, desk: Desk, re
     page.get_by_role("button", name="Add webhook").click()
     dialog = page.get_by_role("dialog", name="Add webhook")
     dialog.get_by_label("Address").fill(f"{receiver.url}/outcomes")
-    dialog.get_by_label("Ended assignments").uncheck()
+    dialog.get_by_label("Ended bookings").uncheck()
     dialog.get_by_role("button", name="Add").click()
 
     # The secret is on this page alone
@@ -49,25 +49,27 @@ def test_a_webhook_is_registered_tested_and_mended(alice: Person, desk: Desk, re
     shown = page.get_by_role("region", name="Signing secret")
     secret = shown.inner_text()
     assert re.fullmatch(r"whsec_[A-Za-z0-9+/]{43}=", secret) and secret not in page.url
-    page.get_by_role("link", name="Go on to the webhook").click()
+    page.get_by_role("link", name="Continue to the webhook").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Webhook")
     assert secret not in page.content()
-    expect(page.get_by_text("New assignments, Changed assignments", exact=True)).to_be_visible()
+    expect(page.get_by_text("New bookings, Changed bookings", exact=True)).to_be_visible()
 
-    # The receiver has a fault of its own: the outcome comes by itself, and says so
+    # The receiver has an error: the result appears by itself, with the cause
     receiver.answer = lambda _: (500, b"no database", {"Content-Type": "text/plain"})
     page.get_by_role("button", name="Send test").click()
     test = page.get_by_role("status").filter(has_text="Test")
-    expect(test).to_contain_text("It answered 500.")
-    expect(test).to_contain_text("Look into its own log")
-    test.get_by_role("link", name="What was sent and answered").click()
+    expect(test).to_contain_text("The receiver answered 500.")
+    expect(test).to_contain_text("Check its log")
+    test.get_by_role("link", name="Messages and answers").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("Delivery")
     expect(page.get_by_role("region", name="Body of the answer")).to_have_text("no database")
-    expect(page.get_by_role("region", name="Body of the request")).to_contain_text('"type": "webhook.test"')
-    expect(page.get_by_role("region", name="Headers of the request")).to_contain_text("webhook-signature: made anew")
+    expect(page.get_by_role("region", name="Body of the HTTP request")).to_contain_text('"type": "webhook.test"')
+    expect(page.get_by_role("region", name="Headers of the HTTP request")).to_contain_text(
+        "webhook-signature: created for each attempt"
+    )
 
     receiver.answer = lambda _: (204, b"", {})
-    page.get_by_role("button", name="Replay").click()
+    page.get_by_role("button", name="Send again").click()
     expect(page.get_by_role("status").filter(has_text="Delivered")).to_be_visible()
     page.get_by_role("link", name="Webhook", exact=True).click()
     expect(page.get_by_role("row").filter(has_text="Test")).to_contain_text("Delivered")
@@ -100,7 +102,7 @@ def test_a_host_with_umlauts_is_an_address_in_both_forms(alice: Person, desk: De
     at(page, alice, "/new")
     page.get_by_label("Address").fill("https://m\u00fcnchen.example/keyrack")
     page.get_by_role("button", name="Add").click()
-    page.get_by_role("link", name="Go on to the webhook").click()
+    page.get_by_role("link", name="Continue to the webhook").click()
     id = max(row["id"] for row in alice.get("/webhooks").json())
     assert alice.get(f"/webhooks/{id}").json()["url"] == "https://xn--mnchen-3ya.example/keyrack"
     at(page, alice, f"/{id}/change/url")
@@ -114,22 +116,22 @@ def test_a_host_with_umlauts_is_an_address_in_both_forms(alice: Person, desk: De
 def test_what_cannot_be_an_address_is_told_at_the_field(alice: Person, desk: Desk) -> None:
     page = desk(alice)
     at(page, alice, "/new")
-    for name in ("New assignments", "Changed assignments", "Ended assignments"):
+    for name in ("New bookings", "Changed bookings", "Ended bookings"):
         page.get_by_label(name).uncheck()
     page.get_by_label("Address").fill("https://user:word@example.org/")
     page.get_by_label("Static secret").fill("of nobody else")
     kept = page.evaluate(
         "document.forms['new-webhook'].dispatchEvent(new Event('submit', {bubbles: true})),"
         " sessionStorage.getItem('keyrack-draft')"
-    )  # what is filled in stays in the tab if the session has lapsed, but for secrets
+    )  # entries stay in the tab if the session has expired, except secrets
     assert "user:word" in kept and "nobody else" not in kept
     page.get_by_role("button", name="Add").click()
-    expect(page.get_by_role("alert", name="There is a problem")).to_contain_text("This cannot be the address")
+    expect(page.get_by_role("alert", name="There is a problem")).to_contain_text("This is not a valid webhook address")
     expect(page.get_by_role("alert", name="There is a problem")).to_contain_text("Choose at least one")
     expect(page.get_by_label("Address")).to_have_value("https://user:word@example.org/")
     page.get_by_label("Address").fill("https://example.org:99999/")
     page.get_by_role("button", name="Add").click()
-    expect(page.get_by_role("alert", name="There is a problem")).to_contain_text("a port from 1 to 65535")
+    expect(page.get_by_role("alert", name="There is a problem")).to_contain_text("A port must be from 1 to 65535")
     assert axe.faults(page) == []
 
 
@@ -138,12 +140,12 @@ def test_a_secret_is_rotated_and_the_old_one_has_its_time(alice: Person, desk: D
     page = desk(alice)
     at(page, alice, f"/{id}")
     page.get_by_role("button", name="Rotate secret").click()
-    expect(page.get_by_role("status").filter(has_text="shown only here")).to_contain_text(
-        "The old secret signs too until"
+    expect(page.get_by_role("status").filter(has_text="not shown again")).to_contain_text(
+        "Messages are also signed with the old secret until"
     )
     assert page.get_by_role("region", name="Signing secret").inner_text().startswith("whsec_")
-    page.get_by_role("link", name="Go on to the webhook").click()
-    expect(page.get_by_text("The old secret signs too until")).to_be_visible()
+    page.get_by_role("link", name="Continue to the webhook").click()
+    expect(page.get_by_text("Messages are also signed with the old secret until")).to_be_visible()
     with alice.browser() as browser:
         answer = browser.post(
             f"/{alice.customer}/webhooks/{id}/rotate", headers={"Accept-Encoding": "gzip"}, data={"a": "b"}
@@ -169,8 +171,8 @@ def test_facts_are_changed_where_they_stand(alice: Person, desk: Desk, receiver:
     ).is_success
     page.get_by_role("textbox", name="Address").fill("https://example.org/mine")
     page.get_by_role("button", name="Save").click()
-    expect(page.get_by_text("Somebody else has changed it meanwhile")).to_be_visible()
-    expect(page.get_by_text("There now: https://example.org/third")).to_be_visible()
+    expect(page.get_by_text("Another person changed the webhook in the meantime")).to_be_visible()
+    expect(page.get_by_text("Current value: https://example.org/third")).to_be_visible()
     expect(page.get_by_role("textbox", name="Address")).to_have_value("https://example.org/mine")
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("definition").filter(has_text="https://example.org/mine")).to_be_visible()
@@ -199,17 +201,19 @@ def test_what_did_not_arrive_of_a_time_is_sent_again(alice: Person, desk: Desk, 
     alice.patch(f"/webhooks/{id}", [{"op": "replace", "path": "/enabled", "value": True}])
     page = desk(alice, timezone_id="UTC")
     at(page, alice, f"/{id}")
-    page.get_by_role("button", name="Replay").click()
-    dialog = page.get_by_role("dialog", name="Replay deliveries")
+    page.get_by_role("button", name="Send again").click()
+    dialog = page.get_by_role("dialog", name="Send deliveries again")
     dialog.get_by_label("From").fill("2026-02-01T00:00")
     dialog.get_by_label("To").fill("2026-01-01T00:00")
-    dialog.get_by_role("button", name="Replay").click()
-    expect(page.get_by_role("alert", name="There is a problem")).to_contain_text("The end must lie after the start.")
+    dialog.get_by_role("button", name="Send again").click()
+    expect(page.get_by_role("alert", name="There is a problem")).to_contain_text(
+        "The end must be later than the start."
+    )
     page.get_by_label("From").fill("2020-01-01T00:00")
     page.get_by_label("To").fill("2099-01-01T00:00")
-    page.get_by_role("button", name="Replay").click()
-    expect(page.get_by_role("status").filter(has_text="sent again")).to_be_visible()
-    expect(page.get_by_role("row").filter(has_text="New assignments").first).to_contain_text("Delivered")
+    page.get_by_role("button", name="Send again").click()
+    expect(page.get_by_role("status").filter(has_text="again.")).to_be_visible()
+    expect(page.get_by_role("row").filter(has_text="New bookings").first).to_contain_text("Delivered")
     assert receiver.got[0].payload["type"] == "assignment.created"
     alice.delete(f"/webhooks/{id}")
 
@@ -218,36 +222,36 @@ def test_kinds_of_changes_are_chosen_by_resource(alice: Person, desk: Desk, rece
     page = desk(alice, timezone_id="UTC")
     at(page, alice, "/new")
     page.get_by_label("Address").fill(f"{receiver.url}/changes")
-    for name in ("New assignments", "Changed assignments", "Ended assignments"):
+    for name in ("New bookings", "Changed bookings", "Ended bookings"):
         page.get_by_label(name).uncheck()
     expect(page.get_by_label("Everything about cars")).to_be_hidden()
-    page.get_by_text("Changes to cars, users, boxes and the rest").click()
+    page.get_by_text("Changes to cars, people, key boxes and other objects").click()
     page.get_by_label("Car added", exact=True).check()
     page.get_by_label("Everything about cars").check()
     expect(page.get_by_label("Car added", exact=True)).to_be_hidden()
-    page.get_by_label("Box installed", exact=True).check()
+    page.get_by_label("Key box put in", exact=True).check()
     page.get_by_role("button", name="Add").click()
-    page.get_by_role("link", name="Go on to the webhook").click()
-    expect(page.get_by_text("Box installed, Everything about cars", exact=True)).to_be_visible()
+    page.get_by_role("link", name="Continue to the webhook").click()
+    expect(page.get_by_text("Key box put in, Everything about cars", exact=True)).to_be_visible()
     webhook = next(row for row in alice.get("/webhooks").json() if row["url"] == f"{receiver.url}/changes")
     assert webhook["kinds"] == ["box.installed", "car.*"], "what everything takes is not named beside it"
 
     receiver.answer = lambda one: (500, b"", {})
     alice.car("Told")
-    expect(page.get_by_role("row").filter(has_text="Car added")).to_contain_text("Failed, tried again")
+    expect(page.get_by_role("row").filter(has_text="Car added")).to_contain_text("Failed, will be retried")
     receiver.answer = lambda _: (204, b"", {})
     page.get_by_role("row").filter(has_text="Car added").get_by_role("link").click()
-    expect(page.get_by_role("region", name="Body of the request")).to_contain_text('"type": "car.created"')
-    page.get_by_role("button", name="Replay").click()
+    expect(page.get_by_role("region", name="Body of the HTTP request")).to_contain_text('"type": "car.created"')
+    page.get_by_role("button", name="Send again").click()
     expect(page.get_by_role("status").filter(has_text="Delivered")).to_be_visible()
 
-    # What only programs choose stays chosen
+    # Event types chosen by programs stay chosen
     patch = [{"op": "replace", "path": "/kinds", "value": ["iq.*", "changes.*", "user.created"]}]
     assert alice.patch(f"/webhooks/{webhook['id']}", patch).is_success
     at(page, alice, f"/{webhook['id']}")
-    page.get_by_role("link", name="Change Told about").click()
-    expect(page.get_by_label("Units installed and taken out")).to_be_checked()
-    page.get_by_label("New assignments").check()
+    page.get_by_role("link", name="Change Sends").click()
+    expect(page.get_by_label("Trackers put in and taken out")).to_be_checked()
+    page.get_by_label("New bookings").check()
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("button", name="Save")).to_have_count(0)
     kinds = alice.get(f"/webhooks/{webhook['id']}").json()["kinds"]
@@ -300,7 +304,7 @@ def test_what_has_just_been_said_stays_when_the_page_is_looked_at_again(alice: P
         page = browser.get(f"{path}?replayed=3&more=2031-11-24T08:00&show=dead").text
         again = unescape(re.findall(r'id="webhook"[^>]* hx-get="/console([^"]+)"', page)[0])
         looked = browser.get(again).text
-        for said in ("3 deliveries are sent again.", "There is more of that time", "No such delivery"):
+        for said in ("Sending 3 deliveries again.", "There are more of that time", "No such delivery"):
             assert said in page and said in looked
         user = f"/{alice.customer}/users/{alice.user()}"
         page = browser.get(f"{user}?added").text
@@ -313,7 +317,7 @@ def test_an_address_says_itself_that_it_is_not_public(alice: Person) -> None:
     with alice.browser() as browser:
         shown = f"/{alice.customer}/webhooks/{id}"
         eventually(lambda: "The address is not public." in browser.get(shown).text, "the failure")
-        assert "Its name is not known" not in browser.get(shown).text
+        assert "The name is unknown" not in browser.get(shown).text
     alice.delete(f"/webhooks/{id}")
 
 
@@ -330,7 +334,7 @@ def test_what_is_no_webhook_and_no_delivery(alice: Person) -> None:
         browser.post(f"/{alice.customer}/settings/preferences", data=west)
         over = {"start": "2026-11-22T08:00", "end": "9999-12-31T23:59"}  # in UTC it is in the year 10000
         answer = browser.post(f"/{alice.customer}/webhooks/{id}/replay", data=over)
-        assert (answer.status_code, "Give a day and a time." in answer.text) == (400, True)
+        assert (answer.status_code, "Enter a day and a time." in answer.text) == (400, True)
         browser.post(f"/{alice.customer}/settings/preferences", data=west | {"time_zone": "system"})
     refused(alice.post(f"/webhooks/{id}/test"), 409, "The webhook is disabled. Enable it first.")
     alice.delete(f"/webhooks/{id}")
@@ -339,24 +343,24 @@ def test_what_is_no_webhook_and_no_delivery(alice: Person) -> None:
 def test_a_format_is_chosen_shown_and_changed(alice: Person, desk: Desk, receiver: Receiver) -> None:
     page = desk(alice)
     at(page, alice, "/new")
-    form = page.get_by_role("group", name="Format of what is sent")
+    form = page.get_by_role("group", name="Format of the messages")
     for dialect in DIALECTS.values():
         expect(form.get_by_role("radio", name=dialect.label, exact=True)).to_have_accessible_description(dialect.hint)
     expect(form.get_by_role("radio", name=DIALECTS[DEFAULT].label, exact=True)).to_be_checked()
     page.get_by_label("Address").fill(receiver.url)
     form.get_by_role("radio", name="Standard Webhooks").check()
     page.get_by_role("button", name="Add").click()
-    page.get_by_role("link", name="Go on to the webhook").click()
+    page.get_by_role("link", name="Continue to the webhook").click()
     expect(page.locator("#fact-dialect")).to_contain_text("Standard Webhooks")
     page.get_by_role("link", name="Change Format").click()
     page.get_by_role("radio", name="CloudEvents 1.0").check()
     page.get_by_role("button", name="Save").click()
     expect(page.locator("#fact-dialect")).to_contain_text("CloudEvents 1.0")
     page.get_by_role("button", name="Send test").click()
-    page.get_by_role("link", name="What was sent and answered").click()
-    headers = page.get_by_role("region", name="Headers of the request")
+    page.get_by_role("link", name="Messages and answers").click()
+    headers = page.get_by_role("region", name="Headers of the HTTP request")
     expect(headers).to_contain_text("Content-Type: application/cloudevents+json")
-    expect(page.get_by_role("region", name="Body of the request")).to_contain_text('"specversion": "1.0"')
+    expect(page.get_by_role("region", name="Body of the HTTP request")).to_contain_text('"specversion": "1.0"')
     eventually(lambda: receiver.got, "the test")
     id = next(row["id"] for row in alice.get("/webhooks").json() if row["url"] == receiver.url)
     alice.delete(f"/webhooks/{id}")

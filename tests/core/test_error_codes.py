@@ -1,4 +1,4 @@
-"""Error codes: each has one meaning and one status, on which programs rely."""
+"""Error codes: each has one meaning and one status, and a renamed one names its old code."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import keyrack
-from keyrack.core.error_codes import ErrorCode
+from keyrack.core.error_codes import RENAMED, ErrorCode
 from keyrack.core.errors import NotFound
 from keyrack.http.openapi.error_catalog import codes, refusals
+from keyrack.http.openapi.error_reference import codes_markdown, page
 from keyrack.http.routes import ALL
 
 SOURCE = Path(keyrack.__file__).parent
 KEPT = SOURCE / "api/idempotency.py"  # stored errors are read again
+SPEC_FRAGMENTS = {"invalid-header", "unsupported-media-type"}  # titles of the framework and of the spec
 KEBAB = re.compile(r"[a-z]+(-[a-z]+)*")
 
 
@@ -25,7 +27,7 @@ def written(where: Callable[[Path], bool] = lambda _: True) -> Iterator[str]:
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "ErrorCode":
                 code = node.args[0]
-                if isinstance(code, ast.Subscript) and file == KEPT:
+                if isinstance(code, ast.Call) and file == KEPT:
                     continue
                 if isinstance(code, ast.JoinedStr):
                     yield "".join(part.value if isinstance(part, ast.Constant) else "*" for part in code.values)
@@ -60,6 +62,31 @@ def test_every_code_is_in_the_table() -> None:
     for code in written(lambda file: not {"cli", "console", "demo"} & set(file.parts)):
         pattern = re.compile(code.replace("*", "[a-z]+"))
         assert any(pattern.fullmatch(one) for one in known), code
+
+
+def test_a_renamed_code_names_its_old_one() -> None:
+    known = {row.code: row for row in codes(ALL)}
+    for old, new in RENAMED.items():
+        assert KEBAB.fullmatch(old) and old not in known
+        assert known[new].previous == ErrorCode(new, "").previous == old
+    assert len(set(RENAMED.values())) == len(RENAMED)
+    assert {row.previous for row in known.values()} - {None} == set(RENAMED)
+    assert ErrorCode("car-not-found", "").previous is None
+
+
+def test_the_documents_lead_from_an_old_code_to_the_new_one() -> None:
+    rows = codes(ALL)
+    markdown, html = codes_markdown(rows), page(rows, "https://keyrack.example.com")
+    for old, new in RENAMED.items():
+        assert f'<a id="{old}"></a>\n\n### {new}\n' in markdown
+        assert f"| `{old}` | [`{new}`](#{new}) |" in markdown
+        assert f'<article id="{new}"><a id="{old}"></a>' in html
+
+
+def test_a_remedy_is_one_imperative_sentence() -> None:
+    for row in codes(ALL):
+        assert row.remedy.endswith(".") and row.remedy[0].isupper(), row.code
+        assert all(text.endswith((".", "}")) for text in row.texts) or row.code in SPEC_FRAGMENTS, row.code
 
 
 def test_an_error_with_another_text_keeps_its_code() -> None:

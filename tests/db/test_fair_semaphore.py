@@ -1,4 +1,4 @@
-"""Who gets a connection next: nobody more than a share, whoever has the fewest first, and few may wait."""
+"""The fair semaphore: shares, order, and limits of the queue."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 
 
 async def asked(shares: FairSemaphore, who: TenantShares) -> asyncio.Task[None]:
-    """Somebody who has asked, and has it or waits."""
+    """A caller that has a permit or waits for it."""
     task = asyncio.create_task(shares.take(who))
     await asyncio.sleep(0)
     return task
 
 
-def test_nobody_has_more_than_a_share() -> None:
+def test_no_tenant_gets_more_than_its_share() -> None:
     async def work() -> None:
         shares = FairSemaphore(4, 10, 60, "tests")
         first = [await asked(shares, A) for _ in range(3)]
@@ -40,8 +40,8 @@ def test_nobody_has_more_than_a_share() -> None:
     run(work())
 
 
-def test_every_party_has_its_share() -> None:
-    """A manager with two customers has no more than one with a single one."""
+def test_each_tenant_has_its_own_share() -> None:
+    """A manager with two customers gets no more than one with a single customer."""
 
     async def work() -> None:
         shares = FairSemaphore(10, 10, 60, "tests")
@@ -52,7 +52,7 @@ def test_every_party_has_its_share() -> None:
     run(work())
 
 
-def test_whoever_has_the_fewest_comes_next() -> None:
+def test_the_tenant_with_the_fewest_permits_is_next() -> None:
     async def work() -> None:
         shares = FairSemaphore(2, 10, 60, "tests")
         many = [await asked(shares, A) for _ in range(5)]
@@ -68,7 +68,7 @@ def test_whoever_has_the_fewest_comes_next() -> None:
     run(work())
 
 
-def test_the_process_itself_comes_first_and_is_never_refused() -> None:
+def test_the_process_itself_comes_first_and_is_never_rejected() -> None:
     async def work() -> None:
         shares = FairSemaphore(1, 1, 60, "tests")
         await shares.take(PROCESS)
@@ -84,7 +84,7 @@ def test_the_process_itself_comes_first_and_is_never_refused() -> None:
     run(work())
 
 
-def test_few_wait_and_not_for_long() -> None:
+def test_the_queue_is_limited_in_length_and_time() -> None:
     async def work() -> None:
         shares = FairSemaphore(1, 2, 0.05, "tests")
         await shares.take(B)
@@ -107,8 +107,8 @@ def test_few_wait_and_not_for_long() -> None:
     st.integers(1, 4),
     st.lists(st.tuples(st.sampled_from(["take", "cancel", "give back"]), st.integers(0, 5)), max_size=60),
 )
-def test_none_is_lost_and_none_is_made(total: int, steps: list[tuple[str, int]]) -> None:
-    """Whatever is taken, cancelled and returned, in whatever order: bounds hold, nobody waits for what is free."""
+def test_permits_are_neither_lost_nor_created(total: int, steps: list[tuple[str, int]]) -> None:
+    """Permits are taken, cancelled and returned in any order. Limits hold, and no caller waits for a free one."""
     callers = [TenantShares((f"customer {number}", f"manager {number % 2}"), 2) for number in range(5)] + [PROCESS]
 
     async def work() -> None:
@@ -123,7 +123,7 @@ def test_none_is_lost_and_none_is_made(total: int, steps: list[tuple[str, int]])
                 tasks.remove(held[0])
                 shares.give_back(who)
             elif what == "cancel" and (waiting := [pair for pair in mine if not pair[1].done()]):
-                waiting[-1][1].cancel()  # at once: it may have been given to in this very moment
+                waiting[-1][1].cancel()  # at once, so that it may be cancelled at the moment of the grant
                 tasks.remove(waiting[-1])
             if number % 2:
                 await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""What a migration does to a release that runs meanwhile: judged by its SQL, and held from 0020 on."""
+"""The effect of migrations on a running release, judged by their SQL; required from 0020 on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from keyrack.db.migration_plan import PlannedRevision
 from keyrack.db.migrations import RELEASES, STOPPED, module, revisions
 from keyrack.db.migrations.safety_check import SafetyChecker
 
-# Statements on a table that is in use, which holds up who uses it, or break the release before
+# Statements on a table in use that block its users, or break the previous release
 HOLDING = [
     "create index car_x on car (customer_id, name)",
     "create unique index car_x on car (customer_id, name)",
@@ -85,7 +85,7 @@ HARMLESS = [
 
 
 def effects(*script: str, before: tuple[tuple[str, ...], ...] = ()) -> list[bool]:
-    """Of each effect of a migration whether it breaks, after those migrations."""
+    """For each effect of a migration, whether it breaks the release, after the migrations `before`."""
     judge = SafetyChecker()
     for earlier in before:
         judge.effects(earlier)
@@ -93,21 +93,21 @@ def effects(*script: str, before: tuple[tuple[str, ...], ...] = ()) -> list[bool
 
 
 @pytest.mark.parametrize("statement", HOLDING)
-def test_what_holds_up(statement: str) -> None:
+def test_blocking_statements_are_detected(statement: str) -> None:
     assert effects(statement) == [False]
 
 
 @pytest.mark.parametrize("statement", BREAKING)
-def test_what_breaks(statement: str) -> None:
+def test_breaking_statements_are_detected(statement: str) -> None:
     assert effects(statement) == [True]
 
 
 @pytest.mark.parametrize("statement", HARMLESS)
-def test_what_does_neither(statement: str) -> None:
+def test_harmless_statements_are_accepted(statement: str) -> None:
     assert effects(statement) == []
 
 
-def test_a_table_that_is_made_here_is_used_by_nobody() -> None:
+def test_statements_on_a_new_table_are_harmless() -> None:
     make = "create table x (a integer)"
     rest = (
         "create index x_a on x (a)", "alter table x add column b text not null", "update x set a = 1",
@@ -138,8 +138,8 @@ def steps() -> dict[str, PlannedRevision]:
 
 
 @pytest.mark.parametrize("revision", FROM_NOW_ON)
-def test_a_migration_stops_nobody(steps: dict[str, PlannedRevision], revision: str) -> None:
-    """What holds up is never needed; what breaks belongs into a later release, which says since when nobody uses it."""
+def test_migrations_neither_block_nor_break_a_running_release(steps: dict[str, PlannedRevision], revision: str) -> None:
+    """Blocking is always avoidable. Breaking belongs in a later release, which declares since when it is safe."""
     step = steps[revision]
     assert [effect for effect in step.effects if not effect.breaks] == []
     if step.unused_since is None:
@@ -151,8 +151,8 @@ def test_a_migration_stops_nobody(steps: dict[str, PlannedRevision], revision: s
     assert not alone or len(step.statements) == 1, "an index that is made concurrently is all that its revision does"
 
 
-def test_the_judge_knows_what_the_migrations_of_before_did(steps: dict[str, PlannedRevision]) -> None:
-    """It is asked about real ones, too: those that were made for a stop break and hold up."""
+def test_migrations_made_for_a_stop_are_judged_as_such(steps: dict[str, PlannedRevision]) -> None:
+    """Real migrations that were made for a stop break and block."""
     assert any(effect.breaks for effect in steps["0011"].effects)
     assert [effect.breaks for effect in steps["0019"].effects] == [False, False]
     assert steps["0012"].effects == []

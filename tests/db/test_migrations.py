@@ -1,4 +1,4 @@
-"""Migrations: what an older release has written is there afterwards, and nothing in the schema shuts a door."""
+"""Migrations keep the data of older releases, and the schema keeps its properties."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.cluster
 
 
 async def upgrade(dsn: str, revision: str) -> None:
-    """As far as the release went that had this revision."""
+    """Migrate up to this revision."""
     config = Config()
     config.set_main_option("script_location", str(Path(keyrack.db.__file__).parent / "migrations"))
 
@@ -87,7 +87,7 @@ insert into event (customer_id, event_id, user_id, car_id, local_at, local_text,
 
 @pytest.fixture(scope="module")
 def migrated(database_server: str) -> Iterator[Sql]:
-    """A database that an older release has filled."""
+    """A database with the data of an older release."""
     with fresh_database(database_server) as dsn:
         asyncio.run(upgrade(dsn, "0004"))
         old = Sql(dsn)
@@ -99,13 +99,13 @@ def migrated(database_server: str) -> Iterator[Sql]:
         sql.close()
 
 
-def test_customers_of_before_have_a_hold(migrated: Sql) -> None:
+def test_existing_customers_get_a_customer_hold(migrated: Sql) -> None:
     assert [tuple(row) for row in migrated.rows("select customer_id, applied, due_at from customer_hold")] == [
         (7, 0, None)
     ]
 
 
-def test_deliveries_that_wait_keep_their_order_before_all_that_come(migrated: Sql) -> None:
+def test_waiting_deliveries_keep_their_order(migrated: Sql) -> None:
     rows = migrated.rows(
         "select (payload::jsonb->>'n')::integer as n, applied from delivery where state = 'Waiting' order by applied"
     )
@@ -113,31 +113,31 @@ def test_deliveries_that_wait_keep_their_order_before_all_that_come(migrated: Sq
     assert all(row["applied"] <= 0 for row in rows)
 
 
-def test_half_of_the_lifetime_was_never_chosen(migrated: Sql) -> None:
+def test_a_default_renewal_time_becomes_null(migrated: Sql) -> None:
     rows = migrated.rows("select renewable_after from assignment order by assignment_id")
     assert [row["renewable_after"] for row in rows] == [None, 5]
 
 
-def test_events_of_before_are_found_by_what_their_wall_clocks_showed(migrated: Sql) -> None:
-    """A4: whatever the offset that they were sent with."""
+def test_existing_events_keep_their_local_time(migrated: Sql) -> None:
+    """A4: whatever their offset was."""
     rows = migrated.rows("select to_char(local_at, 'HH24:MI:SS.US') from event order by event_id")
     assert [row[0] for row in rows] == ["10:00:00.000000", "10:00:00.000000", "10:00:00.123456", "10:00:00.000000"]
 
 
-def test_people_of_before_have_new_subjects_and_are_kept_from_now_on(migrated: Sql) -> None:
-    """A7: who is in no customer is erased so many days after the upgrade; who is in one is not."""
+def test_existing_people_get_subjects_and_a_retention_start(migrated: Sql) -> None:
+    """A7: a person without a customer is erased a number of days after the upgrade, others are not."""
     rows = migrated.rows("select user_id, left_at > now() - interval '1 hour' as left from person order by user_id")
     assert [tuple(row) for row in rows] == [(70, None), (79, True)]
     assert migrated.value("select count(distinct subject_at(7, seed)) from person") == 2
 
 
-def test_device_keys_of_before_open_nothing(migrated: Sql) -> None:
-    """B6: until somebody says what they are for."""
+def test_existing_device_keys_have_no_scopes(migrated: Sql) -> None:
+    """B6: until an operator assigns a box and scopes."""
     rows = migrated.rows("select product_id, is_gateway, scopes, revoked_at from device_key")
     assert [tuple(row) for row in rows] == [(None, False, [], None)]
 
 
-def test_what_was_pending_is_applied(migrated: Sql, database_server: str) -> None:
+def test_pending_operations_are_applied(migrated: Sql, database_server: str) -> None:
     rounds = OperationScheduler(InTransaction(Connection(migrated._connection)), lambda: None, lambda _: None)
     done = migrated.run(rounds.run())
     assert (done.operations, done.deliveries) == (1, 1)
@@ -154,11 +154,11 @@ order by 1
 
 
 @pytest.mark.parametrize(("serial", "car", "known"), [("SI", 81, [(3, 50), (2, 50)]), ("SJ", 82, [(2, 50), (1, 51)])])
-def test_readings_of_before_stay_and_are_continued(
+def test_existing_readings_stay_and_are_continued(
     migrated: Sql, serial: str, car: int, known: list[tuple[int, int]]
 ) -> None:
-    """A5: a run's last reading stood in the newest state alone, or in history too."""
-    today = migrated.value("select min(at) + interval '3 days' from position")  # when it was filled
+    """A5: the last reading of a run was in the newest state alone, or in the history too."""
+    today = migrated.value("select min(at) + interval '3 days' from position")  # the day of the old data
     assert migrated.value("select product_id from car_state where car_id = $1", car) == {81: 83, 82: 84}[car]
     assert [tuple(row) for row in migrated.rows(READINGS, car)] == [(today - timedelta(days=d), v) for d, v in known]
     database = InTransaction(Connection(migrated._connection))
@@ -175,8 +175,8 @@ def test_readings_of_before_stay_and_are_continued(
     assert found == sorted([*times, *(today - timedelta(days=d) for d, _ in known)])
 
 
-def test_no_trigger_gives_a_notice(sql: Sql) -> None:
-    """A transaction that notifies takes a global lock and cannot be prepared: notices go out after the commit."""
+def test_no_trigger_sends_a_notification(sql: Sql) -> None:
+    """NOTIFY inside a transaction takes a global lock and prevents PREPARE: it is sent after the commit."""
     assert (
         sql.rows("select proname from pg_proc where prosrc ~* 'notify' and pronamespace = 'public'::regnamespace") == []
     )

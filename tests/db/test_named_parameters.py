@@ -1,4 +1,4 @@
-"""Named parameters become numbers, and nothing else of a statement changes."""
+"""Named parameters become numbers, and nothing else in a statement changes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_names_become_numbers_in_the_order_of_their_first_use(named: Any, number
         "'a\\'",
     ],
 )
-def test_what_could_hide_a_name_is_refused(sql: Any) -> None:
+def test_syntax_that_could_hide_a_name_is_rejected(sql: Any) -> None:
     with pytest.raises(ValueError, match=r"supported|does not end|a colon begins"):
         compile_statement(sql)
 
@@ -80,7 +80,7 @@ def test_numbers_are_constants_of_their_value() -> None:
 
 
 SOURCE = Path(keyrack.__file__).parent
-FROZEN = ("db/migrations/versions/", "db/migrations/frozen/")  # files of a release: they stay as they are
+FROZEN = ("db/migrations/versions/", "db/migrations/frozen/")  # files of released migrations, which do not change
 MOST_NUMBERS = 8  # parameters whose order a reader still sees at the call
 NUMBER = re.compile(r"\$([1-9][0-9]*)")
 
@@ -96,14 +96,14 @@ def numbered_literals(path: Path) -> list[str]:
 
 
 def test_statements_with_many_parameters_name_them() -> None:
-    """Rows of `values` that the schema generates have as many numbers as columns: no literal has those."""
+    """The schema generates rows of `values` with a number per column; no literal has those."""
     modules = [path for path in SOURCE.rglob("*.py") if not str(path.relative_to(SOURCE)).startswith(FROZEN)]
     assert len(modules) > 100
     assert [place for path in modules for place in numbered_literals(path)] == []
 
 
 NAMES = st.from_regex(r"[a-z_][a-z0-9_]{0,5}", fullmatch=True)
-# Whatever stands between parameters. No text has a backslash before a quote
+# Code between parameters. No text has a backslash before a quote
 TEXTS = st.text("ab:'\"[]$-/*\\ ", max_size=8).map(
     lambda text: "'" + text.replace("'", "''").replace("\\", "\\ ") + "'"
 )

@@ -25,7 +25,7 @@ where i.inhparent = any(array(select to_regclass(name) from unnest($1::text[]) n
 
 @pytest.fixture(scope="module")
 def began() -> datetime:
-    """The time before the migration, which may be of another month than the test."""
+    """The time before the migration, which may be in another month than the test."""
     return datetime.now(UTC)
 
 
@@ -44,7 +44,7 @@ def partitions_at(moment: datetime) -> set[str]:
     return {f"{parent}_{month:%Y%m}" for parent in PARENTS for month in months_ahead(moment)}
 
 
-def test_a_migration_makes_the_months_that_come_and_no_others(new: str, began: datetime) -> None:
+def test_a_migration_makes_exactly_the_months_ahead(new: str, began: datetime) -> None:
     sql = Sql(new)
     try:
         assert partitions(sql) in (partitions_at(began), partitions_at(datetime.now(UTC)))
@@ -52,7 +52,7 @@ def test_a_migration_makes_the_months_that_come_and_no_others(new: str, began: d
         sql.close()
 
 
-def test_a_migration_of_a_current_schema_makes_what_is_missing(new: str) -> None:
+def test_a_migration_of_a_current_schema_makes_missing_months(new: str) -> None:
     sql = Sql(new)
     try:
         before = partitions(sql)
@@ -64,7 +64,7 @@ def test_a_migration_of_a_current_schema_makes_what_is_missing(new: str) -> None
 
 
 def test_migrations_leave_no_constraint_unchecked_and_no_index_invalid(new: str) -> None:
-    """The test of a backup reports both as damage."""
+    """The check of a backup reports both as damage."""
     sql = Sql(new)
     try:
         assert sql.value(UNSOUND) == []

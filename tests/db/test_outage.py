@@ -1,4 +1,4 @@
-"""A database that goes away under a running server: who asks is told, the log has one line, it is over by itself."""
+"""A database outage under a running server: 503 for callers, one log line, recovery without a restart."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def database() -> Iterator[EmbeddedServer]:
             server.stop()
 
 
-def test_a_database_that_goes_away_is_one_line_in_the_log(database: EmbeddedServer, tmp_path: Path) -> None:
+def test_an_unreachable_database_is_logged_once(database: EmbeddedServer, tmp_path: Path) -> None:
     log = tmp_path / "log"
     env = {"KEYRACK_DATABASE_URL": database.dsn, "KEYRACK_METRICS": "127.0.0.1:0", "KEYRACK_WORKER_POLL": "0.05"}
     process = Process("serve", "--port", "0", "--json", env=env, log=log)

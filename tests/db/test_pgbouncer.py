@@ -1,4 +1,4 @@
-"""PgBouncer in transaction mode between Keyrack and the database: Debian's, which knows no prepared statements."""
+"""PgBouncer in transaction mode: Debian's version, without prepared statements."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.skipif(PROGRAM is None, reason="n
 
 
 class Bouncer:
-    """A PgBouncer with two connections to the server, however many it has itself."""
+    """A PgBouncer with two server connections, whatever number of clients it has."""
 
     def __init__(self, cluster: Cluster, printed: str) -> None:
         self.port = free_port()
@@ -79,7 +79,7 @@ class Bouncer:
 
 @dataclass
 class House:
-    """A server and a worker that reach the database through a PgBouncer."""
+    """A server and a worker that reach the database through PgBouncer."""
 
     bouncer: Bouncer
     cluster: Cluster
@@ -89,7 +89,7 @@ class House:
 
 
 def printed(settings: Settings) -> str:
-    """What `keyrack database pgbouncer` prints."""
+    """The output of `keyrack database pgbouncer`."""
     done = subprocess.run(
         [sys.executable, "-m", "keyrack", "database", "pgbouncer"],
         env={
@@ -127,8 +127,8 @@ def dora(house: House) -> Person:
     return house.town.person("dora")
 
 
-def test_status_works_through_it_and_the_doctor_sees_it(house: House) -> None:
-    """Though the address past it is missing, which is a fault; nothing is left behind in the sessions of others."""
+def test_status_and_doctor_work_through_pgbouncer(house: House) -> None:
+    """Only the missing direct address is a fault. Sessions of other clients keep no settings."""
     env = {"KEYRACK_DATABASE_URL": house.bouncer.dsn}
     assert test_status.told(**env)[1]["verdict"] != "unknown"
     pooler = test_doctor.told(env)[1]["pooler"]
@@ -158,8 +158,8 @@ def test_an_outcome_reaches_its_webhook(dora: Person) -> None:
     eventually(lambda: dora.get(f"/cars/{car}/assignments").json() == [], "its end")
 
 
-def test_what_sessions_are_told_holds_in_every_transaction(house: House, dora: Person) -> None:
-    """The brand and the public address are read by SQL; whose connection it is changes with each transaction."""
+def test_session_settings_hold_in_every_transaction(house: House, dora: Person) -> None:
+    """SQL reads the brand and the public address; each transaction may use another connection."""
     car = dora.car_with_box()
 
     def kind(_: int) -> str:
@@ -179,7 +179,7 @@ def test_what_sessions_are_told_holds_in_every_transaction(house: House, dora: P
     assert asyncio.run(ask()) == {"1minhttps://keys.example/it's"}
 
 
-def test_a_bouncer_that_sets_nothing_is_told(house: House) -> None:
+def test_a_pgbouncer_without_the_settings_is_reported(house: House) -> None:
     bare = re.sub(r" connect_query='(?:[^']|'')*'", "", printed(house.settings))
     assert "connect_query" not in bare
     lacking = r"lack .*: .*keyrack\.brand, .*`keyrack database pgbouncer`"
@@ -187,7 +187,7 @@ def test_a_bouncer_that_sets_nothing_is_told(house: House) -> None:
         asyncio.run(Database.connect(bouncer.dsn, house.settings))
 
 
-def test_defaults_of_the_role_reach_no_session_behind_it(house: House) -> None:
+def test_defaults_of_the_role_reach_no_session_through_pgbouncer(house: House) -> None:
     values = {
         "DateStyle": "German", "IntervalStyle": "iso_8601", "TimeZone": "Asia/Kathmandu", "bytea_output": "escape",
         "extra_float_digits": "-15", "standard_conforming_strings": "off",
@@ -213,15 +213,15 @@ def test_defaults_of_the_role_reach_no_session_behind_it(house: House) -> None:
         house.sql.execute("alter role current_user reset all")
 
 
-def test_a_bouncer_that_refuses_a_parameter_is_explained(house: House) -> None:
+def test_a_pgbouncer_that_rejects_a_parameter_is_explained(house: House) -> None:
     refusing = re.sub(r"ignore_startup_parameters = .*", "ignore_startup_parameters = jit", printed(house.settings))
     remedy = r"startup parameter.*`keyrack database pgbouncer`"
     with Bouncer(house.cluster, refusing) as bouncer, pytest.raises(Unavailable, match=remedy):
         asyncio.run(Database.connect(bouncer.dsn, house.settings))
 
 
-def test_a_query_that_is_too_long_for_it_is_refused(house: House) -> None:
-    """PgBouncer would close each connection to the server without a reason."""
+def test_a_connect_query_that_is_too_long_is_rejected(house: House) -> None:
+    """PgBouncer would close each server connection without a reason."""
     longest = house.settings.model_copy(update={"public_url": "https://keys.example/" + 100 * "x"})
     with Bouncer(house.cluster, printed(longest)):
         pass
@@ -231,7 +231,7 @@ def test_a_query_that_is_too_long_for_it_is_refused(house: House) -> None:
 
 
 def test_lists_of_any_length(house: House, dora: Person) -> None:
-    """In pieces where an index leads through the order; else from a cursor, into a file."""
+    """In batches if an index has the order; else from a cursor, into a file."""
     house.sql.execute("insert into car (customer_id, name) select $1, 'Car ' || n from generate_series(1, 1200) n",
                       dora.customer)  # fmt: skip
     assert len(dora.get("/cars").json()) == 1200
@@ -240,7 +240,7 @@ def test_lists_of_any_length(house: House, dora: Person) -> None:
     assert (len(found.json()), found.headers["x-total-count"]) == (3, "21")
 
 
-def test_batches_keys_and_refusals(dora: Person) -> None:
+def test_batches_idempotency_keys_and_errors(dora: Person) -> None:
     items = [{"op": "create", "body": {"name": name}} for name in ("one", "", "two")]
     answer = dora.post("/batch", {"kind": "cars", "items": items})
     assert [result["status"] for result in answer.json()["results"]] == [201, 400, 201]
@@ -255,20 +255,20 @@ def test_batches_keys_and_refusals(dora: Person) -> None:
     assert dora.get(f"/cars/{car}").json()["name"] == "after"
 
 
-def test_events_of_many_at_once(house: House, dora: Person) -> None:
+def test_concurrent_events_get_consecutive_ids(house: House, dora: Person) -> None:
     car, user = dora.car_with_box(), dora.user()
     with ThreadPoolExecutor(8) as threads:
         numbers = [*threads.map(lambda _: dora.event(car, user), range(40))]
     assert sorted(numbers) == [*range(min(numbers), min(numbers) + 40)]
 
 
-def test_a_revocation_is_heard_at_once(house: House, dora: Person) -> None:
+def test_a_revocation_takes_effect_at_once(house: House, dora: Person) -> None:
     assert dora.get("/cars").status_code == 200
     house.sql.execute("update api_key set revoked_at = now() where hash = $1", digest(dora.api_key))
     eventually(lambda: dora.get("/cars").status_code == 401, "the end of the key")
 
 
-def test_rows_are_fetched_some_at_a_time(house: House) -> None:
+def test_rows_are_fetched_in_batches(house: House) -> None:
     async def fetched() -> list[int]:
         database = await Database.connect(house.bouncer.dsn, house.settings)
         found: list[int] = []
@@ -286,7 +286,7 @@ def test_rows_are_fetched_some_at_a_time(house: House) -> None:
 
 
 def test_no_statement_belongs_to_a_session() -> None:
-    """asyncpg's cursors and prepared statements, and locks that outlive a transaction, would be another session's."""
+    """asyncpg's cursors, prepared statements and session locks would end up in another session."""
     source = Path(__file__).parents[2] / "src/keyrack"
     found = [
         (path.name, line)
@@ -296,4 +296,4 @@ def test_no_statement_belongs_to_a_session() -> None:
     ]
     assert [name for name, _ in found] == ["migration_runner.py", "schema_version.py"], (
         found
-    )  # migrations go past PgBouncer
+    )  # migrations bypass PgBouncer

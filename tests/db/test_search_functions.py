@@ -147,7 +147,7 @@ def test_a_short_unique_number_is_found(sql: Sql) -> None:
         ("nord blue", 4), ("ord", 5), ("", 5),
     ],
 )  # fmt: skip
-def test_equal_and_beginning_texts_come_first(sql: Sql, typed: str, rank: int) -> None:
+def test_exact_and_prefix_matches_come_first(sql: Sql, typed: str, rank: int) -> None:
     statement = (
         "select search_rank(search_document('K-PC 1469', 'Pool Nord', array['blue'], null), search_rank_keys($1))"
     )

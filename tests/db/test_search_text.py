@@ -1,4 +1,4 @@
-"""The columns of searches: filled for rows of an older release, and nowhere else to be seen."""
+"""The search columns are filled for rows of an older release, without a recorded change."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_rows_of_an_older_release_are_filled_and_nothing_is_recorded(database: t
     assert sql.value("select bool_and(search_text = search_document(car) and sort_key = natural_key(car)) from car")
 
 
-def test_a_process_of_the_release_before_fills_the_columns_as_well(database: tuple[str, Sql]) -> None:
+def test_the_previous_release_fills_the_columns_as_well(database: tuple[str, Sql]) -> None:
     _, sql = database
     customer = sql.value("insert into customer (name) values ('Old') returning customer_id")
     sql.execute("insert into car (customer_id, name) values ($1, 'Alt')", customer)

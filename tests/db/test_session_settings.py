@@ -1,4 +1,4 @@
-"""Sessions of the product: defaults of the server, the database or the role change nothing that a client gets."""
+"""Sessions of Keyrack: defaults of the server, the database or the role change no answer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.support.people import Person, Town
 from tests.support.servers import RunningServer, Sql, eventually, migrated_database
 from tests.webhooks.receiver import Receiver
 
-# Values that a server, a database or a role may have as a default. An empty list: a locale that this machine has
+# Values that a server, a database or a role may have as a default. An empty list: a locale of this machine
 VALUES: dict[str, list[str]] = {
     "DateStyle": ["German", "SQL, DMY", "SQL, MDY", "Postgres, DMY", "ISO, DMY", "ISO, YMD"],
     "IntervalStyle": ["iso_8601", "sql_standard", "postgres_verbose"],
@@ -106,7 +106,7 @@ LEFT = {
     "transaction_read_only": "of a transaction, from its default",
     "transaction_timeout": "servers before 17 refuse it; a transaction that it ends is an error, no other answer",
 }
-# A fixed time, as an answer without one is of this moment
+# A fixed time, because an answer without one is of the current moment
 RANGE = f"from={read_at(0, 0)}&to={read_at(5, 0)}"
 CATEGORIES = ("Client Connection Defaults", "Version and Platform Compatibility")
 
@@ -119,10 +119,10 @@ class House:
     sql: Sql
     person: Person
     receiver: Receiver
-    moment: str = ""  # when the first rows were there
+    moment: str = ""  # when the first rows existed
 
     def default(self, values: Mapping[str, str]) -> None:
-        """Give the role these defaults in the database, for new sessions alone."""
+        """Give the role these defaults in the database; only new sessions use them."""
         there = f"in database {self.sql.value('select quote_ident(current_database())')}"
         role = self.sql.value("select quote_ident(current_user)")
         self.sql.execute(f"alter role {role} {there} reset all")
@@ -136,7 +136,7 @@ class House:
         eventually(lambda: self.person.get("/customers").status_code == 200, "new sessions")
 
     def default_path(self, path: str) -> None:
-        """Give the role this `search_path`; sessions that have begun keep theirs."""
+        """Give the role this `search_path`; existing sessions keep theirs."""
         role, there = self.sql.rows("select quote_ident(current_user), quote_ident(current_database())")[0]
         self.sql.execute(f"alter role {role} in database {there} set search_path to {path}")
 
@@ -289,7 +289,7 @@ def test_every_parameter_of_the_server_is_decided(house: House) -> None:
 
 
 def test_sessions_are_opened_in_one_place() -> None:
-    """`keyrack doctor` reads a number and a truth value, through any pooler."""
+    """`keyrack doctor` reads only a number and a boolean, through any pooler."""
     sources = Path(keyrack.__file__).parent
     opening = re.compile(r"asyncpg\.(?:connect|create_pool)\(")
     files = {str(file.relative_to(sources)): len(opening.findall(file.read_text())) for file in sources.rglob("*.py")}

@@ -1,4 +1,4 @@
-"""A database in trouble: a full disk, a read-only server. Whoever asks is told to come again, and nothing is lost."""
+"""A database in trouble, with a full disk or read-only: callers get 503, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from tests.support.servers import DEADLINE, Process, Sql, eventually, reachable_
 
 pytestmark = pytest.mark.cluster
 
-NOT_NOW = "The database cannot do this at the moment. Please try again."
-NO_WRITES = "The database takes no writes at the moment. Please try again."
+NOT_NOW = "The database cannot process the request at the moment. Please try again."
+NO_WRITES = "The database accepts no writes at the moment. Please try again."
 SIZE = "120m"  # of the disk
 
 
 @dataclass
 class House:
-    """A server without a worker on a database of its own, whose disk can be filled."""
+    """A server without a worker, on its own database, whose disk can be filled."""
 
     disk: Path
     dsn: str
@@ -63,7 +63,7 @@ class House:
         return self.health().status_code == 200
 
     def lines(self, event: str) -> list[Any]:
-        """What the log has said about it."""
+        """The log lines of an event."""
         return [line for line in log_events(self.errors) if event in line["event"]]
 
 
@@ -82,7 +82,7 @@ def disk() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def house(disk: Path) -> Iterator[House]:
-    # The server's own log of what it has promised is elsewhere: without room for that it ends, and nobody could look
+    # PostgreSQL's WAL is on another disk: without space for it the server would stop, and nothing could be checked
     state, log = disk / "state", disk.parent / "log"
     with EmbeddedServer(state, options={"fsync": "off"}) as server:
         asyncio.run(schema_version.migrate(server.dsn))
@@ -109,13 +109,13 @@ def house(disk: Path) -> Iterator[House]:
 
 
 def start(*arguments: str, dsn: str, errors: Path) -> subprocess.Popen[str]:
-    """A `keyrack` command whose log is a file."""
+    """Start a `keyrack` command that logs to a file."""
     process = Process(*arguments, env={"KEYRACK_DATABASE_URL": dsn, "KEYRACK_WORKER_POLL": "0.2"}, log=errors)
     return process.popen
 
 
-def test_a_full_disk_is_told_and_over_when_there_is_room_again(house: House) -> None:
-    """B12: writes are 503 with `Retry-After`, reads go on, health says so; the log has one line for many."""
+def test_a_full_disk_gives_503_until_there_is_room(house: House) -> None:
+    """B12: writes get 503 with `Retry-After`, reads work, health reports it, the log has one line."""
     car = house.person.car("before")
     assert house.well()
     house.fill()
@@ -129,7 +129,7 @@ def test_a_full_disk_is_told_and_over_when_there_is_room_again(house: House) -> 
         refused(house.health(), 503, NO_WRITES)
         assert house.health().headers["retry-after"] == "1"
         assert house.person.get(f"/cars/{car}").json()["name"] == "before"
-        assert web().get(house.url + "/").status_code == 200  # it lives
+        assert web().get(house.url + "/").status_code == 200  # the process is alive
     finally:
         house.free()
     assert house.person.put("/cars", body).status_code == 201
@@ -140,12 +140,12 @@ def test_a_full_disk_is_told_and_over_when_there_is_room_again(house: House) -> 
     assert "exception" not in lines[0]
 
 
-def test_a_worker_goes_on_when_the_disk_has_room_again(house: House) -> None:
-    """B12: what was asked for waits while it cannot be done, uses up no try, and is done then, once."""
+def test_a_worker_resumes_when_the_disk_has_room(house: House) -> None:
+    """B12: a request waits until there is space, uses up no attempt, and is then applied once."""
     alice = house.person
     car, user = alice.car_with_box(), alice.user()
     assert alice.put("/assignments", {"carId": car, "userId": user, "start": "2026-01-01T08:00:00Z"}).status_code == 204
-    assert house.sql.value("select pg_relation_size('assignment')") == 0  # so the first one needs room
+    assert house.sql.value("select pg_relation_size('assignment')") == 0  # so the first row needs space
     operations = "select state, attempts from operation where customer_id = $1"
     house.fill()
     worker = start("work", dsn=house.dsn, errors=house.disk.parent / "worker")
@@ -167,7 +167,7 @@ def test_a_worker_goes_on_when_the_disk_has_room_again(house: House) -> None:
         worker.wait(DEADLINE)
 
 
-def test_a_read_only_server_is_told_and_over(house: House) -> None:
+def test_a_read_only_server_gives_503_for_writes(house: House) -> None:
     """B12: as after a failover, before the new server is promoted."""
     alice = house.person
     car = alice.car("before")
@@ -192,8 +192,8 @@ def test_a_read_only_server_is_told_and_over(house: House) -> None:
     eventually(house.well, "health")
 
 
-def test_rights_that_were_taken_away_are_told(house: House) -> None:
-    """B12: the operator's mistake, or a file system that has become read-only: no fault of the request's."""
+def test_revoked_rights_give_503(house: House) -> None:
+    """B12: an operator's mistake, or a file system that has become read-only; the request is not at fault."""
     alice = house.person
     house.sql.execute("create function refuse() returns trigger language plpgsql as"
                       " $$ begin raise insufficient_privilege; end $$")  # fmt: skip
@@ -204,8 +204,8 @@ def test_rights_that_were_taken_away_are_told(house: House) -> None:
         house.sql.execute("drop trigger refuse on car")
 
 
-def test_health_is_no_load(house: House) -> None:
-    """B12: however many ask, the database is written to once a second."""
+def test_health_checks_write_at_most_once_a_second(house: House) -> None:
+    """B12: the database is written to once a second, whatever number of clients ask."""
     eventually(house.well, "health")
     before = house.sql.value("select at from write_check")
     eventually(lambda: house.well() and house.sql.value("select at from write_check") != before, "a write")
@@ -213,8 +213,8 @@ def test_health_is_no_load(house: House) -> None:
     assert all(later - earlier > timedelta(seconds=0.99) for earlier, later in itertools.pairwise(seen)), seen
 
 
-def test_a_batch_that_trouble_has_ended_is_not_tried_singly() -> None:
-    """B12: a full disk is nobody's own fault, and many callers are not to become as many transactions."""
+def test_an_interrupted_batch_is_not_retried_one_by_one() -> None:
+    """B12: a full disk is no caller's fault, and must not turn one batch into many transactions."""
     calls: list[int] = []
 
     async def work(_db: Any, _customer: int, items: list[Any]) -> list[Any]:

@@ -33,7 +33,7 @@ def test_the_commands_do_what_is_said(database_server: str) -> None:
     said = [
         "Manager 1 added: kim.",
         "Password: ",
-        "It is shown only this once.",
+        "It is shown only once.",
         "Manager 1 is signed out: kim.",
         "1   kim",
     ]

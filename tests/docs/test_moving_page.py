@@ -47,7 +47,7 @@ def test_the_commands_do_what_is_said(database_server: str, settings: Settings, 
         sql.close()
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert f"Customer {person.customer} exported to" in ran.stdout
-    assert "imported: all rows of the export are there." in ran.stdout
+    assert "imported, with all rows of the export." in ran.stdout
     assert "Both sides agree." in ran.stdout
 
 

@@ -1,4 +1,4 @@
-"""What a user may expect of new members. `test_new_members.py` runs it on a copy of the sources that declares them."""
+"""Behaviour of new members. `test_new_members.py` runs these tests on a copy of the sources that declares them."""
 
 from __future__ import annotations
 

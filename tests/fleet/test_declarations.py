@@ -1,4 +1,4 @@
-"""What is declared of a resource is in the database: columns, triggers and search texts."""
+"""Declared members are in the database: columns, triggers and search texts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_each_member_has_its_column(table: ResourceTable, sql: Sql) -> None:
         assert is_nullable or not member.is_nullable, f"{where} as nullable, but {table.table}.{member.column} is not."
 
 
-def test_each_member_is_recorded(table: ResourceTable, sql: Sql) -> None:
+def test_changes_of_each_member_are_recorded(table: ResourceTable, sql: Sql) -> None:
     source = sql.value(SOURCE, f"record_{table.table}()")
     for member in table.members:
         assert f"'{member.recorded_name}'" in source, (
@@ -48,7 +48,7 @@ def test_each_member_is_recorded(table: ResourceTable, sql: Sql) -> None:
 
 def test_a_search_finds_each_searchable_member(table: ResourceTable, sql: Sql) -> None:
     source = sql.value(SOURCE, f"search_document({table.table})")
-    if source is None:  # the search makes its text from the properties themselves
+    if source is None:  # without the function, `$search` uses the properties themselves
         return
     for member in table.members:
         if member.info.is_searchable:

@@ -1,4 +1,4 @@
-"""A member is added on a copy of the sources by its declaration, `make migration` and its translations alone."""
+"""Adding a member, on a copy of the sources: its declaration, `make migration` and translations are enough."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 pytestmark = pytest.mark.cluster
 
-# The declaration that each member comes before -> the member
+# The declaration before which each member is inserted -> the member
 MEMBERS = {
     "CARS = ResourceTable(": indent(block("CONTRIBUTING.md", "member-of-a-car").text, "    "),
     "PRODUCTS = ResourceTable(": """
@@ -52,7 +52,7 @@ GERMAN = {
 
 
 class SourceCopy:
-    """A copy of the tree that is changed and tried."""
+    """A copy of the tree, to change and test."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -89,7 +89,7 @@ def copy(tmp_path: Path) -> Iterator[SourceCopy]:
     yield SourceCopy(tmp_path / "copy")
 
 
-def test_a_member_takes_its_declaration_a_migration_and_translations(copy: SourceCopy) -> None:
+def test_a_new_member_needs_a_declaration_a_migration_and_translations(copy: SourceCopy) -> None:
     copy.declare(MEMBERS)
     copy.declare(WEBHOOK_MEMBERS, "webhooks")
     lacking = copy.pytest("tests/fleet/test_declarations.py", "tests/console/test_catalogue.py")
@@ -122,7 +122,7 @@ def test_a_member_takes_its_declaration_a_migration_and_translations(copy: Sourc
     assert passed.returncode == 0, passed.stdout[-6000:]
 
 
-def test_a_required_member_without_a_default_is_written_by_hand(copy: SourceCopy) -> None:
+def test_a_required_member_without_a_default_needs_a_manual_migration(copy: SourceCopy) -> None:
     copy.declare(
         {
             "CARS = ResourceTable(": MEMBERS["CARS = ResourceTable("]
@@ -135,7 +135,7 @@ def test_a_required_member_without_a_default_is_written_by_hand(copy: SourceCopy
     assert "Car.color is required and has no default, which existing rows need. Give it a default" in refused.stderr
 
 
-def test_a_member_without_its_facts_is_refused_at_import(copy: SourceCopy) -> None:
+def test_a_member_without_memberinfo_is_rejected_at_import(copy: SourceCopy) -> None:
     copy.declare({"CARS = ResourceTable(": "    color: Text | None = None\n"})
     refused = copy.run("-c", "import keyrack.fleet.declarations")
     assert "TypeError: color has no MemberInfo(...) in its annotation" in refused.stderr

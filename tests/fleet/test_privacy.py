@@ -1,4 +1,4 @@
-"""Privacy: what is stored about a person, erasing it, and customers who want no positions stored."""
+"""Privacy: export and erasure of a person, and customers without stored positions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def operator(dsn: str) -> Operator:
     return Operator(dsn)
 
 
-def test_everything_about_a_person_is_told(alice: Person, operator: Operator) -> None:
+def test_an_export_has_everything_about_a_person(alice: Person, operator: Operator) -> None:
     car = alice.car_with_box()
     user = alice.user(email="Told@example.org", password="a long password", type="Normal")
     alice.put(f"/groups/{alice.group('Told')}/users", {"userId": user})
@@ -54,7 +54,7 @@ def test_hand_overs_are_exported_and_erased_with_both_users(alice: Person, opera
     assert (moved["userId"], moved["newUserId"]) == (giver, None)
 
 
-def test_who_is_erased_is_gone_and_the_events_stay(alice: Person, bob: Person, operator: Operator) -> None:
+def test_events_remain_after_their_person_is_erased(alice: Person, bob: Person, operator: Operator) -> None:
     car = alice.car_with_box()
     user = alice.user(email="gone@example.org")
     done(bob.put("/users/assignments/customers", {"emailAddress": "gone@example.org"}))
@@ -75,7 +75,7 @@ def test_who_is_erased_is_gone_and_the_events_stay(alice: Person, bob: Person, o
     assert operator.refused("user", "export", user) == f"keyrack: There is no user {user}.\n"
 
 
-def test_a_customer_may_stop_positions(bob: Person, operator: Operator) -> None:
+def test_a_customer_may_stop_storing_positions(bob: Person, operator: Operator) -> None:
     unit = unit_of(bob)
     place = {"currentLatitude": 50.0, "currentLongitude": 8.0}
     unit.tell(9, odometer=1, **place)

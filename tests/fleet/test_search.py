@@ -1,4 +1,4 @@
-"""`$search` over the API and in the console: what people type, the order of what matches, and whose it is."""
+"""`$search` in the API and in the console: matches, their order, and tenant isolation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support.servers import Sql
 
 @pytest.fixture(scope="module")
 def fleet(town: Town) -> Person:
-    """A customer with cars and users as people name them."""
+    """A customer with realistic names of cars and users."""
     person = town.person("searcher")
     for name, plate, vin in (
         ("City 10", "K-PC 1469", "WVWZZZ1KZ6W145600"), ("City 2", "K-AI 2456", None), ("Größer", "M-ÜN 77", None),
@@ -40,12 +40,12 @@ def names(person: Person, path: str, search: str, order: str = "searchrank(),nat
         ("groesser", ["Größer"]),
         ("GROSSER", ["Größer"]),
         ("mun77", ["Größer"]),
-        ("1469", ["City 10", "Zoo 1469"]),  # of the second one a word begins so, too: natural order decides
-        ("456", ["City 2"]),  # inside of a plate, but not inside of a VIN
+        ("1469", ["City 10", "Zoo 1469"]),  # a word of both starts with it, so natural order decides
+        ("456", ["City 2"]),  # inside a plate, but not inside a VIN
         ("145600", ["City 10"]),
         ("wvw", ["City 10"]),
         ("wv", []),
-        ("14", ["City 10", "Zoo 1469"]),  # not by the beginning of a VIN or by what stands in it
+        ("14", ["City 10", "Zoo 1469"]),  # matches neither the start nor the inside of a VIN
         ("city", ["City 2", "City 10", "Bauer City"]),
         ("city AND NOT bauer", ["City 2", "City 10"]),
         ("zoo OR groesser", ["Größer", "Zoo 1469"]),
@@ -53,7 +53,7 @@ def names(person: Person, path: str, search: str, order: str = "searchrank(),nat
         ("uer", ["Bauer City"]),
     ],
 )
-def test_a_car_is_found_by_what_people_type(fleet: Person, search: str, expected: list[str]) -> None:
+def test_a_car_is_found_by_typical_searches(fleet: Person, search: str, expected: list[str]) -> None:
     if search in ("1469", "14"):
         assert sorted(names(fleet, "/cars", search)) == expected
     else:
@@ -64,7 +64,7 @@ def test_a_car_is_found_by_what_people_type(fleet: Person, search: str, expected
 @pytest.mark.parametrize(
     "search", ["grossmann", "groessmann", "juergen", "jurgen", "JÜRGEN", "juergen grossmann", "Ju\u0308rgen"]
 )
-def test_a_user_is_found_by_what_people_type(fleet: Person, search: str) -> None:
+def test_a_user_is_found_by_typical_searches(fleet: Person, search: str) -> None:
     rows = fleet.get("/users", params={"$search": search}).json()
     assert [row["userData"]["lastName"] for row in rows] == ["Größmann"]
 
@@ -74,7 +74,7 @@ def test_groups_and_users_of_other_scripts_are_found(fleet: Person) -> None:
     assert len(fleet.get("/users", params={"$search": "lukasz nguyen"}).json()) == 1
 
 
-def test_the_order_is_that_of_the_key_until_another_one_is_chosen(fleet: Person) -> None:
+def test_results_are_ordered_by_id_without_orderby(fleet: Person) -> None:
     rows = fleet.get("/cars", params={"$search": "city"}).json()
     assert [row["name"] for row in rows] == ["City 10", "City 2", "Bauer City"]
     assert names(fleet, "/cars", "city", "name") == ["Bauer City", "City 10", "City 2"]
@@ -85,21 +85,21 @@ def test_the_order_is_that_of_the_key_until_another_one_is_chosen(fleet: Person)
 @pytest.mark.parametrize(
     ("query", "text"),
     [
-        ({"$orderby": "searchrank()"}, "'searchrank()' can only stand in $orderby, beside $search."),
+        ({"$orderby": "searchrank()"}, "'searchrank()' can only be used in $orderby, together with $search."),
         (
             {"$filter": "searchrank() eq 0", "$search": "a"},
-            "'searchrank()' can only stand in $orderby, beside $search.",
+            "'searchrank()' can only be used in $orderby, together with $search.",
         ),
         ({"$filter": "searchmatches(name,'a')"}, "'name' is not one object."),
         ({"$filter": "searchmatches(groups,'a')"}, "'groups' is not one object."),
-        ({"$filter": "searchmatches($it,1)"}, "The function 'searchmatches' takes the path of an object and a text."),
+        ({"$filter": "searchmatches($it,1)"}, "The function 'searchmatches' takes the path of an object and a string."),
         ({"$filter": "searchmatches()"}, "The function 'searchmatches' takes 2 arguments."),
         ({"$filter": "searchmatches(-5)"}, "The function 'searchmatches' takes 2 arguments."),
         ({"$filter": "searchmatches('%')"}, "The function 'searchmatches' takes 2 arguments."),
         ({"$orderby": "naturalorder(id)"}, "The function 'naturalorder' takes Edm.String, not Edm.Int32."),
     ],
 )
-def test_functions_of_searches_are_refused_elsewhere(fleet: Person, query: dict[str, str], text: str) -> None:
+def test_search_functions_are_rejected_elsewhere(fleet: Person, query: dict[str, str], text: str) -> None:
     answer = fleet.get("/cars", params=query)
     assert answer.status_code == 400
     assert text in answer.text.replace("\\u0027", "'")
@@ -120,7 +120,7 @@ def test_related_objects_match_like_a_search(fleet: Person, bob: Person) -> None
     assert names(bob, "/cars", "boxle") == []
 
 
-def test_a_row_of_an_older_release_is_found_before_it_is_filled(fleet: Person, sql: Sql) -> None:
+def test_a_row_without_a_search_text_is_found(fleet: Person, sql: Sql) -> None:
     car = fleet.car("Ältester Wagen", licensePlate="D-AB 12")
     sql.execute("alter table car disable trigger fill_search_text")
     sql.execute("update car set search_text = null, sort_key = null where car_id = $1", car)
@@ -129,14 +129,14 @@ def test_a_row_of_an_older_release_is_found_before_it_is_filled(fleet: Person, s
     assert names(fleet, "/cars", "NOT altester AND NOT city AND NOT zoo AND NOT grosser AND NOT boxle") == []
 
 
-def test_a_list_has_the_best_first_until_a_column_is_chosen(town: Town) -> None:
+def test_a_list_is_sorted_by_rank_until_a_column_is_chosen(town: Town) -> None:
     person = town.person("sorter")
     for name in ("Alter 5 Golf", "Golf 10", "Golf 9", "Golf"):
         person.car(name)
 
     def places(query: str) -> list[str]:
         text = client.get(f"/{person.customer}/cars.csv{query}").text
-        return [line.split(",")[0] for line in text.splitlines()[1:-1]]  # the last one counts them
+        return [line.split(",")[0] for line in text.splitlines()[1:-1]]  # the last line has the count
 
     with person.browser() as client:
         assert places("?q=golf") == ["Golf", "Golf 9", "Golf 10", "Alter 5 Golf"]

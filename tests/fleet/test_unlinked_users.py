@@ -1,4 +1,4 @@
-"""People in no customer any more: kept for a while, found by the address alone, then erased."""
+"""Persons without a customer: kept for a while, found only by address, then erased."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BLOCKED = "select count(*) from pg_locks where not granted and pg_backend_pid() 
 
 @pytest.fixture(scope="module")
 def other(dsn: str) -> Iterator[Sql]:
-    """Somebody who does something at the same time."""
+    """A second connection that works at the same time."""
     statements = Sql(dsn)
     yield statements
     statements.close()
@@ -32,7 +32,7 @@ def address() -> str:
 
 
 def tidy(sql: Sql, dsn: str, settings: Settings) -> None:
-    """A round of the housekeeping."""
+    """Run this step of housekeeping."""
 
     async def run() -> None:
         db = await Database.connect(dsn, settings)
@@ -43,7 +43,7 @@ def tidy(sql: Sql, dsn: str, settings: Settings) -> None:
 
 
 def left(person: Person, email: str, days: float = DAYS + 1) -> int:
-    """A user who left so many days ago."""
+    """A user who left this many days ago."""
     user = person.user(email)
     done(person.delete(MEMBERSHIP, {"userId": user}))
     person.sql.execute("update person set left_at = now() - make_interval(hours => $2) where user_id = $1", user,
@@ -55,10 +55,10 @@ def exists(sql: Sql, user: int) -> bool:
     return sql.value("select exists (select from person where user_id = $1)", user)
 
 
-def test_who_is_in_no_customer_is_erased_after_thirty_days(
+def test_a_person_without_a_customer_is_erased_after_thirty_days(
     alice: Person, other: Sql, dsn: str, settings: Settings
 ) -> None:
-    """A7: not before, and then whole: the address is free, and events stay without the person."""
+    """A7: not earlier, and then completely: the address is free, and events remain without the person."""
     assert DAYS == 30
     car, email = alice.car(), address()
     user = alice.user(email)
@@ -76,23 +76,23 @@ def test_who_is_in_no_customer_is_erased_after_thirty_days(
     assert alice.user(email) != user
 
 
-def test_a_worker_does_it(alice: Person, dsn: str, settings: Settings) -> None:
-    """A7: with the rest of the housekeeping, as the setting says."""
+def test_a_worker_erases_persons_without_a_customer(alice: Person, dsn: str, settings: Settings) -> None:
+    """A7: as a step of housekeeping, with the time of the setting."""
     user = left(alice, address(), 3)
     with RunningServer(settings.model_copy(update={"orphaned_person_retention_days": 2}), dsn):
 
         def gone() -> bool:
-            """Another worker, with other settings, may take a turn of the step."""
+            """Makes the step due, because another worker with other settings may have run it."""
             alice.sql.execute("update housekeeping set due_at = now() where step = 'people in no customer'")
             return not exists(alice.sql, user)
 
         eventually(gone, "the end of the person")
 
 
-def test_who_is_still_or_again_in_a_customer_stays(
+def test_a_person_in_a_customer_is_not_erased(
     alice: Person, bob: Person, other: Sql, dsn: str, settings: Settings
 ) -> None:
-    """A7: however long ago the person left one."""
+    """A7: however long ago the person left one customer."""
     email, back = address(), address()
     user = alice.user(email)
     done(bob.put(MEMBERSHIP, {"emailAddress": email}))
@@ -109,8 +109,10 @@ def test_who_is_still_or_again_in_a_customer_stays(
     assert exists(alice.sql, user), "the thirty days begin anew"
 
 
-def test_who_is_being_linked_is_not_erased(alice: Person, other: Sql, dsn: str, settings: Settings) -> None:
-    """A7: whoever links the person first keeps it, although nobody else sees that yet."""
+def test_a_person_with_an_uncommitted_link_is_not_erased(
+    alice: Person, other: Sql, dsn: str, settings: Settings
+) -> None:
+    """A7: a link that is not committed yet keeps the person, although other transactions do not see it."""
     user = left(alice, address())
     alice.sql.execute("begin")
     alice.sql.execute("insert into customer_user (customer_id, user_id) values ($1, $2)", alice.customer, user)
@@ -120,8 +122,8 @@ def test_who_is_being_linked_is_not_erased(alice: Person, other: Sql, dsn: str, 
     assert alice.get(f"/users/{user}").status_code == 200
 
 
-def test_who_is_being_erased_is_not_linked(alice: Person, sql: Sql) -> None:
-    """A7: whoever comes later finds nobody."""
+def test_a_person_that_is_being_erased_is_not_linked(alice: Person, sql: Sql) -> None:
+    """A7: a later link finds no person."""
     email = address()
     user = left(alice, email)
     with ThreadPoolExecutor(1) as threads:
@@ -135,8 +137,8 @@ def test_who_is_being_erased_is_not_linked(alice: Person, sql: Sql) -> None:
     assert alice.put("/users", {"emailAddress": email, "userData": DATA}).status_code == 201
 
 
-def test_a_person_who_is_linked_meanwhile_is_not_erased_by_command(alice: Person, bob: Person, dsn: str) -> None:
-    """A7: neither by `user erase` nor with a customer; the link is not undone behind anybody's back."""
+def test_a_command_does_not_erase_a_person_that_is_linked_meanwhile(alice: Person, bob: Person, dsn: str) -> None:
+    """A7: neither `user erase` nor the removal of a customer undoes a concurrent link."""
     fleet = bob.sql.value("insert into customer (name) values ('Going') returning customer_id")
     for arguments in (("user", "erase", "USER", "--yes"), ("customer", "remove", fleet, "--everything", "--yes")):
         user = alice.user()
@@ -156,10 +158,10 @@ def test_a_person_who_is_linked_meanwhile_is_not_erased_by_command(alice: Person
             assert command.returncode == 0, errors
 
 
-def test_many_events_are_freed_in_pieces(
+def test_many_events_are_erased_in_batches(
     alice: Person, other: Sql, dsn: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A7: a person with more events than a piece has."""
+    """A7: a person with more events than one batch."""
     monkeypatch.setattr(global_erasure, "BATCH", 3)
     car, user = alice.car(), alice.user()
     events = [alice.event(car, user) for _ in range(7)]

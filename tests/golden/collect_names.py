@@ -3,8 +3,8 @@
     python tests/golden/collect_names.py collect [CHECKOUT] > table.tsv
     python tests/golden/collect_names.py compare OLD.tsv NEW.tsv [--files MAP.tsv]
 
-`data/test_names.tsv` has the tests of 22783a9. `data/moved_tests.tsv` has where each file went, or why a test was
-removed.
+`data/test_names.tsv` has the tests of 22783a9, under their present names. `data/moved_tests.tsv` has where each file
+went, or why a test was removed.
 
 A table has the columns file, function and number of cases. MAP has the columns old file and new file; it names only the
 files that have moved. `compare` ends with status 1 if a function is missing or has fewer cases.

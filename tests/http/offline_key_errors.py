@@ -134,7 +134,7 @@ CASES: Mapping[str, Callable[[Person], Case]] = {
     "device-not-found": lambda p: as_app(driver(p), "GET", f"/sdk/keys?device={NONE}"),
     "device-of-other-user": others,
     "too-many-devices": too_many,
-    "box-without-key": keyless,
+    "no-key-for-box": keyless,
     "device-removed": removed,
     "token-before-removal": old_token,
     "registration-nonce-unknown": unknown_registration_nonce,

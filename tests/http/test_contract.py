@@ -358,7 +358,7 @@ def test_a_method_that_the_path_does_not_know(endpoint: Endpoint, alice: Person)
     known = sorted(row.method for row in ALL if row.path == endpoint.path)
     for method in (unknown_method(endpoint.path), "OPTIONS", "TRACE", "PROPFIND", "PURGE"):
         answer = alice.call(method, path_of(endpoint))
-        refused_text(answer, 405, f"The method is not allowed here. Allowed: {', '.join(known)}.")
+        refused_text(answer, 405, f"The method is not allowed here. This path allows {', '.join(known)}.")
         assert answer.headers["allow"] == ", ".join(known)
 
 
@@ -419,7 +419,7 @@ def test_a_wrong_content_type(endpoint: Endpoint, base: str, alice: Person) -> N
         body = answer.json()
         trace, detail = body.pop("traceId"), body.pop("detail")
         came = f"is {media_type!r}" if media_type else "is missing"
-        assert detail == f"The header Content-Type {came}. Taken is {answer.headers['accept'].replace(', ', ' or ')}."
+        assert detail == f"The header Content-Type {came}. It must be {answer.headers['accept'].replace(', ', ' or ')}."
         assert answer.headers["accept"].startswith(content(endpoint)["Content-Type"])
         assert body == {
             "type": "https://tools.ietf.org/html/rfc7231#section-6.5.13",

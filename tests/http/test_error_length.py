@@ -46,7 +46,7 @@ def test_nobody_looks_at_all_errors_of_a_body(alice: Person) -> None:
     body = {f"member{number}": number for number in range(300)}
     refused(alice.put("/assignments", body), 400, "Couldn't create assignment. The body has more than 200 errors.")
     few = dict(list(body.items())[:100])
-    told = " ".join(f"There is no member member{number}." for number in range(5))
+    told = " ".join(f"There is no property 'member{number}'." for number in range(5))
     refused(alice.put("/assignments", few), 400, f"Couldn't create assignment. {told}")
 
 

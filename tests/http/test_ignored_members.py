@@ -85,7 +85,9 @@ def test_strict_handling_refuses_the_item_of_a_batch_alone(alice: Person) -> Non
     assert response.status_code == 200
     refused, made = response.json()["results"]
     assert (refused["status"], refused["code"], made["status"]) == (400, "unknown-members", 201)
-    assert refused["detail"] == "Couldn't create car. There is no member license_plate. Did you mean licensePlate?"
+    assert (
+        refused["detail"] == "Couldn't create car. There is no property 'license_plate'. Did you mean 'licensePlate'?"
+    )
     assert refused["errors"][0]["pointer"] == "/license_plate"
 
 

@@ -32,9 +32,9 @@ def user(alice: Person) -> int:
 
 def test_a_replace_without_value_makes_no_assignment_unlimited(alice: Person, car: int, user: int) -> None:
     id = alice.assignment(car, user, START, end=END)
-    text = "Couldn't update assignment. No valid end provided. A replace needs a value."
+    text = "Couldn't update assignment. No valid end provided. A `replace` step must have a `value`."
     refused(alice.patch(f"/assignments/{id}", [{"op": "replace", "path": "/end"}]), 400, text)
-    text = "Couldn't update assignment. There is no member Value. Did you mean value?"
+    text = "Couldn't update assignment. There is no property 'Value'. Did you mean 'value'?"
     refused(alice.patch(f"/assignments/{id}", [{"op": "replace", "path": "/end", "Value": END}]), 400, text)
     assert alice.get(f"/assignments/{id}").json()["end"] == END
     assert not alice.get(f"/operations?$filter=assignmentId eq {id} and kind eq 'UpdateAssignment'").json()
@@ -48,7 +48,7 @@ def test_a_replace_without_value_is_refused_everywhere(alice: Person) -> None:
         (f"/groups/{group}", "name", "group"),
         (f"/webhooks/{hook}", "enabled", "webhook"),
     ):
-        text = f"Couldn't update {what}. No valid {member} provided. A replace needs a value."
+        text = f"Couldn't update {what}. No valid {member} provided. A `replace` step must have a `value`."
         for step in ({}, {"Value": "x"}):
             refused(alice.patch(path, [{"op": "replace", "path": f"/{member}", **step}]), 400, text)
         refused(alice.patch(path, []), 400, f"Couldn't update {what}. The patch has no steps.")
@@ -76,7 +76,8 @@ def test_a_patch_has_few_steps(alice: Person) -> None:
 )
 def test_a_misspelt_member_grants_nothing(alice: Person, car: int, user: int, member: str, meant: str | None) -> None:
     body = {"carId": car, "userId": user, "start": START, member: END}
-    text = f"Couldn't create assignment. There is no member {member}." + (f" Did you mean {meant}?" if meant else "")
+    suggestion = f" Did you mean '{meant}'?" if meant else ""
+    text = f"Couldn't create assignment. There is no property '{member}'.{suggestion}"
     refused(alice.put("/assignments", body), 400, text)
 
 
@@ -86,14 +87,16 @@ def test_a_misspelt_member_of_an_event_is_named(alice: Person, car: int, user: i
         "type": "CarOpened", "userAgent": "x", "latitute": 1.0,
     }  # fmt: skip
     refused(
-        alice.put("/events", body), 400, "Couldn't create event. There is no member latitute. Did you mean latitude?"
+        alice.put("/events", body),
+        400,
+        "Couldn't create event. There is no property 'latitute'. Did you mean 'latitude'?",
     )
 
 
 def test_only_the_names_of_the_spec_are_known(alice: Person, car: int, user: int) -> None:
     answer = alice.put("/assignments", {"car_id": car, "user_id": user, "start": START})
     assert answer.status_code == 400
-    assert answer.text.startswith("Couldn't create assignment. There is no member car_id. Did you mean carId?")
+    assert answer.text.startswith("Couldn't create assignment. There is no property 'car_id'. Did you mean 'carId'?")
     answer = alice.put("/users", {"email_address": "a@example.org", "user_data": {"first_name": "A", "last_name": "B"}})
     assert (answer.status_code, answer.text) == (
         400,
@@ -104,20 +107,20 @@ def test_only_the_names_of_the_spec_are_known(alice: Person, car: int, user: int
 def test_elsewhere_unknown_members_are_ignored_unless_strictness_is_preferred(alice: Person) -> None:
     assert alice.put("/cars", {"name": "A", "colour": "red"}).status_code == 201
     strict = {"Prefer": "respond-async, handling=strict"}
-    text = "Couldn't create car. There is no member licenceplate. Did you mean licensePlate?"
+    text = "Couldn't create car. There is no property 'licenceplate'. Did you mean 'licensePlate'?"
     refused(alice.put("/cars", {"name": "A", "licenceplate": "X"}, headers=strict), 400, text)
     assert alice.put("/cars", {"name": "A", "licensePlate": "X"}, headers=strict).status_code == 201
     body: dict[str, Any] = {
         "emailAddress": "strict@example.org",
         "userData": {"firstName": "A", "lastname": "B", "lastName": "B"},
     }
-    text = "Couldn't create user. There is no member lastname. Did you mean lastName?"
+    text = "Couldn't create user. There is no property 'lastname'. Did you mean 'lastName'?"
     refused(alice.put("/users", body, headers=strict), 400, text)
     step = {"op": "replace", "path": "/vin", "value": "x", "from": "/name"}
     refused(
         alice.patch(f"/cars/{alice.car()}", [step], headers=strict),
         400,
-        "Couldn't update car. There is no member from.",
+        "Couldn't update car. There is no property 'from'.",
     )
 
 
@@ -144,7 +147,7 @@ def test_a_repeated_member_is_refused(
         method, path.format(car=car), content=body, headers={"Content-Type": "application/json", "Accept": PROBLEM}
     )
     assert (answer.status_code, answer.json()["code"]) == (400, "repeated-members")
-    assert f"The member {member} is given more than once." in answer.json()["detail"]
+    assert f"The property {member} is given more than once." in answer.json()["detail"]
     assert (alice.get(f"/cars/{car}").json(), alice.get("/users?$count=true").headers["x-total-count"]) == before
 
 
@@ -185,7 +188,7 @@ def test_an_assignment_takes_every_time_of_rfc_3339(alice: Person, car: int, use
 
 def test_the_form_is_told_also_when_several_members_are_wrong(alice: Person) -> None:
     answer = alice.put("/assignments", {"carId": "x", "userId": 1, "start": "yesterday"})
-    form = "The form is that of RFC 3339, as 2026-01-31T08:00:00Z or 2026-01-31T09:00:00+01:00."
+    form = "A time must have the format of RFC 3339, such as 2026-01-31T08:00:00Z or 2026-01-31T09:00:00+01:00."
     refused(answer, 400, f"Couldn't create assignment. No valid carId and start provided. {form}")
 
 
@@ -211,5 +214,5 @@ def test_every_form_of_a_time_means_the_same_instant(at: datetime, minutes: int,
         assert wall_clock(form) == local.replace(tzinfo=UTC)
     assert moment(text + offset) == at.replace(tzinfo=UTC)
     assert moment((text + "z") if lower else text + "Z") == local.replace(tzinfo=UTC)
-    with pytest.raises(ValueError, match=r"^The form is that of RFC 3339"):
+    with pytest.raises(ValueError, match=r"^A time must have the format of RFC 3339"):
         moment(text)

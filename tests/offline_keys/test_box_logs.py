@@ -25,10 +25,10 @@ from tests.support.people import JOIN, Person, Town, done, refused
 from tests.support.servers import RunningServer
 
 PATH = "/sdk/boxlog"
-NO_BOX = "There is no box of that name and epoch."
-TOO_LARGE = "Its number is larger than 2,147,483,647."
-NO_ENTRY = "This is no entry: claims."
-FORGED = "The box has not signed this."
+NO_BOX = "There is no box with this name and epoch."
+TOO_LARGE = "The number of the entry is greater than 2,147,483,647."
+NO_ENTRY = "The entry is not valid (claims)."
+FORGED = "The entry is not signed by the box."
 WRONG = "Couldn't deliver the log of a box. No valid entries provided."
 
 
@@ -284,7 +284,11 @@ def test_entries_and_reports_are_limited(alice: Person, small: RunningServer) ->
     there = alice.__class__(**{**vars(alice), "client": type(alice.client)(base_url=small.url + "/v3", timeout=60)})
     drive = Drive(there)
     book, kim, box = drive.book, drive.kim, drive.box
-    refused(kim.call("PUT", PATH, {"entries": [b64(b"x")] * 6}), 400, f"{WRONG} They are 5 at most.")
+    refused(
+        kim.call("PUT", PATH, {"entries": [b64(b"x")] * 6}),
+        400,
+        f"{WRONG} A request must have at most 5 entries, but has 6.",
+    )
     stranger = Logbook(box, key=PrivateKey.generate())
     for _ in range(3):
         brought(kim, *(stranger.entry(number, counter=number) for number in range(1, 6)))
@@ -352,7 +356,7 @@ def test_malformed_entries_are_refused(alice: Person, drive: Drive) -> None:
                b"\xd2\x84\x40\xa0\x40\x58\x40" + bytes(64), b"\xd2\x5b" + b"\xff" * 8]  # fmt: skip
     found = brought(kim, *hostile)
     assert [one["index"] for one in found["refused"]] == list(range(len(hostile)))
-    assert all(one["reason"].startswith("This is no entry: ") for one in found["refused"])
+    assert all(one["reason"].startswith("The entry is not valid (") for one in found["refused"])
     assert state(alice, drive.box) == (0, 0, 0)
 
 

@@ -20,7 +20,7 @@ from tests.offline_keys.test_pending_enrolments import enrolled_from_afar
 from tests.support.people import NUMBERS, Person, Town, refused
 from tests.support.servers import eventually
 
-INCONSISTENT = "The keys for boxes in the database do not match the sealed ones."
+INCONSISTENT = "The box keys in the database do not match the sealed keys."
 ATTACKER = PrivateKey.generate()
 NONCE = b64(bytes(16))
 

@@ -42,13 +42,13 @@ from tests.support.servers import RunningServer, Sql, eventually
 
 __all__ = ["at_work", "colleague", "needs_two", "operator"]
 
-NO_BOX = "There is no box of that name and epoch."
+NO_BOX = "There is no box with this name and epoch."
 IN_USE = "The pending enrolment is in use: its key has signed an entry."
-OTHER_PENDING = "The enrolment of this box was undone or replaced, and another one of the product is pending."
-USED_KEY = "The box has had this key in an epoch that is over."
+OTHER_PENDING = "The enrolment of this box was discarded or replaced, and another enrolment of the product is pending."
+USED_KEY = "The box had this key in an earlier epoch."
 RETURNED = "discarded enrolment restored"
 CONTESTED = "discarded enrolment in use"
-NO_LIST = "There is no such status list of the box."
+NO_LIST = "The box has no such status list."
 PENDING_ROWS = """
 select count(*) from box_epoch where customer_id = $1 and product_id = $2 and is_pending and discarded_at is null
 """
@@ -289,7 +289,7 @@ def test_an_enrolment_in_use_is_undone_only_by_its_thumbprint(needs_two: Scene, 
     assert (shown["isProven"], shown["hasReturned"]) == (True, False)
     refused(carol.delete(path(box)), 409, IN_USE)
     refused(carol.delete(path(box, f"enrolment?thumbprint={thumbprint(needs_two.laptop)}")), 409, OTHER_KEY)
-    wrong = "The query parameter thumbprint is not valid. It has 32 bytes."
+    wrong = "The query parameter thumbprint is not valid. The value must have 32 bytes, but has 1."
     refused(carol.delete(path(box, "enrolment?thumbprint=AA")), 400, wrong)
     assert pending(carol, box) == shown
     with captured_events("enrolment of a box in use discarded") as alerts:

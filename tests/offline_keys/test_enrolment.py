@@ -24,10 +24,10 @@ from tests.support.people import JOIN, NUMBERS, Person, Town, refused
 
 __all__ = ["clock"]
 NO_PRODUCT = "Unable to find a product for the given productId which is assigned to the given customerId."
-NO_BOX = "The product is no key box: it takes no keys."
+NO_BOX = "The product is not a key box."
 NOT_ENROLLED = "The box is not enrolled."
-NO_NONCE = "The enrolment names a nonce that was never given, was used, or is over."
-USED_KEY = "The box has had this key in an epoch that is over."
+NO_NONCE = "The enrolment names a nonce that was never issued, was used, or has expired."
+USED_KEY = "The box had this key in an earlier epoch."
 WRONG = "Couldn't enrol box. No valid enrolment provided."
 NONCE = "The query parameter nonce is not valid. "
 
@@ -125,7 +125,11 @@ def test_an_invalid_enrolment_is_refused(alice: Person, box: Firmware) -> None:
         "typ": b64(registration("x", key.public, nonce, key.sign)),
     }
     for code, text in cases.items():
-        refused(alice.put(path(box.product), {"enrolment": text}), 400, f"{WRONG} A box would say {code}.")
+        refused(
+            alice.put(path(box.product), {"enrolment": text}),
+            400,
+            f"{WRONG} A box would reject the message with the code {code}.",
+        )
     bodies: list[Any] = [{}, {"enrolment": None}, {"enrolment": 7}, {"enrolment": b64(good) + "="}, [], "x"]
     for body in bodies:
         assert alice.put(path(box.product), body).status_code == 400, body
@@ -186,9 +190,10 @@ def test_a_group_limited_manager_enrols_boxes_of_the_groups(alice: Person, town:
 
 def test_provisioning(alice: Person, box: Firmware) -> None:
     for query, hint in (
-        ("", "It is missing."), ("?nonce=", "It has 16 bytes."), ("?nonce=" + "A" * 43, "It has 16 bytes."),
-        ("?nonce=" + "A" * 21 + "B", "It is base64url (RFC 4648, section 5) without padding."),
-        ("?nonce=" + "A" * 22 + "&nonce=" + "A" * 22, "It is given more than once."),
+        ("", "The parameter is missing."), ("?nonce=", "The value must have 16 bytes, but has 0."),
+        ("?nonce=" + "A" * 43, "The value must have 16 bytes, but has 32."),
+        ("?nonce=" + "A" * 21 + "B", "The value must be base64url (RFC 4648, section 5) without padding."),
+        ("?nonce=" + "A" * 22 + "&nonce=" + "A" * 22, "The parameter is given more than once."),
     ):  # fmt: skip
         refused(alice.get(path(box.product, f"provisioning{query}")), 400, NONCE + hint)
     refused(alice.get(path(box.product, "provisioning?nonce=" + "A" * 22)), 404, NOT_ENROLLED)
@@ -265,6 +270,6 @@ def test_a_repeated_enrolment_gets_the_same_answer(alice: Person, box: Firmware)
     for method, what in (("PUT", "enrolment"), ("POST", "enrolment")):
         answer = alice.call(method, path(box.product, what), body if method == "PUT" else None,
                             headers={"If-Match": '"abc"'})  # fmt: skip
-        refused(answer, 412, "There is nothing here that If-Match could be compared with.")
+        refused(answer, 412, "This endpoint does not support the header If-Match.")
     answer = alice.put(path(box.product), body, headers={"Prefer": "return=representation"})
     assert (answer.status_code, answer.json()) == (200, first.json())

@@ -278,7 +278,7 @@ def test_the_time_for_a_box(alice: Person, bob: Person) -> None:
     name = box.challenge().name
     body = {"box": name, "nonce": "A" * 21 + "A"}
     assert kim.call("POST", "/sdk/time", body).status_code == 200
-    no_keys = "The user has no key of this box that is in force."
+    no_keys = "The user has no valid key for this box."
     refused(lee.call("POST", "/sdk/time", body), 404, no_keys)
     refused(driver(bob).call("POST", "/sdk/time", body), 404, no_keys)
     for other in (f"box:{box.product}:2147483647", "box:1:1", "x", "box:%:1", "box:1' or '1'='1:1"):

@@ -69,7 +69,7 @@ def test_other_customers_see_no_late_entries(alice: Person, bob: Person, drive: 
     his = Drive(bob)
     openings = given_up(drive, 2)
     answer = brought(his.kim, *openings)
-    assert [entry["reason"] for entry in answer["refused"]] == ["There is no box of that name and epoch."] * 2
+    assert [entry["reason"] for entry in answer["refused"]] == ["There is no box with this name and epoch."] * 2
     assert (len(events(alice, drive.car)), events(bob, his.car)) == (1, [])
     assert state(alice, drive.box) == (3, 3, 2)
 

@@ -31,8 +31,8 @@ from tests.support.servers import RunningServer, Sql, eventually
 NO_PRODUCT = "Unable to find a product for the given productId which is assigned to the given customerId."
 NOT_ENROLLED = "The box is not enrolled."
 NOT_PENDING = "The box has no pending enrolment."
-OTHER_KEY = "The box's key has another thumbprint than the expected one."
-SAME_MANAGER = "Another manager has to approve the enrolment: this one has begun it."
+OTHER_KEY = "The thumbprint of the box's key differs from the expected one."
+SAME_MANAGER = "The manager who began the enrolment cannot approve it."
 # Keys that may open, of an epoch that has ended or was deleted
 DEAD_EPOCHS = """
 select k.key_id from box_key k left join box_epoch e using (customer_id, product_id, epoch)
@@ -277,7 +277,7 @@ def test_provisioning_is_for_the_key_that_asks(at_work: Scene, alice: Person) ->
     assert provision(f"&thumbprint={b64(at_work.laptop.public.thumbprint)}") == 1
     nonce = b64(bytes(16))
     refused(alice.get(path(box, f"provisioning?nonce={nonce}&thumbprint={b64(bytes(32))}")), 404, NOT_ENROLLED)
-    wrong = "The query parameter thumbprint is not valid. It has 32 bytes."
+    wrong = "The query parameter thumbprint is not valid. The value must have 32 bytes, but has 1."
     refused(alice.get(path(box, f"provisioning?nonce={nonce}&thumbprint=AA")), 400, wrong)
 
 

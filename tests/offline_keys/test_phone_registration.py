@@ -37,7 +37,7 @@ OTHERS = "The key is registered for another user."
 REMOVED = "The phone was removed, so its key cannot be registered again."
 NO_NONCE = "The registration names a nonce that was never issued, was used, or has expired."
 OLD_TOKEN = "The id token was issued before a phone of the user was removed, or before the user joined the customer."
-NOT_APPROVED = "The phone waits for the approval of a manager."
+NOT_APPROVED = "The phone is waiting for the approval of a manager."
 ROWS = [
     ("POST", PATH + "/nonce"), ("PUT", PATH), ("GET", PATH), ("DELETE", PATH + "/abc"), ("GET", "/sdk/keys"),
     ("PUT", "/sdk/boxlog"), ("POST", "/sdk/time"),
@@ -150,36 +150,36 @@ def registrations(kim: Phone, lee: Phone) -> dict[str, tuple[bytes, str]]:
     flipped = bytearray(good)
     flipped[-1] ^= 1
     return {
-        "nothing": (b"", "A box would say encoding."),
-        "noise": (b"\x1c" + os.urandom(200), "A box would say encoding."),
-        "one byte": (b"\xd2", "A box would say encoding."),
-        "more": (good + b"\0", "A box would say encoding."),
-        "no tag": (good[1:], "A box would say structure."),
-        "too long": (b"\xd2" + bytes(500), "A box would say too-long."),
-        "deep": (b"\xd2" + b"\x81" * 300, "A box would say encoding."),
-        "huge": (b"\xd2\x9b" + b"\xff" * 8, "A box would say encoding."),
-        "indefinite": (b"\xd2\x9f\xff", "A box would say encoding."),
+        "nothing": (b"", "A box would reject the message with the code encoding."),
+        "noise": (b"\x1c" + os.urandom(200), "A box would reject the message with the code encoding."),
+        "one byte": (b"\xd2", "A box would reject the message with the code encoding."),
+        "more": (good + b"\0", "A box would reject the message with the code encoding."),
+        "no tag": (good[1:], "A box would reject the message with the code structure."),
+        "too long": (b"\xd2" + bytes(500), "A box would reject the message with the code too-long."),
+        "deep": (b"\xd2" + b"\x81" * 300, "A box would reject the message with the code encoding."),
+        "huge": (b"\xd2\x9b" + b"\xff" * 8, "A box would reject the message with the code encoding."),
+        "indefinite": (b"\xd2\x9f\xff", "A box would reject the message with the code encoding."),
         "another message": (
             cose.sign(ENROLMENT, own.public.kid, {"cnf": own.public, "nonce": bytes(16)}, own.sign),
-            "A box would say typ.",
+            "A box would reject the message with the code typ.",
         ),
-        "signature": (bytes(flipped), "The key that it has did not sign it."),
+        "signature": (bytes(flipped), "The registration must be signed by the key that it contains."),
         "another signer": (
             phone.registration(sub, own.public, nonce, other.sign),
-            "The key that it has did not sign it.",
+            "The registration must be signed by the key that it contains.",
         ),
         "another kid": (
             cose.sign(REGISTRATION, other.public.kid, {"sub": sub, "cnf": own.public, "nonce": nonce}, own.sign),
-            "The key that it has did not sign it.",
+            "The registration must be signed by the key that it contains.",
         ),
         "no point": (
             phone.registration(sub, own.public, nonce, own.sign).replace(own.public.y, bytes(32)),
-            "A box would say claims.",
+            "A box would reject the message with the code claims.",
         ),
-        "another subject": (lee.registration(), "It is for another user."),
+        "another subject": (lee.registration(), "The registration is for another user."),
         "another customer's subject": (
             phone.registration("00000000-0000-0000-0000-000000000000", own.public, nonce, own.sign),
-            "It is for another user.",
+            "The registration is for another user.",
         ),
     }
 
@@ -222,7 +222,7 @@ def test_a_key_belongs_to_one_user(alice: Person, bob: Person) -> None:
     refused(
         lee.call("PUT", PATH, {"registration": b64(kim.registration()), "name": "Phone"}),
         400,
-        f"{WRONG} It is for another user.",
+        f"{WRONG} The registration is for another user.",
     )
     his = signed_in(bob)
     his.key = kim.key
@@ -242,7 +242,7 @@ def test_the_number_of_phones_of_a_user_is_limited(alice: Person, dsn: str, sett
             return alice.client.put(f"{small.url}/v3{PATH}", json=body, headers=headers)
 
         assert [register(name).status_code for name in ("First", "Second")] == [200, 200]
-        refused(register("Third"), 409, "The user has 2 devices already.")
+        refused(register("Third"), 409, "The user already has 2 devices.")
         done(alice.delete(f"/users/{kim.user}/devices/{listed(kim)[0]['id']}"))
         headers["Authorization"] = f"Bearer {token_for(kim, small)}"  # issued after the removal
         assert register("Third").status_code == 200
@@ -503,7 +503,7 @@ def test_a_refused_registration_leaves_its_nonce(alice: Person, dsn: str, settin
     with RunningServer(settings.model_copy(update={"sdk_devices": 1}), dsn, worker=False) as small:
         headers = {"Authorization": f"Bearer {token_for(kim, small)}"}
         answer = alice.client.put(f"{small.url}/v3{PATH}", json=body, headers=headers)
-        refused(answer, 409, "The user has 1 devices already.")
+        refused(answer, 409, "The user already has 1 devices.")
     assert kim.call("PUT", PATH, body).status_code == 200
 
 

@@ -94,7 +94,7 @@ def test_a_carrier_that_turns_signatures_cannot_block_receipts(drive: Drive) -> 
 
 def test_a_forgery_with_a_high_s_is_the_same_forgery(drive: Drive) -> None:
     forged = Logbook(drive.box, key=PrivateKey.generate()).entry()
-    refused = [{"index": 0, "reason": "The box has not signed this."}]
+    refused = [{"index": 0, "reason": "The entry is not signed by the box."}]
     for entry in (forged, with_high_s(forged), forged):
         assert drive.deliver(entry)["refused"] == refused
     assert [(one["kind"], one["times"]) for one in drive.reports()] == [("Forgery", 1)]
@@ -104,7 +104,7 @@ def test_a_number_outside_of_the_scalars_is_no_signature(drive: Drive) -> None:
     (entry, *_) = drive.opened()
     for s in (0, ORDER, 2**256 - 1):
         answer = drive.deliver(entry[:-32] + s.to_bytes(32, "big"))
-        assert [one["reason"] for one in answer["refused"]] == ["The box has not signed this."]
+        assert [one["reason"] for one in answer["refused"]] == ["The entry is not signed by the box."]
     assert drive.events() == Counter()
 
 

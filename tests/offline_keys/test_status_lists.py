@@ -16,7 +16,7 @@ from tests.offline_keys.offline_world import confirm, driver, garage, raw
 from tests.support.people import Person, done, refused
 
 __all__ = ["clock"]
-NO_LIST = "There is no such status list of the box."
+NO_LIST = "The box has no such status list."
 OUTDATE = "update status_generation set is_outdated = true where customer_id = $1 and product_id = $2"
 
 

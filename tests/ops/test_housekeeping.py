@@ -24,7 +24,7 @@ from tests.support.log_lines import captured_events
 from tests.webhooks.delivery_database import LOCAL, Office
 
 SHORT = 5  # seconds of a step: less than the step that is slow or blocked, more than any other on a busy machine
-NOT_FINISHED = f"Not finished within {SHORT} seconds; it goes on in the next round."
+NOT_FINISHED = f"Not finished within {SHORT} seconds; it continues in the next run."
 NAMES = {step.name for step in STEPS}
 OTHERS = "select count(*) from housekeeping where step <> 'disabled webhooks' and last_good is not null"
 SLOW = """

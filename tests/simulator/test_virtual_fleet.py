@@ -143,7 +143,9 @@ def test_who_drives_the_same_cars_is_told_so(access: SimulatorCredentials, dora:
 
         return await simulate(access, SimulatorOptions(cars=1, minutes=3, start=START), tell)
 
-    assert f"car {car} tells more than was sent: others drive it, too" in asyncio.run(run()).disagreements
+    assert (
+        f"car {car} has newer data than were sent: another client sends data for it" in asyncio.run(run()).disagreements
+    )
     dora.sql.execute("delete from car_state where customer_id = $1", dora.customer)
 
 
@@ -186,7 +188,7 @@ def test_the_command_says_what_it_saw(access: SimulatorCredentials) -> None:
     assert told.returncode == 0, told.stderr
     assert json.loads(told.stdout)["cars"] == 3
     earlier = (datetime.now(UTC) - timedelta(hours=2)).isoformat(timespec="seconds")
-    assert run("--from", earlier).stdout.endswith("What was sent and what the server reports agree.\n")
+    assert run("--from", earlier).stdout.endswith("Sent data and responses agree.\n")
     assert run("--faults", "fire").returncode == 2
 
 

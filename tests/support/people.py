@@ -14,7 +14,7 @@ import httpx
 from argon2 import PasswordHasher
 
 from keyrack.core import secret_hashes
-from keyrack.core.error_codes import LEADER_UNPROVEN, ErrorCode
+from keyrack.core.error_codes import PRIMARY_UNCONFIRMED, ErrorCode
 from tests.support.servers import DEADLINE, NUMBERS, Sql, eventually
 
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # else every client reads all certificates of the world, in 20 ms
@@ -230,7 +230,9 @@ def when_proven(call: Callable[[], httpx.Response]) -> httpx.Response:
 
     On a busy machine a heartbeat may be late, and the server then answers 503 before it does anything.
     """
-    return eventually(lambda: (answer := call()).text != str(LEADER_UNPROVEN) and answer, "the proof of the primary")
+    return eventually(
+        lambda: (answer := call()).text != str(PRIMARY_UNCONFIRMED) and answer, "the proof of the primary"
+    )
 
 
 class Serving(Protocol):

@@ -1,7 +1,7 @@
-"""Samples that are ahead of all that is known: the database takes them by itself, exactly as they are taken otherwise.
+"""The fast path leaves exactly what the normal path leaves.
 
-Of a batch it takes the cars that have one sample in it. So a history that is sent sample by sample goes one way, and
-sent at once the other, and both must leave the same.
+The fast path only stores cars with one sample in a batch. Sample by sample, a history takes the fast path; at once, it
+takes the normal one. Both must leave the same.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.telemetry.endpoints.test_ingest import Unit, unit_of
 from tests.telemetry.test_nearest_readings import MIDNIGHT, NOON, STEPS, TIMES, deliver
 
 FUEL, VOLTAGE = "fuelLevelPercent", "batteryVoltage"
-# The beginning of a statement is all that the server tells of it
+# The server shows only the beginning of a statement
 HELD: Any = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like '%json_to_recordset%'"
 
 Told = tuple[datetime, dict[str, Any]]
@@ -39,7 +39,7 @@ VALUES = st.fixed_dictionaries(
         VOLTAGE: st.sampled_from([12, 13]), "fuelType": st.sampled_from(["Diesel", "Petrol"]),
     },
 )  # fmt: skip
-# In order: runs of some step, with gaps between them that end a quarter, or a day
+# In order: runs with one step, and gaps between them that end a quarter or a day
 RUNS = st.tuples(st.sampled_from([*STEPS, timedelta(minutes=20)]), st.lists(VALUES, min_size=1, max_size=6))
 IN_ORDER = st.lists(RUNS, min_size=1, max_size=4)
 
@@ -60,7 +60,7 @@ def told(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def state(unit: Unit) -> list[Any]:
-    """The newest state, with the times of its values as times, however they are written."""
+    """The newest state; times of values are parsed, because their text forms may differ."""
     [row] = unit.person.sql.rows(
         "select position_at, latitude, longitude, position_since, position_times, odometer_at, odometer,"
         " odometer_since, odometer_times, read_at, read_quarter, telemetry::text, told::text from car_state"
@@ -89,7 +89,7 @@ def times(text: str) -> dict[str, datetime]:
 @given(runs=IN_ORDER)
 @example(runs=[(timedelta(minutes=20), [{"place": 1, FUEL: 1}, {VOLTAGE: 12}, {FUEL: 2}, {"fuelType": "Diesel"}])])
 @example(runs=[(timedelta(seconds=1), [{"place": 1, "odometer": 3}] * 6), (timedelta(microseconds=3), [{"place": 1}])])
-def test_a_history_leaves_the_same_sample_by_sample_and_at_once(alice: Person, runs: Any) -> None:
+def test_the_fast_path_leaves_the_same_as_the_normal_one(alice: Person, runs: Any) -> None:
     history, one, other = in_order(runs), unit_of(alice), unit_of(alice)
     for sample in history:
         assert deliver(one, sample)["accepted"] == 1
@@ -102,8 +102,8 @@ def test_a_history_leaves_the_same_sample_by_sample_and_at_once(alice: Person, r
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=st.lists(st.tuples(TIMES, VALUES), min_size=1, max_size=12, unique_by=lambda sample: sample[0]))
-def test_in_any_order_too(alice: Person, history: list[Any]) -> None:
-    """Late ones among them, which nobody but Python can place."""
+def test_samples_in_any_order_leave_the_same(alice: Person, history: list[Any]) -> None:
+    """Includes late samples, which only the normal path can insert."""
     one, other = unit_of(alice), unit_of(alice)
     for at, values in history:
         deliver(one, (at, told(values)))
@@ -120,7 +120,7 @@ STEP = st.one_of(st.integers(1, 10**6), st.integers(1, 86_400).map(lambda n: n *
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(STEP, min_size=1, max_size=4), st.integers(0, 255))
-def test_the_database_continues_alike(alice: Person, steps: list[int], more: int) -> None:
+def test_the_database_extends_runs_like_python(alice: Person, steps: list[int], more: int) -> None:
     stretch, last = Run(MIDNIGHT - timedelta(days=2), (1.0,)), MIDNIGHT - timedelta(days=2)
     for step in [*steps, *([steps[-1] // 1_000_000 * 1_000_000 or 1] * more)]:
         at = last + timedelta(microseconds=step)
@@ -131,8 +131,8 @@ def test_the_database_continues_alike(alice: Person, steps: list[int], more: int
         stretch.times, last = found, at
 
 
-def test_what_two_deliver_at_once_is_decided_one_after_another(alice: Person, dsn: str) -> None:
-    """The second one waits for the first one's commit, and goes on from what that has left."""
+def test_parallel_deliveries_of_a_unit_are_serialised(alice: Person, dsn: str) -> None:
+    """The second delivery waits for the first one's commit, and continues from its result."""
     unit = unit_of(alice)
     place = {"currentLatitude": 50, "currentLongitude": 8, "odometer": 7, FUEL: 60}
     deliver(unit, (NOON, place))
@@ -147,7 +147,7 @@ def test_what_two_deliver_at_once_is_decided_one_after_another(alice: Person, ds
         database = await Database.connect(dsn, patient_settings())
         try:
             async with database.transaction() as connection:
-                # the latest one first: what waits for it is late when its turn comes
+                # the latest sample first: a delivery that waits for it is late when it continues
                 first = Telemetry(GroupCommitter(InTransaction(connection)), Settings())
                 reports = [await first.ingest(alice.customer, lines[1])]
                 waiting = [
@@ -166,7 +166,7 @@ def test_what_two_deliver_at_once_is_decided_one_after_another(alice: Person, ds
 
 
 @pytest.mark.parametrize("kind", ["serialNumber", "uniqueId"])
-def test_cars_of_one_batch_are_taken_together_by_either_name(alice: Person, kind: str) -> None:
+def test_units_of_a_batch_are_found_by_either_number(alice: Person, kind: str) -> None:
     units = [unit_of(alice) for _ in range(4)]
     names = [unit.serial if kind == "serialNumber" else f"unique-{unit.serial}" for unit in units]
     for n in range(3):
@@ -177,7 +177,7 @@ def test_cars_of_one_batch_are_taken_together_by_either_name(alice: Person, kind
     assert [unit.odometers() for unit in units] == [[0, 1, 2]] * 4
 
 
-def test_one_unit_by_both_its_names_in_a_batch_tells_two_samples(alice: Person) -> None:
+def test_two_samples_of_a_unit_under_both_numbers_are_stored(alice: Person) -> None:
     unit = unit_of(alice)
     deliver(unit, (NOON, {"odometer": 1}))
     at = [(NOON + timedelta(seconds=n)).isoformat() for n in (1, 2)]

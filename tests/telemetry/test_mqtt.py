@@ -1,4 +1,4 @@
-"""Telemetry by MQTT, through a real broker and the real command: nothing is lost over kill -9 of either side."""
+"""Telemetry by MQTT, with a real broker and the real command: no loss if either side is killed."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture
 def strict_broker() -> Iterator[tuple[Broker, Path]]:
-    """A broker with the access list of docs/telemetry.md, and the file of its passwords."""
+    """A broker with the access list of docs/telemetry.md, and its password file."""
     settings = block(PAGE, "broker").text.replace("/etc/mosquitto/", "{directory}/")
     with reachable_directory() as directory:
         passwords = directory / "passwords"
@@ -110,7 +110,7 @@ class Listening:
 
 
 def publish(broker: Broker, topic: str, *payloads: Any) -> None:
-    """Publish, and return when the broker has taken everything over."""
+    """Publish, and return when the broker has received everything."""
 
     async def run() -> None:
         async with aiomqtt.Client("127.0.0.1", broker.port) as client:
@@ -133,14 +133,14 @@ def odometers(unit: Unit) -> list[float]:
     return unit.odometers()
 
 
-def test_a_message_is_what_the_reads_then_show(broker: Broker, unit: Unit, dsn: str) -> None:
+def test_published_readings_are_stored(broker: Broker, unit: Unit, dsn: str) -> None:
     listening = Listening(dsn, broker)
     publish(broker, topic(unit), sample(3, odometer=5), [sample(2, odometer=6), sample(1, odometer=7)])
     eventually(lambda: odometers(unit) == [5, 6, 7], "the readings")
     listening.stop()
 
 
-def test_what_is_refused_is_told_and_does_not_come_again(broker: Broker, unit: Unit, bob: Person, dsn: str) -> None:
+def test_rejected_messages_are_logged_and_not_repeated(broker: Broker, unit: Unit, bob: Person, dsn: str) -> None:
     listening = Listening(dsn, broker)
     publish(broker, topic(unit), b"{broken", sample(1, colour="red"), sample(1, serialNumber="other"))
     publish(broker, topic(unit), json.dumps(sample(1, odometer=1))[:-1].encode() + b', "odometer": 2}')
@@ -150,26 +150,26 @@ def test_what_is_refused_is_told_and_does_not_come_again(broker: Broker, unit: U
     eventually(lambda: odometers(unit) == [9], "the reading")
     told = listening.stop()
     reasons = (
-        "not valid JSON", "Unknown field colour", "only speak for itself", "no IQ product", "another form",
-        "given more than once",
+        "not valid JSON", "There is no property 'colour'", "only deliver its own samples", "No IQ product",
+        "does not match", "given more than once",
     )  # fmt: skip
     assert [reason for reason in reasons if reason not in told] == []
     again = Listening(dsn, broker)
-    publish(broker, topic(unit), sample(0, odometer=10))  # it comes behind whatever would come again
+    publish(broker, topic(unit), sample(0, odometer=10))  # it follows any message that would be repeated
     eventually(lambda: odometers(unit) == [9, 10], "the reading")
     assert "refused" not in again.stop()
 
 
 @pytest.mark.skipif(shutil.which("mosquitto_passwd") is None, reason="makes the passwords of the broker")
-def test_the_documented_access_list_lets_a_unit_publish_to_its_own_topic_alone(
+def test_the_documented_access_list_restricts_a_unit_to_its_topic(
     strict_broker: tuple[Broker, Path], unit: Unit, alice: Person, bob: Person
 ) -> None:
-    """B15: the topic says who speaks, so the broker has to bind it to the user."""
+    """B15: the topic identifies the unit, so the broker must bind it to the user."""
     broker, passwords = strict_broker
     own, other = f"{alice.customer}/{unit.serial}", f"{alice.customer}/other"
     for user in ("keyrack", own, other):
         subprocess.run(["mosquitto_passwd", "-b", str(passwords), user, "secret"], check=True, capture_output=True)
-    broker.process.send_signal(signal.SIGHUP)  # it reads the passwords again
+    broker.process.send_signal(signal.SIGHUP)  # makes it reload the passwords
 
     async def run() -> list[str]:
         heard: list[str] = []
@@ -185,7 +185,7 @@ def test_the_documented_access_list_lets_a_unit_publish_to_its_own_topic_alone(
             await publish(other, own, other)
             async for message in listener.messages:
                 heard.append(message.topic.value)
-                if message.topic.value == f"keyrack/{other}/telemetry":  # the last one that was published
+                if message.topic.value == f"keyrack/{other}/telemetry":  # the last published topic
                     return heard
         return heard
 
@@ -219,12 +219,13 @@ def test_nothing_is_lost_when_the_broker_is_killed(broker: Broker, unit: Unit, d
         publish(broker, topic(unit), *told)
         broker.kill()
         broker.start()
-        publish(broker, topic(unit), *told)  # Mosquitto may acknowledge before it saves; a careful unit tells again
+        # Mosquitto may acknowledge before it saves, so a careful unit publishes again
+        publish(broker, topic(unit), *told)
     eventually(lambda: odometers(unit) == list(range(300)), "all readings")
     assert "broker connection lost" in listening.stop()
 
 
-def test_what_comes_while_nobody_listens_waits(broker: Broker, unit: Unit, dsn: str) -> None:
+def test_messages_wait_while_no_subscriber_is_connected(broker: Broker, unit: Unit, dsn: str) -> None:
     Listening(dsn, broker).stop()
     publish(broker, topic(unit), *[sample(100 - n, odometer=n) for n in range(50)])
     listening = Listening(dsn, broker)
@@ -232,8 +233,8 @@ def test_what_comes_while_nobody_listens_waits(broker: Broker, unit: Unit, dsn: 
     listening.stop()
 
 
-def test_what_the_database_never_takes_holds_up_nobody(unit: Unit, dsn: str) -> None:
-    """One sample in a batch of many that PostgreSQL refuses: the others are stored, and it is told."""
+def test_a_sample_that_the_database_rejects_does_not_block_others(unit: Unit, dsn: str) -> None:
+    """PostgreSQL rejects one sample of a batch. The others are stored, and the rejection is reported."""
 
     async def run() -> list[tuple[int, str]]:
         database = await Database.connect(dsn, patient_settings())
@@ -242,7 +243,7 @@ def test_what_the_database_never_takes_holds_up_nobody(unit: Unit, dsn: str) -> 
         part = [
             found for _, found in readings("\n".join(values).encode(), Settings()) if isinstance(found, CheckedSample)
         ]
-        part[2].values["vin"] = "\x00"  # no line can say so, for every text is checked
+        part[2].values["vin"] = "\x00"  # no line can contain this, because every text is checked
         refused = await subscriber._store(unit.person.customer, part)
         await database.close()
         return refused

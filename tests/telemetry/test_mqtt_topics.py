@@ -1,4 +1,4 @@
-"""B15: what a message may say is bound by its topic: one customer, and one unit of it. No broker is needed here."""
+"""B15: a topic restricts its messages to one customer and one unit. These tests need no broker."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.telemetry.endpoints.test_ingest import Unit, ago, unit_of
 
 REJECTED, LIMIT_REACHED = "sample rejected", "sample rejection log limit reached"
 NOT_LOGGED = "sample rejections not logged"
-ONLY_ITSELF = "The unit may only speak for itself."
+ONLY_ITSELF = "A unit can only deliver its own samples."
 OTHER_FORM = "The topic has another form."
 
 
@@ -33,7 +33,7 @@ def unit(alice: Person) -> Unit:
 
 
 def taken(dsn: str, *messages: tuple[str, Any], settings: Settings | None = None) -> list[dict[str, Any]]:
-    """Take messages in as they come from the broker; what is logged then."""
+    """Process messages as if they came from the broker; return the log events."""
 
     async def run() -> None:
         database = await Database.connect(dsn, patient_settings())
@@ -55,8 +55,8 @@ def reasons(logs: list[dict[str, Any]]) -> list[str]:
     return [entry["reason"] for entry in logs]
 
 
-def test_a_topic_carries_the_readings_of_its_unit_alone(unit: Unit, dsn: str) -> None:
-    """B15: a sample that names another unit, by either of its numbers, is refused and logged; the others are stored."""
+def test_a_topic_accepts_only_samples_of_its_unit(unit: Unit, dsn: str) -> None:
+    """B15: a sample that names another unit, by either number, is rejected and logged; the others are stored."""
     alice, other = unit.person, unit_of(unit.person)
     topic = f"keyrack/{alice.customer}/{unit.serial}/telemetry"
     unique = {"uniqueId": f"unique-{other.serial}", "carDataReadTime": ago(1), "oilLevel": 9}
@@ -70,8 +70,8 @@ def test_a_topic_carries_the_readings_of_its_unit_alone(unit: Unit, dsn: str) ->
     assert (unit.told("oilLevel"), other.told("oilLevel")) == (5, None)
 
 
-def test_a_topic_carries_nothing_to_another_customer(unit: Unit, bob: Person, dsn: str) -> None:
-    """B15: the unit must be one of the customer that the topic names, and a customer has one name."""
+def test_a_topic_accepts_only_units_of_its_customer(unit: Unit, bob: Person, dsn: str) -> None:
+    """B15: the unit must belong to the customer of the topic, and a customer has only one form of its number."""
     theirs = unit_of(bob)
     sample = {"carDataReadTime": ago(1), "oilLevel": 9}
     logs = taken(
@@ -86,11 +86,11 @@ def test_a_topic_carries_nothing_to_another_customer(unit: Unit, bob: Person, ds
     assert (unit.told("oilLevel"), theirs.told("oilLevel")) == (None, None)
 
 
-def test_refusals_do_not_flood_the_log(unit: Unit, dsn: str) -> None:
-    """B15: so many a minute are logged, then their number; a topic is cut."""
+def test_rejections_do_not_flood_the_log(unit: Unit, dsn: str) -> None:
+    """B15: up to a number per minute are logged, then only counted. A long topic is truncated."""
     topic = f"keyrack/{unit.person.customer}/{'x' * 1_000}/telemetry"
     logs = taken(dsn, (topic, [{"colour": "red"}] * 25), settings=Settings(mqtt_logged_rejections_per_minute=10))
-    assert reasons(logs[:10]) == ["Unknown field colour."] * 10
+    assert reasons(logs[:10]) == ["There is no property 'colour'."] * 10
     assert all(len(entry["topic"]) == 200 for entry in logs[:10])
     assert [(entry["event"], entry.get("count"), entry.get("limit_per_minute")) for entry in logs[10:]] == [
         (LIMIT_REACHED, None, 10),
@@ -98,8 +98,8 @@ def test_refusals_do_not_flood_the_log(unit: Unit, dsn: str) -> None:
     ]
 
 
-def test_the_documented_access_list_is_that_of_the_topic() -> None:
-    """B15: test_mqtt.py runs it in a broker, where there is one."""
+def test_the_documented_access_list_matches_the_topic() -> None:
+    """B15: test_mqtt.py runs the access list in a broker, if one is installed."""
     text = (Path(__file__).parents[2] / "docs/telemetry.md").read_text()
     listens, publishes = re.findall(r"^(?:topic read|pattern write) (\S+)$", text, re.MULTILINE)
     topic = Settings().mqtt_topic
@@ -107,9 +107,7 @@ def test_the_documented_access_list_is_that_of_the_topic() -> None:
     assert publishes == topic.replace("{customer}/{unit}", "%u")
 
 
-def test_an_aiomqtt_without_its_private_client_is_refused_before_it_connects(
-    monkeypatch: pytest.MonkeyPatch, dsn: str
-) -> None:
+def test_an_incompatible_aiomqtt_is_rejected_before_it_connects(monkeypatch: pytest.MonkeyPatch, dsn: str) -> None:
     class OtherRelease:
         def __init__(self, *_: object, **__: object) -> None: ...
 

@@ -1,4 +1,4 @@
-"""The position and the odometer reading nearest to a date, exactly as they were sent, also while a car stands still."""
+"""The position and odometer reading nearest to a date, also of a standing car."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def dates(unit: Unit, at: datetime) -> tuple[str, str]:
     return found["date"], found["odometerDate"]
 
 
-def test_a_standing_car_answers_with_the_reading_that_was_sent(unit: Unit) -> None:
-    """A5: readings at ten, eleven and twelve o'clock in one place; the earlier one of two that are as near."""
+def test_a_standing_car_returns_the_nearest_sent_reading(unit: Unit) -> None:
+    """A5: readings at ten, eleven and twelve o'clock at one position; of two equally near ones the earlier."""
     ten, eleven, twelve = (NOON + timedelta(hours=hours) for hours in (-2, -1, 0))
     deliver(unit, *((at, PLACE | {"odometer": 7}) for at in (ten, eleven, twelve)))
     for at, nearest in (
@@ -52,7 +52,7 @@ def test_a_standing_car_answers_with_the_reading_that_was_sent(unit: Unit) -> No
         (twelve + timedelta(days=1), twelve),
     ):  # fmt: skip
         assert dates(unit, at) == (stamp(nearest),) * 2
-    # also when the car has driven on, and a reading between them comes late
+    # also after the car has moved on, and after a late reading between them
     deliver(unit, (twelve + timedelta(hours=1), {"currentLatitude": 51, "currentLongitude": 8, "odometer": 8}))
     late = eleven + timedelta(minutes=20)
     assert deliver(unit, (late, PLACE))["accepted"] == 1
@@ -61,7 +61,7 @@ def test_a_standing_car_answers_with_the_reading_that_was_sent(unit: Unit) -> No
     assert len(unit.positions()) == 5
 
 
-def test_a_late_reading_of_another_place_stands_between_those_of_one_place(unit: Unit) -> None:
+def test_a_late_reading_of_another_position_splits_a_run(unit: Unit) -> None:
     times = [NOON + timedelta(minutes=n) for n in range(6)]
     deliver(unit, *((at, PLACE) for at in times))
     other = times[2] + timedelta(seconds=30)
@@ -74,7 +74,7 @@ def test_a_late_reading_of_another_place_stands_between_those_of_one_place(unit:
 
 
 def test_a_standing_car_needs_few_rows(unit: Unit) -> None:
-    """A5: readings that tell nothing new are packed into the row of the first one, a day's at most."""
+    """A5: equal readings of one day are packed into the row of the first one."""
     times = [MIDNIGHT - timedelta(days=2) + timedelta(minutes=5 * n) for n in range(500)]
     for first in range(0, len(times), 50):
         deliver(unit, *((at, PLACE | {"odometer": 7}) for at in times[first : first + 50]))
@@ -85,7 +85,7 @@ def test_a_standing_car_needs_few_rows(unit: Unit) -> None:
         assert all(len(row[-1]) <= 256 for row in rows)
 
 
-def test_a_fast_clock_of_the_old_unit_is_no_matter(alice: Person, unit: Unit) -> None:
+def test_a_fast_clock_of_the_old_unit_does_no_harm(alice: Person, unit: Unit) -> None:
     """History then has later readings than the newest one of the new unit."""
     deliver(unit, (NOON + timedelta(hours=5), PLACE))
     swap(alice, unit)
@@ -98,7 +98,7 @@ def test_a_fast_clock_of_the_old_unit_is_no_matter(alice: Person, unit: Unit) ->
 
 
 def swap(person: Person, unit: Unit) -> None:
-    """Take the unit out, and put another one in: by the database, for there are many."""
+    """Replace the unit with another one, directly in the database for speed."""
     where = (person.customer, unit.car)
     person.sql.execute("update product set car_id = null where customer_id = $1 and car_id = $2", *where)
     product = person.product("IQ")
@@ -106,9 +106,9 @@ def swap(person: Person, unit: Unit) -> None:
     unit.serial = person.sql.value("select serial_number from product where product_id = $1", product)
 
 
-# Random histories beside a model that holds every reading. Times are few, so that they meet: seconds, milliseconds and
-# microseconds around a midnight, up to 28 hours after it, which must not lie ahead. Values are few, so that a car
-# stands still.
+# Random histories, compared with a model that keeps every reading. There are few distinct times, so that they collide:
+# seconds, milliseconds and microseconds around a midnight, up to 28 hours after it, which must not lie in the future.
+# There are few distinct values, so that a car stands still
 
 STEPS = [timedelta(seconds=1), timedelta(minutes=7), timedelta(milliseconds=250), timedelta(microseconds=3)]
 TIMES = st.builds(
@@ -124,7 +124,10 @@ HISTORIES = st.lists(st.one_of(BATCHES, BATCHES, BATCHES, st.just("swap"), st.ju
 
 
 class Model:
-    """Every reading, by its time; of two of the same time the first one sent. `newest` are those of the unit."""
+    """Every reading by its time; the first one sent of two with the same time.
+
+    `newest` has the readings of the current unit.
+    """
 
     def __init__(self) -> None:
         self.positions: dict[datetime, int] = {}
@@ -158,10 +161,10 @@ def body(samples: Sequence[tuple[datetime, int | None, int | None]]) -> list[tup
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=HISTORIES, dates=st.lists(TIMES, min_size=4, max_size=4), data=st.data())
-def test_the_nearest_of_any_history_is_that_of_a_model(
+def test_nearest_readings_of_random_histories_match_a_model(
     alice: Person, history: list[Any], dates: list[datetime], data: st.DataObject
 ) -> None:
-    """A5: late, repeated, in any order, over midnight, from one unit after another."""
+    """A5: late and repeated readings, in any order, over midnight, from several units."""
     unit, model = unit_of(alice), Model()
     sent: list[Any] = []
     for batch in history:
@@ -190,14 +193,14 @@ def test_the_nearest_of_any_history_is_that_of_a_model(
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**12), st.sampled_from([1, 1_000, 1_000_000])), min_size=1, max_size=400))
-def test_what_is_packed_is_unpacked(steps: list[tuple[int, int]]) -> None:
+def test_packed_times_are_unpacked_unchanged(steps: list[tuple[int, int]]) -> None:
     times = sorted({NOON + timedelta(microseconds=step % (86_400_000_000 * 2) // unit * unit) for step, unit in steps})
     stretches = [stretch for stretch, _ in packed((at, (1.0,)) for at in times)]
     assert [at for stretch in stretches for at in times_of(stretch)] == times
     assert all(len(stretch.times or b"") <= 256 for stretch in stretches)
 
 
-def test_the_database_unpacks_alike(alice: Person) -> None:
+def test_the_database_unpacks_times_like_python(alice: Person) -> None:
     times = [NOON + timedelta(microseconds=n**5) for n in range(1, 60)]
     for stretch, last in packed((at, (1.0,)) for at in times):
         rows = alice.sql.rows("select * from packed_times($1, $2) at", stretch.at, stretch.times)

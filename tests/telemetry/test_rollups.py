@@ -1,4 +1,4 @@
-"""The series of telemetry: of each quarter of an hour what was read last, however and how often it is sent."""
+"""Telemetry series: the last reading of each quarter of an hour, in whatever order and however often sent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.telemetry.test_nearest_readings import MIDNIGHT, NOON, TIMES, deliver
 QUARTER = timedelta(minutes=15)
 MINUTE = timedelta(minutes=1)
 FUEL, VOLTAGE = "fuelLevelPercent", "batteryVoltage"
-SINCE, UNTIL = MIDNIGHT - timedelta(days=3), MIDNIGHT - timedelta(days=1)  # all of TIMES
+SINCE, UNTIL = MIDNIGHT - timedelta(days=3), MIDNIGHT - timedelta(days=1)  # includes all of TIMES
 Series = dict[str, dict[datetime, float]]
 
 
@@ -34,7 +34,7 @@ def unit(alice: Person) -> Unit:
 
 
 def series(unit: Unit, *names: str, since: datetime = SINCE, until: datetime = UNTIL) -> Series:
-    """What the quarters of a time have, each by its beginning."""
+    """The values of the quarters in a time range, by the start of each."""
     options = {
         "from": stamp(since),
         "to": stamp(until),
@@ -60,7 +60,7 @@ def operator(dsn: str) -> Operator:
 
 
 class Model:
-    """Of each quarter and member the newest reading; of two of the same time the first one sent."""
+    """The newest reading of each quarter and member; the first one sent of two with the same time."""
 
     def __init__(self) -> None:
         self.newest: dict[tuple[str, datetime], tuple[datetime, float]] = {}
@@ -79,13 +79,13 @@ class Model:
         return found
 
 
-def test_the_last_reading_of_each_quarter_is_kept(unit: Unit) -> None:
+def test_the_last_reading_of_each_quarter_is_stored(unit: Unit) -> None:
     told = ((0, 50), (7, 48), (14, 49), (15, 40), (44, 39), (47, 38))
     deliver(unit, *((NOON + n * MINUTE, {FUEL: value}) for n, value in told))
     quarters = {NOON: 49, NOON + QUARTER: 40, NOON + 2 * QUARTER: 39, NOON + 3 * QUARTER: 38}
     assert series(unit, FUEL) == {FUEL: quarters}
     assert [row[0] for row in unit.rows("telemetry")] == list(quarters)[:-1], "the last one is the newest state's"
-    # late, but newer than what is kept: it counts; older: it is nothing new; and so it is once more
+    # a late reading newer than the stored one counts; an older one is nothing new, nor is a repeated one
     assert deliver(unit, (NOON + 29 * MINUTE, {FUEL: 41}))["accepted"] == 1
     assert deliver(unit, (NOON + 29 * MINUTE, {FUEL: 41}), (NOON + 28 * MINUTE, {FUEL: 9}))["duplicates"] == 2
     assert series(unit, FUEL) == {FUEL: quarters | {NOON + QUARTER: 41}}
@@ -104,7 +104,7 @@ def test_each_member_has_its_own_last_reading(unit: Unit) -> None:
     assert series(unit, FUEL, VOLTAGE, "rpm", "oilLevel") == {
         FUEL: {NOON: 49}, VOLTAGE: {NOON: 12.1, NOON + QUARTER: 12.6}, "rpm": {NOON: 900}, "oilLevel": {},
     }  # fmt: skip
-    # a reading counts where the time says, to the microsecond, whatever the quarter in which it lies
+    # a reading counts by its exact time, to the microsecond, and not by its quarter
     cut = {"since": NOON + MINUTE, "until": NOON + MINUTE + QUARTER}
     assert series(unit, FUEL, VOLTAGE, **cut) == {FUEL: {NOON + MINUTE: 49}, VOLTAGE: {NOON + MINUTE: 12.6}}
 
@@ -118,8 +118,8 @@ HISTORIES = st.lists(st.one_of(BATCHES, BATCHES, BATCHES, st.just("swap"), st.ju
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=HISTORIES)
-def test_the_series_of_any_history_are_those_of_a_model(alice: Person, history: list[Any]) -> None:
-    """Late, repeated, in any order and in any batches, from one unit after another."""
+def test_series_of_random_histories_match_a_model(alice: Person, history: list[Any]) -> None:
+    """Late and repeated readings, in any order and batches, from several units."""
     unit, model = unit_of(alice), Model()
     sent: list[Sequence[tuple[datetime, dict[str, Any]]]] = []
     for batch in history:
@@ -137,7 +137,7 @@ def test_the_series_of_any_history_are_those_of_a_model(alice: Person, history: 
         assert series(unit, FUEL, VOLTAGE, "rpm") == model.series(FUEL, VOLTAGE, "rpm")
 
 
-def test_many_who_deliver_the_same_at_once_leave_each_reading_once(unit: Unit) -> None:
+def test_parallel_repeated_deliveries_store_each_reading_once(unit: Unit) -> None:
     model, random = Model(), Random(18)
     told = [(NOON + n * timedelta(minutes=4), {FUEL: n, VOLTAGE: n if n % 3 else None}) for n in range(60)]
     for sample in told:
@@ -148,14 +148,14 @@ def test_many_who_deliver_the_same_at_once_leave_each_reading_once(unit: Unit) -
     assert series(unit, FUEL, VOLTAGE) == model.series(FUEL, VOLTAGE)
 
 
-def test_series_go_with_their_car(alice: Person, unit: Unit) -> None:
+def test_series_are_deleted_with_their_car(alice: Person, unit: Unit) -> None:
     deliver(unit, *((NOON + n * QUARTER, {FUEL: n}) for n in range(5)))
     assert len(unit.rows("telemetry")) == 4
     assert alice.delete(f"/cars/{unit.car}").status_code == 204
     assert unit.rows("telemetry") == []
 
 
-def test_what_is_discarded_goes_from_the_series_too(operator: Operator, unit: Unit, bob: Person) -> None:
+def test_discarded_readings_are_removed_from_the_series(operator: Operator, unit: Unit, bob: Person) -> None:
     told = ((-1, {FUEL: 50}), (2, {FUEL: 49, VOLTAGE: 12.1}), (8, {FUEL: 48}), (20, {FUEL: 99}), (31, {FUEL: 98}))
     theirs = unit_of(bob)
     for each in (unit, theirs):
@@ -165,14 +165,14 @@ def test_what_is_discarded_goes_from_the_series_too(operator: Operator, unit: Un
     operator.value(*discard, stamp(NOON + 5 * MINUTE))
     before = {FUEL: {NOON - QUARTER: 50}, VOLTAGE: {NOON: 12.1}}
     assert series(unit, FUEL, VOLTAGE) == before
-    # of the newest state, which is no row yet, too
+    # also from the newest state, which is not a row yet
     deliver(unit, (NOON + 16 * MINUTE, {VOLTAGE: 12.3}), (NOON + 18 * MINUTE, {FUEL: 47}))
     operator.value(*discard, stamp(NOON + 17 * MINUTE))
     assert series(unit, FUEL, VOLTAGE) == before | {VOLTAGE: {NOON: 12.1, NOON + QUARTER: 12.3}}
     assert len(series(theirs, FUEL)[FUEL]) == 4
 
 
-def test_series_are_kept_as_long_as_history(alice: Person, unit: Unit, dsn: str) -> None:
+def test_series_have_the_retention_of_history(alice: Person, unit: Unit, dsn: str) -> None:
     deliver(unit, *((NOON + timedelta(days=n), {FUEL: 9}) for n in (-3, -2, -1, 0)))
 
     async def forget() -> None:

@@ -1,4 +1,4 @@
-"""How telemetry is stored: partitions, their making and dropping, and the plans of the searches in them."""
+"""Storage of telemetry: partitions, their creation and removal, and query plans."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 
 @pytest.fixture
 def own(database_server: str) -> Any:
-    """Work with a database of the test's own, which has no partitions yet."""
+    """Run work on a separate database without partitions."""
     with migrated_database(database_server) as dsn:
 
         def run(work: Callable[[Database], Awaitable[Any]]) -> Any:
@@ -79,7 +79,7 @@ async def a_unit(database: Database, owner: int, serial: str = "S") -> int:
     return car
 
 
-def test_partitions_are_made_ahead_and_again_without_harm(own: Any) -> None:
+def test_partitions_are_created_ahead_of_time(own: Any) -> None:
     async def work(database: Database) -> None:
         for _ in range(2):
             assert await partitions.maintain(database, Settings(), datetime(2026, 12, 31, 23, tzinfo=UTC)) == []
@@ -89,7 +89,7 @@ def test_partitions_are_made_ahead_and_again_without_harm(own: Any) -> None:
     own(work)
 
 
-def test_many_who_need_the_same_month_at_once_make_it_once(own: Any) -> None:
+def test_a_month_is_created_once_for_parallel_callers(own: Any) -> None:
     async def work(database: Database) -> None:
         await asyncio.gather(*(partitions.make(database, [date(2026, 1, 1)]) for _ in range(8)))
         assert await names(database) == ["position_202601"]
@@ -97,7 +97,7 @@ def test_many_who_need_the_same_month_at_once_make_it_once(own: Any) -> None:
     own(work)
 
 
-def test_late_data_makes_the_month_that_it_needs(own: Any) -> None:
+def test_late_data_creates_its_month(own: Any) -> None:
     async def work(database: Database) -> None:
         telemetry = Telemetry(GroupCommitter(database), Settings())
         owner = await customer(database)
@@ -112,7 +112,7 @@ def test_late_data_makes_the_month_that_it_needs(own: Any) -> None:
         assert (report.accepted, report.rejections) == (3, [])
         # the newest one is not in history yet
         assert await names(database, "odometer") == sorted(f"odometer_{at:%Y%m}" for at in times[1:])
-        # another process drops one that this process remembers
+        # another process drops a partition that this process remembers
         await database.execute(f"drop table odometer_{times[2]:%Y%m}")  # type: ignore[arg-type]
         lines = [(1, {"serialNumber": "S", "carDataReadTime": times[2].isoformat(), "odometer": 9})]
         assert (await telemetry.ingest(owner, body(lines))).accepted == 1
@@ -120,12 +120,12 @@ def test_late_data_makes_the_month_that_it_needs(own: Any) -> None:
     own(work)
 
 
-def test_old_partitions_go_when_no_customer_wants_them(own: Any) -> None:
+def test_old_partitions_are_dropped_if_no_customer_needs_them(own: Any) -> None:
     async def work(database: Database) -> None:
         await partitions.make(database, [date(2026, month, 1) for month in range(1, 7)])
         patient = await customer(database, 100)
         settings = Settings(telemetry_retention_days=30)
-        # 15 June less 100 days is 7 March: February is not needed any more
+        # 15 June less 100 days is 7 March, so February is no longer needed
         assert await partitions.maintain(database, settings, NOW) == [
             "odometer_202601", "odometer_202602", "position_202601", "position_202602", "telemetry_202601",
             "telemetry_202602",
@@ -138,7 +138,7 @@ def test_old_partitions_go_when_no_customer_wants_them(own: Any) -> None:
     own(work)
 
 
-def test_a_customer_who_wants_less_keeps_less(own: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_customer_with_shorter_retention_keeps_less(own: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partitions, "PER_DELETE", 3)
 
     async def work(database: Database) -> None:
@@ -158,7 +158,7 @@ def test_a_customer_who_wants_less_keeps_less(own: Any, monkeypatch: pytest.Monk
     own(work)
 
 
-def test_rounds_that_have_time_for_one_customer_come_to_each(own: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_clean_ups_reach_every_customer(own: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: set[int] = set()
 
     async def cut(_database: Database, owner: int, _before: datetime) -> None:
@@ -168,7 +168,7 @@ def test_rounds_that_have_time_for_one_customer_come_to_each(own: Any, monkeypat
     async def work(database: Database) -> None:
         brief = {await customer(database, 10) for _ in range(3)}
         monkeypatch.setattr(partitions, "forget", cut)
-        for _ in range(500):  # any order will do, as long as it changes
+        for _ in range(500):  # any order is valid, as long as it changes
             with pytest.raises(TimeoutError):
                 await partitions.maintain(database, Settings(), NOW)
             if seen == brief:
@@ -178,7 +178,7 @@ def test_rounds_that_have_time_for_one_customer_come_to_each(own: Any, monkeypat
     own(work)
 
 
-def test_history_is_not_dropped_while_somebody_reads_it(own: Any) -> None:
+def test_history_is_not_dropped_while_a_transaction_reads_it(own: Any) -> None:
     async def work(database: Database) -> None:
         await partitions.make(database, [date(2020, 1, 1)])
         async with database.transaction() as connection:
@@ -189,14 +189,14 @@ def test_history_is_not_dropped_while_somebody_reads_it(own: Any) -> None:
     own(work)
 
 
-def test_a_state_that_was_thrown_away_does_not_stop_a_unit(own: Any) -> None:
-    """History then knows more than the newest state: what comes again is found in it."""
+def test_a_unit_continues_after_its_state_was_deleted(own: Any) -> None:
+    """History then has more than the newest state, and finds repeated readings."""
 
     async def work(database: Database) -> None:
         telemetry = Telemetry(GroupCommitter(database), Settings())
         owner = await customer(database)
         await a_unit(database, owner)
-        # A stretch ends with its day, so all of them are of one
+        # A run ends with its day, so all of these are on one day
         now = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(hours=12)
 
         def sample(minutes: int, odometer: float) -> tuple[int, dict[str, Any]]:
@@ -205,7 +205,7 @@ def test_a_state_that_was_thrown_away_does_not_stop_a_unit(own: Any) -> None:
 
         lines = [sample(9, 5), sample(8, 5), sample(7, 6)]
         await telemetry.ingest(owner, body(lines))
-        await database.execute("delete from car_state")  # and with it the stretch that has not ended
+        await database.execute("delete from car_state")  # including the open run
         assert (await telemetry.ingest(owner, body([*lines, sample(10, 5)]))).accepted == 4
         for lines in ([sample(6, 6)], [sample(5, 7)], [sample(9, 5), sample(6, 6), sample(5, 7)]):
             await telemetry.ingest(owner, body(lines))
@@ -220,8 +220,8 @@ def location_at() -> Any:
 
 
 @pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
-def test_the_nearest_reading_is_a_step_in_an_index(own: Any, mode: str) -> None:
-    """The statement of the endpoint itself, over a year of months: no scan reads more than one row."""
+def test_the_nearest_reading_takes_one_step_in_an_index(own: Any, mode: str) -> None:
+    """The statement of the endpoint, over a year of months: no scan reads more than one row."""
 
     async def work(database: Database) -> None:
         await partitions.make(database, [date(2026, month, 1) for month in range(1, 13)])
@@ -268,8 +268,8 @@ def nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
     return [plan, *(found for child in plan.get("Plans", []) for found in nodes(child))]
 
 
-def test_one_callers_fault_is_not_the_others(own: Any) -> None:
-    """A batch that the database refuses is done again one by one."""
+def test_an_error_of_one_caller_does_not_affect_others(own: Any) -> None:
+    """A batch that the database rejects is repeated one by one."""
 
     async def work(database: Database) -> None:
         batches = GroupCommitter(database)
@@ -289,7 +289,7 @@ def test_one_callers_fault_is_not_the_others(own: Any) -> None:
     own(work)
 
 
-def test_a_caller_who_leaves_takes_nothing_from_the_others(own: Any) -> None:
+def test_a_cancelled_caller_does_not_affect_others(own: Any) -> None:
     async def work(database: Database) -> None:
         batches, begun, go_on = GroupCommitter(database), asyncio.Event(), asyncio.Event()
 

@@ -208,8 +208,8 @@ def test_a_release_that_was_skipped(fleet: tuple[str, Sql], after_next: Path) ->
     output, errors = process.communicate(timeout=DEADLINE)
     assert (process.returncode, output) == (
         3,
-        f"The schema is at revision {HEAD}; `keyrack migrate` brings it to 0105. Stop every process of Keyrack first; "
-        "or upgrade to 9.1.0 first: see docs/upgrading.md.\n",
+        f"The schema is at revision {HEAD}. `keyrack migrate` upgrades it to 0105. Stop every process of Keyrack "
+        "first; or upgrade to 9.1.0 first: see docs/upgrading.md.\n",
     ), errors
 
 
@@ -243,7 +243,7 @@ def test_what_needs_a_stop_is_not_done_while_something_runs(
         assert status == 0
         first, second, *_ = output.splitlines()
         assert first == (
-            f"The schema is at revision 0004; `keyrack migrate` brings it to {HEAD}. Stop every process of Keyrack "
+            f"The schema is at revision 0004. `keyrack migrate` upgrades it to {HEAD}. Stop every process of Keyrack "
             "first: see docs/upgrading.md."
         )
         assert second.startswith("0005  One order of work per customer: ")
@@ -255,7 +255,7 @@ def test_what_needs_a_stop_is_not_done_while_something_runs(
 def test_nothing_is_changed_by_looking(database_server: str) -> None:
     with fresh_database(database_server) as dsn:
         assert said(dsn, "migrate", "--check") == (
-            3, f"The database is still empty; `keyrack migrate` brings it to revision {HEAD}.\n", "",
+            3, f"The database is empty. `keyrack migrate` upgrades it to revision {HEAD}.\n", "",
         )  # fmt: skip
         status, output, _ = said(dsn, "migrate", "--plan")
         assert status == 0
@@ -272,7 +272,7 @@ def test_nothing_is_changed_by_looking(database_server: str) -> None:
 def test_an_embedded_database_is_not_made_by_looking(tmp_path: Path) -> None:
     status, output, errors = said("", "migrate", "--check", "--state", str(tmp_path / "state"))
     assert (status, output) == (
-        3, f"The database is still empty; `keyrack migrate` brings it to revision {HEAD}.\n",
+        3, f"The database is empty. `keyrack migrate` upgrades it to revision {HEAD}.\n",
     ), errors  # fmt: skip
     assert not (tmp_path / "state").exists()
 
@@ -293,4 +293,4 @@ def test_the_lines_of_the_document(dsn: str) -> None:
 
 def test_statements_are_told_with_a_plan_only() -> None:
     status, output, errors = said("", "migrate", "--sql")
-    assert (status, output) == (2, "") and "only with --plan" in errors
+    assert (status, output) == (2, "") and "needs --plan" in errors

@@ -1,4 +1,7 @@
-"""A database with webhooks and deliveries, written as outcomes write them, and workers for them in this process."""
+"""A database with webhooks and deliveries, and workers for them in this process.
+
+Deliveries are written in the same way as for outcomes.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ LOCAL = Settings(
 )
 
 
-# All that is a customer's
+# All tables of a customer's data
 TABLES = """
 select string_agg(distinct c.oid::regclass::text, ', ')
 from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'customer_id'
@@ -41,7 +44,7 @@ where c.relkind in ('r', 'p') and not c.relispartition and c.relnamespace = 'pub
 
 
 def plain_request(url: str, text: str = "{}", static_secret: str | None = None) -> DeliveryRequest:
-    """A message of no meaning, in the default dialect."""
+    """A message without meaning, in the default dialect."""
     message = WebhookMessage("msg_1", text, "2026-01-01T08:00:00Z", LOCAL.public_url)
     return DeliveryRequest(url, DIALECTS[DEFAULT], message, [SECRET], static_secret)
 
@@ -56,12 +59,12 @@ class Office:
     @contextlib.asynccontextmanager
     async def open(cls, dsn: str) -> AsyncGenerator[Office]:
         connection = await asyncpg.connect(dsn)
-        # So that no trigger refuses it: nothing of before is to be there. Customers begin at 1 again, so what no key
-        # links to them, such as the log and custody, goes as well
+        # Without triggers, which would reject the truncation. Customer ids restart at 1, so tables without a foreign
+        # key to the customer, such as the log and custody, are emptied as well
         tables = await connection.fetchval(TABLES)
         await connection.execute(
             "set session_replication_role = replica;"
-            f"truncate {tables} cascade;"  # the log's numbers go on: what steps back is a restore to it
+            f"truncate {tables} cascade;"  # the numbers of the log continue: a step back would look like a restore
             "truncate delivery, delivery_lane, webhook, customer, operation restart identity cascade;"
             "set session_replication_role = origin"
         )
@@ -81,7 +84,7 @@ class Office:
         return added[0]
 
     async def deliver(self, webhook: int, lane: int, count: int = 1, customer: int = 1) -> None:
-        """Write deliveries as outcomes do, by a clock that steps back; it is the applied number that counts."""
+        """Write deliveries as outcomes do, with a clock that steps back: only the applied number decides."""
         await self.sql.execute(
             "with d as (insert into delivery"
             " (customer_id, webhook_id, message_id, type, lane, payload, created_at, applied)"

@@ -1,4 +1,4 @@
-"""A receiver of webhooks for tests: real HTTP, in a thread; it keeps what it got and answers as it is told."""
+"""A receiver of webhooks for tests: an HTTP server in a thread that records requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass
 class Received:
-    """One request as it came."""
+    """One request as received."""
 
     path: str
     headers: dict[str, str]  # names in lower case
@@ -26,12 +26,15 @@ class Received:
         return json.loads(self.body)
 
 
-# status, body and headers; or None: close the connection without an answer
+# Status, body and headers; or None: close the connection without an answer
 Reply = tuple[int, bytes, dict[str, str]] | None
 
 
 def without_repetitions(requests: list[Received]) -> list[Received]:
-    """The first request of each message: delivery is at least once, and a repetition has the same `webhook-id`."""
+    """The first request of each message.
+
+    Delivery is at least once, and a repetition has the same `webhook-id`.
+    """
     first: dict[str, Received] = {}
     for request in requests:
         first.setdefault(request.headers["webhook-id"], request)
@@ -39,7 +42,7 @@ def without_repetitions(requests: list[Received]) -> list[Received]:
 
 
 class Receiver:
-    """`answer` decides about each request, after it was kept in `got`."""
+    """`answer` returns the reply to each request, which is in `got` by then."""
 
     def __init__(self, answer: Callable[[Received], Reply] = lambda _: (200, b"", {}), *, address: str = "127.0.0.1"):
         self.got: list[Received] = []
@@ -68,14 +71,14 @@ class Receiver:
                 self.wfile.write(content)
 
             def handle(self) -> None:
-                with contextlib.suppress(OSError):  # the client may go
+                with contextlib.suppress(OSError):  # the client may disconnect
                     super().handle()
 
             def log_message(self, format: str, *args: object) -> None: ...
 
         class Server(ThreadingHTTPServer):
             daemon_threads = True
-            request_queue_size = 256  # many connect at once
+            request_queue_size = 256  # many clients connect at once
 
         self.server = Server((address, 0), Handler)
         self.port = self.server.server_address[1]
@@ -83,7 +86,7 @@ class Receiver:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def of(self, path: str) -> list[Received]:
-        """What came to this path."""
+        """The requests to this path."""
         return [request for request in list(self.got) if request.path == path]
 
     def messages(self) -> list[Received]:

@@ -1,4 +1,4 @@
-"""The status line decides about a delivery, whatever an endpoint sends behind the head of its answer."""
+"""The status line decides a delivery, whatever the endpoint sends after the head."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def sends(*parts: bytes, then: Script | None = None) -> Script:
 
 
 def drips(connection: socket.socket) -> None:
-    """An endless body, one byte after another, as fast as they are read."""
+    """An endless body in small chunks, sent as fast as the client reads."""
     with contextlib.suppress(OSError):
         while True:
             connection.sendall(b"1\r\nx\r\n")
@@ -79,7 +79,7 @@ BEHIND_THE_HEAD: dict[str, Script] = {
 
 
 @pytest.mark.parametrize("script", BEHIND_THE_HEAD.values(), ids=BEHIND_THE_HEAD)
-def test_a_status_counts_whatever_follows_its_head(script: Script) -> None:
+def test_a_status_counts_whatever_follows_the_head(script: Script) -> None:
     with raw_server(script) as url:
         attempt = send(url, BRIEF)
     assert (attempt.status, attempt.succeeded, attempt.error, attempt.hidden) == (200, True, None, None)
@@ -88,14 +88,14 @@ def test_a_status_counts_whatever_follows_its_head(script: Script) -> None:
 @pytest.mark.parametrize("body", [b"ok", b"0\r\n\r\n", b"HTTP/1.1 500 No\r\n\r\n"])
 @pytest.mark.parametrize("length", [b"", b"Content-Length: 2\r\n", b"Transfer-Encoding: chunked\r\n"])
 @pytest.mark.parametrize("status", [204, 304])
-def test_a_body_that_may_not_be_there_is_ignored(status: int, length: bytes, body: bytes) -> None:
+def test_a_forbidden_body_is_ignored(status: int, length: bytes, body: bytes) -> None:
     with raw_server(sends(b"HTTP/1.1 %d Status\r\n%s\r\n%s" % (status, length, body))) as url:
         attempt = send(url, BRIEF)
     assert (attempt.status, attempt.answer, attempt.succeeded) == (status, None, status == 204)
 
 
 @pytest.mark.parametrize("status", [400, 410, 429, 500, 503])
-def test_errors_count_by_their_status_as_well(status: int) -> None:
+def test_an_error_status_counts_whatever_follows_the_head(status: int) -> None:
     head = b"HTTP/1.1 %d No\r\nRetry-After:  77 \r\nContent-Length: x\r\n\r\n"
     with raw_server(sends(head % status)) as url:
         attempt = send(url, BRIEF)
@@ -114,17 +114,18 @@ def test_errors_count_by_their_status_as_well(status: int) -> None:
         (sends(b"200 OK\r\n\r\n"), NO_HTTP),
     ],
 )
-def test_an_answer_without_a_whole_head_does_not_count(
-    script: Script, error: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_with_an_incomplete_head_fails(script: Script, error: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Guard, "is_public", lambda *_: True)
     with raw_server(script) as url:
         attempt = send(url, BRIEF)
     assert (attempt.status, attempt.succeeded, attempt.error) == (None, False, error)
 
 
-def test_a_connection_is_used_again_and_each_answer_is_its_own() -> None:
-    """The second answer of a connection decides about the second delivery; one with a surplus ends its connection."""
+def test_a_reused_connection_keeps_answers_apart() -> None:
+    """The second answer of a connection decides the second delivery.
+
+    An answer with surplus bytes ends its connection.
+    """
     answers = [b"204 No", b"500 No", b"204 No\r\nContent-Length: 2\r\n\r\nok", b"200 OK"]
     opened: list[Any] = []
 
@@ -148,7 +149,7 @@ def test_a_connection_is_used_again_and_each_answer_is_its_own() -> None:
     assert len(opened) == 2
 
 
-def test_a_head_is_read_within_a_bound() -> None:
+def test_the_size_of_a_head_is_limited() -> None:
     head = AnswerHead()
     for _ in range(MAX_BYTES // 1_024 + 1):
         head.feed(b"HTTP/1.1 100 Continue\r\n\r\n".ljust(1_024, b"x"))

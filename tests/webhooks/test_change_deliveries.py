@@ -1,4 +1,4 @@
-"""What a webhook is told of changes: once, signed, in the order of each resource, as the feed shows it."""
+"""Deliveries of changes: once, signed, in the order of each resource, equal to the feed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 class Hook:
-    """A webhook with a path of its own, and what has come there."""
+    """A webhook with its own path, and the requests that arrived there."""
 
     def __init__(self, person: Person, receiver: Receiver, name: str, *kinds: str, **members: Any) -> None:
         self.person, self.receiver, self.path = person, receiver, f"/{name}-{person.customer}"
@@ -49,7 +49,7 @@ class Hook:
         return self.receiver.of(self.path)
 
     def told(self) -> list[tuple[str, str]]:
-        """Kind and id of what has come, once everything that has happened is numbered and sent."""
+        """Event types and ids of the received changes, once all have been sent."""
         settled(self.person)
         eventually(self.is_done, "everything sent")
         return [(one.payload["type"], one.payload["data"]["resourceId"]) for one in self.messages()]
@@ -61,7 +61,7 @@ class Hook:
         return self.person.get(self.at).json()
 
     def is_done(self) -> bool:
-        """Whether nothing waits for it."""
+        """Whether no delivery waits for the webhook."""
         return not self.row()["waiting"]
 
     def deliveries(self) -> list[dict[str, Any]]:
@@ -73,7 +73,7 @@ def renamed(person: Person, car: int, *names: str) -> None:
         done(person.patch(f"/cars/{car}", [{"op": "replace", "path": "/name", "value": name}]))
 
 
-def test_the_kinds_are_listed_with_what_wildcards_take(alice: Person) -> None:
+def test_event_types_are_listed_with_wildcards(alice: Person) -> None:
     answer = alice.get("/webhooks/kinds")
     listed = {row["kind"]: row for row in answer.json()}
     assert listed.keys() == TAKEN.keys()
@@ -91,7 +91,7 @@ def test_the_kinds_are_listed_with_what_wildcards_take(alice: Person) -> None:
     [("car.craeted", "car.created"), ("cars.*", "car.*"), ("box.instaled", "box.installed"), ("*", "/webhooks/kinds"),
      ("apiKey.created", "sdkKey.created"), ("customer.deleted", "customer.updated"), ("", "/webhooks/kinds")],
 )  # fmt: skip
-def test_what_is_no_kind_is_refused_with_the_nearest(alice: Person, kind: str, nearest: str) -> None:
+def test_an_unknown_event_type_gets_a_suggestion(alice: Person, kind: str, nearest: str) -> None:
     hook = alice.put("/webhooks", {"url": "https://example.org/", "enabled": False}).json()["id"]
     body = {"url": "https://example.org/", "kinds": ["car.*", kind]}
     for answer in (
@@ -106,7 +106,7 @@ def test_what_is_no_kind_is_refused_with_the_nearest(alice: Person, kind: str, n
     done(alice.delete(f"/webhooks/{hook}"))
 
 
-def test_each_family_comes_once_in_the_order_of_each_resource(carol: Person, receiver: Receiver) -> None:
+def test_each_change_is_sent_once_in_the_order_of_its_resource(carol: Person, receiver: Receiver) -> None:
     every = [name for name, kind in TAKEN.items() if kind.takes and name not in ("assignment.*", "changes.*")]
     hook = Hook(carol, receiver, "families", *every)
     car, user, group = carol.car(), carol.user(), carol.group()
@@ -135,7 +135,7 @@ def test_each_family_comes_once_in_the_order_of_each_resource(carol: Person, rec
     assert str(assignment) not in [one.payload["data"]["resourceId"] for one in hook.got() if "assign" in one.path]
     assert not any(kind.startswith("assignment.") for kind, _ in told), "these are outcomes"
 
-    # The same as the feed's, in an envelope that says of which log
+    # The data equal those of the feed; the envelope names the log
     feed = {row["id"]: row for row in carol.get("/changes").json()}
     head = carol.get("/changes?$top=0").headers
     for one in hook.got():
@@ -154,7 +154,7 @@ def test_each_family_comes_once_in_the_order_of_each_resource(carol: Person, rec
     done(carol.delete(hook.at))
 
 
-def test_a_wildcard_takes_a_resource_and_a_kind_no_more_than_itself(carol: Person, receiver: Receiver) -> None:
+def test_a_wildcard_covers_a_resource_and_an_event_type_only_itself(carol: Person, receiver: Receiver) -> None:
     products = Hook(carol, receiver, "products", "product.*")
     boxes = Hook(carol, receiver, "boxes", "box.*", "box.installed")
     taken = Hook(carol, receiver, "taken", "box.uninstalled")
@@ -173,7 +173,7 @@ def test_a_wildcard_takes_a_resource_and_a_kind_no_more_than_itself(carol: Perso
     assert all("operationId" in one.payload for one in told.got())
 
 
-def test_a_neighbour_hears_nothing_and_what_was_rolled_back_never_was(
+def test_changes_of_other_customers_and_rolled_back_changes_are_not_sent(
     carol: Person, bob: Person, receiver: Receiver
 ) -> None:
     mine, theirs = Hook(carol, receiver, "mine", "car.*"), Hook(bob, receiver, "theirs", "car.*")
@@ -193,7 +193,7 @@ def test_a_neighbour_hears_nothing_and_what_was_rolled_back_never_was(
     done(bob.delete(theirs.at))
 
 
-def test_what_fails_keeps_the_order_of_its_resource_and_holds_up_no_other(carol: Person, receiver: Receiver) -> None:
+def test_a_failing_resource_keeps_its_order_and_delays_no_other(carol: Person, receiver: Receiver) -> None:
     hook = Hook(carol, receiver, "failing", "car.*")
     failed = list[str]()
     cars = [carol.car(), carol.car()]
@@ -218,7 +218,7 @@ def test_what_fails_keeps_the_order_of_its_resource_and_holds_up_no_other(carol:
     assert len(repeated) > 1 and len(set(repeated)) == 1
 
 
-def test_changes_are_sent_again_one_by_one_and_by_their_time(carol: Person, receiver: Receiver) -> None:
+def test_changes_are_replayed_singly_and_by_time_range(carol: Person, receiver: Receiver) -> None:
     car = carol.car_with_box()
     renamed(carol, car, "Two")
     carol.assignment(car, carol.user())
@@ -246,8 +246,8 @@ def test_changes_are_sent_again_one_by_one_and_by_their_time(carol: Person, rece
     assert carol.post(f"{hook.at}/replay", {"from": later, "to": "2099-01-01T00:00:00Z"}).json()["count"] == 0
 
 
-def test_a_webhook_does_not_feed_itself_and_tells_no_secret(carol: Person, receiver: Receiver) -> None:
-    """It hears of itself once: what is sent to it changes nothing of it that is recorded."""
+def test_deliveries_cause_no_changes_and_contain_no_secret(carol: Person, receiver: Receiver) -> None:
+    """The webhook gets its own creation once: deliveries to it change no recorded member of it."""
     hook = Hook(carol, receiver, "itself", "webhook.*", secret="open sesame")
     eventually(lambda: hook.told() == [("webhook.created", str(hook.id))], "the first one's creation")
     watcher = Hook(carol, receiver, "watcher", "webhook.*")
@@ -258,14 +258,14 @@ def test_a_webhook_does_not_feed_itself_and_tells_no_secret(carol: Person, recei
         ("webhook.updated", str(hook.id)), ("webhook.updated", str(hook.id)),
     ]  # fmt: skip
     assert sorted(hook.told()) == expected
-    for _ in range(3):  # and nothing comes of what was sent
+    for _ in range(3):  # deliveries cause no further changes
         assert sorted(hook.told()) == expected
-        assert sorted(watcher.told()) == expected[1:]  # what had its number before it was there is not for it
+        assert sorted(watcher.told()) == expected[1:]  # changes numbered before its creation are not sent to it
     for secret in ("sesame", hook.secret, rotated):
         assert secret.encode() not in b"".join(one.body for one in (*hook.got(), *watcher.got()))
     assert any(one.payload["data"]["after"] == {"secret": "***"} for one in hook.got())
 
-    # One that Keyrack disables is told to the others, once
+    # Other webhooks get the change of one that Keyrack disables, once
     receiver.answer = lambda one: (410 if one.path == hook.path else 200, b"", {})
     carol.post(f"{hook.at}/test")
     eventually(lambda: not hook.row()["enabled"], "its end")
@@ -277,7 +277,7 @@ def test_a_webhook_does_not_feed_itself_and_tells_no_secret(carol: Person, recei
     assert last["after"]["isEnabled"] is False and last["actor"]["type"] == "system"
 
 
-def test_whoever_is_erased_goes_from_what_is_kept_and_from_what_waits(
+def test_an_erased_person_is_removed_from_sent_and_waiting_deliveries(
     town: Town, receiver: Receiver, dsn: str, settings: Settings
 ) -> None:
     dora, address = town.person("dora"), f"gone{time.monotonic_ns()}@example.org"
@@ -312,7 +312,7 @@ def test_whoever_is_erased_goes_from_what_is_kept_and_from_what_waits(
     Webhook(hook.secret).verify(last.body, last.headers)
 
 
-def test_a_person_whom_the_operator_erases_goes_from_deliveries_too(town: Town, receiver: Receiver, dsn: str) -> None:
+def test_a_person_erased_by_the_operator_is_removed_from_deliveries(town: Town, receiver: Receiver, dsn: str) -> None:
     fay, address = town.person("fay"), f"all{time.monotonic_ns()}@example.org"
     hook = Hook(fay, receiver, "everywhere", "user.*")
     fay.user(address)
@@ -322,8 +322,8 @@ def test_a_person_whom_the_operator_erases_goes_from_deliveries_too(town: Town, 
     assert address not in json.dumps(hook.deliveries())
 
 
-def test_where_too_much_waits_the_webhook_is_disabled_and_says_why(own: str) -> None:
-    """What is beyond the bound is not written; a replay of the time sends it."""
+def test_a_webhook_with_too_many_waiting_deliveries_is_disabled(own: str) -> None:
+    """Deliveries beyond the limit are not written; a replay of the time range sends them."""
 
     async def main() -> None:
         with Receiver(lambda _: (500, b"", {})) as receiver:
@@ -353,7 +353,7 @@ def test_where_too_much_waits_the_webhook_is_disabled_and_says_why(own: str) -> 
     asyncio.run(main())
 
 
-def test_a_checkpoint_is_told_once_and_in_order_to_those_who_take_it(
+def test_a_checkpoint_is_sent_once_and_in_order_to_subscribers(
     carol: Person, bob: Person, receiver: Receiver, dsn: str, settings: Settings
 ) -> None:
     hook = Hook(carol, receiver, "checkpoints", "changes.checkpoint")
@@ -387,17 +387,17 @@ def test_a_checkpoint_is_told_once_and_in_order_to_those_who_take_it(
     done(bob.delete(theirs.at))
 
 
-def test_a_checkpoint_of_the_log_is_told_as_it_is_asked_for(carol: Person, receiver: Receiver, dsn: str) -> None:
+def test_a_sent_checkpoint_equals_the_one_of_the_api(carol: Person, receiver: Receiver, dsn: str) -> None:
     hook = Hook(carol, receiver, "proven", "changes.checkpoint")
     carol.car()
     settled(carol)
     Operator(dsn).value("audit", "checkpoint", "--customer", str(carol.customer))
-    asked = carol.get("/changes/checkpoint").json()  # one that was due meanwhile may be told before it
+    asked = carol.get("/changes/checkpoint").json()  # a checkpoint that was due meanwhile may arrive first
     told = eventually(lambda: [one for one in hook.got() if one.payload["data"]["size"] == asked["size"]], "its copy")
     assert told[0].payload["data"] | {"consistency": None} == asked
 
 
-def test_where_nobody_takes_changes_none_is_written(carol: Person, sql: Sql, receiver: Receiver) -> None:
+def test_no_delivery_is_written_without_a_subscriber(carol: Person, sql: Sql, receiver: Receiver) -> None:
     hook = Hook(carol, receiver, "outcomes", *OUTCOMES)
     off = Hook(carol, receiver, "disabled", "car.*", enabled=False)
     carol.car()

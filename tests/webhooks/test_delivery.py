@@ -1,4 +1,4 @@
-"""Deliveries: safe to dial, bounded in every way, in order per assignment, fair between endpoints, never lost."""
+"""Deliveries: safe addresses, limits, order per lane, fairness between endpoints, and no losses."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def send(url: str, settings: Settings = PATIENT, secret: str | None = None) -> D
     return asyncio.run(main())
 
 
-# What is dialled
+# Dialled addresses
 
 
 DISGUISES = [
@@ -63,15 +63,15 @@ DISGUISES = [
 
 
 @pytest.mark.parametrize("url", DISGUISES)
-def test_no_disguise_of_a_private_address_is_dialled(url: str) -> None:
+def test_no_form_of_a_private_address_is_dialled(url: str) -> None:
     with Receiver() as receiver:
         attempt = send(url % receiver.port, Settings())
         assert not attempt.succeeded and attempt.status is None and attempt.error
         assert receiver.got == []
 
 
-def test_a_name_is_judged_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Judged is the address that is really dialled, whatever the name server said before."""
+def test_the_guard_judges_the_resolved_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The guard judges the dialled address, whatever the name server returned before."""
     real = socket.getaddrinfo
 
     def rebound(host: str, *args: Any, **options: Any) -> Any:
@@ -103,7 +103,7 @@ def test_a_name_is_judged_by_its_address(monkeypatch: pytest.MonkeyPatch) -> Non
         ("64:ff9b::a00:1", "", False),
     ],
 )
-def test_which_addresses_may_be_dialled(address: str, allowed: str, expected: bool) -> None:
+def test_allowed_and_forbidden_addresses(address: str, allowed: str, expected: bool) -> None:
     assert Guard(Settings(webhook_allowed_networks=allowed)).may_dial(address) is expected
 
 
@@ -121,12 +121,12 @@ def test_no_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) ->
         assert (len(proxy.got), len(receiver.got)) == (0, 1)
 
 
-# What comes back
+# Answers
 
 
 @contextlib.contextmanager
 def raw_server(script: Any) -> Iterator[str]:
-    """A server that does to each connection what `script` says."""
+    """A server that runs `script` on each connection."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def one(connection: socket.socket) -> None:
@@ -152,10 +152,10 @@ def endless(connection: socket.socket) -> None:
         connection.sendall(b"1000\r\n" + b"x" * 4096 + b"\r\n")
 
 
-def test_an_endless_answer_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     with raw_server(endless) as url:
         attempt = send(url)
-        assert attempt.succeeded and attempt.answer == "x" * 1_000  # it has not been waited for until the time was over
+        assert attempt.succeeded and attempt.answer == "x" * 1_000  # the sender did not wait until the timeout
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_backoff_is_full_jitter_under_a_doubling_bound() -> None:
     assert backoff(settings, 0, DeliveryAttempt(datetime.now(UTC), 1, 503, retry_after=1e9)) == 21_600
 
 
-def test_an_endpoint_that_fails_gets_less_and_one_success_restores_it() -> None:
+def test_a_failing_endpoint_gets_a_smaller_share_until_a_success() -> None:
     pace, ok, bad = (
         EndpointThrottle(),
         DeliveryAttempt(datetime.now(UTC), 1, 200),
@@ -218,8 +218,8 @@ def test_an_endpoint_that_fails_gets_less_and_one_success_restores_it() -> None:
     assert pace.share(20, time.monotonic()) == 20
 
 
-def test_an_endpoint_that_is_slow_gets_less_until_it_is_quick_again() -> None:
-    """B4: a receiver's pace follows its latency."""
+def test_a_slow_endpoint_gets_a_smaller_share_until_it_is_quick() -> None:
+    """B4: the share of a receiver follows its latency."""
 
     def shares(*milliseconds: int) -> list[int]:
         pace, found = EndpointThrottle(), list[int]()
@@ -238,8 +238,8 @@ def test_an_endpoint_that_is_slow_gets_less_until_it_is_quick_again() -> None:
     assert busy.share(20, time.monotonic()) == 1
 
 
-def test_the_npm_package_verifies(tmp_path: Path) -> None:
-    """A receiver in JavaScript, written with the package `standardwebhooks` of npm."""
+def test_the_npm_package_verifies_signatures(tmp_path: Path) -> None:
+    """A receiver in JavaScript that uses the npm package `standardwebhooks`."""
     if shutil.which("node") is None or shutil.which("npm") is None:
         pytest.skip("node and npm are not installed")
     command = ["npm", "install", "--no-audit", "--no-fund", "--silent", "standardwebhooks@1"]
@@ -275,7 +275,7 @@ def test_the_api_does_not_load_the_http_client() -> None:
 
 
 def in_order(got: list[Received]) -> bool:
-    """Whether what came for the first time came in order, for each lane."""
+    """Whether the first requests of each lane's messages arrived in order."""
     newest: dict[int, int] = {}
     seen: set[str] = set()
     for request in got:
@@ -289,7 +289,7 @@ def in_order(got: list[Received]) -> bool:
     return True
 
 
-def test_order_holds_in_a_lane_whatever_fails(own: str) -> None:
+def test_a_lane_keeps_its_order_despite_failures(own: str) -> None:
     async def main() -> None:
         numbers = iter(range(10**9))
 
@@ -312,14 +312,14 @@ def test_order_holds_in_a_lane_whatever_fails(own: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["silent", "refusing"])
-def test_a_dead_endpoint_keeps_nobody_waiting(own: str, how: str) -> None:
+def test_a_dead_endpoint_does_not_delay_others(own: str, how: str) -> None:
     async def main() -> None:
         with Receiver() as receiver, raw_server(lambda c: time.sleep(120)) as silent:
             async with Office.open(own) as office:
                 dead = await office.webhook(silent if how == "silent" else "http://127.0.0.1:1/")
                 for lane in range(1, 301):
                     await office.deliver(dead, lane)
-                # An attempt takes longer than all of this may, so behind those that are under way nothing would go out
+                # An attempt takes longer than the whole test may, so nothing would be sent behind the running attempts
                 async with office.worker(webhook_timeout=120):
                     tried = "select count(*) > 0 from delivery_lane where lease is not null"
                     await office.until("the dead one's turn", tried if how == "silent" else "select true", True)
@@ -333,7 +333,7 @@ def test_a_dead_endpoint_keeps_nobody_waiting(own: str, how: str) -> None:
     asyncio.run(main())
 
 
-def test_what_fails_for_too_long_is_dead_and_frees_its_lane(own: str) -> None:
+def test_a_delivery_that_fails_too_long_is_dead_and_frees_its_lane(own: str) -> None:
     async def main() -> None:
         broken = True
         with Receiver(lambda _: (500 if broken else 200, b"", {})) as receiver:
@@ -356,7 +356,7 @@ def test_what_fails_for_too_long_is_dead_and_frees_its_lane(own: str) -> None:
     asyncio.run(main())
 
 
-def test_retry_after_is_kept_for_the_whole_endpoint(own: str) -> None:
+def test_retry_after_applies_to_the_whole_endpoint(own: str) -> None:
     async def main() -> None:
         came: list[float] = []
 
@@ -379,8 +379,8 @@ def test_retry_after_is_kept_for_the_whole_endpoint(own: str) -> None:
     asyncio.run(main())
 
 
-def test_a_lease_that_has_run_out_is_taken_over(own: str) -> None:
-    """What a worker that was killed held is delivered by another one; its late result changes nothing."""
+def test_an_expired_lease_is_taken_over(own: str) -> None:
+    """Another worker delivers what a killed worker had claimed."""
 
     async def main() -> None:
         with Receiver() as receiver:
@@ -398,7 +398,7 @@ def test_a_lease_that_has_run_out_is_taken_over(own: str) -> None:
     asyncio.run(main())
 
 
-def test_a_worker_that_is_stopped_gives_back_what_it_holds(own: str) -> None:
+def test_a_stopped_worker_releases_its_lanes(own: str) -> None:
     async def prepare(url: str) -> None:
         async with Office.open(own) as office:
             webhook = await office.webhook(url)
@@ -426,7 +426,7 @@ def test_a_worker_that_is_stopped_gives_back_what_it_holds(own: str) -> None:
         assert asyncio.run(left()) == (5, 0)
 
 
-def test_workers_come_back_when_their_connections_die(own: str) -> None:
+def test_workers_recover_from_lost_connections(own: str) -> None:
     async def main() -> None:
         with Receiver() as receiver:
             async with Office.open(own) as office:
@@ -445,7 +445,7 @@ def test_workers_come_back_when_their_connections_die(own: str) -> None:
     asyncio.run(main())
 
 
-def test_the_signature_is_that_of_the_bytes_that_are_sent() -> None:
+def test_the_signature_covers_the_sent_bytes() -> None:
     with Receiver() as receiver:
         assert send(receiver.url, secret="open sesame").succeeded
         request = receiver.got[0]
@@ -453,7 +453,7 @@ def test_the_signature_is_that_of_the_bytes_that_are_sent() -> None:
         assert Webhook(SECRET).verify(request.body, request.headers) == {"a": "\u00e9"}
 
 
-def test_what_is_old_is_forgotten_and_what_waits_is_not(own: str) -> None:
+def test_old_rows_are_deleted_unless_they_wait(own: str) -> None:
     async def main() -> None:
         async with Office.open(own) as office:
             hook = await office.webhook("https://example.org/")
@@ -476,7 +476,7 @@ def test_what_is_old_is_forgotten_and_what_waits_is_not(own: str) -> None:
             assert await office.sql.fetchval("select count(*) from operation") == 10
             await office.sql.execute("update webhook set is_enabled = false")
             await cleanup.disabled_webhooks(database, Settings())
-            assert await office.count("Waiting") == 1  # it may be enabled again
+            assert await office.count("Waiting") == 1  # the webhook may be enabled again
             await office.sql.execute("update webhook set disabled_at = now() - interval '73 hours'")
             await cleanup.disabled_webhooks(database, Settings())
             assert (await office.count("Waiting"), await office.count("Dead")) == (0, 1)
@@ -484,8 +484,8 @@ def test_what_is_old_is_forgotten_and_what_waits_is_not(own: str) -> None:
     asyncio.run(main())
 
 
-def test_a_backlog_goes_out_without_a_pause(own: str) -> None:
-    """No poll comes to the help of a worker that misses a place becoming free."""
+def test_a_backlog_is_sent_without_a_pause(own: str) -> None:
+    """No poll helps a worker that misses a place becoming free."""
 
     async def main() -> None:
         with Receiver() as receiver:

@@ -1,4 +1,4 @@
-"""Each dialect over real HTTP: a test, an outcome and a change, signed; and `keyrack webhook listen` as receiver."""
+"""Each dialect over real HTTP: a signed test, outcome and change; `keyrack webhook listen` as receiver."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def register(person: Person, url: str, dialect: str) -> tuple[int, str]:
 
 
 def data_of(request: Received, dialect: str) -> dict[str, Any]:
-    """The members of the message beside its type and time."""
+    """The members of the message other than its type and time."""
     return request.payload if dialect == DEFAULT else request.payload["data"]
 
 
@@ -66,7 +66,7 @@ def test_a_test_an_outcome_and_a_change_arrive_in_the_dialect(dialect: str, alic
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_listen_verifies_it(dialect: str, alice: Person) -> None:
+def test_webhook_listen_verifies_each_dialect(dialect: str, alice: Person) -> None:
     id, secret = register(alice, "https://example.org/", dialect)
     process = Process("webhook", "listen", "--port", "0", "--secret", secret, "--count", "1", "--json")
     stop = threading.Timer(DEADLINE, process.popen.kill)
@@ -86,7 +86,7 @@ def test_listen_verifies_it(dialect: str, alice: Person) -> None:
         alice.delete(f"/webhooks/{id}")
 
 
-def test_what_waits_is_sent_in_the_dialect_of_then(alice: Person, receiver: Receiver) -> None:
+def test_a_waiting_delivery_uses_the_current_dialect(alice: Person, receiver: Receiver) -> None:
     receiver.answer = lambda request: (204, b"", {})
     id, _ = register(alice, receiver.url + "/waits", DEFAULT)
     try:
@@ -102,7 +102,7 @@ def test_what_waits_is_sent_in_the_dialect_of_then(alice: Person, receiver: Rece
         alice.delete(f"/webhooks/{id}")
 
 
-def test_a_dialect_that_the_worker_does_not_know_is_not_sent(alice: Person, receiver: Receiver) -> None:
+def test_a_delivery_in_an_unknown_dialect_is_not_sent(alice: Person, receiver: Receiver) -> None:
     id, _ = register(alice, receiver.url + "/unknown", DEFAULT)
     try:
         alice.sql.execute("update webhook set dialect = 'of-a-later-release' where webhook_id = $1", id)

@@ -1,4 +1,4 @@
-"""Dialects of webhooks: exact bodies and headers of each, by vectors, and signatures that other code verifies."""
+"""Dialects of webhooks: exact bodies and headers by vectors, and independently verified signatures."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_message_has_this_body_and_these_headers(dialect: str, message: str) -
 
 
 @pytest.mark.parametrize(("dialect", "message"), CASES)
-def test_the_signatures_are_those_of_the_bytes_that_are_sent(dialect: str, message: str) -> None:
+def test_signatures_cover_the_sent_bytes(dialect: str, message: str) -> None:
     body, headers = sent(dialect, message)
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body.encode()
     for secret, signature in zip(SECRETS, headers["webhook-signature"].split(), strict=True):
@@ -80,17 +80,17 @@ def test_an_envelope_of_standard_webhooks_has_all_members_of_the_message(message
         assert body["data"] == {name: stored[name] for name in stored if name not in ("type", "timestamp")} | own
 
 
-# The attributes of CloudEvents 1.0, with the rules of its JSON Schema: all are texts that are not empty
+# The attributes of CloudEvents 1.0, with the rules of its JSON Schema: all are non-empty texts
 ATTRIBUTES = {"id", "source", "specversion", "type", "datacontenttype", "dataschema", "subject", "time"}
 REQUIRED = {"id", "source", "specversion", "type"}
 TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")  # RFC 3339
 URI = re.compile(r"[A-Za-z0-9:/?#\[\]@!$&'()*+,;=._~%-]+")  # the characters of RFC 3986
 MEDIA_TYPE = re.compile(r"[a-z]+/[a-z0-9.+-]+")  # RFC 2046
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # that texts of attributes must not have
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # characters that texts of attributes must not have
 
 
 @pytest.mark.parametrize("message", MESSAGES)
-def test_a_cloud_event_keeps_the_rules_of_its_schema(message: str) -> None:
+def test_a_cloud_event_follows_its_schema(message: str) -> None:
     body, headers = sent("cloudevents", message)
     event = json.loads(body)
     assert headers["Content-Type"] == "application/cloudevents+json; charset=utf-8"
@@ -105,7 +105,7 @@ def test_a_cloud_event_keeps_the_rules_of_its_schema(message: str) -> None:
     assert isinstance(event["data"], dict)
 
 
-def test_cloud_events_say_what_they_are_about() -> None:
+def test_cloud_events_have_subject_source_and_type() -> None:
     events = {message: json.loads(sent("cloudevents", message)[0]) for message in MESSAGES}
     assert {message: event.get("subject") for message, event in events.items()} == {
         "created": "assignment/17", "failed": "operation/0d3c7c0e-2f0e-4d1a-8d53-6a1f6d9c8b21", "test": None,

@@ -1,4 +1,4 @@
-"""B4: no customer takes the places of another, however many slow webhooks it has; everybody has a turn."""
+"""B4: slow webhooks of one customer do not delay those of another; customers take turns."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ VICTIM = 4
 
 @pytest.mark.parametrize("attackers", [1, 3])
 def test_slow_webhooks_leave_places_to_others(own: str, attackers: int) -> None:
-    """B4: receivers that do not answer before the neighbour has got everything. Places that all are taken would be
-    free again after 120 seconds, which is later than the test waits.
+    """B4: receivers that do not answer until the other customer has received everything.
+
+    If they took all places, these would be free again after 120 seconds, which is longer than the test waits.
     """
     over = threading.Event()
 
@@ -42,7 +43,7 @@ def test_slow_webhooks_leave_places_to_others(own: str, attackers: int) -> None:
                         await office.deliver(webhook, lane, customer=customer)
                 try:
                     async with office.worker(webhook_concurrency=8, webhook_timeout=120.0):
-                        # One may hold half of the places, three a quarter each
+                        # One customer may hold half of the places, three a quarter each
                         held = "select count(*) from delivery_lane where lease is not null"
                         await office.until("places taken", held, {1: 4, 3: 6}[attackers])
                         mine = await office.webhook(receiver.url + "/quick", VICTIM)
@@ -61,8 +62,8 @@ def test_slow_webhooks_leave_places_to_others(own: str, attackers: int) -> None:
     asyncio.run(main())
 
 
-def test_names_that_take_long_keep_no_other_name_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """B4: a name server that does not answer; one customer may hold half of the places, each with a name of its own."""
+def test_slow_name_lookups_do_not_delay_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """B4: a name server does not answer. One customer may hold half of the places, each with another name."""
     over = threading.Event()
     real = socket.getaddrinfo
 
@@ -94,7 +95,7 @@ def test_names_that_take_long_keep_no_other_name_waiting(monkeypatch: pytest.Mon
 
 
 def test_customers_take_turns(own: str) -> None:
-    """B4: with one place, each claim goes on behind the customer that was served last."""
+    """B4: with one place, each claim starts after the customer that was served last."""
 
     async def main() -> None:
         with Receiver() as receiver:
@@ -111,8 +112,8 @@ def test_customers_take_turns(own: str) -> None:
     asyncio.run(main())
 
 
-def test_many_webhooks_are_gone_round_in_several_looks(own: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """B4: a look is bounded, and the next one goes on behind it, over several workers too."""
+def test_several_claims_cover_many_webhooks(own: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B4: a claim looks at a limited number of webhooks. The next one continues there, also with several workers."""
     monkeypatch.setattr(delivery, "LOOK", 2)
 
     async def main() -> None:

@@ -1,5 +1,5 @@
-"""The parts that every endpoint is made of: the row, reads, OData, bodies, permissions, streams.
+"""The common parts of endpoints: rows, reads, OData, bodies, permissions, streams.
 
 Entry: `endpoint` and `exchange` for handlers, `schema` for resources, `odata` for queries.
-Must not: know one resource, or import an HTTP library.
+Must not: know a specific resource, or import an HTTP library.
 """

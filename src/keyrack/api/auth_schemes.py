@@ -1,4 +1,4 @@
-"""How an endpoint authenticates and authorises its caller: one value for each row, so no two ways mix by mistake."""
+"""Authentication and authorisation of an endpoint's caller, as one value per row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from keyrack.api.principals import Scope
 
 
 class AuthScheme:
-    """The credentials that a request carries. Subclasses say which."""
+    """The credentials of a request. Subclasses define them."""
 
     __slots__ = ()
     has_api_key: ClassVar[bool] = False
@@ -29,7 +29,7 @@ class CustomerAuth(AuthScheme):
 
     permission: Permission
     _: KW_ONLY
-    # A group-limited manager may call it: the handler, or the body's `scoped_members`, see to the groups
+    # A group-limited manager may call it: the handler, or the body's `scoped_members`, enforce the groups
     is_group_scoped: bool = False
     is_for_people: bool = False  # machine clients get 403, whatever their permissions
     # Part of the request or of the response -> the permission that it needs, which the handler checks
@@ -38,7 +38,10 @@ class CustomerAuth(AuthScheme):
 
 @dataclass(frozen=True, slots=True)
 class AccountAuth(AuthScheme):
-    """API key and access token, without a customer: the endpoint is about the caller, or the same for all customers."""
+    """API key and access token, without a customer.
+
+    The endpoint is about the caller, or the same for all customers.
+    """
 
     has_api_key: ClassVar[bool] = True
     has_token: ClassVar[bool] = True
@@ -49,7 +52,7 @@ class AccountAuth(AuthScheme):
 
 @dataclass(frozen=True, slots=True)
 class DeviceAuth(AuthScheme):
-    """A device key with this scope: it names the caller and the customer."""
+    """A device key with this scope, which identifies the caller and the customer."""
 
     permission: ClassVar[Free] = Free.DEVICE
 
@@ -58,11 +61,11 @@ class DeviceAuth(AuthScheme):
 
 @dataclass(frozen=True, slots=True)
 class AppAuth(AuthScheme):
-    """The id token with which an app calls: it names the user and the customer."""
+    """The id token of an app, which identifies the user and the customer."""
 
     permission: ClassVar[Free] = Free.USER
 
-    has_own_user_check: bool = False  # the handler's own statement finds out whether the user is still there
+    has_own_user_check: bool = False  # the handler's own statement checks whether the user still exists
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,7 @@ class ClientSecretAuth(AuthScheme):
 
 @dataclass(frozen=True, slots=True)
 class PublicAuth(AuthScheme):
-    """Nothing: everybody may call."""
+    """No credentials: public."""
 
     permission: ClassVar[Free] = Free.ANYBODY
 

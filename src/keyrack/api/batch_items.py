@@ -1,7 +1,7 @@
-"""In charge of the items of a batch: each goes the way of the single request that it stands for.
+"""The items of a batch: each runs like the equivalent single request.
 
-The row of that request is found in the table, so its body is checked by the same form and it is done by the same
-function: what an item is answered is what the request would have been.
+The row of that request is looked up in the table. So the same model validates its body and the same function runs it,
+and an item gets the response of the request.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from keyrack.db.change_notifier import NOTHING, Topics
 from keyrack.db.connection import Connection, Row
 from keyrack.db.transaction_database import InTransaction
 
-PIECE = 50  # items that are done without savepoints of their own, unless one of them breaks the transaction
-BREATH = 25  # items after whose checks others get their turn
+PIECE = 50  # items that share a savepoint, unless one of them breaks the transaction
+BREATH = 25  # validated items after which other tasks run
 
 
 @dataclass(frozen=True, slots=True)
 class BatchItem:
-    """One item: the row and the request that it stands for, and its checked body, or why it is refused already."""
+    """One item: its row, its request, and its validated body or error."""
 
     endpoint: Endpoint[Any]
     request: Request
@@ -38,13 +38,13 @@ class BatchItem:
 
 @dataclass(frozen=True, slots=True)
 class BatchItems:
-    """What stands for several requests, once it is checked."""
+    """The validated body of a batch."""
 
     items: Sequence[BatchItem]
 
     @property
     def topics(self) -> Topics:
-        """The topics of all items: several in one notify subscribers about everything that they change."""
+        """The topics of all items. A batch notifies subscribers about everything that it changes."""
         return NOTHING.union(*[item.endpoint.topics for item in self.items])
 
 
@@ -53,16 +53,16 @@ S = TypeVar("S")
 
 
 def canonical(value: object) -> bytes:
-    """JSON as RFC 8785 has it, as far as there are texts, whole numbers, true, false, null, lists and objects."""
+    """JSON as in RFC 8785, limited to strings, integers, booleans, null, arrays and objects."""
     return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()
 
 
 async def checked_item(
     request: Request, endpoint: Endpoint[S], ids: tuple[int, ...], body: object, services: S
 ) -> BatchItem:
-    """The item for a row, with the path's ids, and its body where it has one.
+    """The item for a row, with the path's ids, and its body if it has one.
 
-    Raises refusals that say nothing about the item itself: `NotPermitted`, which is so for all of a kind, and others
+    Raises errors that are not about the item itself: `NotPermitted`, which applies to all items of a kind, and others
     (`batch_database`).
     """
     endpoint.permit(request.caller, request.customer)
@@ -83,20 +83,20 @@ async def checked_item(
 
 
 def batch_database(refusal: Refusal) -> Refusal:
-    """The refusal, as an item's own. Raises it where it is one to try again after: then it concerns the whole batch."""
+    """The error as an item's own. Raises a retryable error, because it concerns the whole batch."""
     if refusal.status >= 500 or isinstance(refusal, TooManyRequests):
         raise refusal
     return refusal
 
 
 async def yield_to_event_loop(number: int) -> None:
-    """Let others have their turn, after some items."""
+    """Let other tasks run, after some items."""
     if number % BREATH == BREATH - 1:
         await asyncio.sleep(0)
 
 
 class _Straight(InTransaction):
-    """Statements without a savepoint each: what the database refuses breaks the transaction."""
+    """Statements without savepoints: an error of the database breaks the transaction."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
@@ -122,18 +122,18 @@ class _Straight(InTransaction):
 
 
 class _Broken(Exception):
-    """An item broke the transaction of its piece."""
+    """An item broke the transaction of its chunk."""
 
 
 async def run_items(
     connection: Connection, items: Sequence[BatchItem], services: object, announce: Callable[[LiteralString], None]
 ) -> list[Result]:
-    """Do the items in the caller's transaction, each alone: what a refused one wrote is undone.
+    """Run the items in the caller's transaction. The writes of a rejected item are rolled back.
 
-    `services` are those for which the items were checked. `announce` gets what is announced after the commit.
+    `services` are those for which the items were validated. `announce` receives the notifications after the commit.
 
-    Savepoints cost two round trips each, and many of them make others' snapshots slow. So a piece of items shares one,
-    and only if the database refuses something its items are done again, each statement with its own.
+    A savepoint costs two round trips, and many savepoints slow down the snapshots of other transactions. So a chunk of
+    items shares one. Only if the database rejects a statement, the chunk runs again with a savepoint per statement.
     """
     results: list[Result] = []
     for first in range(0, len(items), PIECE):
@@ -143,7 +143,7 @@ async def run_items(
             async with connection.transaction():
                 done = await _each(_Straight(connection), piece, services, notices.append)
         except _Broken:
-            notices.clear()  # what they were about is undone
+            notices.clear()  # their changes are rolled back
             done = await _each(InTransaction(connection), piece, services, notices.append)
         results += done
         for notice in notices:

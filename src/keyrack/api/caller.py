@@ -1,4 +1,4 @@
-"""The permission check of a caller: which principals a row is for, and what they need there."""
+"""The permission check of a caller: the principals of a row, and the permission they need."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PRINCIPALS: Mapping[Free, Principals] = {
 
 
 def principals(permission: Permission | Free) -> Principals:
-    """The types of the principals that a row with this permission is for."""
+    """The types of the principals that may call a row with this permission."""
     if isinstance(permission, Free):
         return PRINCIPALS[permission]
     return (ManagerCaller, ClientCaller) if permission in PROGRAMS else (ManagerCaller,)
@@ -29,8 +29,8 @@ def principals(permission: Permission | Free) -> Principals:
 def permit(caller: Caller | None, permission: Permission | Free, customer: int) -> None:
     """Check that the caller has the permission in the customer.
 
-    Customer 0 stands for any customer of the caller. Raises `Forbidden` for a machine client if the row is about a
-    person, `NotPermitted` if the permission is missing.
+    Customer 0 means any customer of the caller. Raises `Forbidden` for a machine client if the row is for managers
+    only, and `NotPermitted` if the permission is missing.
     """
     if isinstance(permission, Free):
         if caller is not None and not isinstance(caller, principals(permission)):

@@ -1,7 +1,9 @@
-"""In charge of conditional requests: the tag of an answer, what `If-None-Match` and `If-Match` say, and comparing.
+"""Conditional requests: ETags, `If-None-Match` and `If-Match`.
 
-A tag is made of the form in which a resource is shown and of 64 bits of what is shown (`Resource.version_sql`). So it
-comes from the content: it is the same in every process, after a restore and after a failover, and nothing counts it up.
+An ETag consists of the form of a resource's representation and of 64 bits of its content (`Resource.version_sql`). So
+it depends only on the content: it is the same in every process, after a restore and after a failover, without a
+counter.
+
 Source: RFC 9110, sections 8.8.3 and 13.
 """
 
@@ -26,36 +28,36 @@ from keyrack.db.named_parameters import NamedStatement, compile_statement
 INVALID = ErrorCode(
     "invalid-if-match",
     'The header If-Match must be * or a list of entity tags in double quotes, such as "5c1e-09ab".',
-    "Send the ETag of the read just as it came, with its quotes.",
+    "Send the `ETag` of the read unchanged, with its quotes.",
 )
 CHANGED = ErrorCode(
     "precondition-failed",
-    "It was changed since it was read. Read it again, and decide anew.",
-    "Read it again, and send the ETag of that read if the change is still wanted.",
+    "The resource has changed since it was read. Read it again before you change it.",
+    "Read the resource again, and send its new `ETag` if the change is still wanted.",
 )
 NOTHING_TO_COMPARE = ErrorCode(
     "precondition-unsupported",
-    "There is nothing here that If-Match could be compared with.",
-    "Send the request without If-Match.",
+    "This endpoint does not support the header If-Match.",
+    "Send the request without `If-Match`.",
 )
 ONLY_FOR_READS = ErrorCode(
     "precondition-only-for-reads",
-    "If-None-Match is for GET and HEAD.",
-    "Send the request without If-None-Match.",
+    "The header If-None-Match is supported for GET and HEAD only.",
+    "Send the request without `If-None-Match`.",
 )
 
-# Of every read of the API: whoever keeps an answer asks each time whether it is still right
+# For every read of the API: clients revalidate a cached response at each use
 FRESH = {"Cache-Control": "private, no-cache"}
-FOR_A_WHILE = {"Cache-Control": "public, max-age=300"}  # of documents, which change with the version and the settings
-PACKED = "-gzip"  # what a tag ends with that was sent with a packed body: the same content in another coding
+FOR_A_WHILE = {"Cache-Control": "public, max-age=300"}  # for documents, which change with the version and the settings
+PACKED = "-gzip"  # suffix of the ETag of a compressed body: the same content in another coding
 _BITS = 2**64
-_OURS = re.compile(r'"([0-9a-f]{6})-(0|[1-9a-f][0-9a-f]{0,15})"').fullmatch  # just as `tag` writes it
+_OURS = re.compile(r'"([0-9a-f]{6})-(0|[1-9a-f][0-9a-f]{0,15})"').fullmatch  # exactly as `tag` writes it
 # Elements of a list may be empty; an opaque tag may have commas, but no double quote
 _ELEMENT = re.compile(r'[ \t,]*(W/)?"([\x21\x23-\x7e\x80-\xff]*)"[ \t]*(?:,[ \t,]*|$)')
 
 
 def _tags(header: str) -> list[tuple[bool, str]]:
-    """The tags of a list, each with whether it is a strong one. Raises `ValueError`."""
+    """The ETags of a list, each with whether it is strong. Raises `ValueError`."""
     tags: list[tuple[bool, str]] = []
     place = 0
     while place < len(header):
@@ -70,8 +72,11 @@ def _tags(header: str) -> list[tuple[bool, str]]:
 
 
 def expected(header: str) -> tuple[str, ...]:
-    """The strong tags of `If-Match`, in quotes and without what a packed body added, or `ANY`. A weak one is none of
-    them: it never matches here (section 13.1.1). Raises `BadRequest`."""
+    """The strong ETags of `If-Match`, or `ANY`.
+
+    They are in quotes, without the suffix of compressed bodies. A weak ETag is omitted, because it never matches here
+    (section 13.1.1). Raises `BadRequest`.
+    """
     if header.strip() == "*":
         return ANY
     try:
@@ -81,13 +86,15 @@ def expected(header: str) -> tuple[str, ...]:
 
 
 def packed_tag(tag: str) -> str:
-    """The tag of the same content in a packed body."""
+    """The ETag of the same content in a compressed body."""
     return f'{tag[:-1]}{PACKED}"'
 
 
 def parse_if_none_match(header: str) -> dict[str, str]:
-    """The tags of `If-None-Match`, weak or strong (section 13.1.2): as they are compared -> as they were sent. What is
-    no list of tags is none: the whole answer is right for everybody."""
+    """The ETags of `If-None-Match`, weak or strong (section 13.1.2): normal form -> as sent.
+
+    A malformed list counts as empty, because a full response is always correct.
+    """
     if header.strip() == "*":
         return {"*": "*"}
     try:
@@ -98,28 +105,28 @@ def parse_if_none_match(header: str) -> dict[str, str]:
 
 @lru_cache(256)
 def _form(resource: Resource) -> str:
-    """How the resource is shown, in 24 bits: another version of Keyrack may show the same values otherwise."""
+    """The form of the representation, in 24 bits: another Keyrack version may represent the same values differently."""
     return hashlib.sha256(f"{__version__} {resource.json_columns('t')}".encode()).hexdigest()[:6]
 
 
 def tag(resource: Resource, version: int) -> str:
-    """The tag of what shows this version of the resource."""
+    """The ETag of this version of the resource."""
     return f'"{_form(resource)}-{version % _BITS:x}"'
 
 
 def changed(resource: Resource, version: int) -> Response:
-    """204 for a change, with the tag of what it made."""
+    """204 for a change, with the new ETag."""
     return Response(204, headers={"ETag": tag(resource, version)})
 
 
 def document(request: Request, answer: Response) -> Response:
-    """An answer that is what its bytes are, with their digest as its tag; or 304. Raises `PreconditionFailed`."""
+    """A constant document, with the digest of its bytes as ETag; or 304. Raises `PreconditionFailed`."""
     headers = {**FOR_A_WHILE, **answer.headers, "ETag": _digest(answer.body or b"")}
     return apply_preconditions(request, replace(answer, headers=headers))
 
 
 def created_response(request: Request, body: bytes) -> Response:
-    """What a read answers that is no resource's: the digest of its bytes is its tag. Raises `PreconditionFailed`."""
+    """A response without a resource: the digest of its bytes is its ETag. Raises `PreconditionFailed`."""
     return apply_preconditions(request, Response(200, body, {**FRESH, "ETag": _digest_of(body)}))
 
 
@@ -127,11 +134,11 @@ def _digest_of(body: bytes) -> str:
     return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
 
 
-_digest = lru_cache(64)(_digest_of)  # of documents, which are few
+_digest = lru_cache(64)(_digest_of)  # for documents, which are few
 
 
 def versions(resource: Resource, tags: Iterable[str]) -> list[int]:
-    """The versions that are meant by tags of the resource; others are of something else, and left out."""
+    """The versions in ETags of the resource. ETags of other resources are omitted."""
     form = _form(resource)
     matches = (_OURS(tag) for tag in tags)
     return [_signed(int(match[2], 16)) for match in matches if match is not None and match[1] == form]
@@ -142,7 +149,7 @@ def _signed(bits: int) -> int:
 
 
 def apply_preconditions(request: Request, answer: Response) -> Response:
-    """What a read answers: itself, or 304 if the client has it (section 15.4.5). Raises `PreconditionFailed`."""
+    """The response of a read, or 304 if the client has it (section 15.4.5). Raises `PreconditionFailed`."""
     if request.if_none_match is None and request.if_match is None:
         return answer
     own = answer.headers.get("ETag")
@@ -157,9 +164,10 @@ def apply_preconditions(request: Request, answer: Response) -> Response:
 
 
 async def compare(connection: Statements, request: Request, resource: Resource, missing: ErrorCode) -> None:
-    """Lock the row of the path's id, in the caller's transaction, and compare it with `If-Match`.
+    """Lock the row of the path's id, and compare it with `If-Match`.
 
-    Raises `NotFound` where there is none, whatever was to be compared, and `PreconditionFailed`.
+    It is locked in the caller's transaction. Raises `NotFound` if the row does not exist, regardless of the header, and
+    `PreconditionFailed`.
     """
     if request.if_match is None or not request.compares:
         return
@@ -190,7 +198,7 @@ def _row(resource: Resource) -> LiteralString:
 
 
 def require_row(resource: Resource, missing: ErrorCode) -> Callable[[Statements, Request, object], Awaitable[None]]:
-    """The look whether the path's row is there, without a lock; it raises `NotFound`."""
+    """A check, without a lock, that the path's row exists. It raises `NotFound`."""
     statement = compile_statement("select true" + _row(resource))
 
     async def look(statements: Statements, request: Request, _body: object = None) -> None:
@@ -203,9 +211,9 @@ def require_row(resource: Resource, missing: ErrorCode) -> Callable[[Statements,
 
 @asynccontextmanager
 async def with_if_match(request: Request, resource: Resource, missing: ErrorCode) -> AsyncGenerator[Statements]:
-    """What a change of the path's row is done with: as long as the block runs, the row is what `If-Match` names.
+    """The connection for a change of the path's row: during the block, the row matches `If-Match`.
 
-    Without the header this is the database itself. Raises `NotFound`, `PreconditionFailed`.
+    Without the header it is the database itself. Raises `NotFound`, `PreconditionFailed`.
     """
     if not request.compares:
         yield request.db

@@ -1,7 +1,7 @@
 """An endpoint: one row of the table, in a few typed groups.
 
-The row says everything that the pipeline, the documents and the contract tests need. A combination of groups that means
-nothing is a `TypeError` at import, which names the row.
+The row has everything that the pipeline, the documents and the contract tests need. An invalid combination of groups
+raises a `TypeError` at import, which names the row.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from keyrack.db.change_notifier import NOTHING, Topics
 from keyrack.db.connection import Statements
 
 B = TypeVar("B")
-S_contra = TypeVar("S_contra", contravariant=True)  # a protocol: what the handler needs of the process
+S_contra = TypeVar("S_contra", contravariant=True)  # a protocol: the services that the handler needs
 
 Method = Literal["GET", "PUT", "PATCH", "DELETE", "POST"]
 # The request, the checked body or None, and the services of the process
@@ -41,7 +41,11 @@ Handler = Callable[[Request, Any, S_contra], Awaitable[Response]]
 Precheck = Callable[[Statements, Request, Any], Awaitable[object]]
 Errors = Mapping[int, tuple[ErrorCode, ...]]  # by status
 
-TAGGED = {"ETag": "What the answer is: `If-None-Match` with it is answered 304 as long as nothing has changed."}
+TAGGED = {
+    "ETag": (
+        "The entity tag of the response. A request with it in `If-None-Match` gets 304 until the response changes."
+    )
+}
 _OPERATION_ID = re.compile(r"[a-z][A-Za-z]+")
 
 
@@ -62,16 +66,16 @@ class Doc:
     summary: str
     description: str
     is_extension: bool = False  # not in the spec
-    is_preview: bool = False  # may still change in a minor release (docs/releases.md)
+    is_preview: bool = False  # may change in a minor release (docs/releases.md)
 
 
 def default_max_bytes(settings: Settings) -> int:
-    """The bytes from which on a body is rejected, unless the row says otherwise."""
+    """The size in bytes from which a body is rejected, unless the row sets another one."""
     return settings.max_body_bytes
 
 
 def ingest_max_bytes(settings: Settings) -> int:
-    """The bytes from which on a delivery is rejected."""
+    """The size in bytes from which a delivery is rejected."""
     return settings.max_ingest
 
 
@@ -79,15 +83,15 @@ def ingest_max_bytes(settings: Settings) -> int:
 class JsonBody(Generic[B]):
     """A JSON body.
 
-    `scoped_members` name things: for a group-limited caller, those out of the groups are replaced by a number that
-    nothing has.
+    `scoped_members` are properties with ids. For a group-limited caller, ids outside the groups are replaced by an id
+    that does not exist.
     """
 
     adapter: TypeAdapter[B]
-    action: str  # "create car": names the action in errors about the body
+    action: str  # "create car": the action in errors about the body
     scoped_members: tuple[str, ...] = ()
     max_bytes: Callable[[Settings], int] = default_max_bytes
-    has_item_checks: bool = False  # `prepare` checks the bodies of its items, strictly if the client prefers that
+    has_item_checks: bool = False  # `prepare` validates the bodies of its items, strictly if the client prefers that
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,7 @@ class FormBody(Generic[B]):
 
 @dataclass(frozen=True, slots=True)
 class RawBody:
-    """JSON lines or a JSON array, perhaps compressed, that the handler reads itself."""
+    """JSON lines or a JSON array, optionally compressed, that the handler parses itself."""
 
     item: TypeAdapter[Any]  # of one line
     max_bytes: Callable[[Settings], int] = ingest_max_bytes
@@ -109,39 +113,39 @@ class RawBody:
 
 @dataclass(frozen=True, slots=True)
 class Concurrency:
-    """How a write treats other writes.
+    """The concurrency of a write with other writes.
 
-    A serialized write runs alone in its customer, after all pending operations. So it may change the state on which
-    they depend. The precheck rejects it before that wait.
+    A serialized write runs alone in its customer, after all pending operations. So it may change the state that they
+    depend on. The precheck rejects it before that wait.
     """
 
-    if_match: Resource | None = None  # `If-Match` is compared with this row of the path, which a read of it shows
+    if_match: Resource | None = None  # `If-Match` is compared with this row of the path, which a read returns
     serialized: Literal["never", "with-if-match", "always"] = "never"
     precheck: Precheck | None = None
-    is_serialized_for: Callable[[Any], bool] = lambda value: True  # whether this value for the body needs it
+    is_serialized_for: Callable[[Any], bool] = lambda value: True  # whether this value of the body needs it
 
 
 @dataclass(frozen=True, slots=True)
 class Responses:
-    """The responses of an endpoint, without the errors that all share (`http/openapi/error_catalog`)."""
+    """The responses of an endpoint, without common errors (`http/openapi/error_catalog`)."""
 
     status: int = 204
-    model: Any = None  # of the body of a success, if that is no resource
+    model: Any = None  # the body of a success, if it is not a resource
     _: KW_ONLY
     schema: NamedSchema | None = None  # the same, for a document without a model
     headers: Mapping[str, str] = field(default_factory=dict[str, str])  # of a success: name -> description
     errors: Errors = field(default_factory=dict[int, tuple[ErrorCode, ...]])
     item_errors: Errors = field(default_factory=dict[int, tuple[ErrorCode, ...]])  # reported within a response
-    error_models: Mapping[int, Any] = field(default_factory=dict[int, Any])  # of errors with a body of their own
+    error_models: Mapping[int, Any] = field(default_factory=dict[int, Any])  # of errors with their own body
     media_type: str = JSON  # of a success; "" if it has no body
     alternative: str = ""  # another media type of a success, for clients that prefer it
-    representation: Endpoint[Any] | None = None  # the read that `Prefer: return=representation` responds with
-    has_secret: bool = False  # a success shows a secret, so it is never compressed (docs/decisions, "compression")
+    representation: Endpoint[Any] | None = None  # the read for `Prefer: return=representation`
+    has_secret: bool = False  # a success contains a secret, so it is never compressed (docs/decisions, "compression")
 
 
 @dataclass(frozen=True)
 class Endpoint(Generic[S_contra]):
-    """One row of the table. Raises `TypeError` for groups that do not fit together."""
+    """One row of the table. Raises `TypeError` for an invalid combination of groups."""
 
     method: Method
     path: str
@@ -151,18 +155,18 @@ class Endpoint(Generic[S_contra]):
     handler: Handler[S_contra]
     _: KW_ONLY
     body: JsonBody[Any] | FormBody[Any] | RawBody | None = None
-    # Work that takes long and needs no connection: makes of the checked body the value for the handler
+    # Slow work that needs no connection: converts the validated body to the value for the handler
     prepare: Callable[[Request, Any, S_contra], Awaitable[Any]] | None = None
     concurrency: Concurrency = Concurrency()
     responses: Responses = Responses()
     read: ReadEndpoint | None = None
-    query_parameters: tuple[QueryParameter, ...] = ()  # its own, beside those of OData
+    query_parameters: tuple[QueryParameter, ...] = ()  # its own parameters, beside OData options
     converters: tuple[Callable[[str], Any], ...] = ()  # of the path's parameters, in their order
-    topics: Topics = NOTHING  # of the live stream, about which a success notifies subscribers
-    is_idempotent: bool = True  # a write honours `Idempotency-Key`
-    is_primary_only: bool = False  # a read decides something, or waits for it, so no replica serves it
+    topics: Topics = NOTHING  # topics of the live stream about which a success notifies subscribers
+    is_idempotent: bool = True  # a write supports `Idempotency-Key`
+    is_primary_only: bool = False  # a read on which decisions or waits are based, so no replica serves it
     has_long_poll: bool = False  # the response may wait for data: by `wait`, or as server-sent events
-    has_own_query_check: bool = False  # `prepare` or the handler rejects every query string with an error of its own
+    has_own_query_check: bool = False  # `prepare` or the handler rejects every query string with its own error
 
     def __post_init__(self) -> None:
         if faults := list(_faults(self)):
@@ -171,7 +175,7 @@ class Endpoint(Generic[S_contra]):
     def permit(self, caller: Caller | None, customer: int) -> None:
         """Raises `NotPermitted` unless the caller has every permission of the row.
 
-        Raises `Forbidden` for a machine client if the row is for people.
+        Raises `Forbidden` for a machine client if the row is for managers only.
         """
         reads_own = self.read is not None and caller is not None and self.read.reads_own(caller.grant(customer))
         for permission in self._checked:
@@ -190,15 +194,15 @@ class Endpoint(Generic[S_contra]):
 
     @cached_property
     def permissions(self) -> tuple[Permission, ...]:
-        """The permissions that every request needs: the row's own first, then those of its resource and its parent."""
+        """The permissions that every request needs: the row's own, then those of its resource and parent."""
         wanted = (self.auth.permission, *(self.read.permissions if self.read else ()))
         return tuple(dict.fromkeys(permission for permission in wanted if isinstance(permission, Permission)))
 
     @cached_property
     def conditional_permissions(self) -> Mapping[str, Permission]:
-        """Further permissions, by the part of a request or a response that needs each.
+        """Further permissions, by the part of a request or response that needs each.
 
-        A relation of a relation needs the permission of its own resource as well.
+        A nested relation needs the permission of its own resource as well.
         """
         shown = self.representation_read
         needs = dict[str, Permission | Free]()
@@ -219,7 +223,7 @@ class Endpoint(Generic[S_contra]):
 
     @property
     def principals(self) -> Principals:
-        """The types of the principals that the row is for."""
+        """The types of the principals that may call the row."""
         return (ManagerCaller,) if self.is_for_people else principals(self.auth.permission)
 
     @cached_property
@@ -228,17 +232,18 @@ class Endpoint(Generic[S_contra]):
         return path_parameters(self.path)
 
     def known_parameters(self, caller: Caller | None) -> tuple[str, ...] | None:
-        """The names of its own query parameters, if every other unknown name is rejected; None if they are ignored.
+        """The names of its own query parameters if unknown names are rejected; None if they are ignored.
 
-        The spec's endpoints ignore them, but for machine clients, which the spec does not have. A misspelt `$filter`
-        must not return all rows. Public endpoints ignore them as well, because probes and caches add some.
+        The spec's endpoints ignore unknown names, except for machine clients, which the spec does not have: a misspelt
+        `$filter` must not return all rows. Public endpoints ignore them as well, because probes and caches add
+        parameters.
         """
         if self.auth.permission is Free.ANYBODY or self.is_call_by_spec(caller):
             return None
         return tuple([parameter.name for parameter in self.query_parameters])
 
     def is_call_by_spec(self, caller: Caller | None) -> bool:
-        """Whether the caller expects what the spec says and no more: the spec does not have machine clients."""
+        """Whether the caller expects only what the spec defines: the spec does not have machine clients."""
         return not (self.doc.is_extension or isinstance(caller, ClientCaller))
 
     def check_query(self, request: Request) -> None:
@@ -264,12 +269,12 @@ class Endpoint(Generic[S_contra]):
 
     @property
     def has_scoped_request(self) -> bool:
-        """Whether ids of the path and the body have to be in the groups of a group-limited caller."""
+        """Whether the ids in path and body must be in the groups of a group-limited caller."""
         return isinstance(self.auth, CustomerAuth) and self.auth.is_group_scoped
 
     @property
     def scoped_members(self) -> tuple[str, ...]:
-        """The members of the body that name things: see `JsonBody`."""
+        """The properties of the body that contain ids: see `JsonBody`."""
         return self.body.scoped_members if isinstance(self.body, JsonBody) else ()
 
     @property
@@ -279,7 +284,7 @@ class Endpoint(Generic[S_contra]):
 
     @property
     def representation_status(self) -> int:
-        """The status of the representation: of what was created or changed, or of the operation that was accepted."""
+        """The status of the representation: of the created or changed resource, or of the accepted operation."""
         representation = self.responses.representation
         if representation is None or self.responses.status != 204:
             return self.responses.status
@@ -297,7 +302,7 @@ class Endpoint(Generic[S_contra]):
 
     @property
     def has_idempotency_key(self) -> bool:
-        """Whether an `Idempotency-Key` makes it safe to send a request again."""
+        """Whether an `Idempotency-Key` makes it safe to repeat a request."""
         return self.is_idempotent and self.auth.has_token and self.method != "GET"
 
 
@@ -307,7 +312,7 @@ def path_parameters(path: str) -> list[str]:
 
 
 def _faults(row: Endpoint[Any]) -> Iterator[str]:
-    """The parts of a row that do not fit together, as sentences without a full stop."""
+    """The errors of a row, as sentences without a full stop."""
     yield from _text_faults(row)
     yield from _body_faults(row)
     yield from _concurrency_faults(row.method, row.concurrency, row.auth)

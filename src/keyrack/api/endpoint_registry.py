@@ -1,4 +1,4 @@
-"""The rows of one module: how a declaration or a function becomes an endpoint."""
+"""The rows of one module: declarations and functions become endpoints."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from keyrack.api.services import ReadServices
 from keyrack.core.error_codes import NOTHING_HERE, ErrorCode
 from keyrack.db.change_notifier import NOTHING, Topics
 
-B = TypeVar("B")  # a checked body
-V = TypeVar("V")  # what `prepare` makes of it
+B = TypeVar("B")  # a validated body
+V = TypeVar("V")  # the result of `prepare`
 S = TypeVar("S")  # a protocol: the services that the handlers of the module need
 ReadS = TypeVar("ReadS", bound=ReadServices)
 
 Converters = Mapping[str, Callable[[str], Any]]
-# A handler takes the request, the checked body if there is one, and the services if it needs any
+# A handler takes the request, the validated body if there is one, and the services if it needs any
 PlainHandler: TypeAlias = Callable[[Request], Awaitable[Response]] | Callable[[Request, S], Awaitable[Response]]
 BodyHandler: TypeAlias = Callable[[Request, B], Awaitable[Response]] | Callable[[Request, B, S], Awaitable[Response]]
 Prepare: TypeAlias = Callable[[Request, B, S], Awaitable[V]]
@@ -62,7 +62,10 @@ class RowOptions(TypedDict, total=False):
 
 
 class RowDecorator(Generic[S]):
-    """Makes a row of a function, as `@endpoints.put(...)`. The type checker holds the function to the body's type."""
+    """Decorator that turns a function into a row, such as `@endpoints.put(...)`.
+
+    The type checker compares the function with the body's type.
+    """
 
     def __init__(self, endpoints: Endpoints[S], method: Method) -> None:
         self._endpoints = endpoints
@@ -100,8 +103,8 @@ class RowDecorator(Generic[S]):
 class Endpoints(Generic[S]):
     """The rows of one module, in the order of the spec.
 
-    Their auth is `access`, or the permission to read or to write of the resource that `access` names. All rows of the
-    module are in preview, or none. Raises `ValueError` for a permission that does not exist.
+    Their auth is `access`. If `access` is a resource name, it is the permission to read or write that resource. Either
+    all rows of the module are in preview, or none. Raises `ValueError` for an unknown permission.
     """
 
     def __init__(self, tag: Tag, access: Auth | str, *, is_extension: bool = False, is_preview: bool = False) -> None:
@@ -110,7 +113,7 @@ class Endpoints(Generic[S]):
         self._is_extension = is_extension
         self._is_preview = is_preview
         self.rows: list[Endpoint[S]] = []
-        self.get = RowDecorator(self, "GET")  # of a function; `read` is for the rows of a resource
+        self.get = RowDecorator(self, "GET")  # for functions; `read` is for rows of a resource
         self.put = RowDecorator(self, "PUT")
         self.patch = RowDecorator(self, "PATCH")
         self.delete = RowDecorator(self, "DELETE")
@@ -137,7 +140,7 @@ class Endpoints(Generic[S]):
         converters: Converters | None = None,
         is_primary_only: bool = False,
     ) -> Endpoint[ReadS]:
-        """A read as one statement: with `is_single` one row by its key, else all rows, or those below `parent`."""
+        """A read as one statement: one row by its key if `is_single`, else all rows, or those of `parent`."""
         if is_single and parent is None and not order_by:
             order_by = resource.order("{t}") + " = :id0"
         select = Select(
@@ -162,7 +165,7 @@ class Endpoints(Generic[S]):
         prepare: Prepare[Any, S, Any] | None = None,
         **row: Unpack[RowOptions],
     ) -> Endpoint[S]:
-        """Add a row, with the defaults of the module. Raises `TypeError` if its groups do not fit together."""
+        """Add a row, with the defaults of the module. Raises `TypeError` for an invalid combination of groups."""
         parameters = path_parameters(path)
         converters = row.get("converters", {})
         if not converters.keys() <= set(parameters):

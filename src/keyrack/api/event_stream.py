@@ -1,7 +1,7 @@
-"""In charge of live updates: what notices tell is fanned out to the streams of those who watch.
+"""Live updates: distributes change notifications to the streams of subscribers.
 
-A stream has the names of topics and nothing else. What waits for a slow reader is a set of names, so it never grows;
-and of all that came before, the newest number of each topic is enough to tell somebody who comes back what was missed.
+A stream only contains names of topics. The pending names of a slow reader are a set, so they never grow. The newest
+number of each topic is enough to report what a returning client missed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from keyrack.core.settings import Settings
 from keyrack.db.change_notifier import EVERYBODY, TOPICS, Topic, parse_notification
 from keyrack.db.connection import is_interruption
 
-# Whoever may read what has changed hears of it
+# Callers that may read a topic's data receive its notifications
 NEEDS: Mapping[str, Permission] = {
     topic: Permission.WEBHOOKS_READ if topic == "deliveries" else Permission(f"{topic}:read") for topic in TOPICS
 }
@@ -37,31 +37,31 @@ seldom = RateLimitedLogger("keyrack.event_stream", MINUTE)
 EVENTS = "text/event-stream"
 GAP = "gap"
 BLOCK = re.compile("[0-9a-f]{32}").fullmatch  # an encrypted number
-GATHER = 0.05  # seconds between two pieces of news to one stream: several processes tell
-RETRY, SPREAD = 1_000, 2_000  # milliseconds until a client comes back: not all of them at once
-BREATH = 20  # streams that are looked at before others get their turn
-SOON = 1.0  # seconds until it is looked again where the database did not answer
-TRY_AGAIN = 10  # seconds until one of the streams may have ended
+GATHER = 0.05  # seconds between two messages of one stream, because several processes notify
+RETRY, SPREAD = 1_000, 2_000  # milliseconds until a client reconnects, with jitter
+BREATH = 20  # checked streams after which other tasks run
+SOON = 1.0  # seconds until the next check if the database did not respond
+TRY_AGAIN = 10  # seconds until a stream may have ended
 
 FULL = ErrorCode(
     "too-many-streams",
     "Too many live streams are open at the moment. Please try again.",
-    "Read again now and then instead, and try again after the seconds that Retry-After says.",
+    "Poll instead, or retry after the seconds in `Retry-After`.",
 )
 FULL_OF_CUSTOMER = ErrorCode(
     "too-many-streams-of-customer",
-    "The customer has {most} live streams open already. Retry in {seconds} seconds.",
-    "Close streams that nobody looks at: one for each page or program is enough.",
+    "The customer already has {most} open live streams. Retry in {seconds} seconds.",
+    "Close unused streams; one per page or program is enough.",
 )
 FULL_OF_CALLER = ErrorCode(
     "too-many-streams-of-caller",
-    "{most} live streams are open already with this sign-in. Retry in {seconds} seconds.",
-    "Close streams that nobody looks at: one for each page or program is enough.",
+    "This caller already has {most} open live streams. Retry in {seconds} seconds.",
+    "Close unused streams; one per page or program is enough.",
 )
 
 
 class EventHub:
-    """The streams of one process, `max_streams` of them, and what has changed last. Run its `run`."""
+    """The streams of one process, at most `max_streams`, and the last changes. Run its `run`."""
 
     def __init__(self, settings: Settings, max_streams: int) -> None:
         self._max_streams = min(settings.live_streams, max_streams)
@@ -72,9 +72,9 @@ class EventHub:
         self._process = secrets.token_hex(4)
         self._cipher = Cipher(AES(secrets.token_bytes(32)), ECB())  # noqa: S305 - it encrypts single, distinct blocks
         self._number = 0  # of the newest change
-        self._floor = 0  # what was missed since an older number nobody knows
+        self._floor = 0  # changes before this number are unknown
         self._changed: dict[int, dict[Topic, int]] = {}  # customer -> topic -> its newest number; the oldest first
-        self._of_all: dict[Topic, int] = {}  # the same of what everybody was told
+        self._of_all: dict[Topic, int] = {}  # the same for notifications to all customers
         self._streams: dict[int, dict[Subscription, None]] = {}
         self._callers: dict[CallerKey, int] = {}
         self._count = 0
@@ -86,7 +86,7 @@ class EventHub:
         return self.id_of(customer, max((self._floor, *(number for topics in changes for number in topics.values()))))
 
     def id_of(self, customer: int, number: int) -> str:
-        """A number as the customer sees it: encrypted, as the numbers count the changes of all customers."""
+        """A number as the customer sees it: encrypted, because numbers count the changes of all customers."""
         block = struct.pack(">QQ", customer, number)
         return f"{self._process}-{self._cipher.encryptor().update(block).hex()}"
 
@@ -99,7 +99,7 @@ class EventHub:
         return number if owner == customer else None
 
     def hear(self, payload: str) -> None:
-        """What a notice tells."""
+        """Process a notification."""
         for customer, topics in parse_notification(payload):
             if not topics:
                 continue
@@ -114,7 +114,7 @@ class EventHub:
                 stream.notify(topics, self._number)
 
     def lost(self) -> None:
-        """Notices may have been missed."""
+        """Record that notifications may have been missed."""
         self._number += 1
         self._floor = self._number
         self._changed.clear()
@@ -123,7 +123,7 @@ class EventHub:
             stream.notify((GAP,), self._number)
 
     def missed(self, customer: int, last: str | None) -> dict[Name, int]:
-        """What has changed since this id was told, each with its number; nothing for who has none yet."""
+        """The changed topics since this id, with their numbers. Empty for a client without an id."""
         if last is None:
             return {}
         last_number = self._number_of(customer, last)
@@ -136,7 +136,7 @@ class EventHub:
         return missed
 
     def check(self, customer: int, caller: CallerKey) -> None:
-        """Raises `Unavailable` and `TooManyRequests` where there are too many streams already."""
+        """Raises `Unavailable` or `TooManyRequests` if a limit of streams is reached."""
         if self._count >= self._max_streams:
             LIMITS.add("live-streams")
             seldom.warning("stream limit reached", limit=self._max_streams)
@@ -170,11 +170,11 @@ class EventHub:
         STREAMS.add(by=-1)
 
     def look_again(self) -> None:
-        """It has changed who may call, or may have."""
+        """Recheck the access of all streams, because access may have changed."""
         self._wake.set()
 
     async def run(self) -> None:
-        """Look until cancelled whether the callers may still watch, and keep their streams alive."""
+        """Recheck access and send keep-alives until cancelled."""
         clock = asyncio.get_running_loop()
         due = clock.time() + self._keepalive
         while True:
@@ -192,7 +192,7 @@ class EventHub:
             due = clock.time() + self._keepalive if is_due else due
 
     async def _recheck(self, stream: Subscription) -> None:
-        """End the stream of who may not watch any more; where nobody can say so now, look again soon."""
+        """End the stream if its caller lost access. If the database cannot be reached, check again soon."""
         try:
             expires_at = await stream.recheck_access()
             if stream in self._streams.get(stream.customer, ()):  # it may have ended meanwhile
@@ -220,7 +220,7 @@ class EventHub:
 
 
 class EventStream(Subscription, AsyncIterator[bytes]):
-    """One stream of server-sent events (HTML, section 9.2): `event` and `data` are the topic's name."""
+    """One stream of server-sent events (HTML, section 9.2). `event` and `data` are the topic's name."""
 
     def __init__(
         self,
@@ -241,7 +241,8 @@ class EventStream(Subscription, AsyncIterator[bytes]):
         self._not_before = 0.0
 
     def notify(self, topics: Iterable[Name], number: int) -> None:
-        """News; what waits already is not told twice, and after a gap everything is read again anyway."""
+        """Add topics to the pending ones, each once. A gap replaces all, because the client then reads everything
+        again."""
         for topic in topics:
             if topic == GAP:
                 self._pending = {GAP: number}
@@ -269,25 +270,25 @@ class EventStream(Subscription, AsyncIterator[bytes]):
         raise StopAsyncIteration
 
     async def close(self) -> None:
-        """Whoever iterates has come to an end, whatever the reason."""
+        """Remove the stream from the hub, for whatever reason the response ended."""
         self._hub.remove(self)
         self.release()
 
     def _begin(self) -> bytes:
-        """The first bytes go out at once: the client sees that it is connected, and from where on."""
+        """The first bytes, sent at once: the client sees that it is connected, and its position."""
         self._has_begun = True
         self._hub.add(self)
         self.begin()
         head = f"retry: {RETRY + secrets.randbelow(SPREAD)}\n"
         missed = self._hub.missed(self.customer, self._last)
         self._pending = {name: number for name, number in missed.items() if name == GAP or name in self._topics}
-        if self._pending:  # an id says that what came before it was told
+        if self._pending:  # an id confirms that all earlier changes were sent
             self._wake.set()
             return f"{head}\n".encode()
         return f"{head}id: {self._hub.current_id(self.customer)}\n\n".encode()
 
     def _news(self) -> bytes:
-        """What waits, the oldest first: wherever the connection breaks off, the last id tells what had come."""
+        """The pending topics, oldest first: if the connection breaks, the last id matches the received topics."""
         pending, self._pending = self._pending, {}
         self._not_before = asyncio.get_running_loop().time() + GATHER
         return b"".join(

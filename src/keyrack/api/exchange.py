@@ -1,4 +1,4 @@
-"""In charge of one exchange with a client: the request after the edge has checked it, and the answer."""
+"""One exchange with a client: the request after the checks of the pipeline, and the response."""
 
 from __future__ import annotations
 
@@ -20,45 +20,45 @@ from keyrack.db.connection import Database
 from keyrack.db.group_commit import GroupCommitter
 from keyrack.db.transaction_database import InTransaction
 
-Returns = Literal["", "minimal", "representation"]  # "" for what the spec says
-ANY = ("*",)  # in place of tags: whatever there is
+Returns = Literal["", "minimal", "representation"]  # "" for the spec's response
+ANY = ("*",)  # instead of ETags: any existing resource
 
 
 @dataclass(slots=True, kw_only=True)
 class Request:
-    """One request, after the edge has checked it. `customer` is the tenant: 0 where the endpoint has none."""
+    """One request, after the checks of the pipeline. `customer` is 0 if the endpoint has none."""
 
     db: Database
     batches: GroupCommitter
-    announce: Callable[[LiteralString], None]  # one of `worker_wakeup`, given when the request is done
+    announce: Callable[[LiteralString], None]  # one of `worker_wakeup`, sent when the request is done
     id: str
     method: str
-    path: str  # below the base, as it was sent
+    path: str  # below the base, as sent
     address: str  # of the client
     caller: Caller | None
     customer: int
     ids: tuple[Any, ...]  # the path's parameters in their order, converted
     query: bytes
     body: bytes
-    chunks: bool  # the client understands an answer whose length is not known beforehand
-    device: Device | None = None  # who delivers, where a device key says so
-    returns: Returns = ""  # what the client prefers to get of a write
-    # One of these tags, in quotes, must be that of what there is; or `ANY`
+    chunks: bool  # the client supports responses of unknown length
+    device: Device | None = None  # the device, if the request has a device key
+    returns: Returns = ""  # the preferred response of a write
+    # One of these ETags, in quotes, must be the current one; or `ANY`
     if_match: tuple[str, ...] | None = None
-    if_none_match: str | None = None  # of a read, as it was sent
-    authorization: str | None = None  # as it was sent, where clients show a secret
-    without_key: bool = False  # no API key was sent, where the row lets the endpoint look who needs one
-    follow: FollowContext | None = None  # on rows that can be followed; a call from within the process follows nothing
-    also: bool = False  # the client prefers the other media type that the endpoint has
-    app: AppUser | None = None  # the user of the id token with which an app calls
-    # The endpoint's own query parameters, if every other unknown name is refused; None if they are ignored
+    if_none_match: str | None = None  # of a read, as sent
+    authorization: str | None = None  # as sent, for rows with client credentials
+    without_key: bool = False  # no API key was sent; the endpoint decides whether it is needed
+    follow: FollowContext | None = None  # for streams and long polls; None in a call from within the process
+    also: bool = False  # the client prefers the endpoint's other media type
+    app: AppUser | None = None  # the user of an app's id token
+    # The endpoint's own query parameters if unknown names are rejected; None if they are ignored
     parameters: tuple[str, ...] | None = None
-    hides_extensions: bool = False  # the caller knows the spec alone: members beyond it are shown only if it names them
-    strict: bool = False  # the client prefers that unknown members are refused
+    hides_extensions: bool = False  # a caller of the spec: extensions are returned only if `$select` names them
+    strict: bool = False  # the client prefers the rejection of unknown properties
 
     @property
     def manager(self) -> ManagerCaller:
-        """The manager who calls. Raises `Forbidden` for every other principal."""
+        """The calling manager. Raises `Forbidden` for every other principal."""
         if self.caller is None:
             raise Forbidden(FOR_PEOPLE)
         return self.caller.manager
@@ -71,34 +71,37 @@ class Request:
 
     @property
     def grant(self) -> Grant:
-        """What whoever asks may in the customer."""
+        """The caller's grant in the customer."""
         return self.caller.grant(self.customer) if self.caller and self.customer else NOTHING
 
     @property
     def scope(self) -> int | None:
-        """What exists for who is limited to groups; None for who is not."""
+        """The group scope of a group-limited caller; None for all others."""
         return self.grant.scope
 
     @property
     def compares(self) -> bool:
-        """Whether what is changed has to be something that the client has seen."""
+        """Whether the client names the state that it has seen."""
         return self.if_match is not None and self.if_match != ANY
 
     def permit(self, permission: Permission | Free) -> None:
-        """Raises `NotPermitted` unless whoever asks has it: in the customer, or, of what belongs to none, in one."""
+        """Raises `NotPermitted` unless the caller has the permission.
+
+        It is needed in the customer, or in any customer if the row has none.
+        """
         permit(self.caller, permission, self.customer)
 
     def customers_with(self, permission: Permission) -> list[int]:
-        """The customers in which whoever asks has it."""
+        """The customers in which the caller has the permission."""
         return self.caller.customers_with(permission) if self.caller else []
 
     def within(self, db: InTransaction, announce: Callable[[LiteralString], None]) -> Request:
-        """The same request in a transaction that is under way; `announce` keeps its notices until that is committed."""
+        """The same request within an open transaction. `announce` keeps its notifications until the commit."""
         return replace(self, db=db, batches=GroupCommitter(db), announce=announce)
 
     @property
     def asker(self) -> RequestOrigin:
-        """Who asks for asynchronous work."""
+        """The origin of asynchronous work."""
         place = here.get()
         return RequestOrigin(
             self.caller and self.caller.id, self.address, self.id, place.traceparent if place else None
@@ -106,36 +109,38 @@ class Request:
 
     @property
     def checksum(self) -> str:
-        """The fingerprint by which an outcome names its request."""
+        """The fingerprint with which an outcome identifies its request."""
         return checksum(self.body, self.method, self.path)
 
 
 def manager_id(request: Request) -> ManagerId:
-    """The id of the manager who calls. Raises `Forbidden` for every other principal."""
+    """The id of the calling manager. Raises `Forbidden` for every other principal."""
     return request.manager.id
 
 
 def manager_parameter(request: Request) -> dict[str, object]:
-    """The manager who calls, as the parameter of resources that belong to managers. Raises `Forbidden`."""
+    """The calling manager as the parameter of resources that belong to managers. Raises `Forbidden`."""
     return {"manager": manager_id(request)}
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What goes back: `body` is finished bytes, or None for an empty answer; a long one comes in `parts`."""
+    """A response. `body` is None for an empty one; a long one has `parts`."""
 
     status: int
     body: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     media_type: str = JSON
     parts: AsyncIterator[bytes] | None = None
-    is_constant: bool = False  # the same bytes each time, so that what is made of them can be kept
-    created_id: int | UUID | None = None  # the id of what was made, or of the work that was asked for
+    is_constant: bool = False  # constant bytes, so derived data can be cached
+    created_id: int | UUID | None = None  # the id of the created resource or operation
 
 
 class DryRunRollback(Exception):
-    """An answer, or a refusal, that leaves nothing behind: it is raised, so that the transaction that it stands in is
-    undone, and what is kept for an Idempotency-Key with it."""
+    """A response or error that leaves no changes.
+
+    It is raised to roll back its transaction, including what was stored for an Idempotency-Key.
+    """
 
     def __init__(self, outcome: Response | Refusal) -> None:
         super().__init__()
@@ -148,16 +153,19 @@ NO_CONTENT = Response(204)
 def answer(
     value: object, status: int = 200, headers: Mapping[str, str] | None = None, made: int | None = None
 ) -> Response:
-    """An answer with `value` as JSON."""
+    """A response with `value` as JSON."""
     return Response(status, json.dumps(value).encode(), headers or {}, created_id=made)
 
 
 def with_vary(headers: Mapping[str, str], name: str) -> dict[str, str]:
-    """The headers of an answer that depends on this header of the request as well (RFC 9110, section 12.5.5)."""
+    """Headers of a response that also depends on this request header.
+
+    Source: RFC 9110, section 12.5.5.
+    """
     vary = headers.get("Vary")
     return {**headers, "Vary": name if vary is None else f"{vary}, {name}"}
 
 
 def created(id: int) -> Response:
-    """201 with the id of what was made (spec: `{id}`)."""
+    """201 with the id of the created resource (spec: `{id}`)."""
     return Response(201, b'{"id": %d}' % id, created_id=id)

@@ -1,14 +1,14 @@
-"""In charge of `Idempotency-Key`: a write that is sent again with the same key gets the first answer again.
+"""`Idempotency-Key`: a write that is repeated with the same key gets the first response again.
 
-The key, the write and its answer are one transaction, and an advisory lock on the key is held as long as that
-transaction runs. So whoever crashes, at whatever point, leaves either the effect with its answer or neither; two nodes
-that get the same key at once agree through the database alone; and no key is "in flight" for longer than its request.
+The key, the write and its response are one transaction, which holds an advisory lock on the key. So after a crash at
+any point, either the effect with its response exists or neither. Two nodes that receive the same key at once agree
+through the database alone. No key is "in flight" for longer than its request.
 
-The draft is draft-ietf-httpapi-idempotency-key-header. Answers may hold a secret that is shown only once, so they are
-encrypted with a key derived from the client's own key, of which the database has only a digest.
+The draft is draft-ietf-httpapi-idempotency-key-header. Responses may contain a secret that is shown only once, so they
+are encrypted with a key derived from the client's own key. The database has only a digest of that key.
 
-An answer belongs to the caller who got it, with the permissions and groups of that time: a caller who may do less now
-does not get it. The edge checks the permissions of what an answer shows before it looks for a stored one.
+A response belongs to its caller, with the permissions and groups of that time. A caller with fewer permissions now does
+not get it. The pipeline checks the permissions for the content of a response before it looks for a stored one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from keyrack.api.exchange import Request, Response
-from keyrack.core.error_codes import ErrorCode, FieldError
+from keyrack.core.error_codes import RENAMED, ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, Conflict, IdempotentReplay, Refusal, TooManyRequests, Unprocessable
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database
@@ -36,22 +36,22 @@ LONGEST = 255  # characters of a key
 INVALID = ErrorCode(
     "invalid-idempotency-key",
     f"The header Idempotency-Key must have 1 to {LONGEST} printable ASCII characters.",
-    "Send a key of your own for each change, as a UUID.",
+    "Send a unique key for each change, such as a UUID.",
 )
 IN_FLIGHT = ErrorCode(
     "idempotency-key-in-flight",
-    "A request with this Idempotency-Key is still being worked on.",
-    "Wait a moment and send the same request again: it gets the answer of the first one.",
+    "A request with this Idempotency-Key is still in progress.",
+    "Send the same request again in a moment; it returns the response of the first one.",
 )
 OTHER_REQUEST = ErrorCode(
     "idempotency-key-reused",
     "This Idempotency-Key was used for another request.",
-    "Use a new key for a new request; a repeat has the same method, address, body, `Prefer: return` and If-Match.",
+    "Use a new key for a new request; a repeat has the same method, address, body, `Prefer: return` and `If-Match`.",
 )
 OTHER_CALLER = ErrorCode(
     "idempotency-key-of-other-caller",
-    "This Idempotency-Key belongs to another caller, or to permissions that you do not have now.",
-    "Use a key of your own for each change, as a UUID.",
+    "This Idempotency-Key belongs to another caller, or to permissions that you no longer have.",
+    "Send a unique key for each change, such as a UUID.",
 )
 
 LOCK: LiteralString = "select pg_try_advisory_xact_lock($1)"
@@ -72,15 +72,14 @@ select count(*) from gone
 
 
 async def run_once(request: Request, key: str, hours: int, run: Callable[[Request], Awaitable[Response]]) -> Response:
-    """The answer of `run`, or the one that the same key got less than so many hours before. Raises what `run` raises,
-    the first time or again.
+    """The response of `run`, or the stored one of the same key within so many hours.
 
-    Raises `BadRequest` for what is no key, `Unprocessable` if the key belongs to another request or caller, `Conflict`
-    while the first one runs.
+    Raises what `run` raises, the first time or again. Raises `BadRequest` for an invalid key, `Unprocessable` if the
+    key belongs to another request or caller, and `Conflict` while the first request runs.
     """
     if not (1 <= len(key) <= LONGEST and key.isascii() and key.isprintable()):
         raise BadRequest(INVALID, errors=[FieldError("wrong-form", INVALID.text, header="Idempotency-Key")])
-    # One key for all who act for a customer, but for whom not everything exists there that does for the others
+    # All callers of a customer share keys, except group-limited ones, for whom other rows exist
     own = not request.customer or request.scope is not None
     caller = request.caller.id if request.caller and own else 0
     scope = (request.customer, caller, _digest(b"key", key.encode()))
@@ -98,10 +97,10 @@ async def run_once(request: Request, key: str, hours: int, run: Callable[[Reques
         if stored is not None:
             head, body = _opened(stored["answer"], key)
             if "owner" in head and not _may_have(head["owner"], request):  # older releases stored no owner
-                raise Unprocessable(OTHER_CALLER)  # whatever the request is: another caller learns nothing of it
+                raise Unprocessable(OTHER_CALLER)  # whatever the request: another caller learns nothing of it
             if stored["request_hash"] != request_hash:
                 raise Unprocessable(OTHER_REQUEST)
-            return _replayed(head, body)
+            return replayed(head, body)
         first = request.within(InTransaction(connection), announced.append)
         result = await _first(connection, first, run)
         await connection.execute(KEEP, *scope, request_hash, _sealed(result, key, request))
@@ -115,7 +114,7 @@ async def run_once(request: Request, key: str, hours: int, run: Callable[[Reques
 async def _first(
     connection: Connection, request: Request, run: Callable[[Request], Awaitable[Response]]
 ) -> Response | Refusal:
-    """What becomes of a request that is new; a refusal is kept too, unless it is one to try again after."""
+    """Run a new request. Its error is stored too, unless it is retryable."""
     try:
         async with connection.transaction():
             return await run(request)
@@ -128,12 +127,12 @@ async def _first(
 
 
 async def forget(db: Database, settings: Settings) -> None:
-    """Forget the keys that are old enough. A step of housekeeping."""
+    """Delete expired keys. A step of housekeeping."""
     await run_in_batches(db, settings.housekeeping_rows, FORGET, settings.idempotency_hours)
 
 
 def _digest(*parts: bytes) -> bytes:
-    """SHA-256 of the parts, each with its length, so that no two lists of parts are alike."""
+    """SHA-256 of the parts with their lengths: different lists have different digests."""
     return hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).digest()
 
 
@@ -147,7 +146,7 @@ def _cipher(key: str) -> AESGCM:
 
 
 def _owner(request: Request) -> dict[str, object]:
-    """The caller of a request with its permissions and groups, as JSON members."""
+    """The caller of a request with its permissions and groups, as JSON properties."""
     grant = request.grant
     return {
         "caller": None if request.caller is None else list(request.caller.key),
@@ -157,7 +156,7 @@ def _owner(request: Request) -> dict[str, object]:
 
 
 def _may_have(owner: Mapping[str, Any], request: Request) -> bool:
-    """Whether the stored answer of `owner` is for the caller of this request: the same one, who may do as much."""
+    """Whether the caller may get the stored response: the same caller, with at least its permissions."""
     now = _owner(request)
     if owner["caller"] != now["caller"] or not set(owner["permissions"]) <= request.grant.permissions:
         return False
@@ -175,7 +174,7 @@ def _sealed(result: Response | Refusal, key: str, request: Request) -> bytes:
         "mediaType": result.media_type,
         "hasBody": body is not None,
     }
-    if isinstance(result, Refusal):  # its reason, too: who repeats the request may ask for another form
+    if isinstance(result, Refusal):  # and its reason, because a repeat may accept another format
         reason, errors = result.reason, [asdict(fault) for fault in result.errors]
         head["refusal"] = {
             "code": reason.code,
@@ -196,11 +195,12 @@ def _opened(sealed: bytes, key: str) -> tuple[dict[str, Any], bytes]:
     return json.loads(head), body
 
 
-def _replayed(head: Mapping[str, Any], body: bytes) -> Response:
-    """A stored answer. Raises a stored refusal."""
+def replayed(head: Mapping[str, Any], body: bytes) -> Response:
+    """A stored response. Raises a stored error."""
     headers = head["headers"] | {"Idempotency-Replayed": "true"}
     if (refused := head.get("refusal")) is not None:
-        reason = ErrorCode(refused["code"], refused["text"])
+        code: str = refused["code"]
+        reason = ErrorCode(RENAMED.get(code, code), refused["text"])  # the previous release stored the old code
         errors = [FieldError(**fault) for fault in refused["errors"]]
         raise IdempotentReplay(head["status"], head["mediaType"], body, reason, headers, errors, refused["extensions"])
     return Response(head["status"], body if head["hasBody"] else None, headers, head["mediaType"])

@@ -1,4 +1,4 @@
-"""In charge of pages whose keys are found first, as SQL: what is shown of their rows is read for these alone."""
+"""Pages in two steps, as SQL: first the keys, then the columns of these rows alone."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from keyrack.api.odata import IndexOrder
 from keyrack.api.schema.fields import Resource
 from keyrack.db.named_parameters import NUMBERS
 
-BEYOND: LiteralString = "200"  # keys that are looked at beyond a page: some of them are no rows of it
+BEYOND: LiteralString = "200"  # keys to read beyond a page, because some may not belong to it
 
 
 class PrimaryKeySql:
-    """The key of a resource's rows `t`: `selected` as `k0` and so on, and when it is the `same` as that of row `g`."""
+    """The key of a resource's rows `t`.
+
+    `selected` is the key as `k0` and so on; `same` compares it with that of row `g`.
+    """
 
     def __init__(self, resource: Resource) -> None:
         self.key: tuple[LiteralString, ...] = tuple([resource.value(name, "t") for name in resource.key])
@@ -23,21 +26,22 @@ class PrimaryKeySql:
 
 
 def page_rows(page: LiteralString, row: LiteralString) -> LiteralString:
-    """The rows of the page in its order; `row` is a SELECT of the one whose key is that of `g`."""
+    """The rows of the page in its order. `row` is a SELECT of the row whose key is that of `g`."""
     numbered: LiteralString = "select b.*, row_number() over () as number from (" + page + ") b"
     return "select f.* from (" + numbered + ") g, lateral (" + row + " limit 1) f order by g.number"
 
 
 def is_index_candidate(lead: IndexOrder, keys: PrimaryKeySql) -> LiteralString:
-    """Whether a row is one of those that the index gives first, and has a value."""
+    """Whether a row is among the index's first entries and has a value."""
     return keys.key[0] + " in (select k0 from near) and " + lead.valued
 
 
 def page_by_index(lead: IndexOrder, first: LiteralString, page: LiteralString) -> LiteralString:
-    """The keys of the page: those of `first`, ordered, if they reach to its end, for none is before them; else, as
-    where few have a value or a condition leaves few, those of the whole `page`.
+    """The keys of the page.
 
-    PostgreSQL runs but the one of them that is needed: the condition of each is known beforehand.
+    They are those of `first`, ordered, if these fill the page: no other row precedes them. Otherwise, if few rows have
+    a value or match a condition, they are those of the whole `page`. PostgreSQL runs only the needed one, because the
+    condition of each is known beforehand.
     """
     reached: LiteralString = "(select count(*) from first) "
     return (

@@ -1,7 +1,7 @@
-"""In charge of lists: short ones whole, long ones in pieces, each a short statement that goes on behind the last row.
+"""Lists: short ones in one statement, long ones in chunks that continue after the last row.
 
-What no index leads through is kept in a file first, which is sent from then: one statement, and nobody waits for the
-client with a connection of the database.
+A list whose order has no index is written to a file first and sent from there. It takes one statement, and no
+connection of the database waits for the client.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from keyrack.db.named_parameters import NamedStatement
 
 log = structlog.get_logger("keyrack.list_responses")
 
-AT_ONCE = 200  # rows that a cursor hands over at most: a process has that many of the largest in its memory
+AT_ONCE = 200  # maximum rows of a cursor's batch: a process has that many of the largest rows in memory
 TOO_SLOW = ErrorCode(
     "answer-too-slow",
-    "The answer took too long to be put together. Ask for less at once.",
-    "Narrow the list with $filter, or take less with $top.",
+    "The response took too long to generate. Request less at once.",
+    "Narrow the list with `$filter`, or reduce `$top`.",
 )
-FIRST = 10  # part of a piece's rows that the first one has; each may double, so that large ones are not read in vain
-SMALL = 100  # of a list that is answered whole, each row has at most this part of a piece's bytes
+FIRST = 10  # the first chunk has a tenth of a chunk's rows; each may double, so that few large rows are read in vain
+SMALL = 100  # in a list of one statement, each row has at most a hundredth of a chunk's bytes
 
 
 @dataclass(frozen=True)
 class Listing:
-    """One list that is asked for: `parameters` are those of the request, without those of its pieces."""
+    """One requested list. `parameters` are those of the request, without those of chunks."""
 
     select: Select
     query: Query
@@ -46,8 +46,10 @@ class Listing:
     settings: Settings
 
     async def whole(self, known_versions: Sequence[int]) -> Row | None:
-        """The row of `Select.statement`: its body is null where the list is too long for one piece, or has one of the
-        versions that are known."""
+        """The row of `Select.statement`.
+
+        Its body is null if the list is too long for one chunk, or has one of the known versions.
+        """
         return await self._row(
             self.select.statement(self.query.sql, has_versions=bool(known_versions)),
             rows=self.settings.list_chunk_rows, size=max(1, self.settings.list_chunk_bytes // SMALL),
@@ -55,11 +57,11 @@ class Listing:
         )  # fmt: skip
 
     async def first_chunk(self) -> Row | None:
-        """The row of `Select.chunk` at the beginning; None where the parent has gone meanwhile."""
+        """The row of the first `Select.chunk`; None if the parent has been deleted meanwhile."""
         return await self._chunk(max(1, self.settings.list_chunk_rows // FIRST))
 
     async def chunks(self, row: Row) -> AsyncIterator[bytes]:
-        """The bytes of the array, beginning with the first piece. What fails midway leaves it without its end."""
+        """The bytes of the array, beginning with the first chunk. After an error, its end is missing."""
         try:
             yield row["body"][:-1]
             async with aclosing(self._following_chunks(row)) as chunks:
@@ -71,7 +73,7 @@ class Listing:
             raise ConnectionAborted from None
 
     async def _following_chunks(self, row: Row) -> AsyncGenerator[bytes]:
-        """The pieces behind the first one that have rows."""
+        """The non-empty chunks after the first one."""
         rows_left = self._max_rows() - row["rows"]
         last_chunk: Row | None = row
         while last_chunk is not None and last_chunk["place"] is not None and rows_left > 0:
@@ -80,7 +82,7 @@ class Listing:
             last_chunk = None
             for segment in segments:
                 chunk = await self._chunk(min(rows, rows_left), segment)
-                if chunk is None:  # the parent has gone, and its rows with it
+                if chunk is None:  # the parent was deleted with its rows
                     return
                 rows_left -= chunk["rows"]
                 if chunk["rows"]:
@@ -90,7 +92,7 @@ class Listing:
                     break
 
     def _max_rows(self) -> int | float:
-        """How many rows the list may have altogether."""
+        """The maximum number of rows of the list."""
         if self.query.top is not None:
             return self.query.top
         return int(PAGE) if self.select.paged else float("inf")
@@ -105,7 +107,7 @@ class Listing:
         return await self.db.fetchrow(statement.sql, *statement.select({**self.parameters, **parameters}))
 
     async def spooled(self, spool: Spool, customer: int) -> SpooledResponse:
-        """The array in a file, read in one transaction. Raises `BadRequest` and `Unavailable` above the bounds."""
+        """The array in a file, read in one transaction. Raises `BadRequest` or `Unavailable` above the limits."""
         try:
             async with asyncio.timeout(self.settings.spool_timeout_seconds), aclosing(self._batches()) as batches:
                 return await spool.keep(customer, batches)
@@ -113,7 +115,7 @@ class Listing:
             raise BadRequest(TOO_SLOW) from None
 
     async def _batches(self) -> AsyncGenerator[bytes]:
-        """The bytes of the array, a handful of rows at a time."""
+        """The bytes of the array, in batches of rows."""
         separator = self.select.separator.encode()
         statement = self.select.items(self.query.sql)
         yield b"["
@@ -129,13 +131,13 @@ class Listing:
 
 
 async def empty_body() -> AsyncIterator[bytes]:
-    """The bytes of an answer whose head alone was asked for."""
+    """The empty body of a HEAD response."""
     for none in ():
         yield none
 
 
 def next_page(address: str, query: bytes, skip: int) -> Mapping[str, str]:
-    """The header that tells the page that follows (RFC 8288): the same query string with another `$skip`."""
+    """The header with the next page (RFC 8288): the same query string with another `$skip`."""
     parts = [part for part in query.decode().split("&") if part and not _is_skip(part)]
     return {"Link": f'<{address}?{"&".join([*parts, f"$skip={skip}"])}>; rel="next"'}
 

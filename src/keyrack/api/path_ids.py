@@ -1,10 +1,10 @@
-"""In charge of the ids of a path: what cannot be one becomes one that no row has, and so gets the endpoint's 404."""
+"""The ids of a path. An invalid id becomes one that no row has, and gets the endpoint's 404."""
 
 from __future__ import annotations
 
 from keyrack.api.schema.request_body import INT32_MAX
 
-NO_ROW = 0  # an id that no row has: what is no id finds nothing, like any id that does not exist
+NO_ROW = 0  # an id that no row has: an invalid id finds nothing, like an unknown one
 
 
 def path_id(text: str) -> int:

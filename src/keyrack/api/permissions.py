@@ -1,4 +1,4 @@
-"""In charge of what a caller may be permitted, and what each role has of it; docs/access.md shows both as tables."""
+"""The permissions of callers, and those of each role. docs/access.md has both as tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ WRITE = ":write"
 
 
 class Permission(StrEnum):
-    """What a row of the endpoints' table wants of its caller. Who may write may read as well."""
+    """The permission that an endpoint requires. A write permission includes the read permission."""
 
     CUSTOMER_READ = "customer:read"
     CARS_READ = "cars:read"
@@ -47,44 +47,44 @@ class Permission(StrEnum):
 
 
 MEANINGS: Mapping[Permission, str] = {
-    Permission.CUSTOMER_READ: "See what is kept of the customer, and for how long.",
+    Permission.CUSTOMER_READ: "See the retention of the customer's data.",
     Permission.CARS_READ: "See cars.",
-    Permission.CARS_WRITE: "Make, change and delete cars.",
+    Permission.CARS_WRITE: "Create, change and delete cars.",
     Permission.USERS_READ: "See users.",
-    Permission.USERS_WRITE: "Make users, and take them into the customer and out of it.",
-    Permission.ERASURE_READ: "See what erasing a user would take.",
+    Permission.USERS_WRITE: "Create users, add them to the customer and remove them.",
+    Permission.ERASURE_READ: "Preview the erasure of a user.",
     Permission.ERASURE_WRITE: "Erase users.",
-    Permission.ASSIGNMENTS_READ: "See assignments: who may open which car, when.",
-    Permission.ASSIGNMENTS_WRITE: "Make, change and end assignments.",
+    Permission.ASSIGNMENTS_READ: "See assignments of cars to users.",
+    Permission.ASSIGNMENTS_WRITE: "Create, change and end assignments.",
     Permission.GROUPS_READ: "See groups.",
-    Permission.GROUPS_WRITE: "Make, rename and delete groups, and say what is in them.",
+    Permission.GROUPS_WRITE: "Create, rename and delete groups, and change their members.",
     Permission.PRODUCTS_READ: "See products: key boxes and other units.",
     Permission.SERVICES_READ: "See services and their contracts.",
-    Permission.INSTALLATIONS_WRITE: "Install products into cars and take them out.",
-    Permission.PAIRINGS_WRITE: "Pair services with products, and end that.",
+    Permission.INSTALLATIONS_WRITE: "Install products in cars and uninstall them.",
+    Permission.PAIRINGS_WRITE: "Pair services with products and unpair them.",
     Permission.KEYS_READ: "See the catalogue of brands and keys.",
     Permission.SDK_WRITE: "Get id tokens with which an app acts for a user.",
-    Permission.EVENTS_READ: "See when cars were opened and closed, and by whom.",
-    Permission.EVENTS_WRITE: "Record that a car was opened or closed.",
-    Permission.POSITIONS_READ: "See where cars are and were, and what they told of themselves.",
-    Permission.BOXES_READ: "See which boxes take keys without a network, their status lists and their logs' state.",
-    Permission.BOXES_WRITE: "Enrol boxes, so that they take keys without a network.",
-    Permission.ACCESS_READ: "See who could open a car, and which cars a user could open, at any time.",
-    Permission.CHANGES_READ: "Read the log of changes and its proofs.",
-    Permission.OPERATIONS_READ: "See what became of asynchronous requests.",
-    Permission.BATCH_WRITE: "Send batches: each item wants the permission of its own kind as well.",
+    Permission.EVENTS_READ: "See openings and closings of cars.",
+    Permission.EVENTS_WRITE: "Record openings and closings of cars.",
+    Permission.POSITIONS_READ: "See positions, tracks and telemetry of cars.",
+    Permission.BOXES_READ: "See enrolled boxes, their status lists and the state of their logs.",
+    Permission.BOXES_WRITE: "Enrol boxes for keys that open without a network.",
+    Permission.ACCESS_READ: "See the access history of cars and users.",
+    Permission.CHANGES_READ: "Read the change log and its proofs.",
+    Permission.OPERATIONS_READ: "See the state of asynchronous requests.",
+    Permission.BATCH_WRITE: "Run batches. Each item also requires the permission of its kind.",
     Permission.WEBHOOKS_READ: "See webhooks and their deliveries.",
-    Permission.WEBHOOKS_WRITE: "Register, change, test, replay and remove webhooks.",
-    Permission.LIVE_READ: "Hear that something has changed, as it happens.",
-    Permission.MANAGERS_READ: "See who may act for the customer, and in which role.",
-    Permission.MANAGERS_WRITE: "Invite managers, give them roles, and remove them.",
-    Permission.CLIENTS_READ: "See machine clients and what they may.",
-    Permission.CLIENTS_WRITE: "Make and change machine clients and their secrets.",
+    Permission.WEBHOOKS_WRITE: "Create, change, test, replay and delete webhooks.",
+    Permission.LIVE_READ: "Receive notifications of changes as they happen.",
+    Permission.MANAGERS_READ: "See managers and their roles.",
+    Permission.MANAGERS_WRITE: "Invite managers, assign their roles, and remove them.",
+    Permission.CLIENTS_READ: "See machine clients and their scopes.",
+    Permission.CLIENTS_WRITE: "Create and change machine clients and their secrets.",
 }
 
 
 class Free(StrEnum):
-    """In the place of a permission, of a row that wants none: who may call it."""
+    """The callers of a row that requires no permission."""
 
     ANYBODY = "anybody"
     DEVICE = "a device key"
@@ -94,7 +94,7 @@ class Free(StrEnum):
 
 
 class Role(StrEnum):
-    """What a manager is in a customer."""
+    """The role of a manager in a customer."""
 
     OWNER = "Owner"
     MANAGER = "Manager"
@@ -105,17 +105,17 @@ class Role(StrEnum):
 
 
 ROLES: Mapping[Role, str] = {
-    Role.OWNER: "All, and who may.",
-    Role.MANAGER: "The fleet, and what tells other systems of it.",
-    Role.DISPATCHER: "Sees the fleet; looks after its users and who may open which car.",
-    Role.TECHNICIAN: "Boxes and services: what is installed where.",
-    Role.AUDITOR: "Sees the fleet, the log of changes and what became of requests.",
+    Role.OWNER: "Full access, including the roles of others.",
+    Role.MANAGER: "Manages the fleet and its webhooks.",
+    Role.DISPATCHER: "Sees the fleet, and manages users and assignments.",
+    Role.TECHNICIAN: "Installs boxes and pairs services.",
+    Role.AUDITOR: "Sees the fleet, the change log and the state of requests.",
     Role.VIEWER: "Sees the fleet.",
 }
 
 
 def closed(permissions: Iterable[Permission]) -> frozenset[Permission]:
-    """The same, and of each that may write the one that reads.
+    """The permissions with the read permission of each write permission.
 
     >>> sorted(closed([Permission.CARS_WRITE]))
     [<Permission.CARS_READ: 'cars:read'>, <Permission.CARS_WRITE: 'cars:write'>]
@@ -130,7 +130,7 @@ def closed(permissions: Iterable[Permission]) -> frozenset[Permission]:
     return frozenset(every | {permission for permission in reads if permission is not None})
 
 
-# What a machine client may have: none that lets a program make itself, or somebody else, more than it is
+# Permissions of machine clients: none with which a program can grant itself or others more
 PROGRAMS = tuple(one for one in Permission if one not in (Permission.MANAGERS_WRITE, Permission.CLIENTS_WRITE))
 _WHO_MAY = frozenset(one for one in Permission if one.startswith(("managers:", "clients:")))
 _FLEET = frozenset(
@@ -141,8 +141,8 @@ _FLEET = frozenset(
         Permission.LIVE_READ,
     ]
 )  # fmt: skip
-# What a role keeps of its permissions where it is limited to groups: whatever else it may tells of the whole fleet, or
-# reaches all of it; and what is in a group is said by who is not limited
+# Permissions that a group-limited role keeps. All others reveal or affect the whole fleet, and only managers without a
+# limit change the content of groups
 WITHIN_GROUPS = frozenset(
     [
         Permission.CUSTOMER_READ, Permission.CARS_READ, Permission.CARS_WRITE, Permission.USERS_READ,
@@ -153,7 +153,7 @@ WITHIN_GROUPS = frozenset(
         Permission.ACCESS_READ, Permission.CHANGES_READ, Permission.BATCH_WRITE, Permission.LIVE_READ,
     ]
 )  # fmt: skip
-# What each role has: a role that is not here, or none at all, has nothing
+# Permissions of each role. An unknown or missing role has none
 GRANTED: Mapping[Role, frozenset[Permission]] = {
     Role.OWNER: frozenset(Permission),
     Role.MANAGER: frozenset(Permission) - _WHO_MAY,

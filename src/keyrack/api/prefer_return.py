@@ -1,6 +1,6 @@
-"""In charge of `Prefer: return=...` (RFC 7240, section 4.2): a write that answers with what it has made or changed.
+"""`Prefer: return=...` (RFC 7240, section 4.2): a write that returns the created or changed resource.
 
-What is shown is the resource's own single read, in the transaction of the write: nobody's later change is among it.
+The representation is the resource's own single read, in the transaction of the write, so it contains no later change.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ Run = Callable[[Request], Awaitable[Response]]
 
 
 async def minimal(request: Request, run: Run) -> Response:
-    """The answer of `run`, as it is without a preference."""
+    """The response of `run`, unchanged."""
     answer = await run(request)
     return replace(answer, headers=_applied(answer.headers, "minimal"))
 
 
 def check(request: Request, endpoint: Endpoint[Any], limits: Limits) -> None:
-    """Check the query options of a representation, and the permissions of what it shows.
+    """Check the query options of a representation, and the permissions for its content.
 
-    The edge checks before anything is done, and before it looks for a stored answer. Raises what the read raises:
+    The pipeline checks before the write, and before it looks for a stored response. Raises what the read raises:
     `BadRequest`, `NotImplemented`, `NotPermitted`.
     """
     _, read = _representation(endpoint)
@@ -44,7 +44,7 @@ def _representation(endpoint: Endpoint[Any]) -> tuple[Endpoint[Any], ReadEndpoin
 
 
 async def representation(request: Request, run: Run, endpoint: Endpoint[Any], services: ReadServices) -> Response:
-    """The answer of `run` with what the endpoint `shows`, shaped by the query options of the request.
+    """The response of `run` with the endpoint's representation, shaped by the query options.
 
     Raises what `run` raises.
     """
@@ -61,9 +61,9 @@ async def representation(request: Request, run: Run, endpoint: Endpoint[Any], se
         request.announce(notice)
     headers = _applied({**shown.headers, **done.headers}, "representation")
     if endpoint.representation_status == 202:
-        del headers["ETag"]  # it is the operation's, and would be taken for that of what the operation changes
+        del headers["ETag"]  # it is the operation's, and could be mistaken for that of the changed resource
     else:
-        headers["ETag"] = shown.headers["ETag"]  # of what is shown, which the query options may have shaped
+        headers["ETag"] = shown.headers["ETag"]  # of the representation, which the query options may have shaped
     if done.status == 201:
         headers["Location"] = services.settings.public_url + "/v3" + shows.path.partition("{")[0] + str(done.created_id)
     body = _with_secrets(shown.body or b"{}", done.body)
@@ -75,7 +75,10 @@ def _applied(headers: Mapping[str, str], preference: str) -> dict[str, str]:
 
 
 def _with_secrets(shown: bytes, write_body: bytes | None) -> bytes:
-    """What is shown, and what only the write itself tells, such as a generated password: that counts, whatever the
-    query options have called so."""
+    """The representation with the properties that only the write returns.
+
+    A generated password is such a property. They replace properties of the same name that the query options may have
+    defined.
+    """
     more = {name: value for name, value in json.loads(write_body or b"{}").items() if name != "id"}
     return json.dumps(json.loads(shown) | more).encode() if more else shown

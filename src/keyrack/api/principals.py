@@ -16,8 +16,8 @@ from keyrack.core.errors import Forbidden, NotFound
 
 FOR_PEOPLE = ErrorCode(
     "for-people-only",
-    "This is for people: a machine client may not do it.",
-    "Use the token of a person. `GET /clients/{clientId}` shows what a client may do.",
+    "Machine clients cannot use this endpoint.",
+    "Use the token of a manager.",
 )
 
 ManagerId = NewType("ManagerId", int)
@@ -60,7 +60,7 @@ class Caller:
         raise Forbidden(FOR_PEOPLE)
 
     def check(self, customer: int) -> None:
-        """Raises `NotFound` for a customer that is none of the caller's."""
+        """Raises `NotFound` unless the caller may act for the customer."""
         if customer not in self.grants:
             raise NotFound(NO_CUSTOMER)
 
@@ -72,7 +72,7 @@ class Caller:
         return self.grants.get(customer, NOTHING)
 
     def customers_with(self, permission: Permission) -> list[int]:
-        """The customers in which the caller has it."""
+        """The customers in which the caller has the permission."""
         return [customer for customer, grant in self.grants.items() if permission in grant.permissions]
 
 
@@ -101,7 +101,7 @@ class ClientCaller(Caller):
 
 
 class Scope(StrEnum):
-    """What may be delivered."""
+    """The data that a device key may deliver."""
 
     TELEMETRY = "telemetry"
     EVENTS = "events"
@@ -109,7 +109,7 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """Who delivers: the unit `product`, or, where that is None, a gateway, which forwards the data of all."""
+    """A delivering device: the unit `product`, or a gateway for all units if `product` is None."""
 
     kind: ClassVar[PrincipalKind] = PrincipalKind.DEVICE
     customer: int
@@ -117,7 +117,7 @@ class Device:
     key: int  # the id of the key
     name: str | None
     product: int | None = None
-    names: frozenset[tuple[str, str]] | None = None  # by which the unit may call itself: member of a line, and value
+    names: frozenset[tuple[str, str]] | None = None  # valid identifications of the unit in a line: property and value
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""In charge of query strings that are no OData: the parameters of an endpoint's own, and how each is read."""
+"""Query parameters beyond OData: an endpoint's own parameters, and their parsing."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from keyrack.core.suggestions import did_you_mean
 INVALID = ErrorCode(
     "invalid-query-parameter",
     "The query parameter {name} is not valid. {hint}",
-    "Correct the parameter that `errors` names; percent-encode its value.",
+    "Correct the parameter that `errors` names, and percent-encode its value.",
 )
 TOO_LONG_RANGE = ErrorCode(
     "time-range-too-long",
-    "The time between from and to is longer than {days} days.",
-    "Ask for a shorter time, or for several one after the other.",
+    "The time between `from` and `to` is longer than {days} days.",
+    "Request a shorter time range, or several ranges one after the other.",
 )
 
-BLANKS = " \t"  # that are ignored around a name and its value, as around OData's options
-LONGEST_NAME = 50  # characters of a name that is told again
+BLANKS = " \t"  # ignored around a name and its value, as in OData options
+LONGEST_NAME = 50  # maximum characters of a name in an error
 DAY = timedelta(days=1)
 FIRST, LAST = datetime.min.replace(tzinfo=UTC) + DAY, datetime.max.replace(tzinfo=UTC) - DAY
 
 
 @dataclass(frozen=True)
 class QueryParameter:
-    """One parameter: `parse` makes of its text what the endpoint gets, or raises `ValueError` with a whole sentence."""
+    """One parameter. `parse` converts its text, or raises `ValueError` with a whole sentence."""
 
     name: str
     parse: Callable[[str], Any]
     meaning: str
     schema: Mapping[str, object]  # of its value, for OpenAPI
-    valid: tuple[str, ...] = ()  # the values, or parts of it, that it may have
+    valid: tuple[str, ...] = ()  # the valid values, or parts of them
     is_required: bool = False
 
 
@@ -47,20 +47,22 @@ def a_time(text: str) -> datetime:
     try:
         return moment(text)
     except ValueError:
-        raise ValueError(f"{INVALID_MOMENT}, percent-encoded.") from None
+        raise ValueError(f"{INVALID_MOMENT} Percent-encode it.") from None
 
 
 def whole_number(text: str) -> int:
-    """A number of up to nine digits from 1 on. Raises `ValueError`."""
+    """A number of up to nine digits, at least 1. Raises `ValueError`."""
     if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) > 0):
-        raise ValueError("It is a whole number from 1 on.")
+        raise ValueError("The value must be an integer from 1 to 999999999.")
     return int(text)
 
 
 MOMENT: Mapping[str, object] = {"type": "string", "format": "date-time"}
 TIME_RANGE = (
-    QueryParameter("from", a_time, "The beginning; without it a day before `to`.", MOMENT),
-    QueryParameter("to", a_time, "The end, which is not part of it; without it a day after `from`, or now.", MOMENT),
+    QueryParameter("from", a_time, "The start of the time range. Default: one day before `to`.", MOMENT),
+    QueryParameter(
+        "to", a_time, "The end of the time range, exclusive. Default: one day after `from`, or now.", MOMENT
+    ),
 )
 
 
@@ -69,8 +71,8 @@ def parse_parameters(
 ) -> dict[str, Any]:
     """The parsed parameters of a query string by name.
 
-    `allows_others` ignores unknown names, for use beside OData's options. Raises `BadRequest` for a parameter that is
-    unknown, repeated or not valid, and for a required one that is missing.
+    `allows_others` ignores unknown names, for use beside OData options. Raises `BadRequest` for an unknown, repeated or
+    invalid parameter, and for a missing required one.
     """
     parameters_by_name = {parameter.name: parameter for parameter in parameters}
     values: dict[str, Any] = {}
@@ -80,36 +82,40 @@ def parse_parameters(
             continue
         if parameter is None:
             valid = (
-                f"There are {', '.join(parameters_by_name)}."
+                f"The valid parameters are {', '.join(parameters_by_name)}."
                 if parameters_by_name
                 else "This endpoint has no query parameters."
             )
-            _refuse(name, f"{valid}{did_you_mean(name, parameters_by_name)}", "unknown", tuple(parameters_by_name))
+            _refuse(
+                name,
+                f"{valid}{did_you_mean(name, parameters_by_name)}",
+                "unknown",
+                tuple(parameters_by_name),
+            )
         if name in values:
-            _refuse(name, "It is given more than once.", "repeated")
+            _refuse(name, "The parameter is given more than once.", "repeated")
         try:
             values[name] = parameter.parse(text)
         except ValueError as error:
             _refuse(name, str(error), "not-one-of" if parameter.valid else "wrong-form", parameter.valid)
     for name, parameter in parameters_by_name.items():
         if parameter.is_required and name not in values:
-            _refuse(name, "It is missing.", "missing")
+            _refuse(name, "The parameter is missing.", "missing")
     return values
 
 
 def at_most(values: Mapping[str, Any], name: str, max_value: int) -> int:
-    """The number called `name`, which may be as large as `max_value`, and is that where it is left out. Raises
-    `BadRequest`."""
+    """The number called `name`, at most and by default `max_value`. Raises `BadRequest`."""
     number: int = values.get(name, max_value)
     if number > max_value:
-        _refuse(name, f"It is {max_value} at most.", "out-of-range")
+        _refuse(name, f"The value must be at most {max_value}, but is {number}.", "out-of-range")
     return number
 
 
 def time_range(values: Mapping[str, Any], days: int) -> tuple[datetime, datetime]:
-    """`from` and `to`; what is left out lies a day from the other, and without both it is the day until now.
+    """The time range of `from` and `to`. A missing end is one day from the other; the default is the last day.
 
-    Raises `BadRequest` where nothing lies between them, or more than so many days.
+    Raises `BadRequest` for an empty range, and for one of more than so many days.
     """
     since: datetime | None = values.get("from")
     until: datetime | None = values.get("to")

@@ -1,4 +1,4 @@
-"""In charge of how much one may take: 429 per customer, user name or address."""
+"""Rate limits: 429 per customer, user name or address."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 GIVE_BACK: LiteralString = "select give_back_token($1, $2::interval) from generate_series(1, $3::integer)"
 TAKE: LiteralString = "select allowed, remaining, wait, reset from take_token($1, $2::interval, $3, $4)"
 BORROW: LiteralString = "select allowed, remaining, wait, reset from take_token($1, $2::interval, $3, $4, true)"
-# Seconds until one may be taken. What lies further ahead than the bucket and what is owed comes of a clock that was set
-# back, and `take` puts it right
+# Seconds until a token is available. A `full_at` further ahead than the bucket and its debt results from a clock that
+# was set back; `take` corrects it
 WAIT: LiteralString = """
 select extract(epoch from full_at - t + step - step * $3)::float8 as wait
 from rate_limit, lateral (select clock_timestamp() as t, $2::interval as step) c
@@ -35,7 +35,7 @@ select count(*) from gone
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """`rate` in each `period` over time, `burst` at once; `name` is what the RateLimit headers call it."""
+    """`rate` per `period` on average, `burst` at once. `name` is that of the RateLimit headers."""
 
     name: str
     rate: int
@@ -44,14 +44,14 @@ class RateLimit:
 
     @property
     def _step(self) -> timedelta:
-        """The time in which one is refilled."""
+        """The time in which one token is refilled."""
         return self.period / self.rate
 
     async def take(self, statements: Statements, owner: object) -> dict[str, str]:
-        """Take one from the bucket of `owner`: the headers that tell what is left. Raises `TooManyRequests`.
+        """Take one token from the bucket of `owner`. Returns the RateLimit headers. Raises `TooManyRequests`.
 
-        Exact across processes: the row of the bucket is the only truth. The headers follow the IETF draft
-        "RateLimit header fields for HTTP" (draft-ietf-httpapi-ratelimit-headers).
+        It is exact across processes, because the bucket is a single row. The headers follow the IETF draft "RateLimit
+        header fields for HTTP" (draft-ietf-httpapi-ratelimit-headers).
         """
         (taken,) = await self.take_many(statements, owner, 1)
         if isinstance(taken, TooManyRequests):
@@ -61,7 +61,7 @@ class RateLimit:
     async def take_many(
         self, statements: Statements, owner: object, count: int
     ) -> list[dict[str, str] | TooManyRequests]:
-        """The same for several that come at once: the first ones get what there is."""
+        """Take several tokens at once. The first ones get the available tokens."""
         row = await self._row(statements, TAKE, owner, count)
         allowed = row["allowed"]
         results: list[dict[str, str] | TooManyRequests] = []
@@ -71,8 +71,9 @@ class RateLimit:
         return results
 
     async def borrow(self, statements: Statements, owner: object, count: int) -> dict[str, str]:
-        """Take all of `count` if one is left: what that is beyond the bucket is owed, and has to be paid before the
-        next one is taken. So the average stays what it is. Raises `TooManyRequests`.
+        """Take `count` tokens if at least one is left. The excess is a debt, refilled before the next token.
+
+        So the average rate stays the same. Raises `TooManyRequests`.
         """
         row = await self._row(statements, BORROW, owner, count)
         headers = self._headers(row["remaining"], row["reset"])
@@ -81,11 +82,11 @@ class RateLimit:
         return headers
 
     async def count(self, statements: Statements, owner: object) -> bool:
-        """Take one if one is left: whether it was. It counts events, so a metric of refused requests has none of it."""
+        """Take one token and return whether one was left. It counts events, so the metric ignores it."""
         return (await self._row(statements, TAKE, owner, 1))["allowed"] == 1
 
     async def check(self, statements: Statements, owner: object) -> None:
-        """Whether one is left, without taking it or locking the bucket. Raises `TooManyRequests`."""
+        """Check that a token is left, without taking it or locking the bucket. Raises `TooManyRequests`."""
         wait = await statements.fetchval(WAIT, self._bucket(owner), self._step, self.burst)
         if wait is not None and wait > 0:
             raise self._too_many_requests(wait, self._headers(0, wait))
@@ -103,7 +104,7 @@ class RateLimit:
         }
 
     async def give_back(self, statements: Statements, owner: object, count: int = 1) -> None:
-        """Return what was taken for something that turned out to be harmless."""
+        """Return tokens of a request that turned out to be harmless."""
         await statements.execute(GIVE_BACK, self._bucket(owner), self._step, count)
 
     def _too_many_requests(self, wait: float, headers: dict[str, str]) -> TooManyRequests:
@@ -115,15 +116,15 @@ class RateLimit:
 
 
 async def forget(db: Database, settings: Settings) -> None:
-    """Forget the buckets that have been full for an hour. A step of housekeeping."""
+    """Delete buckets that have been full for an hour. A step of housekeeping."""
     await run_in_batches(db, settings.housekeeping_rows, FORGET)
 
 
-Bucket = tuple[RateLimit, object]  # a limit, and whose bucket it is
+Bucket = tuple[RateLimit, object]  # a limit and the owner of the bucket
 
 
 async def take_each(statements: Statements, *buckets: Bucket) -> None:
-    """Take one from each of these buckets, or none: what was taken before one of them refuses is given back.
+    """Take one token from each of these buckets, or none: an earlier token is returned if a later bucket is empty.
 
     Raises `TooManyRequests`.
     """
@@ -136,20 +137,20 @@ async def take_each(statements: Statements, *buckets: Bucket) -> None:
 
 
 async def give_back_each(statements: Statements, *buckets: Bucket) -> None:
-    """Return what was taken from each."""
+    """Return one token to each bucket."""
     for limit, owner in buckets:
         await limit.give_back(statements, owner)
 
 
-# Prefix length of an IPv6 network -> how many times the limit of a /64 it has
+# Prefix length of an IPv6 network -> multiple of the limit of a /64
 WIDER = {56: 4, 48: 16}
 
 
 def per_network(limit: RateLimit, address: str) -> tuple[Bucket, ...]:
-    """The buckets of an address: an IPv4 address has its own, an IPv6 address those of its /64, /56 and /48.
+    """The buckets of an address: one for an IPv4 address, three (/64, /56 and /48) for an IPv6 address.
 
-    A subscriber may have a /64, a /56 or a /48 to choose from (RFC 6177, section 2). The wider networks have larger
-    limits, as several subscribers may share one. Two /48 share no bucket, so no /48 shuts out another one.
+    A subscriber may own a /64, a /56 or a /48 (RFC 6177, section 2). The wider networks have larger limits, as several
+    subscribers may share one. Two /48 networks share no bucket, so no /48 can lock out another one.
     """
     own = network(address)
     if ":" not in own:
@@ -166,9 +167,9 @@ def _network_of(address: str, length: int) -> str:
 
 
 def network(address: str) -> str:
-    """Whose address it is, as far as a limit is concerned: IPv6 gives everybody a whole /64 to choose from (RFC 6177).
+    """The owner of an address for a limit: for IPv6 the /64, because a subscriber has at least that (RFC 6177).
 
-    What a proxy names and is no address counts as one.
+    All invalid addresses of a proxy count as one.
     """
     try:
         parsed = ipaddress.ip_address(address)
@@ -182,7 +183,7 @@ def network(address: str) -> str:
 
 
 def loggable_address(address: str) -> str:
-    """An address as the log shows it; what a proxy names and is none is nobody's."""
+    """An address for the log; "unknown" for an invalid address of a proxy."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

@@ -1,4 +1,4 @@
-"""In charge of a read as an endpoint: from the query options to the statement, and from its row to an answer."""
+"""A read as an endpoint: from query options to a statement, and from its row to a response."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from keyrack.db.connection import Row
 
 @dataclass(frozen=True)
 class ReadEndpoint:
-    """An endpoint that reads: the rows of `select`, shaped by the query options."""
+    """An endpoint that reads the rows of `select`, shaped by the query options."""
 
     select: Select
-    missing_error: ErrorCode = NOTHING_HERE  # 404: the row, or the parent, is not there
-    empty_error: ErrorCode | None = None  # 404: the parent is there and has none
-    unreported_error: ErrorCode | None = None  # 404: the reporter is there and has not reported it yet
-    own_rows: OwnRows | None = None  # what a caller may read without the permission
+    missing_error: ErrorCode = NOTHING_HERE  # 404: the row, or the parent, does not exist
+    empty_error: ErrorCode | None = None  # 404: the parent exists and has none
+    unreported_error: ErrorCode | None = None  # 404: the reporter exists and has not reported yet
+    own_rows: OwnRows | None = None  # rows that a caller may read without the permission
     tenant: Callable[[Request], Mapping[str, object]] = lambda request: {"customer": request.customer}
 
     async def __call__(self, request: Request, _body: None, services: ReadServices) -> Response:
@@ -64,8 +64,11 @@ class ReadEndpoint:
         return Response(200, None, answer.headers, parts=listing.chunks(chunk))
 
     def _known_versions(self, request: Request, query: Query) -> list[int]:
-        """The versions of a list that the client has, where it is of use that the database knows them: it does not make
-        the JSON then. Whether a list may be empty is asked of the list."""
+        """The versions of a list that the client has, if the database can use them.
+
+        The database then skips the JSON. Not for a list that must not be empty, because that is checked on the list
+        itself.
+        """
         if request.if_none_match is None or self.empty_error or not query.sql.plain:
             return []
         return conditional_requests.versions(
@@ -73,13 +76,13 @@ class ReadEndpoint:
         )
 
     def _require_row(self, row: Row | None) -> Row:
-        """The row of a statement, which has none where the parent is missing. Raises `NotFound`."""
+        """The row of a statement, which has none if the parent does not exist. Raises `NotFound`."""
         if row is None:
             raise NotFound(self.missing_error)
         return row
 
     def _with_etag(self, request: Request, row: Row, body: bytes | None, headers: Mapping[str, str]) -> Response:
-        """The answer with its tag, or that the client has it. Raises `PreconditionFailed`."""
+        """The response with its ETag, or 304. Raises `PreconditionFailed`."""
         response_headers = {
             **headers,
             **conditional_requests.FRESH,
@@ -88,10 +91,12 @@ class ReadEndpoint:
         return conditional_requests.apply_preconditions(request, Response(200, body, response_headers))
 
     def query(self, request: Request, limits: Limits) -> Query:
-        """What the query options ask for. Raises `BadRequest`, `NotImplemented`, and `NotPermitted` where they reach
-        what the caller may not read."""
+        """The parsed query options.
+
+        Raises `BadRequest`, `NotImplemented`, and `NotPermitted` if they refer to data that the caller may not read.
+        """
         if not self.reads_own(request.grant):
-            for permission in self.permissions:  # first of all: what has no scope has no plan either
+            for permission in self.permissions:  # first, because a resource without a group scope has no plan
                 request.permit(permission)
         select = self._scoped_select(request)
         query = odata.query(
@@ -108,7 +113,7 @@ class ReadEndpoint:
         return query
 
     def reads_own(self, grant: Grant) -> bool:
-        """Whether a caller with this grant reads its own rows alone."""
+        """Whether a caller with this grant reads only its own rows."""
         return (
             self.own_rows is not None
             and bool(grant.permissions)
@@ -129,7 +134,7 @@ class ReadEndpoint:
 
     @property
     def is_limited(self) -> bool:
-        """Whether it honours that somebody is limited to groups."""
+        """Whether group-limited callers may read it."""
         read = (self.select.resource, self.select.parent and self.select.parent.resource, self.select.reporter)
         return all(resource is None or resource.group_scope is not None for resource in read)
 
@@ -139,7 +144,7 @@ class ReadEndpoint:
         return self.select if request.scope is None else _group_scoped(self.select)
 
     def _parameters(self, request: Request, query: Query) -> dict[str, object]:
-        """The values by the names of the parameters; a statement uses some of them."""
+        """The values by parameter name. A statement uses some of them."""
         parameters = query.parameters
         parameters.update(self.tenant(request))
         parameters["scope"] = request.scope
@@ -171,7 +176,7 @@ class ReadEndpoint:
 
 @cache
 def _group_scoped(select: Select) -> Select:
-    """The same for who is limited to groups. Raises `TypeError` if a resource has no group scope."""
+    """The select for group-limited callers. Raises `TypeError` if a resource has no group scope."""
     parent = select.parent and Parent(in_group_scope(select.parent.resource), select.parent.link)
     reporter = select.reporter and in_group_scope(select.reporter)
     is_list = parent is None and not select.is_single
@@ -181,7 +186,7 @@ def _group_scoped(select: Select) -> Select:
 
 @cache
 def _own_rows(select: Select, own_rows: OwnRows, *, is_limited: bool) -> Select:
-    """The rows that the caller asked for."""
+    """The select of the caller's own rows."""
     resource = select.resource
     if is_limited:
         relations = {name: replace(relation, is_group_scoped=True) for name, relation in resource.relations.items()}

@@ -1,4 +1,4 @@
-"""In charge of reads as SQL: rows of a resource, perhaps below a parent, as JSON that PostgreSQL makes."""
+"""Reads as SQL: rows of a resource, optionally of a parent, as JSON built by PostgreSQL."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from keyrack.api.odata import SKIP, QuerySql, SegmentSql, Shape
 from keyrack.api.schema.fields import Resource
 from keyrack.db.named_parameters import NUMBERS, NamedStatement, compile_statement
 
-STATEMENTS = 2_000  # that are kept, in each process
-LONGEST_KEPT = 8_000  # characters of a statement that is kept: nobody can fill the memory with long ones
-_OF_ITEM: LiteralString = "hashtextextended(item, 0)"  # the version of what is shown as `item`
+STATEMENTS = 2_000  # cached statements per process
+LONGEST_KEPT = 8_000  # maximum characters of a cached statement, so that long ones cannot exhaust the memory
+_OF_ITEM: LiteralString = "hashtextextended(item, 0)"  # the version of the representation `item`
 _ROWS: LiteralString = ":rows::int8"
 _SIZE: LiteralString = ":size::int8"
-PAGE: LiteralString = "1000"  # rows of a paged read when the client names no $top (odata rules, "Limits")
+PAGE: LiteralString = "1000"  # rows of a paged read without `$top` (odata rules, "Limits")
 
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """The row whose rows are asked for: `link` joins `{t}` (the rows) to `{p}` (the parent)."""
+    """The parent of the requested rows. `link` joins `{t}` (the rows) to `{p}` (the parent)."""
 
     resource: Resource
     link: LiteralString
@@ -30,15 +30,18 @@ class Parent:
 
 @dataclass(frozen=True, eq=False)
 class Select:
-    """What a read asks of the database: one row, or none where the parent is missing.
+    """The statement of a read: one row, or none if the parent does not exist.
 
-    Its columns: `body`, the JSON, null where one row was asked for and is missing, or where a list is too long for one
-    piece; `version`, 64 bits that differ where the answer differs (of a list null where it is empty or has too many
-    rows); and where they are of use `there` (is anything there before the query options narrow it), `total` (rows
-    without `$top` and `$skip`) and `more` (rows follow after the page). The tenant's predicate stands outside of
-    whatever a client asks for.
+    Its columns:
 
-    Its parameters are those of the resource, `:id0` and so on for the path's ids, and those of the query.
+    - `body`: the JSON. Null if a single row does not exist, or if a list is too long for one chunk.
+    - `version`: 64 bits that differ if the response differs. Null for a list that is empty or has too many rows.
+    - `there`, if needed: whether rows exist before the query options filter them.
+    - `total`, if needed: the number of rows without `$top` and `$skip`.
+    - `more`, if needed: whether rows follow after the page.
+
+    The tenant's predicate is outside of all client conditions. Its parameters are those of the resource, `:id0` and so
+    on for the path's ids, and those of the query.
     """
 
     resource: Resource
@@ -46,35 +49,35 @@ class Select:
     parent: Parent | None = None
     order_by: LiteralString = ""
     paged: bool = False
-    tells_absence: bool = False  # an empty list is a 404, unless it was only filtered
-    reporter: Resource | None = None  # whose row may be there while the one row that was asked for is not yet
+    tells_absence: bool = False  # an empty list is a 404, unless a filter made it empty
+    reporter: Resource | None = None  # its row may exist while the requested row does not exist yet
 
     @property
     def shape(self) -> Shape:
-        """What query options may do to it."""
+        """The query options that it supports."""
         if self.is_single:
             return Shape.ONE
         return Shape.COLLECTION if self.resource.scalar is None else Shape.SCALARS
 
     @property
     def separator(self) -> LiteralString:
-        """What stands between two rows, as PostgreSQL's `json_agg` writes it."""
+        """The separator of two rows, as in PostgreSQL's `json_agg`."""
         return ", \n " if self.resource.scalar is None else ", "
 
     def statement(self, query: QuerySql, *, has_versions: bool = False) -> NamedStatement:
         """The statement with query options.
 
-        A list takes `:rows`, how many it may have, and `:size`, how many bytes each of them. With `has_versions` it
-        also takes `:versions`: its JSON is null if the list has one of them.
+        A list takes `:rows`, its maximum number of rows, and `:size`, the maximum bytes of a row. With `has_versions`
+        it also takes `:versions`: its JSON is null if the list has one of them.
         """
         return _compiled(Select._statement, self, query, has_versions)
 
     def chunk(self, query: QuerySql, behind: SegmentSql | None = None) -> NamedStatement:
-        """A part of a list in its order: its rows in a segment, or from the beginning.
+        """A chunk of a list in its order: rows of a segment, or from the beginning.
 
-        Parameters: `:rows` of the piece at most; `:size` in bytes, of which the last row may have more; those of the
-        segment. Columns: `body`; `rows` in it; `place`, the criteria of the last one as text where the piece is full,
-        else null. No row where the parent is missing.
+        Parameters: `:rows`, the maximum rows of the chunk; `:size`, its bytes, which the last row may exceed; those of
+        the segment. Columns: `body`; `rows`, their number; `place`, the sort values of the last row as text if the
+        chunk is full, else null. No row if the parent does not exist.
         """
         return _compiled(Select._chunk, self, query, behind)
 
@@ -83,11 +86,11 @@ class Select:
         return _compiled(Select._every_item, self, query)
 
     def pages(self, query: QuerySql) -> bool:
-        """Whether the answer is one page of many."""
+        """Whether the response is one page of several."""
         return self.paged and not query.has_top
 
     def may_be_narrowed(self, query: QuerySql) -> bool:
-        """Whether the row says if anything is `there` before the query options narrow it."""
+        """Whether the row has `there`: if rows exist before the query options filter them."""
         return self.tells_absence and bool(query.where or query.limit or query.source)
 
     def _statement(self, query: QuerySql, has_versions: bool) -> LiteralString:
@@ -116,7 +119,7 @@ class Select:
         return selected + self._parent(" left join lateral (" + answer + ") a on true" + joined + " where ")
 
     def _list_facts(self, query: QuerySql) -> dict[LiteralString, LiteralString]:
-        """What is told of a list beside its body, each with the SQL that it comes from."""
+        """Further facts about a list, each with its SQL."""
         rows: LiteralString = self._source(query)
         sources: dict[LiteralString, LiteralString] = {}
         if query.count:
@@ -127,7 +130,7 @@ class Select:
         return sources
 
     def _presence_columns(self, query: QuerySql) -> list[LiteralString]:
-        """The column that says whether anything is there, where it is of use."""
+        """The column `there`, if needed."""
         if self.may_be_narrowed(query):
             return ["exists (select" + self._resource("") + ") as there"]
         if self.reporter is None or self.parent is None:
@@ -160,7 +163,7 @@ class Select:
         return self._below("select " + self._value(query, "r") + " as item from (" + ordered + ") r")
 
     def _single_row(self, query: QuerySql) -> LiteralString:
-        """The row with its version; none where it is missing."""
+        """The row with its version; empty if it does not exist."""
         if query.plain:
             return "select row_to_json(r.x) as body, r.version from (" + self._ordered(query, versions=True) + ") r"
         item: LiteralString = (
@@ -169,7 +172,7 @@ class Select:
         return "select convert_to(item, 'UTF8') as body, " + _OF_ITEM + " as version from (" + item + ") s"
 
     def _list(self, query: QuerySql) -> LiteralString:
-        """The list with its version, made in one go."""
+        """The list with its version, in one statement."""
         version: LiteralString = "version" if query.plain else _OF_ITEM
         body = self._array_or_null() + " as body, " + self._fingerprint(version) + " as version"
         return "select " + body + self._items(query, versions=query.plain)
@@ -179,7 +182,7 @@ class Select:
         return "select " + self._array_or_null() + self._items(query)
 
     def _version(self, query: QuerySql) -> LiteralString:
-        """The version of the list alone."""
+        """Only the version of the list."""
         rows = self._page_rows(query, "select " + self.resource.version_sql("t") + " as version")
         return (
             "select " + self._fingerprint("version") + " as version from (select version from ("
@@ -187,21 +190,21 @@ class Select:
         )  # fmt: skip
 
     def _items(self, query: QuerySql, *, versions: bool = False) -> LiteralString:
-        """FROM of the list's rows as text, one more than it may have at most."""
+        """FROM of the list's rows as text, at most one more than the maximum."""
         row, version = ("r.x", ", r.version") if versions else ("r", "")
         rows = self._bounded(query, self._ordered(query, versions=versions), " r offset 0")
-        # Without its `offset` or `limit` the value would be made anew wherever it is named
+        # Without `offset` or `limit`, PostgreSQL would compute the value again at each use
         return " from (select " + self._value(query, row) + "::text as item" + version + " from (" + rows + ") s"
 
     def _bounded(self, query: QuerySql, rows: LiteralString, then: LiteralString) -> LiteralString:
-        """The rows in their parenthesis, one more than the list may have at most: a `$top` stands inside of it."""
+        """The rows in parentheses, at most one more than the maximum. A `$top` is inside."""
         max_rows: LiteralString = _ROWS + " + 1"
         if query.has_top:
             return rows + ")" + then + " limit " + max_rows
         return rows + " limit " + ("least(" + max_rows + ", " + PAGE + ")" if self.paged else max_rows) + ")" + then
 
     def _array_or_null(self) -> LiteralString:
-        """The bytes of the list, null where it has too many rows or one too long."""
+        """The bytes of the list; null if it has too many rows, or a row that is too long."""
         small: LiteralString = self._array(" filter (where octet_length(item) <= " + _SIZE + ")")
         return (
             "case when count(*) > " + _ROWS + " or bool_or(octet_length(item) > " + _SIZE + ") then null else " + small
@@ -209,12 +212,12 @@ class Select:
         )  # fmt: skip
 
     def _fingerprint(self, version: LiteralString) -> LiteralString:
-        """The version of a list: of its rows' versions in their order, null where it has too many rows."""
+        """The version of a list, from its rows' versions in order; null if it has too many rows."""
         listed: LiteralString = "coalesce(hash_array_extended(array_agg(int8send(" + version + ")), 0), 0)"
         return "case when count(*) <= " + _ROWS + " then " + listed + " end"
 
     def _value(self, query: QuerySql, row: LiteralString) -> LiteralString:
-        """SQL of a row as JSON; after its page was cut, so that no row is written in vain."""
+        """SQL of a row as JSON, applied after the page is cut, so that no other row is built."""
         if query.value:
             return "(" + row + ").value"
         if query.source is not None and query.source.item:
@@ -222,14 +225,14 @@ class Select:
         return "row_to_json(" + row + ")" if self.resource.scalar is None else "to_json((" + row + ").value)"
 
     def _ordered(self, query: QuerySql, *, versions: bool = False) -> LiteralString:
-        """The rows that the query asks for; with `versions` each as one value `x`, beside its version."""
+        """The rows of the query. With `versions`, each is one value `x` with its version."""
         if not versions:
             return self._page_rows(query, "select " + query.columns)
         row: LiteralString = ", lateral (select " + query.columns + ") x"
         return self._page_rows(query, "select x, " + self.resource.version_sql("t") + " as version", row)
 
     def _page_rows(self, query: QuerySql, select: LiteralString, row: LiteralString = "") -> LiteralString:
-        """The rows of the page, as `select` shows them."""
+        """The rows of the page with the columns of `select`."""
         if not query.apart:
             return select + self._page(query, row)
         keys = keyset_sql.PrimaryKeySql(self.resource)
@@ -244,18 +247,18 @@ class Select:
         return keyset_sql.page_rows(page, select + self._resource("", row, keys.same))
 
     def _page(self, query: QuerySql, row: LiteralString = "") -> LiteralString:
-        """FROM, WHERE, ORDER BY and LIMIT of the rows that the query asks for."""
+        """FROM, WHERE, ORDER BY and LIMIT of the query's rows."""
         order: LiteralString = (" order by " + query.order) if query.order else ""
         return self._source(query, row) + order + query.limit
 
     def _array(self, condition: LiteralString = "") -> LiteralString:
-        """The bytes of the JSON array of the items that fulfil the condition."""
+        """The bytes of the JSON array of the items that match the condition."""
         separator: LiteralString = "E', \\n '" if self.resource.scalar is None else "', '"
         listed: LiteralString = "string_agg(item, " + separator + ")" + condition
         return "coalesce(convert_to('[' || " + listed + " || ']', 'UTF8'), '[]')"
 
     def _source(self, query: QuerySql, row: LiteralString = "", behind: LiteralString = "") -> LiteralString:
-        """FROM and WHERE of the answer's rows: the resource's, or what the client makes of them."""
+        """FROM and WHERE of the response's rows: the resource's, or those of `$apply`."""
         source = query.source
         if source is None:
             return self._resource(query.where, row, behind)
@@ -265,7 +268,7 @@ class Select:
         return " from (" + source.before + self._resource(source.where, source.joins) + source.after + ") t" + where
 
     def _resource(self, where: LiteralString, row: LiteralString = "", behind: LiteralString = "") -> LiteralString:
-        """FROM and WHERE of the resource's rows, inside the tenant and below the parent."""
+        """FROM and WHERE of the resource's rows, within the tenant and the parent."""
         link: LiteralString = "" if self.parent is None else self.parent.link.format(t="t", p="p")
         fixed: tuple[LiteralString, ...] = (self.resource.scope.format(t="t"), link, self.order_by.format(t="t"))
         condition: LiteralString = "(" + where + ")" if where else ""
@@ -290,7 +293,7 @@ class Select:
 def _compiled(
     write: Callable[..., LiteralString], select: Select, query: QuerySql, *options: Hashable
 ) -> NamedStatement:
-    """What a method of `Select` writes, with its parameters numbered."""
+    """The SQL of a method of `Select`, with numbered parameters."""
     make = _compile.__wrapped__ if query.length > LONGEST_KEPT else _compile
     return make(write, select, query, *options)
 

@@ -1,4 +1,4 @@
-"""In charge of answers that are kept in temporary files until their clients have taken them; of their room, too."""
+"""Temporary files for long responses, and their limits."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ log = structlog.get_logger("keyrack.response_spool")
 SENT_AT_ONCE = 262_144  # bytes
 NO_ROOM = ErrorCode(
     "too-many-long-answers",
-    "There are too many long answers under way at the moment. Please try again, or ask for less at once.",
-    "Try again after the seconds that Retry-After says, or ask for less at once.",
+    "Too many long responses are being sent at the moment. Please try again, or request less at once.",
+    "Retry after the seconds in `Retry-After`, or request less at once.",
 )
 TOO_LONG = ErrorCode(
     "answer-too-long",
-    "The answer has more than {most} bytes, and no index leads through it in this order. Ask for less at once with"
-    " $filter, $select or $top, or leave out $orderby.",
-    "Narrow the list with $filter, $select or $top, or leave out $orderby.",
+    "The response has more than {most} bytes, and no index supports its order. Request less with $filter,"
+    " $select or $top, or leave out $orderby.",
+    "Narrow the list with `$filter`, `$select` or `$top`, or leave out `$orderby`.",
 )
 
 
 class Spool:
-    """The files of one process: `max_bytes` together, of which one customer takes half at most."""
+    """The files of one process: at most `max_bytes`, and half of that per customer."""
 
     def __init__(self, max_bytes: int, directory: Path | None) -> None:
         self.max_bytes = max_bytes
@@ -39,7 +39,7 @@ class Spool:
         self._bytes_by_customer: Counter[int] = Counter()  # customer -> bytes
 
     async def keep(self, customer: int, parts: AsyncIterable[bytes]) -> SpooledResponse:
-        """The answer of these parts. Raises `BadRequest` if it is too long, `Unavailable` for want of room."""
+        """Write a response of these parts. Raises `BadRequest` if it is too long, `Unavailable` if there is no room."""
         kept = SpooledResponse(self, customer)
         try:
             async for part in parts:
@@ -51,7 +51,7 @@ class Spool:
         return kept
 
     def take(self, customer: int, size: int, taken: int) -> None:
-        """Count `size` bytes of an answer that has `taken` bytes already. Raises `BadRequest`, `Unavailable`."""
+        """Count `size` more bytes of a response with `taken` bytes. Raises `BadRequest`, `Unavailable`."""
         share = self.max_bytes // 2
         if taken + size > share:
             raise BadRequest(TOO_LONG.format(most=share))
@@ -66,7 +66,7 @@ class Spool:
 
 
 class SpooledResponse(AsyncIterator[bytes]):
-    """One answer in a file that has no name, so that nothing is left of it whatever happens."""
+    """One response in a file without a name, so that nothing remains of it."""
 
     def __init__(self, spool: Spool, customer: int) -> None:
         self.length = 0
@@ -75,7 +75,7 @@ class SpooledResponse(AsyncIterator[bytes]):
         self._file: IO[bytes] | None = None
 
     async def add(self, part: bytes) -> None:
-        """Append to it. Raises `BadRequest`, `Unavailable`."""
+        """Append a part. Raises `BadRequest`, `Unavailable`."""
         self._spool.take(self._customer, len(part), self.length)
         self.length += len(part)
         try:
@@ -91,7 +91,7 @@ class SpooledResponse(AsyncIterator[bytes]):
         self._file.flush()
 
     def rewind(self) -> None:
-        """From now on it is read."""
+        """Begin to read it."""
         if self._file is not None:
             self._file.seek(0)
 
@@ -109,7 +109,7 @@ class SpooledResponse(AsyncIterator[bytes]):
         return part
 
     async def close(self) -> None:
-        """Give its room back."""
+        """Close the file and free its room."""
         self._give_back()
         if self._file is not None:
             await asyncio.to_thread(self._file.close)
@@ -120,4 +120,4 @@ class SpooledResponse(AsyncIterator[bytes]):
         self.length = 0
 
     def __del__(self) -> None:
-        self._give_back()  # whoever was to send it was ended before it began; the file closes itself
+        self._give_back()  # the sender was cancelled before it began; the file closes itself

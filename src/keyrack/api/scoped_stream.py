@@ -12,11 +12,11 @@ from keyrack.api.principals import CallerKey
 from keyrack.api.subscriptions import RecheckAccess, Subscription
 from keyrack.db.change_notifier import TOPICS, Topic
 
-ID = "scoped"  # in place of the hub's position, which counts changes
+ID = "scoped"  # instead of the hub's position, which counts changes
 
 
 class ScopedEventStream(Subscription, AsyncIterator[bytes]):
-    """A stream that reports every topic each `every` seconds, whatever has changed.
+    """A stream that reports every topic each `every` seconds, regardless of changes.
 
     A notification names a topic and a customer, not the groups of the change. A stream that followed notifications
     would reveal activity outside of the caller's groups.
@@ -54,6 +54,6 @@ class ScopedEventStream(Subscription, AsyncIterator[bytes]):
         return self._news
 
     async def close(self) -> None:
-        """The connection has ended, whatever the reason."""
+        """The connection has ended, for whatever reason."""
         self._hub.remove(self)
         self.release()

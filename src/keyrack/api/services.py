@@ -1,4 +1,4 @@
-"""The parts of the process that the handlers of reads need."""
+"""The services that the handlers of reads need."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from keyrack.core.settings import Settings
 
 
 class ReadServices(Protocol):
-    """What every read needs. A domain package extends it by what its own handlers need."""
+    """The services that every read needs. A domain package extends it for its own handlers."""
 
     @property
     def settings(self) -> Settings: ...

@@ -1,4 +1,4 @@
-"""In charge of what a process holds open for a client: whose it is, how long it may last, and its end."""
+"""Long-lived responses: their owner, their maximum lifetime, and their end."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ LONGEST_TIMER = 86_400.0  # seconds
 Name = Topic | Literal["gap"]
 RecheckAccess = Callable[
     [], Awaitable[float]
-]  # until when the caller may go on, in seconds since 1970; raises `Refusal`
+]  # the time until which the caller may continue, in seconds since 1970; raises `Refusal`
 
 
 @dataclass(frozen=True, slots=True)
 class FollowContext:
-    """The parts of a request that a stream or a long poll needs."""
+    """The parts of a request that a stream or long poll needs."""
 
-    last_event_id: str | None  # the id that the client has seen last, as it was sent
+    last_event_id: str | None  # the id that the client has seen last, as sent
     prefers_events: bool  # the client prefers server-sent events to the other media type
-    recheck: RecheckAccess  # looks up anew until when the caller may go on
-    register: Callable[[Subscription], None]  # lets the connection end a long poll that has no answer yet
+    recheck: RecheckAccess  # looks up again until when the caller may continue
+    register: Callable[[Subscription], None]  # lets the connection end a long poll before its response
 
 
 class Subscription:
-    """A stream or a long poll, which ends at `expires_at` or at the time that `recheck_access` returns.
+    """A stream or long poll. It ends at `expires_at`, or at the time that `recheck_access` returns.
 
     Both are seconds since 1970.
     """
@@ -39,7 +39,7 @@ class Subscription:
         self.customer = customer
         self.caller = caller
         self.recheck_access = recheck_access
-        self.wait_seconds = 0.0  # seconds until its answer began, which are no time that the answer took
+        self.wait_seconds = 0.0  # seconds until its response began, which do not count as response time
         self._expires_at = expires_at
         self._wake = asyncio.Event()
         self._ended = False
@@ -47,19 +47,19 @@ class Subscription:
         self._timer: asyncio.TimerHandle | None = None
 
     def notify(self, topics: Iterable[Name], number: int) -> None:
-        """News of the customer, where they are what is waited for."""
+        """Process a notification of the customer, if it is relevant."""
 
     def keep_alive(self) -> None:
-        """Give a sign of life, where there is a way to."""
+        """Send a keep-alive, if the subclass supports it."""
         self._keepalive_due = True
         self._wake.set()
 
     def begin(self) -> None:
-        """It lasts from now on."""
+        """Start the timer of its maximum lifetime."""
         self.set_expiry(self._expires_at)
 
     def set_expiry(self, expires_at: float) -> None:
-        """It ends at this time at the latest."""
+        """Set the time at which it ends at the latest."""
         self.release()
         seconds = min(LONGEST_TIMER, max(0.0, expires_at - time.time()))
         self._timer = asyncio.get_running_loop().call_later(seconds, self.end)
@@ -69,10 +69,10 @@ class Subscription:
         self._wake.set()
 
     def wake(self) -> None:
-        """Look again what there is to do."""
+        """Wake it to check its state."""
         self._wake.set()
 
     def release(self) -> None:
-        """Whoever held it lets go of it."""
+        """Cancel the timer, when the response is done."""
         if self._timer is not None:
             self._timer.cancel()

@@ -1,8 +1,9 @@
-"""In charge of applying operations: read what they stand on, decide each in order, write all that came of them.
+"""Application of operations: read their state, decide each in order, write all results.
 
-Whoever calls holds the customers (see `customer_lock`), so that nobody else changes their assignments or the ground
-below them; then a transaction of many operations is a handful of statements. Result, outcome, deliveries and the
-customer's applied numbers are written together: a crash leaves all or none.
+The caller holds the lock of each customer (see `customer_lock`). No other transaction then changes the customer's
+assignments or the rows that the rules read, so a transaction of many operations needs only a handful of statements.
+
+Result, outcome, deliveries and the customer's applied numbers are written together. A crash leaves all of them or none.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ _COLUMNS: LiteralString = (
     " is_limited,"
     " extract(epoch from clock_timestamp() - requested_at)::float8 as waited"
 )
-# The first ones, in the order in which they are to be applied: ends that a change of the ground has brought about
-# belong to that change, so they come before what was asked for meanwhile
+# The first pending operations, in the order in which they are applied. Ends that another change caused are part of that
+# change, so they precede requests that were accepted meanwhile
 PENDING: LiteralString = (
     "select "
     + _COLUMNS
@@ -42,7 +43,8 @@ NAMED: LiteralString = (
 FAILURES: LiteralString = """
 select operation_id, error_code from operation where customer_id = $1 and operation_id = any($2::uuid[])
 """
-# The same of several customers, as far as nobody else holds them; see the function
+# The same for several customers. Skips customers that another transaction has locked or that are not due; see the
+# function
 CLAIM: LiteralString = "select " + _COLUMNS + " from claim_operations($1, $2)"
 ASSIGNMENTS: LiteralString = """
 select customer_id, assignment_id, car_id, user_id, lifetime, renewable_after,
@@ -63,8 +65,8 @@ union all
 select customer_id, null, user_id, null
 from unnest($3::integer[], $4::integer[]) k (customer_id, user_id) join customer_user using (customer_id, user_id)
 """
-# What is recorded of an assignment is told to be on behalf of the operation: these say which one, before their triggers
-# look, which is at the end of a statement
+# The change log attributes each change of an assignment to its operation. These statements set `keyrack.operations` for
+# that: the triggers read it at the end of the statement
 CREATE = compile_statement("""
 with wanted as (
   select u.*, nextval(pg_get_serial_sequence('assignment', 'assignment_id')) as assignment_id
@@ -101,13 +103,13 @@ returning (select set_config('keyrack.operations', $3, true))
 
 @dataclass(frozen=True, slots=True)
 class AppliedBatch:
-    """What one transaction came to."""
+    """The result of one transaction."""
 
     operations: int = 0
     deliveries: int = 0
     customers: frozenset[int] = frozenset()
-    failed: frozenset[UUID] = frozenset()  # of the operations
-    started_at: int = 0  # in nanoseconds since 1970
+    failed: frozenset[UUID] = frozenset()  # their operation ids
+    started_at: int = 0  # nanoseconds since 1970
 
     def __add__(self, other: AppliedBatch) -> AppliedBatch:
         customers, failed = self.customers | other.customers, self.failed | other.failed
@@ -115,28 +117,28 @@ class AppliedBatch:
 
 
 async def pending(connection: Connection, customer: int, most: int) -> list[Row]:
-    """The first pending operations of a customer that the caller holds, in the order in which they come."""
+    """The first `most` pending operations of a locked customer, in the order of application."""
     return await connection.fetch(PENDING, customer, most)
 
 
 async def named(connection: Connection, customer: int, operations: Sequence[UUID]) -> list[Row]:
-    """Those of these that are pending, of a customer that the caller holds, in the order in which they come."""
+    """The pending operations among these, by `seq`. The caller has locked the customer."""
     return await connection.fetch(NAMED, customer, operations)
 
 
 async def failures(connection: Connection, customer: int, operations: Sequence[UUID]) -> dict[UUID, str | None]:
-    """The text of why each of these failed; None where it did not."""
+    """The error text of each operation; None for one without an error."""
     rows = await connection.fetch(FAILURES, customer, operations)
     return {row["operation_id"]: text_of(row["error_code"]) for row in rows}
 
 
 async def claim(connection: Connection, customers: Sequence[int], each: int) -> list[Row]:
-    """Hold those customers whose operations are due and that nobody else holds: their first `each` operations."""
+    """Lock the customers that are due and not locked by others; return the first `each` operations of each."""
     return await connection.fetch(CLAIM, customers, each)
 
 
 async def apply(connection: Connection, rows: Sequence[Row]) -> AppliedBatch:
-    """Apply these pending operations, of customers that the caller holds, in this order."""
+    """Apply these pending operations, in this order. The caller has locked their customers."""
     begun = time.time_ns()
     if TRACES.on:
         TRACES.at(rows)
@@ -154,7 +156,7 @@ async def apply(connection: Connection, rows: Sequence[Row]) -> AppliedBatch:
 
 
 async def give_up(connection: Connection, row: Row) -> AppliedBatch:
-    """Let an operation fail that has an error of its own; what it would have done is not done."""
+    """Mark an operation as failed permanently, without applying it."""
     shown = fail_permanently(_operation(row))
     return await _finish(connection, [row], [Decision(shown, GIVEN_UP)], [shown], time.time_ns())
 
@@ -167,7 +169,7 @@ def _operation(row: Row) -> Operation:
 
 
 async def present(connection: Connection, keys: Iterable[Key]) -> dict[Key, Assignment]:
-    """Those of these assignments that there are."""
+    """The assignments among these that exist."""
     return {
         (row["customer_id"], row["assignment_id"]): Assignment(
             row["assignment_id"], row["car_id"], row["user_id"], row["start"], row["end"], row["lifetime"],
@@ -204,7 +206,7 @@ async def _ground(connection: Connection, operations: Sequence[Operation]) -> Op
 
 @dataclass(slots=True)
 class LastOperations:
-    """The last operation that has changed each assignment, and those that have created some, in their order."""
+    """The last operation on each changed assignment, and the creating operations in order."""
 
     by_assignment: dict[Key, UUID] = field(default_factory=dict[Key, UUID])
     created: list[UUID] = field(default_factory=list[UUID])
@@ -224,7 +226,7 @@ def _last(rows: Sequence[Row], operations: Sequence[Operation], decisions: Seque
 
 
 async def _write(connection: Connection, ground: OperationState, last: LastOperations) -> list[int]:
-    """Write what has become of the assignments; the ids of the created ones."""
+    """Write the changed assignments; return the ids of the created ones."""
     if ground.ended:
         ended = sorted(ground.ended)
         await connection.execute(DELETE, *_columns(ended), last.as_json(ended))
@@ -276,7 +278,7 @@ async def _finish(
 
 
 def count(rows: Sequence[Row], done: AppliedBatch) -> None:
-    """Count operations that were applied, and how long they had waited: when they are committed, or as good as that."""
+    """Count applied operations and their waiting times. Call it after the commit, or just before it."""
     OPERATIONS.add("succeeded", by=done.operations - len(done.failed))
     OPERATIONS.add("failed", by=len(done.failed))
     if TRACES.on:

@@ -1,8 +1,12 @@
-"""In charge of holds: who has a customer's row applies its operations, or changes what they stand on; nobody else does.
+"""Customer locks: only their holder applies operations or changes what these depend on.
 
-What changes that ground (a box, a service, a user, a car) comes after everything that was accepted before it, and
-before everything that is accepted later: it applies what is pending, in committed pieces; then, in its own transaction,
-it takes the hold, applies what came since, and acts. One order of locks everywhere: holds first, ascending.
+Operations depend on boxes, services, users and cars. A change of one of these comes after every operation that was
+accepted before it, and before every operation that is accepted later:
+
+- It applies the pending operations in batches, each with its own commit.
+- Then, in its own transaction, it takes the lock, applies what was accepted since, and makes its change.
+
+Every transaction takes customer locks before other locks, by ascending customer.
 """
 
 from __future__ import annotations
@@ -26,17 +30,17 @@ from keyrack.db.connection import Connection, Database, Row, is_interruption
 
 log = structlog.get_logger("keyrack.customer_lock")
 
-PIECE = 500  # operations that one transaction of a drain applies, at most
-PATIENCE = 5.0  # seconds that a command gives the workers to get over an operation that fails
+PIECE = 500  # operations that one transaction of a flush applies, at most
+PATIENCE = 5.0  # seconds that a command waits until the workers have finished with a failing operation
 BUSY = ErrorCode(
     "customer-busy",
-    "The customer has too much work under way. Please try again.",
-    "Nothing was done: send the same request again after the seconds that Retry-After says.",
+    "The customer has too many operations in progress. Please try again.",
+    "Retry the request after the seconds in `Retry-After`.",
 )
 STUCK = ErrorCode(
     "operation-retried",
-    "An operation of the customer is being tried again. Please try again.",
-    "Nothing was done: send the same request again after the seconds that Retry-After says.",
+    "An operation of the customer has failed and is being retried. Please try again.",
+    "Retry the request after the seconds in `Retry-After`.",
 )
 
 ANY_PENDING: LiteralString = "select exists (select from operation where customer_id = $1 and state = 'Pending')"
@@ -44,21 +48,22 @@ HOLD: LiteralString = "select true from customer_hold where customer_id = $1 for
 
 
 async def lock(connection: Connection, customer: int) -> None:
-    """Hold the customer until the transaction ends. Raises `NotFound` when there is no such customer."""
+    """Lock the customer until the transaction ends. Raises `NotFound` if there is no such customer."""
     if await connection.fetchval(HOLD, customer) is None:
         raise NotFound(NO_CUSTOMER)
 
 
 async def lock_and_flush(connection: Connection, customer: int) -> None:
-    """Hold the customer and apply what is pending. Raises `Unavailable` if more than a piece has been asked for.
+    """Lock the customer and apply its pending operations.
 
-    Ends that a change of the ground has brought about do not count: in a batch they may be this transaction's own, so
-    that nobody else could ever apply them. They go piece by piece, however many, in the time that the caller has.
+    Raises `Unavailable` if more than `PIECE` requests are pending. Ends that another change caused do not count: in a
+    batch they may belong to this transaction, so no other transaction could apply them. They are applied in batches,
+    however many there are, within the caller's time limit.
     """
     await lock(connection, customer)
-    # Lock first, read in the next statement: what was committed before the lock was ours is seen
+    # Lock first, read in the next statement: its snapshot then includes everything that was committed before the lock
     while len(rows := await apply.pending(connection, customer, PIECE + 1)) > PIECE:
-        ends = [row for row in rows if row["cause"] != "Request"]  # these come first
+        ends = [row for row in rows if row["cause"] != "Request"]  # these come first in `rows`
         if not ends:
             raise Unavailable(BUSY)
         await _apply(connection, ends)
@@ -68,15 +73,18 @@ async def lock_and_flush(connection: Connection, customer: int) -> None:
 async def apply_at_once(connection: Connection, customer: int, *operations: UUID) -> None:
     """Apply operations that the caller has written after `lock_and_flush`, in the same transaction.
 
-    Whoever asked meanwhile comes after them: their requests and this one overlap, so either order is true, and this one
-    leaves nothing between what the caller has seen and what the operation changes. Raises `Unavailable`.
+    Requests that arrived meanwhile come after them. They overlap with this request, so either order is correct. This
+    order ensures that nothing changes between the state that the client has seen and the operation. Raises
+    `Unavailable`.
     """
     await _apply(connection, await apply.named(connection, customer, operations))
 
 
 async def flush_pending(db: Database, customer: int, settings: Settings) -> None:
-    """Apply what is pending in committed pieces, as far as the settings allow. Raises `Unavailable` beyond that; what
-    was applied stays so."""
+    """Apply pending operations in batches that are committed, within the limits of the settings.
+
+    Raises `Unavailable` beyond these limits. Committed batches remain applied.
+    """
     end = time.monotonic() + settings.flush_timeout_seconds
     piece = min(PIECE, settings.flush_max_operations)
     done = 0
@@ -93,8 +101,10 @@ async def flush_pending(db: Database, customer: int, settings: Settings) -> None
 
 
 async def simulate_pending(connection: Connection, customer: int, operations: Sequence[UUID]) -> dict[UUID, str | None]:
-    """Apply these pending operations of a customer that the caller holds, and tell why each came to nothing, or None.
-    The caller undoes it all. Raises `Unavailable` if they cannot be applied."""
+    """Apply these pending operations of a locked customer; return the error of each, or None.
+
+    The caller rolls back. Raises `Unavailable` if the operations cannot be applied.
+    """
     await _apply(connection, await apply.named(connection, customer, operations), is_counted=False)
     return await apply.failures(connection, customer, operations)
 
@@ -107,7 +117,8 @@ async def _apply(connection: Connection, rows: list[Row], *, is_counted: bool = 
     except Exception as error:
         if is_interruption(error):
             raise
-        # A worker finds out which one it is, and has the tries; a request only says that it is not done
+        # A worker isolates the failing operation and counts its attempts; a request only reports that it was not
+        # carried out
         log.warning("pending operations not applied, request rejected", error=error)
         raise Unavailable(STUCK) from error
     if is_counted:
@@ -115,9 +126,10 @@ async def _apply(connection: Connection, rows: list[Row], *, is_counted: bool = 
 
 
 class CustomerTurns:
-    """The requests of one process that change the ground of a customer: one at a time, few wait, the others hear 503.
+    """One queue per customer, for this process's requests that take the customer lock.
 
-    They wait here, without a connection, and not in the database.
+    One request runs, up to `max_waiting` wait, and the others get 503. They wait here without a connection, and not in
+    the database.
     """
 
     def __init__(self, max_waiting: int) -> None:
@@ -127,7 +139,7 @@ class CustomerTurns:
 
     @asynccontextmanager
     async def of(self, customer: int) -> AsyncGenerator[None]:
-        """The customer's turn. Raises `Unavailable` where too many wait for it already."""
+        """Wait for the customer's turn. Raises `Unavailable` if too many requests wait already."""
         if self._waiting_counts[customer] > self._max_waiting:
             LIMITS.add("holds")
             raise Unavailable(BUSY)
@@ -142,7 +154,7 @@ class CustomerTurns:
 
 
 async def flush_all(db: Database, connection: Connection, customers: Iterable[int], settings: Settings) -> None:
-    """The same for a command that changes the ground of several customers in its own transaction, `connection`."""
+    """Flush and lock several customers, for a command's transaction `connection`."""
     ordered = sorted(set(customers))
     for customer in ordered:
         await _drain_whole(db, customer, settings)
@@ -151,7 +163,10 @@ async def flush_all(db: Database, connection: Connection, customers: Iterable[in
 
 
 async def _drain_whole(db: Database, customer: int, settings: Settings) -> None:
-    """A command has time: as long as the pieces get on, it goes on. Raises `Unavailable` where they do not."""
+    """Flush until nothing is pending, without a limit as long as batches succeed.
+
+    Raises `Unavailable` if an operation still fails `PATIENCE` seconds after the start.
+    """
     end = time.monotonic() + PATIENCE
     while True:
         try:

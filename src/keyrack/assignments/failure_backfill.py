@@ -1,4 +1,4 @@
-"""Codes for operations that failed before operations had codes."""
+"""Backfill of error codes for operations that failed before codes existed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from keyrack.core.settings import Settings
 from keyrack.db.connection import Database
 from keyrack.db.row_batches import run_in_batches
 
-# A text without a code keeps none
+# `failure_code` returns null for an unknown text; its row keeps no code
 FILL: LiteralString = """
 with filled as (
   update operation o set error_code = failure_code(o.error_message)

@@ -1,7 +1,6 @@
-"""Codes of failed operations, and the text of each.
+"""Error codes of failed operations, and the text of each.
 
-An operation is stored with its code. The text is the outcome's `errorMessage`, and is made from the code wherever it is
-shown.
+The database stores an operation's code. Its text, `errorMessage` of the outcome, is derived from the code on each read.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ END_BEFORE_START: LiteralString = "end-before-start"
 RENEWABLE_TOO_LATE: LiteralString = "renewable-after-out-of-range"
 GIVEN_UP: LiteralString = "internal-error"
 
-# A code never gets another meaning; its text may change
+# The meaning of a code never changes; its text may
 TEXTS: Mapping[LiteralString, LiteralString] = {
     NO_CAR: "The car does not exist or is not assigned to the customer.",
     NO_USER: "The user does not exist or is not assigned to the customer.",
@@ -31,10 +30,10 @@ TEXTS: Mapping[LiteralString, LiteralString] = {
     RENEWABLE_TOO_LATE: "renewableAfter must be less than lifetime.",
     GIVEN_UP: "The operation could not be carried out for an internal reason.",
 }
-# A release before 0.3 writes a text alone. A trigger adds the code; rows of before 0.3 get it by `fill`
+# Releases before 0.3 write a text alone. A trigger adds the code; older rows get it by `failure_backfill.fill`
 CODE: LiteralString = "coalesce({t}.error_code, failure_code({t}.error_message))"
 _CASES: LiteralString = " ".join(["when '" + code + "' then '" + text + "'" for code, text in TEXTS.items()])
-# Nothing but the text that is stored says why an operation failed whose code this release does not know
+# If this release does not know the code, only the stored text explains the failure
 TEXT: LiteralString = "coalesce(case {t}.error_code " + _CASES + " end, {t}.error_message)"
 
 
@@ -42,10 +41,10 @@ _CODES: Mapping[str, str] = {text: code for code, text in TEXTS.items()}
 
 
 def code_of(text: str) -> str | None:
-    """The code of a text that `text_of` has given: a dry run answers with the text alone."""
+    """The code of a text from `text_of`; None for any other text. A dry run returns only the text."""
     return _CODES.get(text)
 
 
 def text_of(code: str | None) -> str | None:
-    """The text of a code; None without a code, and for a code that this release does not know."""
+    """The text of a code; None without a code, or for a code that this release does not know."""
     return None if code is None else cast("Mapping[str, str]", TEXTS).get(code)

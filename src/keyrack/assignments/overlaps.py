@@ -1,9 +1,11 @@
-"""In charge of overlaps: who else has a car within the time for which somebody asks for it.
+"""Overlap detection: other assignments of a car within a requested period.
 
-The times of a car are those of its assignments, [start, end), as they are once everything is applied that was asked for
-before; then what is asked for here changes them, in its order. Whoever calls holds the customer and has nothing pending
-but that, so of two who look here one sees what the other has asked for. Whoever does not look, as a single request,
-may ask for the same time meanwhile, or afterwards. An assignment of no length overlaps nothing.
+The periods of a car are those of its assignments, [start, end), after all earlier requests were applied. The requests
+of the batch then change them, in order. An assignment of zero length overlaps nothing.
+
+The caller has locked the customer, and nothing else is pending. So the later of two batches that look for overlaps sees
+the requests of the earlier one. A request that does not look, such as a single one, may still take the same period
+during the batch or afterwards.
 """
 
 from __future__ import annotations
@@ -23,17 +25,17 @@ from keyrack.core.errors import BadRequest
 from keyrack.db.connection import Connection, Row
 
 COMPARED = 50_000  # assignments that a batch is compared with, at most
-BREATH = 25  # items after which others get their turn
-READ = 1_000  # assignments after which they do
-BLOCK = 64  # assignments of a car whose last end is known
+BREATH = 25  # items after which control returns to the event loop
+READ = 1_000  # rows after which it does
+BLOCK = 64  # assignments in a block of a car, whose latest end is stored
 TOO_MANY = ErrorCode(
     "too-many-overlaps",
     "Couldn't carry out the batch. Its cars have more than {most} assignments"
     " between its first start and its last end.",
-    "Send fewer cars, or times that lie closer together, in one batch.",
+    "Send fewer cars, or a shorter time range, in one batch.",
 )
 
-# The assignments of each car that overlap a time, without those that are to change
+# The assignments of each car that overlap a period, except those that the batch changes
 BESIDE: LiteralString = """
 select w.car_id, a.assignment_id, a.user_id, to_char(a.starts_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as start,
   to_char(a.ends_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as end
@@ -52,14 +54,14 @@ OverlapEntry = Mapping[str, Any]  # {"assignmentId": ..} or {"item": ..}, with u
 
 @dataclass(frozen=True, slots=True)
 class CarPeriod:
-    """A time of a car; times are texts `yyyy-MM-ddTHH:mm:ssZ`, which sort as the times do."""
+    """A period of a car. Times are texts `yyyy-MM-ddTHH:mm:ssZ`, which sort chronologically."""
 
     car: int
     start: str
     end: str | None  # None: without end
 
     def with_(self, other: CarPeriod) -> CarPeriod:
-        """From the first start to the last end of both."""
+        """The period from the earlier start to the later end of both."""
         end = None if self.end is None or other.end is None else max(self.end, other.end)
         return CarPeriod(self.car, min(self.start, other.start), end)
 
@@ -74,9 +76,10 @@ def _span(assignment: Assignment) -> CarPeriod:
 
 @dataclass(frozen=True, slots=True)
 class OverlapReport:
-    """With whom something overlaps, as far as it is told; whether there are more; whether that is why not to do it.
+    """The overlaps of a request: the listed ones, whether there are more, and whether `refuse` rejects it.
 
-    What takes no time of a car that its assignment did not have is never refused: to take back must be possible.
+    A change within the period that its assignment already had is never rejected: a caller must always be able to give
+    time back.
     """
 
     entries: Sequence[OverlapEntry] = ()
@@ -84,20 +87,20 @@ class OverlapReport:
     is_new: bool = False
 
 
-NEVER = "~"  # behind every time
+NEVER = "~"  # sorts after every time
 
 
 class _ChangedPeriods:
-    """The times that change here, car by car: of assignments that are to change or to end, and of new ones."""
+    """The periods that the batch changes, by car: of assignments that it changes or ends, and of new ones."""
 
     def __init__(self, present: Mapping[int, Assignment]) -> None:
-        self.present = dict(present)  # as it is by now
+        self.present = dict(present)  # their state after the items so far
         self._cars: dict[int, dict[tuple[str, int], Assignment]] = {}
         for id, assignment in present.items():
             self._enter(("assignmentId", id), assignment)
 
     def resulting(self, operation: OperationRequest) -> Assignment | None:
-        """The assignment as it would be; None where it is to end, or is not there any more."""
+        """The assignment after the operation; None if it ends or no longer exists."""
         if operation.kind == "CreateAssignment":
             request, user = operation.request, operation.user or 0
             return Assignment(None, operation.car or 0, user, request["start"], request["end"], LIFETIME, None)
@@ -105,7 +108,7 @@ class _ChangedPeriods:
         return None if before is None or operation.kind == "DeleteAssignment" else before.patched(operation.request)
 
     def note(self, place: int, request: OperationRequest, assignment: Assignment | None) -> None:
-        """It is done."""
+        """Apply the operation to the periods."""
         reference = _reference(place, request)
         if (before := self.present.pop(request.assignment or 0, None)) is not None:
             self._cars[before.car].pop(reference, None)
@@ -120,7 +123,7 @@ class _ChangedPeriods:
             there[reference] = assignment
 
     def overlapping(self, place: int, request: OperationRequest, span: CarPeriod) -> Iterator[OverlapEntry]:
-        """What changes here, and overlaps; looked for as far as it is asked for."""
+        """The overlapping entries among the changed ones, found lazily."""
         own, start, end = _reference(place, request), span.start, span.end or NEVER
         if start >= end:
             return
@@ -130,7 +133,7 @@ class _ChangedPeriods:
 
 
 def _reference(place: int, request: OperationRequest) -> tuple[str, int]:
-    """By what others are told of it."""
+    """The member and number by which a report names the assignment."""
     return ("item", place) if request.assignment is None else ("assignmentId", request.assignment)
 
 
@@ -142,9 +145,10 @@ def _entry(reference: tuple[str, int], user: int, span: CarPeriod) -> OverlapEnt
 async def find(
     connection: Connection, customer: int, requests: Mapping[int, OperationRequest], max_entries: int, *, refuse: bool
 ) -> dict[int, OverlapReport]:
-    """With whom each of these overlaps, by its place in the batch, `max_entries` told of each.
+    """The overlaps of each request, by its place in the batch.
 
-    With `refuse`, what takes a time anew that somebody else has is taken as not done by those behind it.
+    A report lists at most `max_entries`. With `refuse`, a request that newly overlaps counts as not done for the
+    requests after it.
     """
     ids = {request.assignment for request in requests.values() if request.assignment is not None}
     present = await apply.present(connection, [(customer, id) for id in sorted(ids)])
@@ -159,7 +163,7 @@ async def find(
             book.note(place, request, resulting)
             continue
         span = _span(resulting)
-        if span != foreseen.get(place):  # what came before it was not done
+        if span != foreseen.get(place):  # a request before it was rejected
             await unchanged.read([span])
         conflicts = list(
             islice(chain(unchanged.overlapping(span), book.overlapping(place, request, span)), max_entries + 1)
@@ -172,7 +176,7 @@ async def find(
 
 
 async def _breathing(requests: Mapping[int, OperationRequest]) -> AsyncIterator[tuple[int, OperationRequest]]:
-    """Each of these by its place; others get their turn between them."""
+    """Each request by its place. Yields to the event loop every `BREATH` items."""
     for number, placed in enumerate(requests.items(), 1):
         yield placed
         if not number % BREATH:
@@ -180,7 +184,7 @@ async def _breathing(requests: Mapping[int, OperationRequest]) -> AsyncIterator[
 
 
 async def _foreseen(requests: Mapping[int, OperationRequest], book: _ChangedPeriods) -> dict[int, CarPeriod]:
-    """The span of each, if all of them are done."""
+    """The period of each request if all of them succeed."""
     spans: dict[int, CarPeriod] = {}
     async for place, request in _breathing(requests):
         assignment = book.resulting(request)
@@ -191,7 +195,7 @@ async def _foreseen(requests: Mapping[int, OperationRequest], book: _ChangedPeri
 
 
 class _UnchangedPeriods:
-    """The assignments that do not change here, car by car, as far as they overlap the times that were read."""
+    """Assignments that the batch leaves unchanged, by car, within the periods read so far."""
 
     def __init__(self, connection: Connection, customer: int, but: set[int]) -> None:
         self._connection, self._customer, self._but = connection, customer, sorted(but)
@@ -199,7 +203,10 @@ class _UnchangedPeriods:
         self._cars: dict[int, _Car] = {}
 
     async def read(self, spans: Iterable[CarPeriod]) -> None:
-        """Read what overlaps these, unless it has been read. Raises `BadRequest` where that is too much."""
+        """Read what overlaps these periods, unless it was read before.
+
+        Raises `BadRequest` if there are more than `COMPARED` assignments.
+        """
         wider: dict[int, CarPeriod] = {}
         for span in spans:
             period = wider.get(span.car) or self._times.get(span.car)
@@ -225,16 +232,18 @@ class _UnchangedPeriods:
 
 
 class _Car:
-    """The assignments of a car in the order of their starts, in blocks of which the last end is known: so what overlaps
-    a time is found without looking at most of the others."""
+    """A car's assignments by start, in blocks whose latest end is known.
+
+    A search skips each block that ends before the searched period starts.
+    """
 
     def __init__(self) -> None:
         self._rows: list[Row] = []
         self._starts: list[str] = []
-        self._last: list[str] = []  # of each block
+        self._last: list[str] = []  # the latest end of each block
 
     def enter(self, row: Row) -> None:
-        """What starts after all that is here."""
+        """Append an assignment. Calls come in ascending order of the start."""
         end = row["end"] or NEVER
         if len(self._rows) % BLOCK:
             self._last[-1] = max(self._last[-1], end)
@@ -244,7 +253,7 @@ class _Car:
         self._starts.append(row["start"])
 
     def overlapping(self, span: CarPeriod) -> Iterator[OverlapEntry]:
-        """What overlaps, by its start; looked for as far as it is asked for."""
+        """The overlapping entries by their start, found lazily."""
         if span.start >= (span.end or NEVER):
             return
         until = bisect_left(self._starts, span.end or NEVER)

@@ -1,7 +1,7 @@
-"""In charge of what an operation makes of an assignment: a plain function of it and of the ground that it stands on.
+"""Assignment rules: pure functions from an operation and the current state to a decision.
 
-Nothing here knows the database. Whoever applies operations reads the ground, asks for a decision on each, in order, and
-writes what came of them.
+Nothing here accesses the database. `apply` reads the state, requests a decision on each operation, in order, and writes
+the results.
 """
 
 from __future__ import annotations
@@ -21,33 +21,35 @@ from keyrack.assignments.failure_codes import (
     TERMINATED,
 )
 
-LIFETIME = 604_800  # seconds: the default, and the bound that an explicit one must exceed (spec, "Limits")
-LIFETIME_BOUND = 2_419_200  # seconds: an explicit lifetime is less
+LIFETIME = 604_800  # seconds: the default, and the bound that an explicit lifetime must exceed (spec, "Limits")
+LIFETIME_BOUND = 2_419_200  # seconds: an explicit lifetime must be less
 
-Box = Literal["ready", "none", "unserved", "terminated"]  # what a car's key box is, as far as access goes
+Box = Literal["ready", "none", "unserved", "terminated"]  # the state of a car's key box, as far as access depends on it
 NOT_READY: Mapping[Box | None, str] = {
     None: NO_CAR, "none": NO_BOX, "unserved": NO_SERVICE, "terminated": TERMINATED,
 }  # fmt: skip
 
-Key = tuple[int, int]  # customer, and the id of something within it
+Key = tuple[int, int]  # customer, and an id within it
 
 
 class Failure(Exception):
-    """The code of why an operation came to nothing."""
+    """The error code of a failed operation."""
 
 
 def lifetimes(lifetime: int | None, renewable_after: int | None) -> tuple[int, int]:
-    """Seconds of both, with the defaults for what is None (spec, "Assignment rules", 4)."""
+    """Both values in seconds, with the defaults instead of None (spec, "Assignment rules", 4)."""
     lifetime = LIFETIME if lifetime is None else lifetime
     return lifetime, lifetime // 2 if renewable_after is None else renewable_after
 
 
 def as_request(assignment: Mapping[str, Any]) -> dict[str, Any]:
-    """The body of a `PUT /assignments` that makes an equal assignment.
+    """The body of a `PUT /assignments` that creates an equal assignment.
 
-    `assignment` has the members of `GET /assignments`. A default that cannot be chosen, or that was not, is None: the
-    default lifetime lies below its own bound (spec, "Assignment rules", 3 and 4). Half of the lifetime is the default
-    of `renewableAfter`, and follows the lifetime when that changes.
+    `assignment` has the members of `GET /assignments`. A value that equals its default becomes None:
+
+    - `lifetime`: the default cannot be sent, because it lies below its own lower bound (spec, "Assignment rules", 3 and
+      4).
+    - `renewableAfter`: the default is half of the lifetime, and follows the lifetime when that changes.
     """
     lifetime, renewable_after = assignment["lifetime"], assignment["renewableAfter"]
     chosen, _ = lifetimes(lifetime, None)
@@ -59,18 +61,18 @@ def as_request(assignment: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """An assignment; times are texts `yyyy-MM-ddTHH:mm:ssZ`, which sort as the times do."""
+    """An assignment. Times are texts `yyyy-MM-ddTHH:mm:ssZ`, which sort chronologically."""
 
-    id: int | None  # None: it has none yet
+    id: int | None  # None: not created yet
     car: int
     user: int
     start: str
-    end: str | None  # None: without end
+    end: str | None  # None: no end
     lifetime: int  # seconds
-    renewable_after: int | None  # seconds; None: never chosen, so half of the lifetime
+    renewable_after: int | None  # seconds; None: half of the lifetime
 
     def as_json(self) -> dict[str, Any]:
-        """As outcomes tell it."""
+        """Its members in the form of outcomes."""
         lifetime, renewable_after = lifetimes(self.lifetime, self.renewable_after)
         return {
             "assignmentId": self.id,
@@ -83,14 +85,14 @@ class Assignment:
         }
 
     def patched(self, changes: Mapping[str, Any]) -> Assignment:
-        """As a patch would make it; None stands for a member's default."""
+        """The assignment after a patch. None stands for a member's default."""
         values = {MEMBERS[name]: value for name, value in changes.items()}
         if "lifetime" in values and values["lifetime"] is None:
             values["lifetime"] = LIFETIME
         return replace(self, **values)
 
     def widens(self, before: Assignment) -> bool:
-        """Whether this gives anybody anything that `before` did not: another car or user, more time, a longer life."""
+        """Whether this grants more than `before`: another car or user, more time, or a longer lifetime."""
         return (
             (self.car, self.user) != (before.car, before.user)
             or self.start < before.start
@@ -107,36 +109,40 @@ MEMBERS = {
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What was asked for."""
+    """A requested operation."""
 
     customer: int
     kind: Literal["CreateAssignment", "UpdateAssignment", "DeleteAssignment"]
-    cause: str  # "Request", or what brought the end about
+    cause: str  # `Request`, or the change that caused the end
     car: int
     user: int | None
     assignment: int | None
-    request: Mapping[str, Any]  # of a creation and of an end that was brought about: the assignment; else the changes
-    is_limited: bool = False  # it is for the assignment as it was when it was asked for, of this car and user alone
+    # of a creation, and of an end that another change caused: the assignment; else the changes
+    request: Mapping[str, Any]
+    is_limited: bool = False  # the caller is group-limited: valid only while the assignment has this car and user
 
     def applies_to(self, assignment: Assignment) -> bool:
-        """Whether it is for this assignment as it is now: what was given another car or user before its turn may be
-        out of the groups of who asked."""
+        """Whether the operation may act on the assignment in its current state.
+
+        This is False only for a group-limited caller: an earlier operation may have given the assignment another car or
+        user, outside of the caller's groups.
+        """
         return not self.is_limited or (assignment.car, assignment.user) == (self.car, self.user)
 
 
 @dataclass(slots=True)
 class OperationState:
-    """What operations stand on, and what they have made of it so far."""
+    """The state that operations depend on, updated by each decision."""
 
     assignments: dict[Key, Assignment] = field(default_factory=dict[Key, Assignment])
-    boxes: dict[Key, Box] = field(default_factory=dict[Key, Box])  # of every car that there is
+    boxes: dict[Key, Box] = field(default_factory=dict[Key, Box])  # of every car that exists
     members: set[Key] = field(default_factory=set[Key])  # users
     created: list[tuple[int, Assignment]] = field(default_factory=list[tuple[int, Assignment]])  # with their customers
     changed: set[Key] = field(default_factory=set[Key])
     ended: set[Key] = field(default_factory=set[Key])
 
     def check(self, customer: int, assignment: Assignment) -> None:
-        """Whether somebody may be given this. Raises `Failure`."""
+        """Check that the car is usable and the user a member of the customer. Raises `Failure`."""
         box = self.boxes.get((customer, assignment.car))
         if box != "ready":
             raise Failure(NOT_READY[box])
@@ -146,15 +152,15 @@ class OperationState:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What came of an operation: the assignment as it is now, was, or would have been, and why it is not."""
+    """The result of an operation: the assignment's actual, former or rejected values, and the error."""
 
     assignment: dict[str, Any]
     failure: str | None = None  # a code of `failure_codes`
-    created: int | None = None  # its place among the ground's `created`, while the assignment has no id
+    created: int | None = None  # index in `created` of the state, while the assignment has no id
 
 
 def decide(operation: Operation, ground: OperationState) -> Decision:
-    """Apply an operation to the ground."""
+    """Apply an operation to the state."""
     match operation.kind:
         case "CreateAssignment":
             return _create(operation, ground)
@@ -165,7 +171,7 @@ def decide(operation: Operation, ground: OperationState) -> Decision:
 
 
 def _create(operation: Operation, ground: OperationState) -> Decision:
-    assert operation.user is not None  # noqa: S101 - every creation has one, or its row could not be written
+    assert operation.user is not None  # noqa: S101 - every creation has a user, or its row could not be written
     request = operation.request
     lifetime, _ = lifetimes(request["lifetime"], None)
     assignment = Assignment(
@@ -211,20 +217,20 @@ def _delete(operation: Operation, ground: OperationState) -> Decision:
         ground.changed.discard(key)
         ground.ended.add(key)
         return Decision(before.as_json())
-    # What its car or user took with it has ended all the same, and this is how that is told
+    # An assignment that ended with its car or user has ended, so its end succeeds; this outcome reports it
     return Decision(_as_asked(operation), GONE if operation.cause == "Request" else None)
 
 
 def _as_asked(operation: Operation) -> dict[str, Any]:
-    """The outcome's values where there is no assignment: what the request said, None for what nobody knows."""
+    """The outcome's values without an assignment: those of the request, None for unknown ones."""
     nothing = dict.fromkeys(("start", "end", "lifetime", "renewableAfter"))
     ids = {"assignmentId": operation.assignment, "carId": operation.car, "userId": operation.user}
     return ids | nothing | dict(operation.request)
 
 
 def fail_permanently(operation: Operation) -> dict[str, Any]:
-    """The outcome's values of an operation that could not even be decided."""
+    """The outcome's values of an operation that no decision was possible for."""
     try:
         return _as_asked(operation)
-    except (TypeError, ValueError):  # its request is no object at all
+    except (TypeError, ValueError):  # the request is not an object
         return _as_asked(replace(operation, request={}))

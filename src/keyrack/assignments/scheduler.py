@@ -1,7 +1,7 @@
-"""In charge of a worker's rounds: find customers with pending operations, hold them, apply, and go on from there.
+"""Scheduling of a worker's operations: find customers with pending ones, lock them, apply.
 
-A customer with much to do has a transaction of its own; the others share one. What fails for a reason of its own is
-tried again by itself, while its customer waits, and then given up.
+A customer with many pending operations gets its own transaction; the others share one. An operation that fails by
+itself is retried alone while its customer waits, and is then marked as failed.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from keyrack.db.connection import Connection, Database, Row, is_interruption
 
 log = structlog.get_logger("keyrack.scheduler")
 
-MANY = 20  # pending operations from which on a customer has a transaction of its own
-CUSTOMERS = 100  # that one look at the pending work finds, at most
-SHORTEST, LONGEST = 20, 1_000  # operations of one transaction
-TARGET = 0.05  # seconds that one transaction is to take: as long as others wait for the holds
-# Seconds until the second and the third try of an operation that fails for a reason of its own
+MANY = 20  # pending operations above which a customer gets its own transaction
+CUSTOMERS = 100  # customers that one search finds, at most
+SHORTEST, LONGEST = 20, 1_000  # bounds of the operations in one transaction
+TARGET = 0.05  # target duration of a transaction in seconds: others wait that long for the customer locks
+# Seconds until the second and the third attempt of an operation that fails by itself
 TRIES: tuple[float, ...] = (0.4, 1.2)
 
-# Steps from customer to customer through the index of what is pending, beginning behind the last one that was served
+# Steps through the index of pending operations from customer to customer, starting after the last one served
 WAITING: LiteralString = """
 with recursive pending as (
   (select customer_id from operation where state = 'Pending' and customer_id > $1 order by customer_id limit 1)
@@ -58,18 +58,19 @@ class CustomerBatch:
 
 
 class OperationScheduler:
-    """The rounds of one worker. All its loops share them, so that each begins where the last one has ended."""
+    """The scheduling state of one worker. Its tasks share it, so that each starts where the last one ended."""
 
     def __init__(self, db: Database, call_another: Callable[[], None], call_later: Callable[[float], None]) -> None:
         self._db = db
-        self._call_another = call_another  # there is more than this loop takes
-        self._call_later = call_later  # somebody has to look again after so many seconds
-        self._last_customer = 0  # the customer that was served last
-        self._isolated: set[int] = set()  # customers that something from outside stood in the way of
-        self._max_operations = 100  # operations of one transaction; follows the time that they take
+        self._call_another = call_another  # more work is due than this task takes
+        self._call_later = call_later  # a task must search again after this many seconds
+        self._last_customer = 0  # the customer served last
+        # customers whose last transaction was interrupted from outside; each gets its own
+        self._isolated: set[int] = set()
+        self._max_operations = 100  # operations of one transaction; adapts to their duration
 
     async def run(self) -> AppliedBatch | None:
-        """Apply what one transaction can. Returns None when nobody has work that is due and not under way."""
+        """Apply what one transaction can. Returns None if no customer has work that is due and unlocked."""
         groups, whole = await self._next_batches()
         if len(groups) > 1:
             self._call_another()
@@ -77,7 +78,9 @@ class OperationScheduler:
             after = 0 if whole and group is groups[-1] else group.customers[-1]
             try:
                 done = await self._serve(group, after)
-            except Exception:  # all is undone and comes again, but others come first, and nobody has to share it
+            # rolled back, so the operations come again: after other customers, in a transaction that none of them
+            # shares
+            except Exception:
                 self._last_customer = after
                 self._isolated.update(group.customers)
                 raise
@@ -87,13 +90,13 @@ class OperationScheduler:
         return None
 
     async def _next_batches(self) -> tuple[list[CustomerBatch], bool]:
-        """Who has work, from behind the last one on, and whether these are all up to the end."""
+        """The next customers with work, in groups, and whether they reach the last customer."""
         rows = await self._db.fetch(WAITING, self._last_customer, MANY + 1, CUSTOMERS)
         if not rows and self._last_customer:
             self._last_customer = 0
             rows = await self._db.fetch(WAITING, 0, MANY + 1, CUSTOMERS)
         groups: list[CustomerBatch] = []
-        shared = False  # whether the last group takes more
+        shared = False  # whether the last group can take another customer
         for row in rows:
             customer, operations = row["customer_id"], row["operations"]
             if operations > MANY or customer in self._isolated:
@@ -108,8 +111,10 @@ class OperationScheduler:
         return groups, len(rows) < CUSTOMERS
 
     async def _serve(self, group: CustomerBatch, after: int) -> AppliedBatch | None:
-        """Apply the group's operations; None where others hold all of its customers. As soon as they are held, the
-        other loops look behind `after`."""
+        """Apply the group's operations. Returns None if others have locked all of its customers.
+
+        Once they are locked here, other tasks start their search after `after`.
+        """
         max_operations = self._max_operations if len(group.customers) == 1 else MANY
         begin = time.monotonic()
         try:
@@ -136,20 +141,20 @@ class OperationScheduler:
             self._max_operations = min(LONGEST, self._max_operations * 2)
 
     async def _serve_singly(self, customers: Sequence[int]) -> AppliedBatch:
-        """The same for the first few of each customer, each operation undone alone if it fails."""
+        """Apply the first few operations of each customer, each in its own savepoint."""
         total = AppliedBatch()
         for customer in customers:
             async with self._db.transaction() as connection:
                 for row in await apply.claim(connection, [customer], MANY):
                     done = await self._apply_alone(connection, row)
                     if done is None:
-                        break  # what comes behind it waits
+                        break  # later operations of the customer wait
                     apply.count([row], done)
                     total += done
         return total
 
     async def _apply_alone(self, connection: Connection, row: Row) -> AppliedBatch | None:
-        """Apply one operation; None when it is to be tried again later."""
+        """Apply one operation. Returns None if it is to be retried later."""
         try:
             with TRACES.working():
                 async with connection.transaction():

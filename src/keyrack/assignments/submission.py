@@ -1,8 +1,10 @@
-"""In charge of asking for asynchronous work on assignments; a worker's `scheduler` does it.
+"""Submission of operations; a worker's `scheduler` applies them.
 
-An operation is one row, written in the request's own transaction: what was answered with 204 is in the database, and
-what failed left nothing. Asking locks nothing that a worker holds. The order of a customer's work is that of `seq`: who
-asks after somebody's 204 has a higher one, and whoever sees the later row sees the earlier one too.
+An operation is one row, written in the request's transaction. After a 204 it is in the database; a failed request
+leaves nothing. Submission takes no lock that a worker holds.
+
+A customer's operations are ordered by `seq`. A request sent after another one's 204 gets a higher `seq`. A reader that
+sees the later row also sees the earlier one.
 """
 
 from __future__ import annotations
@@ -18,27 +20,33 @@ from keyrack.db.connection import Statements
 from keyrack.db.named_parameters import NamedStatement, compile_statement
 
 Kind = Literal["CreateAssignment", "UpdateAssignment", "DeleteAssignment"]
-PIECE = 5_000  # ends that one statement asks for
+PIECE = 5_000  # ends that one statement submits, at most
 
 
 @dataclass(frozen=True, slots=True)
 class OperationRequest:
-    """What somebody asks for: a creation names car and user, an end an assignment, a change both if it moves it."""
+    """A requested operation.
+
+    A creation names a car and a user, an end an assignment. A change names an assignment, and also a car or a user if
+    it moves the assignment to another one.
+    """
 
     kind: Kind
     assignment: int | None
     car: int | None
     user: int | None
-    request: Mapping[str, Any]  # start, end, lifetime, renewableAfter of a creation; the members that a change names
+    # of a creation: start, end, lifetime and renewableAfter; of a change: the members that it names
+    request: Mapping[str, Any]
     checksum: str
     asker: RequestOrigin
-    is_limited: bool = False  # who asks is limited to groups: it is about the assignment's car and user of now alone
+    # the caller is group-limited: valid only while the assignment has its current car and user
+    is_limited: bool = False
     operation: UUID = field(default_factory=uuid4)
 
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """Whether what is named is there; if all of it is, it has been asked for."""
+    """Whether each referenced row exists. The operation was submitted if all of them do."""
 
     assignment: bool
     car: bool
@@ -49,8 +57,8 @@ class References:
         return self.assignment and self.car and self.user
 
 
-# Several at once; each of which everything is there is asked for. What does not name a car or a user is about those of
-# its assignment, and the operation keeps those as they are
+# Several requests at once; those whose references all exist are submitted. A request that names no car or user refers
+# to those of its assignment. An operation on an assignment stores its current car and user
 ASK = compile_statement("""
 with wanted as (
   select w.*, a.car_id as its_car, a.user_id as its_user,
@@ -79,7 +87,7 @@ asked as (
 select there, car, "user" from wanted order by place
 """)
 TAKE_BACK: LiteralString = "delete from operation where customer_id = $1 and operation_id = any($2::uuid[])"
-# Each end keeps the assignment as it is: by the time it is applied, the row may be gone with its car or user
+# Each end stores a copy of the assignment, whose row may be gone with its car or user before the end is applied
 _ENDS: LiteralString = """
 with asked as (
   insert into operation
@@ -101,7 +109,7 @@ ENDS_OF_USER = compile_statement(_ENDS.replace("{column}", "user_id"))
 
 
 async def submit(statements: Statements, customer: int, requests: Sequence[OperationRequest]) -> list[References]:
-    """Ask for these, in this order; for each, whether what it names is there."""
+    """Submit these operations, in this order; return for each which references exist."""
     arguments = ASK.arguments(
         customer=customer,
         operation_id=[w.operation for w in requests],
@@ -122,21 +130,21 @@ async def submit(statements: Statements, customer: int, requests: Sequence[Opera
 
 
 async def cancel(statements: Statements, customer: int, operations: Sequence[UUID]) -> None:
-    """Let it not have been asked for, in the transaction in which it was."""
+    """Delete operations in the transaction that submitted them."""
     await statements.execute(TAKE_BACK, customer, operations)
 
 
 async def submit_end_for_car(
     statements: Statements, customer: int, car: int, cause: str, checksum: str, asker: RequestOrigin
 ) -> None:
-    """Ask for the end of every assignment of a car, in the caller's transaction, which holds the customer."""
+    """Submit the end of every assignment of a car. The caller's transaction has locked the customer."""
     await _end_all(statements, ENDS_OF_CAR, customer, car, cause, checksum, asker)
 
 
 async def end_all_of_user(
     statements: Statements, customer: int, user: int, checksum: str, asker: RequestOrigin
 ) -> None:
-    """Ask for the end of every assignment of a user within the customer, in the same way."""
+    """Submit the end of every assignment of a user within the customer, under the same lock."""
     await _end_all(statements, ENDS_OF_USER, customer, user, "UserRemoved", checksum, asker)
 
 
@@ -155,5 +163,5 @@ async def _end_all(
             customer=customer, id=of, last=last, cause=cause, checksum=checksum, most=PIECE, **asker._asdict()
         )
         row = await statements.fetchrow(ends.sql, *arguments)
-        assert row is not None  # noqa: S101 - one row by its form
+        assert row is not None  # noqa: S101 - an aggregate returns one row
         last, count = row["last"], row["count"]

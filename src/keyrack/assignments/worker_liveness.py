@@ -1,4 +1,4 @@
-"""In charge of whether anybody attends to what waits: that no worker lives while work waits is an alert everywhere."""
+"""Detection of pending work without a live worker, for an alert by any process."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import LiteralString
 from keyrack.db.connection import Statements
 from keyrack.db.process_registry import SILENT
 
-PATIENCE = 60.0  # seconds that work may wait without a worker
-LOOK = 1_000  # operations, and deliveries, that are looked at
+PATIENCE = 60.0  # seconds that work may wait without a live worker
+LOOK = 1_000  # pending operations, and deliveries, that the query reads at most
 
-# Asked of an index of those that wait, and only where no worker lives; what waits for a disabled webhook is nobody's
-# work
+# Uses an index of pending rows, and only if no worker is alive. Deliveries of a disabled webhook do not count: no
+# worker would send them
 WAITED: LiteralString = """
 select case when not exists (
   select from heartbeat where role = 'work' and beat_at > now() - make_interval(secs => $1))
@@ -27,9 +27,10 @@ then (select extract(epoch from now() - least(
 
 
 async def seconds_without_worker(statements: Statements) -> float | None:
-    """Seconds for which work has waited while no worker lives anywhere; None if it does not, or not for long yet.
+    """Seconds that the oldest work has waited while no worker is alive anywhere.
 
-    Raises what the database raises.
+    Returns None if a worker is alive, nothing waits, or the wait is at most `PATIENCE`. Raises the database's
+    exceptions.
     """
     waited: float | None = await statements.fetchval(WAITED, SILENT, LOOK)
     return waited if waited is not None and waited > PATIENCE else None

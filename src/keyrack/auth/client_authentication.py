@@ -24,7 +24,7 @@ PREFIX = "keyrack_client_"  # identifies a leaked secret
 INVALID_CLIENT = ErrorCode(
     "invalid-client",
     "There is no machine client with this id and secret, or it may not call any more.",
-    "Check both. Who may see clients sees in GET /clients whether it is disabled, or its time is over.",
+    "Check the id and the secret; `GET /clients` shows whether the client is disabled or expired.",
 )
 
 CLIENT: LiteralString = """

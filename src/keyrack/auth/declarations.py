@@ -23,12 +23,13 @@ from pydantic_core import PydanticCustomError
 from keyrack.api.permissions import PROGRAMS
 from keyrack.api.schema.declaration import MemberInfo, ResourceTable, shown
 from keyrack.api.schema.request_body import Body, Moment, Name, StrictBody
+from keyrack.core.suggestions import did_you_mean
 from keyrack.core.text import N_
 
 
 def _to_come(time: datetime | None) -> datetime | None:
     if time is not None and time <= datetime.now(UTC):
-        raise PydanticCustomError("past", "Is no time to come")
+        raise PydanticCustomError("past", "The time must be in the future")
     return time
 
 
@@ -37,12 +38,15 @@ def _once(scopes: list[str]) -> list[str]:
 
 
 def _scope(name: str) -> str:
-    """Check that a name is a permission for programs.
-
-    Raises `PydanticCustomError`.
-    """
+    """Raises `PydanticCustomError` for a name that is not a permission of machine clients."""
     if name not in PROGRAMS:
-        raise PydanticCustomError("no_scope", "Is no scope of clients: GET /.well-known/oauth-authorization-server")
+        sentence = "{scope} is not a scope of machine clients.{suggestion} Valid scopes: {scopes}."
+        values = {
+            "scope": f"{name[:60]!a}",
+            "suggestion": did_you_mean(name, PROGRAMS),
+            "scopes": ", ".join(sorted(PROGRAMS)),
+        }
+        raise PydanticCustomError("no_scope", sentence, values)
     return name
 
 
@@ -64,16 +68,22 @@ class ClientRow(Body):
 
     name: Annotated[
         Name,
-        MemberInfo(N_("Name"), N_("the name"), "What uses it, and for what.", "Booking system", is_searchable=True),
+        MemberInfo(
+            N_("Name"),
+            N_("the name"),
+            "A label for the client, such as its program and purpose.",
+            "Booking system",
+            is_searchable=True,
+        ),
     ]
     client_id: Annotated[
         UUID,
-        shown("The id by which the client shows itself.", "1b4e28ba-2fa1-41d2-883f-0016d3cca427", "{t}_c.subject"),
+        shown("The id with which the client authenticates.", "1b4e28ba-2fa1-41d2-883f-0016d3cca427", "{t}_c.subject"),
     ]
     scopes: Annotated[
         Scopes,
         shown(
-            "What it may in the customer: permissions by their names. Who may write may read.",
+            "The permissions of the client in the customer. A write scope includes the read scope.",
             ["assignments:write", "cars:read"],
             "{t}.scopes",
         ),
@@ -83,7 +93,7 @@ class ClientRow(Body):
         MemberInfo(
             N_("Disabled"),
             N_("the state"),
-            "Whether it may call.",
+            "Whether the client can make requests.",
             True,
             column="is_disabled",
             recorded_as="isDisabled",
@@ -93,9 +103,9 @@ class ClientRow(Body):
     expires: Annotated[
         Expires,
         MemberInfo(
-            N_("Good until"),
+            N_("Valid until"),
             N_("the end"),
-            "When it may call no longer; null for never.",
+            "When the client expires; null for never.",
             "2030-01-01T00:00:00Z",
             column="expires_at",
         ),
@@ -103,16 +113,16 @@ class ClientRow(Body):
     managed_here: Annotated[
         bool,
         shown(
-            "Whether the customer manages it; else the operator or another customer does.",
+            "Whether the customer manages the client. Otherwise the operator or another customer does.",
             True,
             "({t}_c.managed_by is not distinct from {t}.customer_id)",
         ),
     ]
-    created: Annotated[datetime, shown("When it was made.", "2026-04-30T12:00:00Z", "{t}_c.created_at")]
+    created: Annotated[datetime, shown("When the secret was created.", "2026-04-30T12:00:00Z", "{t}_c.created_at")]
     last_used: Annotated[
         datetime | None,
         shown(
-            "When one of its secrets was used last, to a minute; null for never.",
+            "When one of its secrets was last used, to the minute; null for never.",
             "2026-05-01T08:15:00Z",
             "(select max(s.used_at) from client_secret s where s.client_id = {t}.client_id)",
         ),
@@ -120,5 +130,5 @@ class ClientRow(Body):
 
 
 CLIENTS = ResourceTable(
-    "MachineClient", "client", ClientRow, key="client_id", id=("The number of the client.", 12), alias="{t}_c"
+    "MachineClient", "client", ClientRow, key="client_id", id=("The id of the client.", 12), alias="{t}_c"
 )

@@ -22,19 +22,19 @@ from keyrack.db.connection import Connection, Database, Statements
 PLACE = "/console/invitation#"  # follows the public address; a fragment reaches no server and no log
 TOO_MANY = ErrorCode(
     "too-many-invitations",
-    "The customer has as many open invitations as it may have.",
-    "Withdraw one that nobody will accept: GET /invitations lists them.",
+    "The customer has reached its limit of open invitations.",
+    "Withdraw an open invitation; `GET /invitations` lists them.",
 )
 ALREADY = ErrorCode(
     "already-a-manager",
-    "Whoever has this address acts for the customer already.",
-    "Change the role instead: PATCH /managers/{managerId}.",
+    "A manager with this address already belongs to the customer.",
+    "Change the role by `PATCH /managers/{managerId}` instead.",
 )
 # The index `invitation_address`, which the previous release relies on, folds letters such as U+0130
 SIMILAR = ErrorCode(
     "similar-address-invited",
     "The address is too similar to that of an open invitation.",
-    "Withdraw that invitation first: GET /invitations lists it.",
+    "Withdraw that invitation first; `GET /invitations` lists it.",
 )
 
 HELD: LiteralString = "select count(*) from invitation where customer_id = $1 and expires_at > now()"

@@ -10,13 +10,13 @@ from keyrack.db.connection import Statements
 
 LAST_OWNER = ErrorCode(
     "last-owner",
-    "The customer would be left without an owner who may sign in.",
-    "Make somebody else an owner first, and wait until that person has accepted.",
+    "The customer would have no owner left who can sign in.",
+    "Make another manager an owner first, and wait until the invitation is accepted.",
 )
 OWNER_LIMITED = ErrorCode(
     "owner-not-limited",
-    "An owner says who may in the whole customer, and cannot be limited to groups.",
-    "Give another role, or remove the groups in the same change.",
+    "An owner manages the permissions of the whole customer and cannot be limited to groups.",
+    "Choose another role, or remove the groups in the same change.",
 )
 # Serialises role changes per customer, so that two owners cannot remove each other
 LOCK: LiteralString = "select true from customer where customer_id = any($1) order by customer_id for no key update"

@@ -56,20 +56,20 @@ PURPOSE = "sign in with a passkey"  # of sealed challenges
 LONGEST_ID = 1_023  # bytes (WebAuthn, section 4, "Credential ID")
 
 NO_PASSKEYS = ErrorCode(
-    "passkeys-not-here",
-    "Passkeys need a public address with a name: {url} has none.",
-    "Set KEYRACK_PUBLIC_URL to an address with a host name, with https; to try it out, localhost is one.",
+    "passkeys-unavailable",
+    "Passkeys require a public address with a host name, and {url} has none.",
+    "Set `KEYRACK_PUBLIC_URL` to an https address with a host name, or to localhost for tests.",
 )
 NOT_VERIFIED = ErrorCode(
     "passkey-not-verified",
     "The passkey could not be verified.",
-    "Ask for new options and try again; the device must verify its user, by a fingerprint, a face or a PIN.",
+    "Request new options and try again; the device must verify its user by fingerprint, face or PIN.",
 )
-KNOWN = ErrorCode("passkey-known", "This passkey is registered already.", "Use it, or choose another device.")
+KNOWN = ErrorCode("passkey-known", "This passkey is already registered.", "Use it, or choose another device.")
 TOO_MANY = ErrorCode(
     "too-many-passkeys",
-    "The manager has as many passkeys as it may have. Remove one first.",
-    "Remove one: DELETE /me/passkeys/{passkeyId}.",
+    "The manager has reached the limit of passkeys. Remove one first.",
+    "Remove one by `DELETE /me/passkeys/{passkeyId}`.",
 )
 
 OF_MANAGER: LiteralString = "select credential_id, transports from passkey where manager_id = $1 order by passkey_id"

@@ -1,7 +1,8 @@
-"""In charge of where custody begins: what a customer has when it begins to be kept.
+"""The baseline of the access history: a customer's state when its recording begins.
 
-While nothing is numbered, the tables are read together with what has no number yet, and that is taken back: what is
-left is how things stood behind the last number. What waits then goes on from there, and nothing counts twice.
+No change gets a number meanwhile. The baseline is read from the tables, without the effect of the changes that still
+wait for a number: that is the state after the last numbered change. The waiting changes continue from there, so nothing
+counts twice.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from typing import LiteralString
 from keyrack.changelog.visibility_watermark import IF_ALONE
 from keyrack.db.connection import Connection, Database
 
-CUSTOMERS = 100  # of one transaction
-ROWS = 10_000  # of one statement
+CUSTOMERS = 100  # per transaction
+ROWS = 10_000  # per statement
 
 NOT_BEGUN: LiteralString = """
 select c.customer_id from customer c where not exists (select from custody_log l where l.customer_id = c.customer_id)
 order by c.customer_id limit $1
 """
-# From the first change that waits on all is known, unless something that has a number was recorded later
+# The history begins with the oldest waiting change, or now without any, but not before the last numbered change.
 BEGIN: LiteralString = """
 insert into custody_log as l (customer_id, since)
 select k.customer_id, greatest(
@@ -34,8 +35,8 @@ returning l.customer_id, exists (select from assignment a where a.customer_id = 
   or exists (select from product p where p.customer_id = l.customer_id)
   or exists (select from service s where s.customer_id = l.customer_id) as has_things
 """
-# Of each thing with changes that wait: whether the first of them has made it, and the members that they have changed,
-# each as it was before the first one
+# For each resource with waiting changes: whether the first of them created it, and the members that they changed. Each
+# member has its value before the first change.
 _WAITING: LiteralString = """
 with waiting as (
   select i.customer_id, i.resource_id::integer as id, (array_agg(i.before order by i.seq))[1] is null as made,
@@ -47,14 +48,16 @@ with waiting as (
 
 
 def _before(member: LiteralString, type: LiteralString, column: LiteralString) -> LiteralString:
-    """SQL of a member as it was before what waits."""
+    """SQL of a member's value before the waiting changes."""
     was: LiteralString = "(w.members ->> '" + member + "')::" + type
     return "case when w.members ? '" + member + "' then " + was + " else t." + column + " end"
 
 
 def _quiet(columns: LiteralString, table: LiteralString, key: LiteralString, into: LiteralString) -> LiteralString:
-    """Of customer $1 the next $4 rows behind key $3: of those of resource $2 of which nothing waits a row is written;
-    returns the last key."""
+    """SQL that records the next $4 rows of customer $1 after key $3, and returns the last key.
+
+    It writes a baseline row for each resource of type $2 that has no waiting changes.
+    """
     return (
         "with piece as (select * from " + table + " where customer_id = $1 and " + key + " > $3 order by " + key
         + " limit $4), kept as (insert into " + into + " select t.customer_id, " + columns + ", l.since from piece t"
@@ -67,7 +70,7 @@ _CUSTODY: LiteralString = "custody (customer_id, assignment_id, car_id, user_id,
 _FITTING: LiteralString = "fitting (customer_id, kind, part_id, place_id, known_from)"
 _LAST: LiteralString = " on conflict do nothing) select max(key) from (select "
 
-# Resource -> what is there of which nothing waits, piece by piece
+# Resource -> SQL for the resources without waiting changes, in batches
 QUIET: dict[str, LiteralString] = {
     "assignment": _quiet(
         "t.assignment_id, t.car_id, t.user_id, t.starts_at, coalesce(t.ends_at, 'infinity')",
@@ -78,7 +81,7 @@ QUIET: dict[str, LiteralString] = {
     "service": _quiet("'service', t.service_id, t.product_id", "service", "service_id", _FITTING)
     + " and t.product_id is not null" + _LAST + "service_id as key from piece) s",
 }  # fmt: skip
-# Resource -> what was there before what waits, of customers $1
+# Resource -> SQL for the resources of customers $1 as they were before their waiting changes
 TAKEN_BACK: dict[str, LiteralString] = {
     "assignment": _WAITING + "insert into " + _CUSTODY + " select w.customer_id, w.id, b.car, b.person, b.start,"
     " coalesce(b.until, 'infinity'), l.since from waiting w join custody_log l using (customer_id)"
@@ -100,8 +103,10 @@ TAKEN_BACK: dict[str, LiteralString] = {
 
 
 async def begin(connection: Connection, customers: Sequence[int]) -> None:
-    """Begin to keep the custody of those of these customers of whom it is not kept yet. The caller numbers, and nobody
-    else does."""
+    """Record the baseline of those of these customers that have none.
+
+    The caller has the sequencer's lock, so that no other process gives numbers.
+    """
     if not customers:
         return
     begun = await connection.fetch(BEGIN, customers)
@@ -117,12 +122,12 @@ async def begin(connection: Connection, customers: Sequence[int]) -> None:
 
 
 async def begin_some(db: Database) -> bool:
-    """Begin to keep the custody of some customers of whom it is not kept; whether there is none left."""
+    """Record the baseline of some customers. Returns whether no customer is left without one."""
     if not await db.reading().fetch(NOT_BEGUN, 1):
         return True
     async with db.transaction() as connection:
         if await connection.fetchval(IF_ALONE):
-            await connection.lift_timeouts()  # much may wait for a number beside a release that gives none
+            await connection.lift_timeouts()  # many changes may wait beside a release that gives no numbers
             rows = await connection.fetch(NOT_BEGUN, CUSTOMERS)
             await begin(connection, [row["customer_id"] for row in rows])
     return False

@@ -1,11 +1,13 @@
-"""In charge of custody: which assignments were in force when, and what was in the cars, kept as changes are numbered.
+"""The access history: assignments, and the parts in cars, recorded as changes get numbers.
 
-Each form that an assignment has had is a stretch with two times. It was in force from `since` until `until`; and it was
-known so from when its change was written until what ended it had its number. Both ends are the wide ones: a change
-is written before it is committed and numbered after that, so for that moment the old and the new form both count, and
-no answer names less than could be opened. What was in what, a box in a car and a service on a box, has the second time
-alone. docs/changes.md says what is made of it; `access_queries` answers, `access_baseline` writes what was there
-before.
+Each version of an assignment is a period with two times. Valid time: it was in force from `since` until `until`.
+Transaction time: it was known from the write of its change until its successor got a number.
+
+Both ends of the transaction time are wide. A change is written before its commit, and gets a number after it. For that
+moment the old and the new version both count, so no answer names less than could be opened.
+
+The place of a part, a box in a car or a service on a box, has only the transaction time. docs/changes.md describes the
+use of the history. `access_queries` reads it, and `access_baseline` writes the state before the first change.
 """
 
 from __future__ import annotations
@@ -25,10 +27,10 @@ from keyrack.db.row_batches import run_in_batches
 
 log = structlog.get_logger("keyrack.access_history")
 
-# Resource -> the kind of fitting, and the member that says where it is
+# Resource -> the kind of part, and the member that names its place
 PLACES: Mapping[str, tuple[str, str]] = {"product": ("box", "carId"), "service": ("service", "productId")}
 RESOURCES = {"assignment", *PLACES}
-TOLD = {"carId", "userId", "start", "end"}  # what makes another form of an assignment
+TOLD = {"carId", "userId", "start", "end"}  # members that make a new version of an assignment
 
 KNOWN: LiteralString = """
 select c.stretch_id, c.customer_id, c.assignment_id, c.car_id, c.user_id, c.since, c.known_from,
@@ -65,7 +67,7 @@ select customer_id, kind, part_id, place_id, known_from, coalesce(known_until, '
 from unnest($1::integer[], $2::text[], $3::integer[], $4::integer[], $5::timestamptz[], $6::timestamptz[])
   u (customer_id, kind, part_id, place_id, known_from, known_until)
 """
-# First the oldest time that can be answered, so that no answer misses what goes then
+# Raises the oldest available time first, so that no answer lacks rows that are deleted next
 RAISE: LiteralString = """
 update custody_log l set since = $2 where l.since < $2
   and coalesce((select c.class from change_log c where c.customer_id = l.customer_id), 2) = $1
@@ -87,26 +89,26 @@ FORGET_FITTED: LiteralString = (
 
 @dataclass(frozen=True, slots=True)
 class AccessPeriod:
-    """What an assignment is, as of one change of it."""
+    """One version of an assignment."""
 
     car: int
     user: int
     since: datetime
-    until: datetime | None  # None: without an end
+    until: datetime | None  # None: no end
     known_from: datetime
-    row_number: int | None = None  # its row; None where it has none yet
+    row_number: int | None = None  # the row's id; None if it is not stored yet
 
     @classmethod
     def created(cls, at: datetime, members: Mapping[str, Any]) -> AccessPeriod:
-        """As it is created, with all of its members."""
+        """The first version, from a creation with all members."""
         since = max(_start(members, at), at)
         return cls(members["carId"], members["userId"], since, _end(members.get("end")), at)
 
     def changed(self, at: datetime, members: Mapping[str, Any]) -> AccessPeriod:
-        """As a change makes it that names these members.
+        """The next version, from a change of these members.
 
-        It comes into force when it is changed, if its start is past by then; if it is in force already, and stays with
-        the same car and user, it is so since it was.
+        It comes into force at the change if its start is past by then. If it is in force already, and keeps its car and
+        user, `since` stays.
         """
         car, user = members.get("carId", self.car), members.get("userId", self.user)
         goes_on = self.since <= at and (self.until is None or at < self.until) and (car, user) == (self.car, self.user)
@@ -122,7 +124,7 @@ class InstalledPart:
 
     place: int
     known_from: datetime
-    fitting: int | None = None  # its row; None where it has none yet
+    fitting: int | None = None  # the row's id; None if it is not stored yet
 
 
 Key = tuple[int, int]  # customer, assignment
@@ -131,11 +133,11 @@ Part = tuple[int, str, int]  # customer, kind, product or service
 
 @dataclass(slots=True)
 class AccessHistoryChanges:
-    """What is known now of the things that some changes are about, and what these changes make of it."""
+    """The current versions of some resources, and the effect of changes on them."""
 
     periods: dict[Key, AccessPeriod] = field(default_factory=dict[Key, AccessPeriod])
     parts: dict[Part, InstalledPart] = field(default_factory=dict[Part, InstalledPart])
-    # What ended, and until when it was known
+    # Ended versions, and the ends of their transaction time
     ended_periods: list[tuple[Key, AccessPeriod, datetime]] = field(
         default_factory=list[tuple[Key, AccessPeriod, datetime]]
     )
@@ -144,7 +146,10 @@ class AccessHistoryChanges:
     )
 
     def take(self, row: Row, recorded_at: datetime) -> None:
-        """One change, in the order of the numbers; a clock that was put back does not let it be known too late."""
+        """Apply one change, in the order of the numbers.
+
+        If the clock was set back, `known_from` is not later than the recording.
+        """
         at = min(row["at"], recorded_at)
         word = row["kind"].rpartition(".")[2]
         members: Mapping[str, Any] | None = None if row["after"] is None else loads(row["after"])
@@ -185,13 +190,16 @@ class AccessHistoryChanges:
 
 
 def _is_box(kind: str, members: Mapping[str, Any]) -> bool:
-    """Whether this change of a product, which puts it into a car, is one of a box that was in none."""
+    """Whether this change puts a box into a car that was in none before."""
     return kind == "box.installed" or members.get("type") == "Box"
 
 
 async def record_periods(connection: Connection, rows: Sequence[Row], recorded: Mapping[int, datetime]) -> None:
-    """Keep what these changes make of custody: rows of the inbox, in their order, while they are there, and for each
-    customer when they are recorded."""
+    """Record the effect of changes on the access history.
+
+    `rows` are those of the outbox in their order, before they are deleted. `recorded` has the recording time of each
+    customer.
+    """
     await access_baseline.begin(connection, [customer for customer in recorded if customer])
     relevant_rows = [row for row in rows if row["customer_id"] and row["resource"] in RESOURCES]
     if not relevant_rows:
@@ -222,7 +230,7 @@ async def _load(connection: Connection, rows: Sequence[Row]) -> AccessHistoryCha
 
 
 async def _write(connection: Connection, custody: AccessHistoryChanges) -> None:
-    """What ended first: of each thing one row is known now."""
+    """Write ended versions first: an assignment or part has at most one current row."""
     if ended := [
         (key[0], form.row_number, at) for key, form, at in custody.ended_periods if form.row_number is not None
     ]:
@@ -250,8 +258,10 @@ async def _write(connection: Connection, custody: AccessHistoryChanges) -> None:
 
 
 async def prune_periods(db: Database, settings: Settings, retention: int, before: datetime) -> None:
-    """Forget what was known up to a time only, of the customers of a class of retention: nothing is answered of times
-    before it any more."""
+    """Delete the history that ended before `before`, for the customers of a retention class.
+
+    Queries of earlier times are rejected from then on.
+    """
     await db.execute(RAISE, retention, before)
     for sql in (FORGET, FORGET_FITTED):
         await run_in_batches(db, settings.housekeeping_rows, sql, retention, before)
@@ -262,8 +272,10 @@ def _columns(rows: Iterable[tuple[object, ...]]) -> list[list[object]]:
 
 
 def _start(members: Mapping[str, Any], at: datetime) -> datetime:
-    """What is no time of Python's, such as an infinite one that was written by SQL, is as early and as late as may be:
-    no row that somebody has written keeps the changes of others from their numbers."""
+    """The start of an assignment; `at` if it is no valid time of Python, such as an infinite one from SQL.
+
+    An invalid row must not keep other changes from their numbers, so it gets the widest period.
+    """
     try:
         return datetime.fromisoformat(members["start"])
     except (KeyError, TypeError, ValueError):

@@ -1,8 +1,7 @@
-"""In charge of who could open: what custody answers of a car or a user, at a time or over one.
+"""Queries of the access history: by car or by user, at a time or over one.
 
-A row of custody counts from `began` until `ended`, with the beginning and without the end. What counts at a time is
-looked for by classes of how long that is: of each class behind that much time before, so nothing that was over for long
-is read.
+A period counts from `began`, inclusive, until `ended`, exclusive. Periods have a class of their length, `span`. A query
+reads in each class only the periods that began within that length before the time. So it skips all that ended long ago.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ from keyrack.db.named_parameters import NamedStatement, compile_statement
 
 Thing = Literal["car", "user"]
 
-MOMENT = timedelta(microseconds=1)  # the shortest time: what counts in it counts at its beginning
-AROUND = timedelta(days=1)  # before and after a time: whose changes are told
-EVENTS = 100  # changes that are told, at most
-NEAR = 200  # things of each kind whose changes are looked for, at most
-SOON = 0.3  # seconds in which nothing may be left that waits for its number
-PATIENCE = 2.0  # seconds in which what was written before the question gets its number
-PAUSE = 0.02  # seconds between two looks
+MOMENT = timedelta(microseconds=1)  # the shortest time: a query of one time ends this much later
+AROUND = timedelta(days=1)  # before and after a time: whose changes are reported
+EVENTS = 100  # maximum changes in an answer
+NEAR = 200  # maximum resources of each kind whose changes are searched
+SOON = 0.3  # seconds in which a query of now waits until no change is without a number
+PATIENCE = 2.0  # seconds to wait for the numbers of the changes before the query
+PAUSE = 0.02  # seconds between two polls
 
-# How far the customer's custody goes, since when something waits for its number, and whether the thing $2 is there, or
-# has been in custody
+# The extent of the customer's history, the time of its oldest change without a number, and whether resource $2 exists
+# or is in the history
 _LOOK: LiteralString = """
 select l.since, k.now, coalesce(c.last_id, 0) as last_id, coalesce(c.last_recorded_at, l.since) as recorded_at,
   (select min(i.at) from change_inbox i where i.customer_id = $1) as waiting,
@@ -54,8 +53,8 @@ _PAIR: LiteralString = "{pair}"
 _CHANGE: LiteralString = "{change}"
 _CHANGE_MEMBERS: LiteralString = "{members}"
 
-# What counts from `:since` to `:until`, without the end: of each class a stretch of the index, which is why each has
-# its limit. The bounds are those of the column `span`; the last two have none
+# The periods from `:since` to `:until`, exclusive. Each class is one range of the index, so each has its limit. The
+# bounds are those of the column `span`; the last two classes have none
 _COUNTS: LiteralString = """
 (values (0, interval '60 s'), (1, '240 s'), (2, '960 s'), (3, '3840 s'), (4, '15360 s'), (5, '61440 s'),
   (6, '245760 s'), (7, '983040 s'), (8, '3932160 s'), (9, '15728640 s'), (10, '62914560 s'), (11, '251658240 s'),
@@ -66,14 +65,14 @@ cross join lateral (
 
 
 def _of(thing: LiteralString, order: LiteralString) -> LiteralString:
-    """The first `:most` rows of the car or user `:id` that count from `:since` to `:until`."""
+    """The first `:most` periods of the car or user `:id` from `:since` to `:until`."""
     return (
         "(select c.* from " + _COUNTS + "c." + thing + "_id = :id order by " + order + " limit :most) c"
         " order by " + order + " limit :most)"
     )  # fmt: skip
 
 
-# The newest of what was put there, if it was there still
+# The newest part that was put there, if it was still there
 _FITTED: LiteralString = """
 left join lateral (
   select case when f.known_until > p.at then f.part_id end as part_id from fitting f
@@ -91,7 +90,7 @@ _AT: LiteralString = _SHOWN + " s.since, nullif(s.until, 'infinity') as until fr
 _AT_END: LiteralString = (
     " s cross join lateral (select :since::timestamptz as at) p" + _FITTED + " order by s.began, s.stretch_id"
 )
-# A stretch in parts: another one begins where another box or service was there
+# A period, split where its box or service changed
 _OVER: LiteralString = _SHOWN + " p.at as since, nullif(p.until, 'infinity') as until from "
 _OVER_END: LiteralString = """ s cross join lateral (
   select q.at, coalesce(lead(q.at) over (order by q.at), s.ended) as until from (
@@ -116,8 +115,8 @@ OVER: dict[Thing, LiteralString] = {
     "user": _OVER + _of("user", FIRST) + _OVER_END,
 }
 
-# The changes nearest to `:place` of the thing itself, of the assignments that count there, and of the boxes of their
-# cars, with the services of these
+# The changes nearest to `:place`: of the car or user itself, its assignments, the boxes of their cars, and their
+# services
 _EVENTS: LiteralString = """), boxes as (
   select distinct f.part_id from cars c join fitting f on f.customer_id = :customer and f.kind = 'box'
     and f.place_id = c.car_id
@@ -160,7 +159,7 @@ def _for_all(sql: LiteralString) -> NamedStatement:
 def _in_scope(sql: LiteralString) -> NamedStatement:
     """The statement for a group-limited caller.
 
-    A period exists if its car and its user are in scope. The limits count what exists alone.
+    A period exists for this caller if its car and its user are in scope. The limits count only such periods.
     """
     assert CHANGE.group_scope is not None  # noqa: S101 - a constant of `changelog.schema`
     pair: LiteralString = in_scope_sql("car", "c.car_id") + " and " + in_scope_sql("user", "c.user_id") + " and "
@@ -176,23 +175,23 @@ async def _fetch(statements: Statements, sql: LiteralString, scope: int | None, 
 
 @dataclass(frozen=True, slots=True)
 class HistoryExtent:
-    """How far custody goes, as it was looked at."""
+    """The extent of the access history at the time of a query."""
 
-    since: datetime  # the oldest time that can be answered; now, where it has not begun
+    since: datetime  # oldest available time; now, if there is no history yet
     at: datetime  # the time in question
     now: datetime
-    last: int  # the number of the newest change that is in it
-    recorded: datetime  # when that got its number
-    waits: bool  # whether something that happened up to the time in question is not in it yet
-    has: bool  # whether the customer has the thing, or ever had it
+    last: int  # number of its newest change
+    recorded: datetime  # when that change got its number
+    waits: bool  # whether a change up to the time in question is missing
+    has: bool  # whether the customer has the car or user, or ever had it
 
 
 async def history_extent(
     statements: Statements, customer: int, thing: Thing, id: int, at: datetime | None
 ) -> HistoryExtent:
-    """How far custody goes, when everything has its number that was written up to a time.
+    """The extent of the history, after the changes up to `at` have got their numbers.
 
-    Without a time it is now; where something new is always written, it is the time of the question.
+    Without `at`, the time is now. If new changes keep coming, it is the time of the query.
     """
     begun = asyncio.get_running_loop().time()
     asked_about: datetime | None = None
@@ -221,7 +220,7 @@ async def periods_at(
     until: datetime | None,
     most: int,
 ) -> list[Mapping[str, Any]]:
-    """Periods at a time, or between two: the first `most` rows; for a group-limited caller those in its `scope`."""
+    """Periods at a time, or between two: the first `most`; for a group-limited caller those in its `scope`."""
     sql, end = (AT[thing], since + MOMENT) if until is None else (OVER[thing], until)
     rows = await _fetch(statements, sql, scope, customer=customer, id=id, since=since, until=end, most=most)
     return [dict(row) for row in rows] if until is None else join_periods(map(dict, rows))
@@ -237,8 +236,11 @@ async def events(
     until: datetime | None,
     last: int,
 ) -> tuple[list[str], bool]:
-    """The changes around a time, or between two, up to the number `last`: each as JSON, in the order of the numbers;
-    and whether there are more than `EVENTS`, of which these are the nearest to the time, or to the end."""
+    """The changes around a time, or between two, up to the number `last`.
+
+    Each is JSON, in the order of the numbers. The flag is true if there are more than `EVENTS`. Then these are the
+    nearest to the time, or to the end.
+    """
     place, begins, ends = (since, since - AROUND, since + AROUND) if until is None else (until, since, until)
     rows = await _fetch(
         statements, EVENTS_OF[thing], scope, customer=customer, id=id, since=begins, until=ends, most=NEAR,
@@ -249,9 +251,9 @@ async def events(
 
 
 def join_periods(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Parts of a stretch that follow one another and differ in nothing are one."""
+    """Join adjacent parts of a period that have the same box and service."""
     periods: list[Mapping[str, Any]] = []
-    newest: dict[int, dict[str, Any]] = {}  # of each stretch
+    newest: dict[int, dict[str, Any]] = {}  # by period
     for row in map(dict[str, Any], rows):
         before = newest.get(row["stretch_id"])
         if before is not None and all(before[name] == row[name] for name in ("box_id", "service_id")):

@@ -17,7 +17,7 @@ from keyrack.db.schema_version import SchemaError
 RECORDED = tuple(
     table for table, columns in COLUMNS.items() if any(decisions.audit.is_included for decisions in columns.values())
 )
-# Of a person the updates: it comes and goes by being a customer's user
+# `person` needs only these triggers, because a person is created and deleted as a customer's user
 MISSING: LiteralString = """
 select string_agg(wanted.name || ' of ' || wanted.relation, ', ' order by wanted.relation, wanted.name)
 from (
@@ -50,7 +50,7 @@ async def require_triggers(statements: Statements) -> None:
 
 
 async def require(statements: Statements) -> None:
-    """Check that each change which must be recorded is recorded. Raises `SchemaError`."""
+    """Check that each change to a recorded table is recorded. Raises `SchemaError`."""
     await require_triggers(statements)
     if missing := await statements.fetchval(MISSING, list(RECORDED)):
         raise SchemaError(SWITCHED_OFF.format(missing=missing))

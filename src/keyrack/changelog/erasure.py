@@ -1,5 +1,7 @@
-"""In charge of taking a person out of the log, and out of deliveries that tell of it: what was personal goes with its
-salt, and the proof still verifies."""
+"""Erases a person from the change log, and from deliveries about it.
+
+The personal part of a change is deleted with its salt, and the log still verifies.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from keyrack.webhooks import erasure as deliveries
 
 MEMBERS = sorted(PERSONAL["user"])
 
-# First what has no number yet: whoever is numbering it is waited for, and then the log has it
+# Changes without a number first. This waits for a running sequencer, whose rows the log then has
 UNNUMBERED: LiteralString = """
 update change_inbox set before = before - $2::text[], after = after - $2::text[]
 where resource = 'user' and resource_id = $1::integer::text
@@ -21,7 +23,7 @@ update change set person = null, person_salt = null
 where customer_id = any(array(select customer_id from change_log)) and resource = 'user'
 and resource_id = $1::integer::text and person is not null
 """
-# Of one customer, up to the last time that the person was taken out of it
+# In one customer's log, up to the last time that the person was removed from it
 LAST: LiteralString = """
 select max(change_id) from change
 where customer_id = $1 and resource = 'user' and resource_id = $2::integer::text and kind = 'user.deleted'
@@ -47,9 +49,9 @@ select exists (
 
 
 async def erase(statements: Statements, user: int) -> None:
-    """Take what is personal of a user out of the logs of all customers, in the caller's transaction.
+    """Erase a user's personal data from the logs of all customers, in the caller's transaction.
 
-    Assignments and groups go on to name the bare number, as logs of operations do.
+    Assignments and groups still contain the bare number, as operations do.
     """
     await statements.execute(UNNUMBERED, user, MEMBERS)
     await deliveries.erase(statements, user, MEMBERS)
@@ -57,8 +59,8 @@ async def erase(statements: Statements, user: int) -> None:
 
 
 async def finish(statements: Statements, customer: int, user: int, rows: int) -> bool:
-    """Take a user who was erased from a customer out of its log, `rows` at a time; whether nothing is left."""
-    waits = await statements.fetchval(WAITING, customer, user)  # before the look: what gets its number then is seen
+    """Erase a removed user from a customer's log, `rows` at a time. Returns whether nothing is left."""
+    waits = await statements.fetchval(WAITING, customer, user)  # first, so that none is missed
     last = await statements.fetchval(LAST, customer, user)
     if last is not None:
         await deliveries.erase_of_customer(statements, customer, user, last, MEMBERS)

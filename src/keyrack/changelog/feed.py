@@ -1,5 +1,4 @@
-"""In charge of what the feed tells of a customer's log: how far it goes, whether it can be gone on from a cursor, and
-pieces of it, in the order of the numbers and without a gap."""
+"""Reads a customer's change feed: its extent, valid cursors, and batches in number order without gaps."""
 
 from __future__ import annotations
 
@@ -17,27 +16,29 @@ from keyrack.db.named_parameters import compile_statement
 
 CURSOR_GONE = ErrorCode(
     "cursor-gone",
-    "The log of changes cannot be gone on from there: it has the numbers {oldest} to {newest}, of epoch {epoch}.",
-    "Note `newest` and `epoch`, read anew what you keep a copy of, then go on behind that number.",
+    "The change log does not contain this position. It has the changes {oldest} to {newest} of epoch {epoch}.",
+    "Note `newest` and `epoch`, read all your resources again, then continue after that number.",
 )
-# What answers tell of the log
+# Response headers about the log
 EPOCH, OLDEST, NEWEST = "Changes-Epoch", "Changes-Oldest", "Changes-Newest"
 HEADERS: Mapping[str, str] = {
-    EPOCH: "The log's epoch, for `epoch`: a server whose data were restored begins another one. None before the first"
-    " change.",
-    OLDEST: "The number of the oldest change that is kept.",
-    NEWEST: "The number of the newest change as of this answer: `id gt` it misses nothing.",
+    EPOCH: (
+        "The epoch of the log, for the parameter `epoch`. A restored server begins a new epoch. Absent before the"
+        " first change."
+    ),
+    OLDEST: "The number of the oldest available change.",
+    NEWEST: "The number of the newest change at the time of this response. `id gt` this number misses no change.",
 }
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
-MOST = 100  # changes of one piece
-LARGE = 65_536  # bytes of a piece: its last change may have more
+MOST = 100  # changes per batch
+LARGE = 65_536  # bytes per batch; the last change may exceed it
 
-# What is kept of earlier epochs is listed, and not gone on from
+# Earlier epochs are still listed, but no cursor continues in them
 LOOK: LiteralString = """
 select epoch, first_id, greatest(oldest_id, first_id) as oldest_id, last_id, last_recorded_at from change_log
 where customer_id = $1
 """
-# Who knows when the change before was recorded looks into no older month
+# A lower bound of `recorded_at` avoids the partitions of earlier months
 READ = compile_statement(
     "select p.change_id, p.recorded_at, p.item from (select c.*,"
     " sum(octet_length(item)) over (order by change_id) - octet_length(item) as before from ("
@@ -50,8 +51,10 @@ READ = compile_statement(
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How far a customer's log goes: from `oldest` to `newest`, which was recorded at `recorded`. A log without a
-    change has neither an epoch nor a number, and begins with 1. Its epoch began with `first`."""
+    """The extent of a customer's log: from `oldest` to `newest`, which was recorded at `recorded`.
+
+    `first` is the first number of its epoch. A log without changes has no epoch and no number, and begins with 1.
+    """
 
     epoch: UUID | None = None
     oldest: int = 1
@@ -60,21 +63,21 @@ class Extent:
     first: int = 1
 
     def as_json(self) -> dict[str, object]:
-        """The same for programs, as JSON."""
+        """The extent as JSON for programs."""
         epoch = None if self.epoch is None else str(self.epoch)
         return {"epoch": epoch, "oldest": self.oldest, "newest": self.newest}
 
     def headers(self) -> dict[str, str]:
-        """The same as headers."""
+        """The extent as response headers."""
         values = {EPOCH: self.epoch, OLDEST: self.oldest, NEWEST: self.newest}
         return {name: str(value) for name, value in values.items() if value is not None}
 
     def has(self, number: int | None, epoch: UUID | None) -> bool:
-        """Whether the log, if it is of this epoch, can be gone on from behind the change with this number."""
+        """Whether the log has this epoch, and a reader can continue after this number."""
         return (epoch is None or epoch == self.epoch) and (number is None or self.oldest - 1 <= number <= self.newest)
 
     def check(self, number: int | None, epoch: UUID | None) -> None:
-        """Raises `Gone` unless it can."""
+        """Raise `Gone` unless `has` is true."""
         if not self.has(number, epoch):
             reason = CURSOR_GONE.format(oldest=self.oldest, newest=self.newest, epoch=self.epoch or "none")
             raise Gone(reason, self.as_json(), self.headers())
@@ -82,7 +85,10 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Some changes: the number of the first and the last one, when that was recorded, and each as JSON in a line."""
+    """A batch of changes, each as one line of JSON.
+
+    It has the numbers of the first and the last change, and the recording time of the last.
+    """
 
     first: int
     last: int
@@ -91,7 +97,7 @@ class Piece:
 
 
 async def load_extent(statements: Statements, customer: int) -> Extent:
-    """How far the log goes now."""
+    """The current extent of the log."""
     row = await statements.fetchrow(LOOK, customer)
     if row is None:
         return Extent()
@@ -102,8 +108,10 @@ async def load_extent(statements: Statements, customer: int) -> Extent:
 async def read(
     statements: Statements, customer: int, behind: int, until: int, recorded: datetime = LONG_AGO
 ) -> Piece | None:
-    """The first changes `behind` a number and up to another one; None where there is none. `recorded` is when the
-    change with that number was recorded, or an earlier time."""
+    """The first changes after number `behind` and up to `until`; None without any.
+
+    `recorded` is the recording time of the change `behind`, or an earlier time.
+    """
     arguments = READ.arguments(customer=customer, behind=behind, until=until, recorded=recorded, most=MOST, size=LARGE)
     rows: list[Row] = await statements.fetch(READ.sql, *arguments)
     if not rows:

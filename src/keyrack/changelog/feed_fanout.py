@@ -1,5 +1,7 @@
-"""In charge of one customer's log of changes as a process follows it: what comes is read once and handed to all who
-listen, in the same bytes."""
+"""Fan-out of one customer's change feed: each change is read once for all subscribers.
+
+All subscribers of a process get the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +21,17 @@ from keyrack.db.throttled_log import ThrottledLogger
 log = ThrottledLogger("keyrack.feed")
 T = TypeVar("T")
 
-GONE = "gone"  # in place of an id: whoever comes back with it is told that there is nothing to come back to
-AGAIN = 0.5  # seconds until it is looked again where the database did not answer
+GONE = "gone"  # in place of an id: a client that reconnects with it gets 204
+AGAIN = 0.5  # seconds until a retry if the database did not answer
 
 
 def id_of(epoch: UUID | None, number: int) -> str:
-    """The id of an event: the client may go on behind it."""
+    """The id of an event, from which the client may resume."""
     return f"{epoch or ''}:{number}"
 
 
 def place_of(id: str) -> tuple[UUID | None, int] | None:
-    """The epoch and the number of such an id; None for what is none."""
+    """The epoch and the number of such an id; None if it is invalid."""
     epoch, _, digits = id.rpartition(":")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 18):
         return None
@@ -39,7 +41,7 @@ def place_of(id: str) -> tuple[UUID | None, int] | None:
 
 
 def events(epoch: UUID | None, piece: Piece, behind: int = 0) -> bytes:
-    """The changes of a piece behind a number, as server-sent events."""
+    """The changes of a batch after a number, as server-sent events."""
     return b"".join(
         f"id: {id_of(epoch, number)}\nevent: change\ndata: {item}\n\n".encode()
         for number, item in piece.items
@@ -48,38 +50,44 @@ def events(epoch: UUID | None, piece: Piece, behind: int = 0) -> bytes:
 
 
 def raise_cursor_expired(extent: Extent) -> bytes:
-    """The event in place of 410, which scripts of a browser would not see; its id keeps them from coming back."""
+    """The event in place of 410, which scripts in a browser cannot see.
+
+    Its id keeps browsers from reconnecting.
+    """
     return f"id: {GONE}\nevent: gone\ndata: {json.dumps(extent.as_json())}\n\n".encode()
 
 
 class Proof(Protocol):
-    """That what is read is the leader's: `Heartbeat`, as every request asks it."""
+    """Proof that reads come from the primary: `Heartbeat`, as for every request."""
 
     def check(self) -> int:
-        """Raises `Unavailable` unless it is proven."""
+        """Raise `Unavailable` unless the primary is proven."""
         ...
 
     def assert_current(self, proven: int | None) -> None:
-        """Raises `Unavailable` unless what was read since that `check` is still up to date."""
+        """Raise `Unavailable` unless all reads since that `check` are still up to date."""
         ...
 
 
 class FeedSubscriber(Subscription):
-    """Who is told what comes; `is_live` as long as everything was told that there is."""
+    """A subscriber of the feed; `is_live` while it has got every change."""
 
     is_live = False
 
     def offer(self, piece: Piece, body: bytes, epoch: UUID | None) -> None:
-        """The next piece, and the same as events: one object for all."""
+        """Deliver the next batch, and its bytes as events: one object for all subscribers."""
         raise NotImplementedError
 
 
 class CustomerFeed:
-    """The log of one customer, as long as somebody follows it; `extent` is how far it was told, None at first."""
+    """The log of one customer while it has subscribers.
+
+    `extent` is the part that was delivered, None at first.
+    """
 
     def __init__(self, db: Database, customer: int, every: float, proof: Proof) -> None:
         self.extent: Extent | None = None
-        self.renewed = 0  # how often another epoch has begun
+        self.renewed = 0  # number of new epochs
         self.subscriptions: dict[Subscription, None] = {}
         self._db = db
         self._customer = customer
@@ -89,17 +97,19 @@ class CustomerFeed:
         self._asked.set()
 
     def check_soon(self) -> None:
-        """There may be something new."""
+        """Request a poll: there may be new changes."""
         self._asked.set()
 
     async def read_chunk(self, behind: int, recorded: Extent) -> Piece | None:
-        """What comes behind a number, as far as it was told, not before the time of `recorded`."""
+        """Read the changes after a number, up to the delivered extent, recorded since `recorded`."""
         newest = 0 if self.extent is None else self.extent.newest
         return await self._proven(read(self._db, self._customer, behind, newest, recorded.recorded))
 
     async def _proven(self, reads: Coroutine[Any, Any, T]) -> T:
-        """What is read, where it is proven to be the leader's and to stay: a leader that came back after a crash shows
-        commits that the standby may not have. Raises `Unavailable`."""
+        """The result of a read, with proof that it comes from the primary and stays.
+
+        A primary that came back after a crash may show commits that its standby lacks. Raises `Unavailable`.
+        """
         try:
             proven = self._proof.check()
         except Refusal:
@@ -110,7 +120,7 @@ class CustomerFeed:
         return result
 
     async def run(self) -> None:
-        """Look until cancelled: when it is asked for, and now and then."""
+        """Poll until cancelled: on request, and at an interval."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._poll_seconds):
@@ -126,7 +136,7 @@ class CustomerFeed:
                 self._asked.set()
 
     async def _go_on(self) -> None:
-        """Tell what has come."""
+        """Deliver the new changes."""
         extent, known_extent = await self._proven(load_extent(self._db, self._customer)), self.extent
         if known_extent is None or not extent.has(known_extent.newest, known_extent.epoch):
             self._begin(extent, is_new_epoch=known_extent is not None)
@@ -143,7 +153,7 @@ class CustomerFeed:
             self.extent = progress = Extent(extent.epoch, extent.oldest, piece.last, piece.recorded)
             for subscriber in self._listeners():
                 subscriber.offer(piece, body, extent.epoch)
-            await asyncio.sleep(0)  # who takes it takes it before the next one comes
+            await asyncio.sleep(0)  # subscribers get this batch before the next one
         self.extent = extent
         self._wake()
 
@@ -151,7 +161,7 @@ class CustomerFeed:
         return [subscription for subscription in self.subscriptions if isinstance(subscription, FeedSubscriber)]
 
     def _begin(self, extent: Extent, *, is_new_epoch: bool) -> None:
-        """The log is another one than was known: nobody can go on."""
+        """Replace the extent by that of another log, in which no cursor continues."""
         self.extent = extent
         self.renewed += is_new_epoch
         self._wake()

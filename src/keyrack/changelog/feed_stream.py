@@ -1,7 +1,7 @@
-"""In charge of who follows the log of changes: streams, and requests that wait until it goes on.
+"""Streams and long polls of the change feed.
 
-A stream that is at the end of the log shares the bytes of each new piece with the others. One that is not there yet
-reads by itself, a piece at a time, as fast as its client takes them.
+A stream at the end of the log shares the bytes of each new batch with the others. A stream behind it reads its own
+batches, as fast as its client takes them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ALIVE = b":\n\n"
 
 
 class FeedService:
-    """The logs that are followed in one process."""
+    """The change feeds with subscribers in one process."""
 
     def __init__(self, db: Database, hub: EventHub, settings: Settings, proof: Proof) -> None:
         self.settings = settings
@@ -48,7 +48,7 @@ class FeedService:
         self._reads: dict[Hashable, asyncio.Task[Any]] = {}
 
     def hear(self, payload: str) -> None:
-        """What a notice tells."""
+        """Handle a notification."""
         if not self._feeds:
             return
         for customer, topics in parse_notification(payload):
@@ -58,16 +58,16 @@ class FeedService:
                 self._feeds[customer][0].check_soon()
 
     def lost(self) -> None:
-        """Notices may have been missed."""
+        """Poll all feeds, because notifications may have been missed."""
         for customer_feed, _ in self._feeds.values():
             customer_feed.check_soon()
 
     def check(self, customer: int, caller: CallerKey) -> None:
-        """Raises `Unavailable` and `TooManyRequests` where too much is held open already."""
+        """Raise `Unavailable` or `TooManyRequests` if too many subscriptions are open."""
         self._hub.check(customer, caller)
 
     def enter(self, subscription: Subscription) -> CustomerFeed:
-        """It follows its customer's log from now on, until it leaves."""
+        """Subscribe to the customer's feed, until `leave`."""
         self._hub.add(subscription)
         subscription.begin()
         if subscription.customer not in self._feeds:
@@ -92,7 +92,7 @@ class FeedService:
 
     @contextmanager
     def subscribed(self, waiter: LongPoll) -> Generator[CustomerFeed]:
-        """The log, which it follows within the block."""
+        """The feed, subscribed to within the block."""
         log = self.enter(waiter)
         try:
             yield log
@@ -100,15 +100,15 @@ class FeedService:
             self.leave(waiter)
 
     async def run_shared(self, key: Hashable, ask: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-        """What `ask` answers; several who want the same at the same time ask once."""
+        """The result of `ask`; concurrent callers with the same key share one call."""
         task = self._reads.get(key)
         if task is None:
-            task = self._reads[key] = asyncio.create_task(ask(), context=Context())  # of no one caller
+            task = self._reads[key] = asyncio.create_task(ask(), context=Context())  # not in the context of one caller
             task.add_done_callback(lambda _: self._reads.pop(key))
         return await asyncio.shield(task)
 
     async def close(self) -> None:
-        """End what is under way."""
+        """Cancel all running tasks."""
         tasks = [*(task for _, task in self._feeds.values()), *self._reads.values()]
         for task in tasks:
             task.cancel()
@@ -116,11 +116,13 @@ class FeedService:
 
 
 class LongPoll(Subscription):
-    """A request that waits until the log goes on."""
+    """A request that waits for new changes."""
 
     async def wait_for_news(self, log: CustomerFeed, known_extent: Extent, until: float) -> bool:
-        """Wait until the log goes further than is known, or is another one; False if it does not until then, by the
-        loop's clock, or if nobody is to wait any more."""
+        """Wait until the log has more than `known_extent`, or is another one.
+
+        Returns False at `until`, by the loop's clock, and if the subscription ends.
+        """
         begun, renewed = time.monotonic(), log.renewed
 
         def is_new() -> bool:
@@ -137,7 +139,7 @@ class LongPoll(Subscription):
 
 
 class FeedFollower(FeedSubscriber, AsyncIterator[bytes]):
-    """A stream of changes behind a number."""
+    """A stream of the changes after a number."""
 
     def __init__(
         self,
@@ -156,7 +158,7 @@ class FeedFollower(FeedSubscriber, AsyncIterator[bytes]):
         self._renewed = 0
         self._queue: deque[bytes] = deque()
         self._bytes = 0
-        self._closing_event: bytes | None = None  # the last one, once there is nothing else to say
+        self._closing_event: bytes | None = None  # the last event, before the stream closes
 
     def offer(self, piece: Piece, body: bytes, epoch: UUID | None) -> None:
         if not self.is_live or piece.last <= self._last_number:
@@ -199,19 +201,19 @@ class FeedFollower(FeedSubscriber, AsyncIterator[bytes]):
         raise StopAsyncIteration
 
     async def close(self) -> None:
-        """Whoever iterates has come to an end, whatever the reason."""
+        """Unsubscribe, however the iteration ended."""
         if self._log is not None:
             self._feed.leave(self)
 
     def _enter(self) -> bytes:
-        """The first bytes go out at once: the client sees that it is connected, and from where on."""
+        """Send the first bytes at once, so that the client sees its connection and position."""
         self._log = self._feed.enter(self)
         self._renewed = self._log.renewed
         head = f"retry: {RETRY + secrets.randbelow(SPREAD)}\nid: {id_of(self._epoch, self._last_number)}\n\n"
         return head.encode()
 
     async def _next(self, log: CustomerFeed) -> bytes | None:
-        """What comes next, where it is still to be read; None where nothing is."""
+        """The next batch that this stream reads by itself; None if there is nothing to read."""
         known_extent = log.extent
         if known_extent is None:
             return None
@@ -227,7 +229,7 @@ class FeedFollower(FeedSubscriber, AsyncIterator[bytes]):
         except Exception as error:
             if not (isinstance(error, Refusal) or is_interruption(error)):
                 raise
-            self.end()  # it comes back, and goes on where it was
+            self.end()  # the client reconnects and resumes
             return ALIVE
         if piece is None or piece.first != self._last_number + 1:
             return self._gone_event(known_extent)

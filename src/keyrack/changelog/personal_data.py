@@ -1,4 +1,4 @@
-"""In charge of what a change tells about a person: members that are kept apart, so that they can be erased alone."""
+"""The personal members of changes, stored separately so that they can be erased alone."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Members = dict[str, Any]
 
 
 def split_personal_data(resource: str, before: Members | None, after: Members | None) -> Members:
-    """The personal members of a change, as `{"before": {...}, "after": {...}}`, taken out of what is given.
+    """Remove the personal members of a change, as `{"before": {...}, "after": {...}}`.
 
-    A side that has none is left out.
+    They are removed from the given dictionaries. A side without any is left out.
 
     >>> before, after = {"emailAddress": "a@example.org", "type": "Normal"}, {"type": "Anonymous"}
     >>> split_personal_data("user", before, after), before

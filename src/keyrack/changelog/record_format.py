@@ -1,8 +1,8 @@
-"""In charge of the bytes of a numbered change: what is hashed, and put into the log's tree as a leaf.
+"""The bytes of a numbered change: the record that is hashed, and is a leaf of the log's tree.
 
-A record names everything about a change but who did it and what it was: of these three parts it holds salted digests.
-A part can be erased, salt and all, and the record still proves what is left. docs/changes.md has the bytes for
-somebody else's verifier; a change of them is another `VERSION`.
+A record contains everything about a change but its actor, content and personal data. It has salted digests of these
+three parts. A part can be erased with its salt, and the record still proves the others. docs/changes.md specifies the
+bytes for other verifiers. A change to them needs another `VERSION`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from uuid import UUID
 VERSION = b"\x01"
 FIRST = bytes(32)  # the hash before the first record of an epoch
 HASH = 32  # bytes
-SALT = 32  # bytes, drawn anew for each part of each change
-PADDING = 256  # the bytes of a part are filled up to a multiple: how long it takes to hash them tells no length
+SALT = 32  # bytes, random for each part of each change
+PADDING = 256  # parts are padded to a multiple of these bytes, so that the hashing time reveals no length
 DOMAIN = b"keyrack-change/v1/"
-DIGITS = 150_000  # a number that takes more has never stood in PostgreSQL, whose bound is 131,072 + 16,383
+DIGITS = 150_000  # PostgreSQL has no number with more digits: its limit is 131,072 + 16,383
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
@@ -32,12 +32,12 @@ PARTS: tuple[Part, ...] = ("who", "content", "person")
 
 
 class NotARecord(ValueError):
-    """These bytes are no record: of another version, cut off, or with something behind them."""
+    """Bytes that are no record: another version, truncated, or with extra bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What the bytes of a record say. A digest is None where the change has no such part; it stays after erasing."""
+    """The fields of a record. A digest is None if the change has no such part; it stays after an erasure."""
 
     customer: int  # 0: the installation
     epoch: UUID  # of the log
@@ -47,7 +47,7 @@ class Record:
     kind: str
     resource: str
     resource_id: str
-    groups: Sequence[int]  # in the order in which they are stored
+    groups: Sequence[int]  # in stored order
     previous: bytes  # `hash_of` the record before, or `FIRST`
     who: bytes | None
     content: bytes | None
@@ -55,12 +55,13 @@ class Record:
 
 
 def encode(record: Record) -> bytes:
-    """The bytes of a record: the version, then each member with its length (4 bytes) before it.
+    """The bytes of a record: the version, then each member after its length (4 bytes).
 
     `encode(Record(customer=, epoch=, number=, at=, recorded_at=, kind=, resource=, resource_id=, groups=, previous=,
-    who=digest("who", salt, who), content=digest("content", salt, {"before": .., "after": ..}),
-    person=digest("person", salt, person)))`. Raises `ValueError` for a time without a zone, a number beyond 64 bits
-    or a text that is no UTF-8.
+    who=digest("who", salt, who), content=digest("content", salt, {"before": .., "after": ..}), person=digest("person",
+    salt, person)))`.
+
+    Raises `ValueError` for a time without a zone, a number beyond 64 bits, or a text that is not UTF-8.
     """
     members = (
         _integer(record.customer),
@@ -81,7 +82,7 @@ def encode(record: Record) -> bytes:
 
 
 def decode(data: bytes) -> Record:
-    """What these bytes say. Raises `NotARecord` for any that `encode` does not make."""
+    """The record in these bytes. Raises `NotARecord` for bytes that `encode` does not produce."""
     try:
         record = _decoded(_members(data))
         whole = encode(record) == data
@@ -93,15 +94,16 @@ def decode(data: bytes) -> Record:
 
 
 def hash_of(data: bytes) -> bytes:
-    """What the next record holds of this one: SHA-256 of its bytes (32 bytes)."""
+    """The hash of a record, which the next one contains: SHA-256 of its bytes (32 bytes)."""
     return hashlib.sha256(data).digest()
 
 
 def digest(part: Part, salt: bytes, value: Any) -> bytes:
-    """What a record holds of a part (32 bytes), which nobody can guess without its salt of `SALT` bytes.
+    """The digest of a part (32 bytes).
 
-    The value is that of the part's JSON: of `content` an object with `before` and `after`, either of them perhaps null,
-    without the personal members. Raises `ValueError` as `canonical` does.
+    It reveals nothing without its salt of `SALT` bytes.
+    The value is the part's JSON. That of `content` is an object with `before` and `after`, each possibly null, without
+    the personal members. Raises `ValueError` as `canonical` does.
     """
     text = canonical(value)
     text = len(text).to_bytes(4, "big") + text
@@ -109,22 +111,25 @@ def digest(part: Part, salt: bytes, value: Any) -> bytes:
 
 
 def canonical(value: Any) -> bytes:
-    """The one text of a JSON value, in UTF-8: however PostgreSQL's jsonb orders its members and writes its numbers.
+    """The canonical text of a JSON value, in UTF-8, independent of how jsonb prints it.
 
-    No spaces; members in the order of their names' code points; strings as RFC 8785 writes them; numbers with all their
-    digits, without exponent, without zeros that say nothing, and 0 without a sign. A float counts by its shortest text,
-    which is what PostgreSQL writes of a double. Raises `ValueError` for what no jsonb holds.
+    - No spaces.
+    - Members in the order of their names' code points.
+    - Strings as in RFC 8785.
+    - Numbers with all their digits, without an exponent or redundant zeros; 0 without a sign.
+    - A float counts by its shortest text, which is what PostgreSQL prints for a double.
+
+    Raises `ValueError` for a value that jsonb cannot contain.
     """
     return _text(value).encode()
 
 
 def loads(text: str | bytes | None) -> Any:
-    """JSON with each number as it stands there, for `digest` and `canonical`; None where there is none. Raises
-    `ValueError`."""
+    """Parse JSON with exact numbers, for `digest` and `canonical`; None for None. Raises `ValueError`."""
     return None if text is None else json.loads(text, parse_float=Decimal, parse_int=Decimal, parse_constant=Decimal)
 
 
-_string = json.JSONEncoder(ensure_ascii=False).encode  # as RFC 8785, 3.2.2.2: of characters only " \ and controls
+_string = json.JSONEncoder(ensure_ascii=False).encode  # RFC 8785, 3.2.2.2: escapes only " \ and control characters
 
 
 def _text(value: Any) -> str:

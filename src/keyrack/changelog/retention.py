@@ -1,5 +1,8 @@
-"""In charge of how long changes are kept: months are made ahead, dropped by class of retention when its days are over,
-and what a change says is erased on the day, while its month still stands."""
+"""Retention of the change log: monthly partitions, and the erasure of expired content.
+
+Months are made ahead. A month is dropped per retention class when its days have passed. The content of a change is
+erased on its day, while its month still exists.
+"""
 
 from __future__ import annotations
 
@@ -22,20 +25,20 @@ log = structlog.get_logger("keyrack.changelog")
 
 DROP: LiteralString = "select drop_changes($1, $2)"
 
-# The first of a log's changes that are to go: {which}, and $1 of them at most
+# The first expired changes of a log: {which}, at most $1 of them
 _FIRST: LiteralString = (
     "cross join lateral (select class, customer_id, change_id, recorded_at from change where customer_id ="
     " l.customer_id and {which} order by change_id limit $1) c"
 )
-# What a customer had kept for longer before, and what was numbered later is gone already
+# Changes that a customer kept longer before: later numbers are deleted already
 LEFT: LiteralString = (
     "with left_over as materialized (select c.* from change_log l "
     + _FIRST.replace("{which}", "change_id < l.oldest_id")
     + " limit $1), gone as (delete from change c using left_over o where (c.class, c.customer_id, c.change_id,"
     " c.recorded_at) = (o.class, o.customer_id, o.change_id, o.recorded_at) returning 1) select count(*) from gone"
 )
-# $2 the days chosen, $3 up to when, $4 the days where nothing was chosen. A log's changes are taken in their order, so
-# that the next piece begins behind them
+# $2: the chosen days, $3: erase up to this time, $4: the default days. Changes of a log are taken in number order, so
+# that the next batch begins after them
 ERASE: LiteralString = (
     "with old as materialized (select c.* from change_log l left join customer u using (customer_id) "
     + _FIRST.replace("{which}", "change_id > l.erased_id and recorded_at < $3")
@@ -48,7 +51,7 @@ ERASE: LiteralString = (
     " where l.customer_id = o.customer_id) select count(*) from gone"
 )
 CHOOSE: LiteralString = "update customer set changes_days = $2 where customer_id = $1 returning true"
-# What a choice would have erased
+# The changes that a choice of days would erase
 OLDER: LiteralString = """
 select count(*) from change c join change_log l using (customer_id)
 where l.customer_id = $1 and c.change_id > l.erased_id and c.recorded_at < now() - make_interval(days => $2)
@@ -56,14 +59,14 @@ where l.customer_id = $1 and c.change_id > l.erased_id and c.recorded_at < now()
 
 
 async def prune_partitions(db: Database, settings: Settings, now: datetime | None = None) -> list[str]:
-    """Make the months that will be needed, drop those that are too old; the names of these. A step of housekeeping."""
+    """Make the months ahead and drop expired ones. Returns the dropped names. A housekeeping step."""
     now = now or datetime.now(UTC)
     await make_ahead(db, now)
     dropped: list[str] = []
     for days, retention in CLASSES.items():
         try:
             async with db.transaction() as connection:
-                # To drop a partition is to lock its parent for a moment: rather later than make everybody wait
+                # A drop locks the parent table for a moment. It is postponed if that would make other sessions wait
                 await connection.execute("set local lock_timeout = '1s'")
                 await connection.execute(ALONE)
                 rows = await connection.fetch(DROP, retention, (now - timedelta(days=days)).date())
@@ -84,9 +87,9 @@ def _midnight(time: datetime) -> datetime:
 
 
 async def erase(db: Database, settings: Settings, now: datetime | None = None) -> None:
-    """Erase what changes say whose days are over: who, what, and of whom; their records stay.
+    """Erase the content of expired changes: actor, content and person; their records stay.
 
-    A step of housekeeping.
+    A housekeeping step.
     """
     now = now or datetime.now(UTC)
     for days in CLASSES:
@@ -96,11 +99,13 @@ async def erase(db: Database, settings: Settings, now: datetime | None = None) -
 
 
 async def choose(statements: Statements, customer: int, days: int | None) -> bool:
-    """Keep a customer's changes for so many days, one of `CLASSES`; None: as the setting says. Whether there is such a
-    customer."""
+    """Set the retention of a customer's changes in days, one of `CLASSES`; None: the default.
+
+    Returns whether the customer exists.
+    """
     return bool(await statements.fetchval(CHOOSE, customer, days))
 
 
 async def older(statements: Statements, customer: int, days: int) -> int:
-    """How many of a customer's changes are older than that and still say something."""
+    """The number of a customer's changes that are older than `days` and not erased."""
     return await statements.fetchval(OLDER, customer, days)

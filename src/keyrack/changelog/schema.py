@@ -1,4 +1,4 @@
-"""In charge of the log of changes as part of the model: what one change is."""
+"""The `Change` resource: the API's view of the change log."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ ACTOR: tuple[LiteralString, ...] = ("type", "id", "name")
 
 
 def _content(side: LiteralString) -> LiteralString:
-    """The members of one side, the personal ones among them, as far as either was not erased."""
+    """One side of a change, including its personal members, unless erased."""
     own: LiteralString = "{t}." + side
     personal: LiteralString = "nullif({t}.person->'" + side + "', 'null')"
     return "coalesce(" + own + " || " + personal + ", " + own + ", " + personal + ")"
 
 
 def _member_field(member: LiteralString) -> Field:
-    """A member of what is known of who did it."""
+    """A member of the actor."""
     return string("{t}.who->>'" + member + "'", nullable=True)
 
 
-# The view of a group-limited caller on a change
+# The groups of a group-limited caller
 _SCOPE_GROUPS: LiteralString = "(select s.groups from scope s where s.customer_id = :customer and s.scope_id = :scope)"
-# Changes of these name a car and a user: both must be in scope. A row without `group_sets` is hidden
+# Changes of these resources name a car and a user: both must be in scope. A row without `group_sets` is hidden
 _IN_SCOPE: LiteralString = (
     "{t}.groups && " + _SCOPE_GROUPS + " and case when {t}.group_sets is null then"
     " {t}.resource not in ('assignment', 'key') else not exists (select from jsonb_array_elements({t}.group_sets) g"

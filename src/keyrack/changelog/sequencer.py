@@ -1,12 +1,13 @@
-"""In charge of numbers: what stands in the inbox becomes the next records of its customers' logs, in order and gapless.
+"""The sequencer: turns the outbox into numbered records of each customer's log, ordered and gapless.
 
-The order is that of the inbox's sequence, drawn while the changed row is locked, so it respects every dependency.
-Nothing is numbered beyond the fence, so nothing ever comes before what has a number. Any number of workers try; one of
-them numbers at a time, and what it does is one transaction.
+The outbox is the table `change_inbox`. A change draws its number in the outbox's sequence while the changed row is
+locked, so the order of that sequence respects every dependency. Nothing beyond the visibility watermark is numbered, so
+no change can come before a numbered one. Any number of workers try; one of them sequences at a time, and each batch is
+one transaction.
 
-It is woken by the notices of `db.change_notifier` (channel `keyrack_live`), which every process gives after the commit
-of what it has changed; no trigger gives one. What nobody tells of, it finds within `KEYRACK_SEQUENCER_POLL_SECONDS`. It
-tells that there are new numbers by the topic `changes` of the same notices (`NUMBERED`).
+The notifications of `db.change_notifier` (channel `keyrack_live`) wake it. Every process sends them after its commits;
+no trigger does. Changes without a notification are found within `KEYRACK_SEQUENCER_POLL_SECONDS`. It announces new
+numbers by the topic `changes` of the same notifications (`NUMBERED`).
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ from keyrack.webhooks.change_deliveries import NumberedChange, Publisher
 
 seldom = ThrottledLogger("keyrack.sequencer")
 
-SOON = 0.01  # seconds until the next look where there was something to number just now
-WHOLE = 5.0  # seconds between two looks at the whole inbox, in place of what lies behind the last fence
+SOON = 0.01  # seconds until the next batch after one with changes
+WHOLE = 5.0  # seconds between two scans of the whole outbox; others begin after the last watermark
 
 ANY: LiteralString = "select exists (select from change_inbox where seq > $1)"
-# After the lock: what the one before has numbered is not seen any more. Nobody takes a person out of these rows until
-# they have their numbers
+# Reads after the lock, so that it does not see changes that the previous sequencer has numbered. The row locks make an
+# erasure wait until these changes have their numbers.
 READ: LiteralString = """
 select seq, customer_id, at, kind, resource, resource_id, who::text, groups, before::text, after::text,
   (select clock_timestamp()) as now
@@ -58,7 +59,7 @@ from change_log l left join customer c on c.customer_id = l.customer_id
 where l.customer_id = any($1) order by l.customer_id for update of l
 """
 MAKE: LiteralString = "select make_changes($1)"
-# What has no personal members goes from table to table as it stands there
+# Rows without personal members are moved between the tables unchanged
 NUMBER = compile_statement("""
 with numbered as materialized (
   select * from unnest(
@@ -87,7 +88,7 @@ where l.customer_id = n.customer_id
 
 
 class SequencedChange(NamedTuple):
-    """A change with its number: what `NUMBER` takes of it, by the names of its parameters."""
+    """A numbered change: the parameters of `NUMBER` by name."""
 
     seq: int
     customer_id: int
@@ -105,11 +106,11 @@ class SequencedChange(NamedTuple):
 
 @dataclass(slots=True)
 class LogEnd:
-    """The end of a customer's log, to which numbers are added."""
+    """The end of a customer's log, where changes are added."""
 
     customer: int
     epoch: UUID
-    retention: int  # its class
+    retention: int  # retention class
     last: int
     recorded_at: datetime
     hash: bytes
@@ -117,7 +118,7 @@ class LogEnd:
 
     @classmethod
     def of(cls, row: Row, retention: int, now: datetime) -> LogEnd:
-        """As it stands in the table. Its time goes on with the database's clock, and never back."""
+        """The end in the table. Its time follows the database's clock, but never goes back."""
         recorded_at = max(now, row["last_recorded_at"] or now)
         return cls(
             row["customer_id"], row["epoch"], retention, row["last_id"], recorded_at, row["hash"] or FIRST,
@@ -125,7 +126,7 @@ class LogEnd:
         )  # fmt: skip
 
     def add(self, row: Row) -> SequencedChange:
-        """Give a change its number: what `NUMBER` takes of it."""
+        """Number a change. Returns the parameters of `NUMBER` for it."""
         before, after = loads(row["before"]), loads(row["after"])
         person = personal_data.split_personal_data(row["resource"], before, after)
         content = None if before is None and after is None else {"before": before, "after": after}
@@ -153,27 +154,27 @@ class LogEnd:
 
 @dataclass(slots=True)
 class Sequencer:
-    """The numbering of one worker."""
+    """The sequencer of one worker."""
 
     db: Database
     settings: Settings
     notify: Notify
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
-    _sequenced_to: int = epochs.BEFORE  # up to here the inbox is empty
-    _full_scan_at: float = 0.0  # when all of it is looked at again: a standby that leads now may have drawn less
-    _months: set[date] = field(default_factory=set[date])  # whose partitions exist
-    _has_baseline: bool = False  # whether the custody of every customer is kept
+    _sequenced_to: int = epochs.BEFORE  # the outbox is empty up to here
+    _full_scan_at: float = 0.0  # time of the next full scan: after a failover the sequence may be lower
+    _months: set[date] = field(default_factory=set[date])  # months whose partitions exist
+    _has_baseline: bool = False  # whether every customer has an access baseline
     _publisher: Publisher = field(init=False)
 
     def __post_init__(self) -> None:
         self._publisher = Publisher(self.settings.webhook_max_pending)
 
     def wake(self) -> None:
-        """There may be something to number."""
+        """Request a batch: there may be new changes."""
         self._wake.set()
 
     async def run(self) -> None:
-        """Number what comes, until cancelled."""
+        """Number new changes until cancelled."""
         watermark, pause = VisibilityWatermark(self.db), SOON
         while True:
             try:
@@ -189,7 +190,7 @@ class Sequencer:
             self._wake.clear()
 
     async def sequence(self, watermark: VisibilityWatermark) -> int:
-        """Number what there is up to the next fence; how many changes that were, 0 where another worker does it."""
+        """Number the changes up to the next watermark. Returns their count; 0 if another worker does it."""
         self._has_baseline = self._has_baseline or await access_baseline.begin_some(self.db)
         if (now := time.monotonic()) >= self._full_scan_at:
             self._sequenced_to, self._full_scan_at = epochs.BEFORE, now + WHOLE
@@ -206,17 +207,17 @@ class Sequencer:
         return numbered
 
     async def _check_epochs(self) -> None:
-        """Whether numbers may be missing here, also where nothing waits for one."""
+        """Check for lost numbers, even if no change waits."""
         async with self.db.transaction() as connection:
             if await connection.fetchval(IF_ALONE):
                 await epochs.check_epochs(connection)
 
     async def _sequence_batch(self, last: int) -> int | None:
-        """Number the first changes up to a fence, in one transaction; None where another worker is at it."""
+        """Number the first changes up to a watermark in one transaction; None if another worker does it."""
         async with self.db.transaction() as connection:
             if not await connection.fetchval(IF_ALONE):
                 return None
-            await connection.lift_timeouts()  # a batch that is slow is slow the next time, too
+            await connection.lift_timeouts()  # a slow batch would be as slow at a retry
             if await epochs.check_epochs(connection):
                 self._sequenced_to = epochs.BEFORE
             rows = await connection.fetch(READ, self._sequenced_to, last, self.settings.sequencer_batch_rows)
@@ -232,7 +233,7 @@ class Sequencer:
         return len(rows)
 
     async def _number(self, connection: Connection, rows: Sequence[Row]) -> tuple[list[LogEnd], set[int]]:
-        """The logs, and the customers of which webhooks are told of it."""
+        """Number these rows. Returns the logs, and the customers with new webhook deliveries."""
         customers = sorted({row["customer_id"] for row in rows})
         logs = await _logs(connection, customers, rows[0]["now"], self.settings.changelog_retention_days)
         for missing in sorted({month(log.recorded_at) for log in logs.values()} - self._months):
@@ -248,7 +249,7 @@ class Sequencer:
 
 
 async def _logs(connection: Connection, customers: list[int], now: datetime, days: int) -> dict[int, LogEnd]:
-    """The ends of these customers' logs, locked; a log begins with its first change."""
+    """The ends of these customers' logs, locked. A log begins with its first change."""
     rows = await connection.fetch(LOGS, customers)
     if len(rows) < len(customers):
         await connection.execute(BEGIN, sorted(set(customers) - {row["customer_id"] for row in rows}))
@@ -258,7 +259,7 @@ async def _logs(connection: Connection, customers: list[int], now: datetime, day
 
 
 def _numbered_change(row: Row, numbered: SequencedChange) -> NumberedChange:
-    """What webhooks are told by, of a row of the inbox and what `NUMBER` takes of it."""
+    """The publisher's input for one numbered row of the outbox."""
     return NumberedChange(
         numbered.customer_id, numbered.retention, numbered.change_id, numbered.recorded_at, row["kind"], row["resource"]
     )

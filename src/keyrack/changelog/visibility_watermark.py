@@ -1,14 +1,18 @@
-"""In charge of the fence: the number of the inbox up to which every change is to be seen, or never will be.
+"""The visibility watermark: up to this outbox number, no change can still appear.
 
-Numbers are drawn before their transactions end, so a smaller one may come to light after a larger one. Who draws one
-has an id of a transaction already (the default of `change_inbox.seq` sees to it). So: (1) read the last number drawn,
-(2) draw an id, (3) look at snapshots until one has nothing below that id that still runs. Whoever drew a number up to
-the one of (1) has a smaller id, and has ended: what a later statement does not see of them, nobody ever will.
+Numbers are drawn before their transactions end, so a smaller one may become visible after a larger one. A transaction
+that draws a number already has a transaction id: the default of `change_inbox.seq` ensures it. So:
+1. Read the last number drawn.
+2. Draw a transaction id.
+3. Poll snapshots until no transaction below that id is running.
 
-What runs elsewhere, in other tables or databases of the server, may keep (3) from coming true for hours. Then the locks
-tell who can matter: whoever has drawn a number holds the inbox open for writing until its end, prepared or not. Those
-who did so after (1) are waited for, for as long as it takes. No time-out passes over anybody: an old transaction is
-named instead.
+Each transaction that drew a number up to the one of step 1 has a smaller id, and has ended. If a later statement does
+not see its changes, no statement ever will.
+
+Transactions on other tables or databases of the server may delay step 3 for hours. Then the locks show which ones
+matter. A transaction that has drawn a number keeps the outbox locked for writing until its end, prepared or not. The
+transactions with such a lock after step 1 are waited for, without a limit. No timeout skips one; an old transaction is
+logged instead.
 """
 
 from __future__ import annotations
@@ -25,21 +29,22 @@ from keyrack.db.connection import Database, Statements
 
 log = structlog.get_logger("keyrack.sequencer")
 
-QUICKLY = 0.2  # seconds in which most transactions end, wherever they are
-OFTEN, SELDOM, OLDER = 0.002, 0.05, 0.25  # seconds between two looks: the first, and the longest; at old ones
-OLD = 5.0  # seconds after which a transaction that holds the numbers up is named
+QUICKLY = 0.2  # seconds in which most transactions end, whatever they do
+OFTEN, SELDOM, OLDER = 0.002, 0.05, 0.25  # seconds between two polls: the first, the longest; for old transactions
+OLD = 5.0  # seconds after which a blocking transaction is logged
 
-# Who gives numbers, or changes the ends of logs, does it alone: if it is free, and when it is
+# The lock for sequencing, and for changes to the ends of logs: only if it is free, or waiting
 IF_ALONE: LiteralString = "select pg_try_advisory_xact_lock(7260925)"
 ALONE: LiteralString = "select pg_advisory_xact_lock(7260925)"
-# Null where it was never used, which `last_value` alone does not tell
+# Null for an unused sequence; `last_value` alone would not show that
 LAST: LiteralString = "select coalesce(pg_sequence_last_value('change_seq'), 0)"
 OWN: LiteralString = "select pg_current_xact_id()::text"
 OLDEST: LiteralString = """
 select oldest::text, oldest >= $1::text::xid8 as passed from pg_snapshot_xmin(pg_current_snapshot()) oldest
 """
-# Who holds the inbox open for writing and has an id, all of them or those of $1. Locks go when a transaction's rows are
-# to be seen, and not before; all are read at one time. A prepared one keeps its locks and its id, and loses its process
+# Transactions with a write lock on the outbox and an id, all of them or those of $1. A transaction releases its locks
+# when its rows become visible, not before. One query reads all locks at the same time. A prepared transaction keeps its
+# locks and its id, but has no process
 WRITERS: LiteralString = """
 with held as materialized (select * from pg_locks where granted)
 select distinct on (own.transactionid::text) own.transactionid::text as xid, own.pid, p.gid,
@@ -57,11 +62,11 @@ where inbox.locktype = 'relation' and inbox.relation = 'change_inbox'::regclass 
 
 @dataclass(frozen=True, slots=True)
 class OpenWriter:
-    """A transaction that has written changes, or is about to, and has not ended."""
+    """A running transaction that has written changes, or is about to."""
 
     xid: str
-    pid: int | None  # of its process; None where it is prepared
-    gid: str | None  # the name under which it is prepared
+    pid: int | None  # of its process; None if it is prepared
+    gid: str | None  # the name of a prepared transaction
     application: str
     database: str
     seconds: float  # since it began, or was prepared
@@ -72,25 +77,25 @@ class OpenWriter:
 
 
 async def writers(statements: Statements, xids: Sequence[str] | None = None) -> list[OpenWriter]:
-    """Who writes changes now, the oldest first; of `xids` those who still do."""
+    """The transactions that write changes now, the oldest first; with `xids`, those of them still running."""
     open_writers = [OpenWriter(**dict(row)) for row in await statements.fetch(WRITERS, xids)]
     return sorted(open_writers, key=lambda writer: -writer.seconds)
 
 
 class VisibilityWatermark:
-    """The fences that one process draws, one after another.
+    """Computes the watermarks of one process, one after another.
 
-    A transaction that they wait for is named after `warn_after` seconds.
+    A transaction that blocks them is logged after `warn_after` seconds.
     """
 
     def __init__(self, db: Database, *, warn_after: float = OLD) -> None:
         self._db = db
         self._warn_after = warn_after
         self._reads = db.reading()
-        self._oldest_seen = ""  # the oldest transaction that was running when the locks were looked at last
+        self._oldest_seen = ""  # the oldest running transaction at the last check of the locks
 
     async def advance(self) -> int:
-        """A number, as large as can be, up to which all is settled; however long that takes."""
+        """The highest number up to which all changes are settled. Waits as long as necessary."""
         last: int = await self._reads.fetchval(LAST)
         own: str = await self._db.fetchval(OWN)
         if not await self._has_passed(own):
@@ -98,7 +103,7 @@ class VisibilityWatermark:
         return last
 
     async def _has_passed(self, own: str) -> bool:
-        """Whether nothing below the id runs any more; it is not waited for what has been running for long."""
+        """Whether no transaction below the id is running. Gives up if a long one is."""
         end, pause = time.monotonic() + QUICKLY, OFTEN
         while True:
             row = await self._reads.fetchrow(OLDEST, own)
@@ -111,7 +116,7 @@ class VisibilityWatermark:
             pause = min(2 * pause, SELDOM)
 
     async def _wait_for_writers(self, before: list[OpenWriter]) -> None:
-        """Wait until these have ended. Who takes long is named once."""
+        """Wait until these transactions have ended. Logs the oldest once if it takes long."""
         begun, pause, has_warned = time.monotonic(), OFTEN, False
         while before:
             if not has_warned and time.monotonic() - begun > self._warn_after:

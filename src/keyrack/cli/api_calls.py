@@ -1,6 +1,6 @@
-"""In charge of calls of the API from the command line: by whose profile, for which customer, and how they end.
+"""Calls of the API from the command line: profile, customer and exit status.
 
-Nothing of the server is loaded for them.
+No module of the server is loaded for them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from keyrack.core.api_client.responses import ApiError
 from keyrack.core.api_client.retries import RetryPolicy
 from keyrack.core.api_client.session import Client
 
-PATIENCE = RetryPolicy(attempts=4)  # somebody waits
+PATIENCE = RetryPolicy(attempts=4)  # few, because a user waits
 
 
 def _profiles(incomplete: str) -> list[str]:
@@ -33,26 +33,26 @@ def _profiles(incomplete: str) -> list[str]:
 ProfileName = Annotated[
     str,
     typer.Option(
-        "--profile", envvar="KEYRACK_PROFILE", metavar="NAME", help="As whom: a profile of `keyrack login`.",
+        "--profile", envvar="KEYRACK_PROFILE", metavar="NAME", help="A profile saved by `keyrack login`.",
         autocompletion=_profiles,
     ),
 ]  # fmt: skip
 ForCustomer = Annotated[
-    str | None, typer.Option("--customer", metavar="ID|NAME", help="Another customer than that of the profile.")
+    str | None, typer.Option("--customer", metavar="ID|NAME", help="Use this customer instead of the profile's.")
 ]
 
 
 def password_in(path: str) -> str:
-    """The password in a file, without the end of its line. Raises `CommandFailed`."""
+    """The password in a file, without the line end. Raises `CommandFailed`."""
     try:
         return Path(path).read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise CommandFailed(f"The password file {path} cannot be read: {reason}.") from None
 
 
 def _login_of(profile: profiles.Profile) -> Login | None:
-    """What a token that has ended is replaced by: the password's file, or the environment of the same user."""
+    """The login that replaces an expired token: from the password file, or from the environment for the same user."""
     if profile.password_file is not None:
         return Login(profile.username, password_in(profile.password_file))
     given = os.environ.get("KEYRACK_PASSWORD")
@@ -63,7 +63,7 @@ def _login_of(profile: profiles.Profile) -> Login | None:
 
 @dataclass(frozen=True, slots=True)
 class Customer:
-    """One of those that the manager acts for."""
+    """A customer that the manager acts for."""
 
     id: int
     name: str
@@ -71,8 +71,10 @@ class Customer:
 
 @asynccontextmanager
 async def client_of(name: str, customer: str | None = None) -> AsyncGenerator[Client]:
-    """A client that is signed in by a profile; a token that was renewed is kept there. Raises `CommandFailed`,
-    `ApiError`."""
+    """A client that is authenticated by a profile. Raises `CommandFailed`, `ApiError`.
+
+    A renewed token is saved in the profile.
+    """
     profile = profiles.read(name)
 
     def keep(token: StoredToken) -> None:
@@ -93,26 +95,26 @@ async def client_of(name: str, customer: str | None = None) -> AsyncGenerator[Cl
 
 
 async def customer_of(client: Client, name_or_id: str | None) -> Customer:
-    """The customer that is wanted by id or name; without a wish, the only one. Raises `CommandFailed`, `ApiError`."""
+    """The customer with this id or name; without one, the only customer. Raises `CommandFailed`, `ApiError`."""
     rows = [Customer(int(row["id"]), str(row.get("name", ""))) for row in await client.get("/customers", [])]
     there = ", ".join(f"{customer.id} ({customer.name})" for customer in rows) or "none"
     if name_or_id is None:
         if len(rows) == 1:
             return rows[0]
-        raise CommandFailed(f"Say for which customer: --customer ID or NAME. There are: {there}.")
+        raise CommandFailed(f"Choose a customer with --customer ID or NAME. Available: {there}.")
     matches = [customer for customer in rows if name_or_id in (str(customer.id), customer.name)]
     matches = matches or [customer for customer in rows if customer.name.lower() == name_or_id.lower()]
     if len(matches) == 1:
         return matches[0]
     if not matches:
-        raise CommandFailed(f"The manager acts for no customer {name_or_id}. There are: {there}.")
-    raise CommandFailed(f"Several customers are called {name_or_id}: say the id. There are: {there}.")
+        raise CommandFailed(f"The manager does not act for customer {name_or_id}. Available: {there}.")
+    raise CommandFailed(f"Several customers are called {name_or_id}. Use the id. Available: {there}.")
 
 
 def run(work: Coroutine[Any, Any, None], profile: str) -> None:
-    """Do what calls the API; what goes wrong becomes one line on standard error.
+    """Run a call of the API; an error becomes one line on standard error.
 
-    The exit status tells the class of the answer: 0 for success, 3, 4 or 5 for 3xx, 4xx or 5xx, 1 where there was none.
+    The exit status is the class of the response: 0 for 2xx; 3, 4 or 5 for 3xx, 4xx or 5xx; 1 without a response.
     """
     try:
         asyncio.run(work)
@@ -131,5 +133,5 @@ def run(work: Coroutine[Any, Any, None], profile: str) -> None:
 
 
 def status_of(status: int | None) -> int:
-    """The exit status for an answer's status."""
+    """The exit status for the status of a response."""
     return 1 if status is None else 0 if status < 300 else status // 100

@@ -1,4 +1,4 @@
-"""In charge of what is said of a log that was verified: how far it is proven, and what there is beside it."""
+"""The result of verifying a log: how much of it is proven, and the facts beside the proof."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from keyrack.db.connection import Row
 
 @dataclass
 class AuditContext:
-    """What there is beside a log that was verified: its epochs that are over, and the tables, if they were compared."""
+    """Facts beside a verified log: its other epochs, and the comparison with the tables if one was made."""
 
     epochs: list[Row] = field(default_factory=list[Row])
     tables: AuditResult | None = None
 
 
 def format_result(audit: Verification, compared: VerifiedCheckpoints, context: AuditContext) -> CommandResult:
-    """For people, and as members for programs."""
+    """The result as text for people and as JSON members."""
     head, count, times = audit.head, audit.last - audit.head.behind, compared.times
     value: dict[str, Any] = {
         "valid": True, "customerId": head.customer, "epoch": str(head.epoch), "behind": head.behind,
@@ -35,29 +35,29 @@ def format_result(audit: Verification, compared: VerifiedCheckpoints, context: A
         ],
         "tables": context.tables and asdict(context.tables),
     }  # fmt: skip
-    lines = [f"Customer {head.customer}: {count:,} changes behind number {head.behind:,} fit together."]
+    lines = [f"Customer {head.customer}: {count:,} changes after number {head.behind:,} are consistent."]
     if audit.erased:
-        lines.append(f"Parts of {audit.erased:,} of them were erased, which leaves the proof as it was.")
+        lines.append(f"Parts of {audit.erased:,} changes were erased. The proof is still valid.")
     if compared.others:
-        lines.append(f"{compared.others:,} checkpoints were signed by other keys alone, and not compared: see --key.")
+        lines.append(f"{compared.others:,} checkpoints were not compared: no trusted key signed them. See --key.")
     if audit.proven is None:
-        source = "the file" if not compared.kept else "the database"
-        reason = compared.unsigned or f"whoever wrote {source} may have made all of it. See --checkpoint"
+        source = "database" if compared.kept else "file"
+        reason = compared.unsigned or f"the author of the {source} could have made up all of it. See --checkpoint"
         lines.append(f"No checkpoint was compared: {reason}.")
     else:
         when = f", signed {datetime.fromtimestamp(max(times), UTC):%Y-%m-%d %H:%M:%S} UTC" if times else ""
-        lines.append(f"Up to number {audit.proven:,} they are what the newest checkpoint says{when}.")
+        lines.append(f"The newest checkpoint confirms them up to number {audit.proven:,}{when}.")
         if audit.proven < audit.last:
-            lines.append("What comes behind it is newer than the checkpoint, and may have been written anew.")
+            lines.append("Later changes are newer than the checkpoint, and could have been rewritten.")
         if compared.kept:
-            lines.append("These checkpoints are kept with the log: whoever may write there can remove the newest ones.")
+            lines.append("These checkpoints are stored with the log: write access there can remove the newest ones.")
     lines += [
-        f"Another epoch of this log ended with number {row['last_id']:,}: --epoch {row['epoch']} verifies it."
+        f"Another epoch of this log ended with number {row['last_id']:,}. Verify it with --epoch {row['epoch']}."
         for row in context.epochs
     ]
     if (same := context.tables) is not None:
         lines.append(
-            f"The tables are what the log says last: {same.whole:,} resources as a whole, {same.in_part:,} as far as "
-            f"it is kept; {same.unsaid:,} are older than it, and were taken as they are."
+            f"The tables match the log: {same.whole:,} resources completely, {same.in_part:,} in the part that the log "
+            f"retains. {same.unsaid:,} resources are older than the log, and were not compared."
         )
     return CommandResult(value, "\n".join(lines))

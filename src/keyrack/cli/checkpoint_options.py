@@ -1,4 +1,4 @@
-"""In charge of the checkpoints that a log is compared with: where they come from, and whose signatures count."""
+"""The checkpoints that a log is compared with: their sources, and the keys that are trusted."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from keyrack.cli.output import CommandFailed
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Statements
 
-Trust = Callable[[str], list[VerificationKey]]  # whose signatures count below a checkpoint of this origin
+Trust = Callable[[str], list[VerificationKey]]  # the trusted keys for checkpoints of an origin
 
 
 @dataclass
 class VerifiedCheckpoints:
-    """Checkpoints whose signatures hold, and when they were signed, as far as they say so."""
+    """Checkpoints with a valid signature, and the times of those signatures that have one."""
 
     notes: list[Checkpoint] = field(default_factory=list[Checkpoint])
     times: list[int] = field(default_factory=list[int])
-    kept: bool = False  # where the log is, within reach of whoever writes there
-    others: int = 0  # that were signed by keys that do not count
-    unsigned: str | None = None  # why those that are kept there were not compared
+    kept: bool = False  # the checkpoints are stored with the log, so write access there can remove them
+    others: int = 0  # checkpoints that only untrusted keys have signed
+    unsigned: str | None = None  # why the checkpoints stored with the log were not compared
 
     def add(self, where: object, data: bytes, trust: Trust, *, head: Head | None = None) -> None:
-        """One more. Raises `CommandFailed`.
+        """Verify and add one checkpoint. Raises `CommandFailed`.
 
-        One that was kept beside this log comes with the log's `head`: it is counted if others alone have signed it, and
-        left out if it is over records that were dropped.
+        With `head`, the checkpoint was stored beside this log. Then one that only untrusted keys have signed is
+        counted, and one that covers only dropped records is skipped.
         """
         try:
             note = Note.read(data)
@@ -54,26 +54,26 @@ class VerifiedCheckpoints:
             if head is not None:
                 self.others += 1
                 return
-            raise CommandFailed(f"{where} is no checkpoint to be trusted: {error}.") from None
+            raise CommandFailed(f"{where} is not a trusted checkpoint: {error}.") from None
         except (NotANote, NoteNotVerified) as error:
-            raise CommandFailed(f"{where} is no checkpoint to be trusted: {error}.") from None
+            raise CommandFailed(f"{where} is not a trusted checkpoint: {error}.") from None
         self.notes.append(checkpoint)
         self.times += [min(times)] if times else []
 
 
 def trusted(texts: Iterable[str]) -> Trust:
-    """Who says by `--key` whom to trust. Raises `CommandFailed`."""
+    """Trust the keys of `--key`. Raises `CommandFailed`."""
     try:
         keys = [VerificationKey.read(text) for text in texts]
     except NotAKey as error:
         raise CommandFailed(f"--key: {error}.") from None
     if not keys:
-        raise CommandFailed("A checkpoint proves something only by a key that you trust: say it with --key.")
+        raise CommandFailed("A checkpoint is verified with a key that you trust. Pass the key with --key.")
     return lambda origin: keys
 
 
 def own(secrets: list[bytes]) -> Trust:
-    """Who trusts the key file of this node."""
+    """Trust the keys in the key file of this node."""
 
     def trust(origin: str) -> list[VerificationKey]:
         server = origin.rpartition("/changes/")[0]
@@ -84,7 +84,7 @@ def own(secrets: list[bytes]) -> Trust:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointComparison:
-    """What a log is to be compared with."""
+    """The checkpoint files, directory and keys that a log is compared with."""
 
     files: list[Path]
     directory: Path | None
@@ -95,14 +95,16 @@ class CheckpointComparison:
         return bool(self.files) or self.directory is not None
 
     def compared(self, head: Head) -> VerifiedCheckpoints:
-        """Of an export, which knows no key of its own. Raises `CommandFailed`."""
+        """The checkpoints for an export, which has no key of its own. Raises `CommandFailed`."""
         if not self.anything and not self.keys:
             return VerifiedCheckpoints()
         return _given(self.files, self.directory, head, trusted(self.keys))
 
     async def of_database(self, sql: Statements, settings: Settings, head: Head) -> VerifiedCheckpoints:
-        """Of a log where it stands: without checkpoints those that are kept there, without keys the node's own. Raises
-        `CommandFailed`."""
+        """The checkpoints for a log in the database. Raises `CommandFailed`.
+
+        Without checkpoints in the options, those stored with the log; without keys, the keys of this node.
+        """
         secrets = checkpoint_keys.read(settings)
         trust = own(secrets) if secrets and not self.keys else None
         if self.anything:
@@ -110,18 +112,18 @@ class CheckpointComparison:
         checkpoints = VerifiedCheckpoints(kept=True)
         if trust is None and not self.keys:
             checkpoints.unsigned = (
-                f"{checkpoint_keys.path(settings)} is missing, so no key says whose signatures count. See --key"
+                f"{checkpoint_keys.path(settings)} is missing, so no signing key is trusted. See --key"
             )
             return checkpoints
         trust = trust or trusted(self.keys)
         for made in await list_checkpoints(sql, head.customer, head.epoch):
-            where = f"The checkpoint of {made.size} records that is kept with the log"
+            where = f"The checkpoint of {made.size} records that is stored with the log"
             checkpoints.add(where, made.note.encode(), trust, head=head)
         return checkpoints
 
 
 def _given(files: Iterable[Path], directory: Path | None, head: Head, trust: Trust) -> VerifiedCheckpoints:
-    """The checkpoints of these files, and those of this log in a directory. Raises `CommandFailed`."""
+    """The checkpoints in these files, and those of this log in a directory. Raises `CommandFailed`."""
     checkpoints, name = VerifiedCheckpoints(), name_of(head.customer, head.epoch)
     try:
         for file in files:
@@ -134,7 +136,7 @@ def _given(files: Iterable[Path], directory: Path | None, head: Head, trust: Tru
     except OSError as error:
         raise CommandFailed(f"{error.filename or directory} cannot be read: {error.strerror or error}.") from None
     if directory is not None and not checkpoints.notes:
-        raise CommandFailed(f"No checkpoint in {directory} is of the log {name} and of a key that counts.")
+        raise CommandFailed(f"{directory} has no checkpoint of the log {name} that a trusted key has signed.")
     return checkpoints
 
 

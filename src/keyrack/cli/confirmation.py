@@ -1,6 +1,6 @@
-"""In charge of consent to what removes much: what would go is shown, and somebody has to want it.
+"""Confirmation of commands that delete much: a preview, and consent to it.
 
-On a terminal the user is asked; elsewhere `--yes` has to be said. Nothing is held or locked while somebody thinks.
+On a terminal the command asks; elsewhere it needs `--yes`. No transaction is open while the user decides.
 """
 
 from __future__ import annotations
@@ -14,38 +14,54 @@ import typer
 
 from keyrack.cli.output import CommandFailed, CommandResult, visible
 
-Yes = Annotated[bool, typer.Option("--yes", help="Do it without being asked.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would go, and change nothing.")]
-NO_WAY_BACK = "There is no way back."
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the effect, and change nothing.")]
+NO_WAY_BACK = "This cannot be undone."
+
+# Words for members of `goes` whose names `--json` keeps
+LABELS = {
+    "stretches of positions": "position records",
+    "places of events": "event locations",
+    "newest positions of cars": "latest car positions",
+    "service that stays without a product": "service that loses its product",
+    "device keys that open nothing then": "device keys that stop working",
+    "changes that are older": "older changes",
+    "deliveries that wait": "waiting deliveries",
+    "deliveries in its log": "finished deliveries",
+    "managers who log in again": "managers who must log in again",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class ConfirmationPreview:
-    """What a command would do: a sentence without its end, and how many of what would go."""
+    """The effect of a command: a sentence without its subject, and the number of affected rows by kind."""
 
     text: str
     goes: Mapping[str, int] = field(default_factory=dict[str, int])
     then: str = NO_WAY_BACK
+    shows_counts: bool = True  # false if the text already names everything that is affected
 
     @property
     def sentence(self) -> str:
-        goes = [f"{count:,} {noun}" for noun, count in self.goes.items() if count]
-        with_it = f" with {', '.join(goes[:-1]) + ' and ' * (len(goes) > 1) + goes[-1]}" if goes else ""
-        return f"{self.text}{with_it}. {self.then}".rstrip()
+        goes = [
+            f"{count:,} {LABELS.get(kind, kind)}" for kind, count in self.goes.items() if count and self.shows_counts
+        ]
+        affected = f" Affected: {', '.join(goes[:-1]) + ' and ' * (len(goes) > 1) + goes[-1]}." if goes else ""
+        return f"{self.text}.{affected} {self.then}".rstrip()
 
     @property
     def said(self) -> CommandResult:
-        """For `--dry-run`: nothing is done, and this is what would be."""
+        """The result of `--dry-run`, which changes nothing."""
         return CommandResult(
             {"dryRun": True, "would": self.text, "goes": dict(self.goes)}, f"This would {self.sentence}"
         )
 
 
 def agree(preview: ConfirmationPreview) -> None:
-    """Ask whether it is to be done. Raises `CommandFailed`: it is not wanted, or there is nobody to be asked."""
+    """Ask for consent. Raises `CommandFailed` if it is denied, or if there is no terminal to ask on."""
     refused: dict[str, Any] = {"done": False, **{k: v for k, v in preview.said.value.items() if k != "dryRun"}}
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise CommandFailed(f"This would {preview.sentence} To do it, add --yes.", value=refused)
+        raise CommandFailed(f"This would {preview.sentence} Confirm with --yes.", value=refused)
     typer.echo(visible(f"This would {preview.sentence}"), err=True)
-    if not typer.confirm("Do it?", err=True):
+    if not typer.confirm("Continue?", err=True):
         raise CommandFailed("Nothing was changed.", value=refused)

@@ -1,8 +1,8 @@
-"""In charge of whether a command may make the embedded database where there is none yet.
+"""Decides whether a command may create the embedded database if there is none.
 
-A `KEYRACK_DATABASE_URL` that was lost is not to look like an empty Keyrack that is well. So one is made only where that
-is said plainly: by `--state`, by `keyrack migrate`, or by somebody who types `keyrack serve` at a terminal; and the
-latter two only while nothing speaks of a database elsewhere.
+A server whose `KEYRACK_DATABASE_URL` is lost must not look like an empty but working Keyrack. So only three commands
+create a database: one with `--state`, `keyrack migrate`, and `keyrack serve` on a terminal. The latter two do so only
+if no setting points to an external database.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from keyrack.core.settings import Settings, unknown, variable
 
 log = structlog.get_logger("keyrack.postgres")
 
-# Settings of a database of one's own: of an embedded one they are not needed, or say nothing
+# Settings of an external database: an embedded one ignores them or does not need them
 ELSEWHERE = (
     "database_direct_url", "read_database_url", "database_ha", "database_connect_seconds",
     "primary_lease_seconds", "statement_cache", "master_key", "master_key_file",
@@ -28,20 +28,20 @@ ADDRESS = (variable("database_url"), variable("database_url", by_file=True))
 BEGINNERS = ("serve", "migrate")
 
 LOST = (
-    "There is no database in {state}, and {sign}: is KEYRACK_DATABASE_URL lost? If an embedded database is meant, "
-    "`keyrack {command} --state {state}` makes one there."
+    "There is no database in {state}, but {sign}. Is KEYRACK_DATABASE_URL missing? To create an embedded database, run "
+    "`keyrack {command} --state {state}`."
 )
 UNATTENDED = (
-    "There is no database in {state}, and without a terminal `keyrack serve` makes none: a lost KEYRACK_DATABASE_URL "
-    "would look like an empty Keyrack. Set it, or say `keyrack serve --state {state}`, which makes an embedded "
-    "database there."
+    "There is no database in {state}, and without a terminal `keyrack serve` creates none. Set KEYRACK_DATABASE_URL, "
+    "or create an embedded database with `keyrack serve --state {state}`."
 )
 
 
 def check_beginning(settings: Settings, command: str, *, named: bool) -> None:
-    """Look whether the database is there, or may be made: `named` says that its directory was, by `--state`.
+    """Check that the database exists or may be created; `named` means that `--state` gave its directory.
 
-    Raises `CommandFailed`: it may not. Raises `EmbeddedServerError`: there are backups of what was there.
+    Raises `CommandFailed` if it may not be created, and `EmbeddedServerError` if the directory has backups of a lost
+    database.
     """
     if settings.database_url is not None or (server := embedded_server(settings)).made:
         return
@@ -58,16 +58,16 @@ def check_beginning(settings: Settings, command: str, *, named: bool) -> None:
 
 
 def _sign(settings: Settings) -> str | None:
-    """What speaks of a database elsewhere, in words; None where nothing does."""
+    """The sign of an external database, as a clause; None if there is none."""
     for name in ADDRESS:
         if name in os.environ:  # and it is empty
-            return f"{name} is set to nothing"
+            return f"{name} is empty"
     for strange, meant in unknown(Settings, os.environ).items():
         if meant in ADDRESS:
-            return f"{strange} is no setting, but {meant} is"
+            return f"{strange} is set, which is not a setting ({meant} is)"
     for name in ELSEWHERE:
         if name in settings.model_fields_set:
-            return f"{given(name)} is of a database elsewhere"
+            return f"{given(name)} is set, which belongs to an external database"
     if "NOTIFY_SOCKET" in os.environ:
-        return "systemd starts this"
+        return "systemd started this process"
     return None

@@ -1,4 +1,4 @@
-"""In charge of what SDK keys and device keys have in common: their name, and that they are revoked alike."""
+"""The common parts of SDK keys and device keys: the name, and the command `revoke`."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ u as (update {table} set revoked_at = now() where {table}_id = $1 and revoked_at
 select revoked_at from k
 """
 
-Name = Annotated[str, typer.Option("--name", callback=words, help="Who uses it.")]
+Name = Annotated[str, typer.Option("--name", callback=words, help="The user of the key.")]
 
 
 def revocable(app: typer.Typer, table: LiteralString, noun: str) -> None:
-    """Add the command `revoke` for the keys in `table`, called `noun` in words."""
+    """Add the command `revoke` for the keys in `table`; messages call them `noun`."""
     revoked: LiteralString = REVOKE.replace("{table}", table)
 
     async def revoke(session: DatabaseSession, id: int) -> CommandResult:
-        """Revoke a key."""
+        """Revoke a key; it is rejected at once."""
         row = await session.sql.fetchrow(revoked, id)
         if row is None:
             raise CommandFailed(f"There is no {noun} {id}.")
         if row["revoked_at"] is not None:
-            raise CommandFailed(f"{noun} {id} is revoked already, since {row['revoked_at']:%Y-%m-%d %H:%M} UTC.")
+            raise CommandFailed(f"{noun} {id} was already revoked at {row['revoked_at']:%Y-%m-%d %H:%M} UTC.")
         return CommandResult({"id": id}, f"{noun} {id} revoked.")
 
     revoke.__annotations__["id"] = Annotated[int, which(table)]

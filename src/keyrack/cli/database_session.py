@@ -1,7 +1,7 @@
-"""In charge of what every command on the database needs: finds it, opens it, prints the result, explains a failure.
+"""The frame of commands on the database: open it, run the command, print the result, explain errors.
 
-A command is an async function that gets a `DatabaseSession` and returns what it has to say. It runs in one
-transaction: a refusal leaves nothing behind, and what is printed has been committed and told to all processes.
+A command is an async function that gets a `DatabaseSession` and returns its result. It runs in one transaction. An
+error leaves no trace. A printed result is already committed, and all processes are notified.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ P = ParamSpec("P")
 
 PATIENCE: LiteralString = "set local lock_timeout = '30s'"  # commands may wait for one another
 NO_DATABASE = (
-    "There is no database in {state}. `keyrack serve` and `keyrack migrate` make one there; --state, KEYRACK_STATE and "
-    "KEYRACK_DATABASE_URL name another one."
+    "There is no database in {state}. Create one with `keyrack serve` or `keyrack migrate`, or select another one with "
+    "--state, KEYRACK_STATE or KEYRACK_DATABASE_URL."
 )
-SHOWN_ONCE = "It is shown only this once."
+SHOWN_ONCE = "It is shown only once."
 
 State = Annotated[
     Path | None,
@@ -60,26 +60,28 @@ State = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class DatabaseSession:
-    """What a command works with."""
+    """The connection, settings and database of a running command."""
 
     sql: Connection  # in the command's transaction
     settings: Settings
     db: Database
 
     async def vault(self) -> Encryption:
-        """What seals secrets, for a command that writes one. Raises `MasterKeyError`."""
+        """The encryption, for a command that stores a secret. Raises `MasterKeyError`."""
         return await open_vault(self.db, self.settings)
 
     async def settle(self, *customers: int) -> None:
-        """Hold these customers for the rest of the transaction, with all that was asked for applied: what the command
-        changes is what operations stand on. To be called before anything is written. Raises `Refusal`."""
-        from keyrack.assignments.customer_lock import flush_all  # with it comes all that assignments are checked by
+        """Lock these customers for the rest of the transaction, and apply their pending operations. Raises `Refusal`.
+
+        Operations depend on the rows that the command changes, so it calls this before it writes.
+        """
+        from keyrack.assignments.customer_lock import flush_all  # imports all checks of assignments
 
         await flush_all(self.db, self.sql, customers, self.settings)
 
 
 def embedded_server(settings: Settings) -> EmbeddedServer:
-    """The server in the state directory, not started yet."""
+    """The server in the state directory, not yet started."""
     return EmbeddedServer(
         settings.state,
         bin_dir=settings.postgres_bin,
@@ -89,23 +91,22 @@ def embedded_server(settings: Settings) -> EmbeddedServer:
 
 
 def no_database(settings: Settings) -> CommandFailed:
-    """Why a command that makes no database comes to nothing."""
+    """The error of a command that needs a database and may not create one."""
     return CommandFailed(NO_DATABASE.format(state=settings.state), demo_below(settings))
 
 
 def demo_below(settings: Settings) -> list[str]:
-    """Where the demo's database is, which is what somebody may have meant."""
+    """A hint at the demo's database, which the operator may have meant."""
     demo = settings.state / "demo"
     env = demo / "demo.env"
-    return [f"The demo has one: load {env}, or say --state {demo}."] if env.exists() else []
+    return [f"To use the demo's database, load {env} or add --state {demo}."] if env.exists() else []
 
 
 @asynccontextmanager
 async def open_address(settings: Settings) -> AsyncGenerator[str]:
-    """The address of the database, running and with the schema of this release; the embedded one is used meanwhile.
+    """The address of the running database with this release's schema; an embedded one runs until the block ends.
 
-    Raises `CommandFailed`: there is none, and no command but those that serve and migrate makes one. Raises
-    `SchemaError`: it has another schema.
+    Raises `CommandFailed` if there is no database, and `SchemaError` if its schema is of another release.
     """
     if settings.database_url is not None:
         await schema_version.require(settings.database_direct_url or settings.database_url, settings)
@@ -125,7 +126,7 @@ async def open_address(settings: Settings) -> AsyncGenerator[str]:
 
 @asynccontextmanager
 async def open_database(settings: Settings, application: str = "keyrack command") -> AsyncGenerator[Database]:
-    """The database itself, for the operator who types the command."""
+    """The database, with the operator of the command as actor."""
     acting.set(operator())
     async with open_address(settings) as dsn:
         database = await Database.connect(dsn, settings, application=application)
@@ -135,7 +136,7 @@ async def open_database(settings: Settings, application: str = "keyrack command"
             await database.close()
 
 
-# What is said in words for the operator already
+# Errors whose messages are written for the operator
 TOLD_AS_THEY_ARE = (
     CommandFailed, Refusal, EmbeddedServerError, MasterKeyError, CheckpointKeyError, LogRefused, NoListener,
     schema_version.SchemaError,
@@ -147,11 +148,11 @@ Before = Callable[..., Awaitable[ConfirmationPreview | None]]
 
 @dataclass(frozen=True, slots=True)
 class CommandCall:
-    """A command as it was called."""
+    """A command with the options of its call."""
 
     work: Work
     options: Mapping[str, Any]
-    preview: Before | None  # what tells that much would go
+    preview: Before | None  # shows the effect of a command that deletes much
     yes: bool
     dry_run: bool
     topics: Topics
@@ -160,10 +161,10 @@ class CommandCall:
 def command(
     app: typer.Typer, name: str, *, preview: Before | None = None, topics: Topics = NOTHING
 ) -> Callable[[Callable[Concatenate[DatabaseSession, P], Awaitable[CommandResult | ListResult]]], Callable[..., None]]:
-    """Register an async function as the command `name`; `--state` and `--json` are added to its options.
+    """Register an async function as the command `name`, with the additional options `--state` and `--json`.
 
-    `preview` gets the same options, and tells what would go, or None where that needs no consent: with it come `--yes`
-    and `--dry-run`. `topics` are what the command may change, of the customer that its option names, or else of all.
+    `preview` gets the same options, and returns the effect to confirm, or None if no consent is needed. It adds `--yes`
+    and `--dry-run`. `topics` are the topics that may change, for the customer of the option `customer` or for all.
     """
 
     def register(
@@ -185,15 +186,16 @@ def command(
 
 
 async def _done(state: Path | None, called: CommandCall) -> CommandResult | ListResult:
-    """Do what was called, in one transaction; before it, in another one, what would go is looked at."""
+    """Run a command in one transaction, after its preview in another one."""
     settings = with_server_address(read_settings(state))
     async with open_database(settings) as database:
-        options = await name_lookup.resolved(database, called.options)  # what is agreed to is what is done
+        # Resolved once, so that the consent and the change are about the same rows
+        options = await name_lookup.resolved(database, called.options)
         if called.preview is not None and (called.dry_run or not called.yes):
             async with _transaction(database, settings) as session:
                 preview = await called.preview(session, **options)
             if called.dry_run:
-                return (preview or ConfirmationPreview("remove this, and nothing else", then="")).said
+                return (preview or ConfirmationPreview("make this change without deleting anything else", then="")).said
             if preview is not None:
                 agree(preview)
         async with _transaction(database, settings) as session:
@@ -204,7 +206,7 @@ async def _done(state: Path | None, called: CommandCall) -> CommandResult | List
 
 
 async def tell(database: Database, customer: int, topics: Topics) -> None:
-    """Tell all processes that something was done, and those who watch the customer what may be new."""
+    """Wake all workers, and notify the subscribers of the customer about the changed topics."""
     for notice in (worker_wakeup.ACCESS, worker_wakeup.WORK, worker_wakeup.DELIVER):
         await database.execute(notice)
     if topics:
@@ -220,10 +222,10 @@ async def _transaction(database: Database, settings: Settings) -> AsyncGenerator
 
 
 def _take_options(run: Callable[..., None], function: Callable[..., Any], *, consents: bool) -> None:
-    """Give `run` the options of `function`, with `--state` and `--json` in the place of the session.
+    """Give `run` the options of `function`, with `--state` and `--json` instead of the session.
 
-    Typer makes options of a function's signature and has no other way to declare them. `run` wraps every command, so
-    its own signature is `**options`. `functools.wraps` would show that of `function`, whose first parameter is the
+    Typer derives options from a function's signature and has no other way to declare them. `run` wraps every command,
+    so its own signature is `**options`. `functools.wraps` would show that of `function`, whose first parameter is the
     session and which lacks the options that `run` adds. The alternative is to repeat `state`, `json`, `yes` and
     `dry_run_only`, and the call that handles them, in each command of the database.
     """
@@ -241,9 +243,9 @@ def _take_options(run: Callable[..., None], function: Callable[..., Any], *, con
 
 
 def explained(work: Callable[[], None], *, as_json: bool = False) -> None:
-    """Do `work`; whatever goes wrong becomes one line on standard error and the exit status 1.
+    """Run `work`; an error becomes one line on standard error and the exit status 1.
 
-    What a refusal has for machines is printed for them, `as_json`.
+    With `as_json`, the JSON value of the error is printed as well.
     """
     try:
         work()
@@ -268,20 +270,20 @@ def explained(work: Callable[[], None], *, as_json: bool = False) -> None:
 
 
 def explain(error: Exception) -> str:
-    """What went wrong, in one line for the command's user."""
+    """An error as one line for the user of the command."""
     text = " ".join(str(error).split())
     if isinstance(error, TOLD_AS_THEY_ARE):
         return text
     if isinstance(error, asyncpg.InterfaceError) and isinstance(error, ValueError):  # before anything was sent
-        return f"A value is not valid: {text}"
+        return f"A value is invalid: {text}"
     if isinstance(error, OutcomeUnknown):
-        return f"The connection to the database was lost: look whether it was done, or not. {text}"
+        return f"The connection to the database was lost. Check whether the change was made. {text}"
     if isinstance(error, OSError) and error.filename is not None:  # no connection has one
         return f"{error.filename} cannot be opened: {error.strerror}."
     if isinstance(error, UNREACHABLE):
-        return f"The database cannot be reached: {text or 'it does not answer.'}"
+        return f"The database cannot be reached: {text or 'no answer.'}"
     if isinstance(error, asyncpg.LockNotAvailableError):
-        return "Somebody else has been working on the same for too long. Nothing was changed; please try again."
+        return "Another process has locked the same data for too long. Nothing was changed; try again."
     if isinstance(error, asyncpg.PostgresError):
-        return f"The database refuses: {error.args[0]}"  # its details quote whole rows
+        return f"The database reports an error: {error.args[0]}"  # its details quote whole rows
     return f"Unexpected {type(error).__name__}: {text}"

@@ -1,6 +1,6 @@
-"""Groups of commands: help below headings, and errors of options in plain words.
+"""Groups of commands: help below headings, and plain error messages for options.
 
-Nothing is imported here but what every command line has loaded already.
+It imports only modules that every command line has already loaded.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-COMMANDS = "Commands"  # the heading of those that have none
+COMMANDS = "Commands"  # the heading of commands without a heading
 END = re.compile(r"(?<=[.?!])\s+(?=[A-Z`-])")
 
 
@@ -23,7 +23,7 @@ def sentence(command: Any) -> str:
 
 def plain_option_error(error: typer.BadParameter) -> str:
     """The message of an option's error, without texts of the validation library."""
-    from pydantic import ValidationError  # only once something is wrong
+    from pydantic import ValidationError  # slow to import, needed only for an error
 
     if not isinstance(error.__cause__, ValidationError):
         return error.message
@@ -43,7 +43,7 @@ def plain_option_error(error: typer.BadParameter) -> str:
 
 
 class HelpGroup(TyperGroup):
-    """A group whose commands are told by whole sentences, on as many lines as it takes."""
+    """A group that shows the first sentence of each command's help, wrapped and never cut."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         headings: dict[str, list[tuple[str, str]]] = {}

@@ -1,4 +1,4 @@
-"""In charge of reading what is imported: the rows of a CSV or JSON file, each with the number of its line."""
+"""Reads import files: the rows of a CSV or JSON file, each with its line number."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ JSON_NAMES = (".json", ".jsonl", ".ndjson")
 
 @dataclass(slots=True)
 class InputRow:
-    """One row of a file; what is wrong with it gathers in `problems`."""
+    """One row of a file; `problems` collects its errors."""
 
     line: int
     values: dict[str, str]
@@ -39,34 +39,33 @@ class InputRow:
         return value
 
     def number(self, name: str, default: int | None = None) -> int | None:
-        """A number from 0 to the greatest of int32, or `default` where there is none."""
+        """A whole number from 0 to the maximum of int32, or `default` if the cell is empty."""
         value = self.text(name, needed=False)
         if value is None:
             return default
         if value.isascii() and value.isdigit() and len(value) <= 10 and int(value) <= INT32_MAX:
             return int(value)
-        self.problems.append(f"{name} is no number: {value!r}")
+        self.problems.append(f"{name} must be a whole number from 0 to {INT32_MAX}, not {value!r}")
         return None
 
     def moment(self, name: str) -> Any:
-        """A time, as `read_moment` takes it, or None."""
+        """A time in one of the forms of `read_moment`, or None."""
         value = self.text(name, needed=False)
         if value is None:
             return None
         try:
             return read_moment(value)
         except ValueError:
-            self.problems.append(f"{name} is no date: {value!r}; {FORMS}")
+            self.problems.append(f"{name} is not a date or time: {value!r}; {FORMS}")
             return None
 
 
 def read_rows(path: Path, format: str | None, columns: Collection[str]) -> Iterator[InputRow]:
-    """The rows of a file. Raises `CommandFailed` where it cannot be read, or has a column that is not among
-    `columns`."""
+    """The rows of a file. Raises `CommandFailed` if it is unreadable or has a column outside `columns`."""
     column_names = {_plain(name): name for name in columns}
     as_json = format == "json" if format else path.suffix.lower() in JSON_NAMES
     if not as_json and not format and path.suffix.lower() not in (".csv", ".tsv", ".txt"):
-        raise CommandFailed(f"{path} is neither .csv nor .json: say which with --format.")
+        raise CommandFailed(f"The format of {path} is unknown. Add --format csv or --format json.")
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             yield from _json_rows(file, path, column_names) if as_json else _csv_rows(file, path, column_names)
@@ -88,7 +87,7 @@ def _csv_rows(file: TextIO, path: Path, column_names: dict[str, str]) -> Iterato
             if any(cells):
                 row = InputRow(reader.line_num, dict(zip(names, cells, strict=False)))
                 if len(cells) > len(names):
-                    row.problems.append(f"has {len(cells)} cells, the heading has {len(names)}")
+                    row.problems.append(f"has {len(cells)} cells, but the header has {len(names)}")
                 yield row
     except csv.Error as error:
         raise CommandFailed(f"{path}, line {reader.line_num}: {error}.") from None
@@ -102,33 +101,31 @@ def _json_rows(file: TextIO, path: Path, column_names: dict[str, str]) -> Iterat
         else:
             items = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise CommandFailed(f"{path} is no JSON: {error}.") from None
+        raise CommandFailed(f"{path} is not valid JSON: {error}.") from None
     if not isinstance(items, list):
-        raise CommandFailed(f"{path} holds no array of objects.")
+        raise CommandFailed(f"{path} must contain an array of objects.")
     for number, item in enumerate(cast("list[object]", items), 1):
         if not isinstance(item, dict):
-            yield InputRow(number, {}, ["is no object"])
+            yield InputRow(number, {}, ["is not an object"])
             continue
         row = InputRow(number, {})
         for name, value in cast("dict[str, object]", item).items():
             if _plain(name) not in column_names:
-                row.problems.append(f"has a member that is not known: {name!r}")
+                row.problems.append(f"has an unknown property: {name!r}")
             elif isinstance(value, str | int) and not isinstance(value, bool):
                 row.values[_plain(name)] = str(value)
             elif value is not None:
-                row.problems.append(f"{name} is neither text nor a whole number")
+                row.problems.append(f"{name} must be text or a whole number")
         yield row
 
 
 def _check_columns(path: Path, names: list[str], column_names: dict[str, str]) -> None:
     wrong = [name or "(empty)" for name in names if name not in column_names]
     if not names or wrong or len(set(names)) < len(names):
-        problem = (
-            f"has columns that are not known: {', '.join(wrong)}" if wrong else "has no heading, or a column twice"
-        )
-        raise CommandFailed(f"{path} {problem}. Columns: {', '.join(column_names.values())}.")
+        problem = f"has unknown columns: {', '.join(wrong)}" if wrong else "has no header, or a duplicate column"
+        raise CommandFailed(f"{path} {problem}. Valid columns: {', '.join(column_names.values())}.")
 
 
 def _plain(name: str) -> str:
-    """A column's name, however it is written: serialNumber, serial_number, Serial number."""
+    """A column's name in a form that ignores case and separators: serialNumber, serial_number, Serial number."""
     return "".join(character for character in name.lower() if character.isalnum())

@@ -1,4 +1,4 @@
-"""In charge of which manager acts for which customer, in which role and for which groups, as commands say it."""
+"""Options for the customers, roles and groups of a manager."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ HELD: LiteralString = """
 select c as id from unnest($2::integer[]) c
 where not exists (select from manager_customer where manager_id = $1 and customer_id = c) order by c
 """
-# Invitations make accounts of addresses. Another name is one that the operator has given
+# Invitations create accounts named by an address. A name without `@` was chosen by the operator
 UNPROVEN: LiteralString = """
 select username from manager m where manager_id = $1 and proven_at is null and username like '%@%' and exists (
   select from unnest($2::integer[]) c
@@ -49,49 +49,48 @@ select n.name, array(select group_id from fleet_group g
 from unnest($2::text[]) n (name)
 """
 
-OfRole = typer.Option(
-    "--role", case_sensitive=False, help="What the manager may in the customers that are named: docs/access.md."
-)
+OfRole = typer.Option("--role", case_sensitive=False, help="The manager's role for these customers (docs/access.md).")
 Limits = Annotated[
     list[str] | None,
-    typer.Option(
-        "--group", metavar="ID|NAME", help="Limit the role to this group of the customer; may be given several times."
-    ),
+    typer.Option("--group", metavar="ID|NAME", help="Limit the role to this group of the customer. Repeatable."),
 ]
-Whole = Annotated[bool, typer.Option("--whole-fleet", help="Limit the role to no groups any more.")]
+Whole = Annotated[bool, typer.Option("--whole-fleet", help="Remove the limit to groups.")]
 Ownerless = Annotated[
     bool,
-    typer.Option("--leave-without-owner", help="Go on though a customer is left without an owner who may sign in."),
+    typer.Option(
+        "--leave-without-owner", help="Proceed even if this leaves a customer without an owner who may sign in."
+    ),
 ]
 
 
 async def owned(session: DatabaseSession, id: int) -> list[int]:
-    """The customers that the manager owns, of which nobody else changes who may until this is done."""
+    """The customers that the manager owns. Their roles are locked until the transaction ends."""
     owned = await session.sql.fetchval(WHERE_OWNER, id)
     await owners.lock_roles(session.sql, *owned)
     return owned
 
 
 async def check_owners(session: DatabaseSession, owned: list[int], *, ownerless: bool) -> None:
-    """Raises `CommandFailed` where one of them has no owner any more, and that was not said to be meant."""
+    """Raise `CommandFailed` if one of them has no owner left, unless `ownerless` allows it."""
     if not ownerless and (without := await owners.has_other_owner(session.sql, *owned)):
         raise CommandFailed(
-            f"Customer {without[0]} would be left without an owner who may sign in. Make somebody else one first, or"
-            " say --leave-without-owner."
+            f"Customer {without[0]} would have no owner left who may sign in. Make another manager an owner first, or"
+            " add --leave-without-owner."
         )
 
 
 async def limits(session: DatabaseSession, customers: Sequence[int], groups: Sequence[str] | None) -> list[int] | None:
-    """The numbers of groups that are named; None for the whole fleet. Raises `CommandFailed`."""
+    """The ids of the named groups; None for the whole fleet. Raises `CommandFailed`."""
     if not groups:
         return None
     if len(customers) != 1:
-        raise typer.BadParameter("Groups are those of one customer: name one, with --customer.")
+        raise typer.BadParameter("--group needs exactly one --customer, because groups belong to one customer.")
     rows = await session.sql.fetch(GROUPS, customers[0], list(groups))
     for row in rows:
         if len(row["found"]) != 1:
-            many = "more than one group is" if row["found"] else "there is no group"
-            raise CommandFailed(f"In customer {customers[0]} {many} called {row['name']}.")
+            if row["found"]:
+                raise CommandFailed(f"Customer {customers[0]} has several groups called {row['name']}. Use the id.")
+            raise CommandFailed(f"Customer {customers[0]} has no group called {row['name']}.")
     return sorted({row["found"][0] for row in rows})
 
 
@@ -104,15 +103,17 @@ async def join(
     *,
     whole: bool = False,
 ) -> None:
-    """Let a manager act for customers in a role, limited to groups; without any it stays as limited as it was, unless
-    it is for the `whole` fleet. Raises `CommandFailed`, also for a customer more of a manager whose address is not
-    proven."""
+    """Let a manager act for customers in a role, limited to groups. Raises `CommandFailed`.
+
+    Without groups, an existing limit stays unless `whole` removes it. A manager whose address is not proven gets no
+    further customer.
+    """
     if unknown := await session.sql.fetch(UNKNOWN, customers):
         raise CommandFailed(f"There is no customer {', '.join(str(row['id']) for row in unknown)}.")
     if username := await session.sql.fetchval(UNPROVEN, id, customers):
         raise CommandFailed(
-            f"The address of {username} is not proven, so the account acts for no further customer. Prove it first,"
-            f" if it is that person's: keyrack manager prove {username}"
+            f"The address of {username} is not proven, so the account cannot act for further customers. If the account"
+            f" belongs to that person, prove the address first: keyrack manager prove {username}"
         )
     with on_constraint(
         {"manager_customer_customer_id_fkey": (NotFound, NO_CUSTOMER.with_text("A customer was removed meanwhile."))}

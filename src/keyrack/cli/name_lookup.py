@@ -1,6 +1,6 @@
-"""In charge of names in the place of ids: what an option may be called by, and which row that is.
+"""Names instead of ids in options: how a row can be named, and which row that is.
 
-Who gives a name gets the one row that has it. A name that no row has, or more than one, is refused with what there is.
+A name selects the only row that has it. An unknown or ambiguous name is an error that lists candidates.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from keyrack.core.addresses import address_form
 from keyrack.core.text import nfc, trimmed
 from keyrack.db.connection import Statements
 
-MOST = 5_000  # names among which the one is looked for that was probably meant
-CANDIDATES = 5  # that a refusal tells
+MOST = 5_000  # names that are searched for a similar one
+CANDIDATES = 5  # in an error message
 
 
 @dataclass(frozen=True, slots=True)
 class Noun:
-    """What rows of a kind are called by: in words, and their id, name and customer in SQL."""
+    """A kind of row that can be named: its words, and its id, name and customer in SQL."""
 
     word: str
     called: str
     rows: LiteralString
     match: LiteralString = "lower(name) = lower($1)"
-    is_address: bool = False  # the names are addresses: `$1` is a normal form
+    is_address: bool = False  # names are addresses, and `$1` is in their normal form
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """What was given in the place of an id."""
+    """A name that was given instead of an id."""
 
     noun: str
     text: str
@@ -71,7 +71,7 @@ KNOWN: LiteralString = "select id, name from ({rows}) r order by id limit $1"
 
 
 def reference(noun: str) -> Callable[[str], Any]:
-    """What reads an option that takes an id of `noun`, or a name: the id, or a `Name` for `resolved`."""
+    """A parser for an option with an id or a name of `noun`. It returns the id, or a `Name` for `resolved`."""
 
     def read(value: str) -> int | Name:
         text = trimmed(value)
@@ -81,13 +81,13 @@ def reference(noun: str) -> Callable[[str], Any]:
             return Name(noun, text if NOUNS[noun].is_address else nfc(text))
         if 1 <= int(text) <= INT32_MAX:
             return int(text)
-        raise typer.BadParameter(f"{text} is not in the range 1<=x<={INT32_MAX}")
+        raise typer.BadParameter(f"{text} is not an id from 1 to {INT32_MAX}")
 
     return read
 
 
 async def resolved(sql: Statements, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options with ids in the place of names. Raises `CommandFailed`."""
+    """The options with ids instead of names. Raises `CommandFailed`."""
     return {name: await _resolved(sql, value) for name, value in options.items()}
 
 
@@ -109,7 +109,7 @@ async def _id(sql: Statements, wanted: Name) -> int:
     if matches:
         which = ", ".join(_which(row) for row in matches[:CANDIDATES]) + ", ..." * (len(matches) > CANDIDATES)
         raise CommandFailed(
-            f"There are {len(matches)} {noun.word}s {noun.called} {wanted.text!r}. Say the id: {which}."
+            f"There are {len(matches)} {noun.word}s {noun.called} {wanted.text!r}. Use the id: {which}."
         )
     raise CommandFailed(f"There is no {noun.word} {noun.called} {wanted.text!r}.{await _meant(sql, noun, wanted.text)}")
 
@@ -119,14 +119,12 @@ def _which(row: Any) -> str:
 
 
 async def _meant(sql: Statements, noun: Noun, text: str) -> str:
-    """The names that are near, or those of the first rows."""
+    """A hint: similar names, or the names of the first rows."""
     statement: LiteralString = KNOWN.replace("{rows}", noun.rows)
     rows = await sql.fetch(statement, MOST)
     low = {row["name"].lower(): row for row in rows}
     near = [low[name] for name in difflib.get_close_matches(text.lower(), low, 3, 0.6)]
     suggestions = ", ".join(f"{row['name']!r} ({row['id']})" for row in near or rows[:CANDIDATES])
     if not suggestions:
-        return " There is none at all."
-    return (
-        f" Did you mean {suggestions}?" if near else f" There are: {suggestions}{', ...' * (len(rows) > CANDIDATES)}."
-    )
+        return f" No {noun.word} exists."
+    return f" Did you mean {suggestions}?" if near else f" Existing: {suggestions}{', ...' * (len(rows) > CANDIDATES)}."

@@ -1,4 +1,4 @@
-"""The options that many commands share, checked where they enter."""
+"""Options that many commands share, with their checks."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from keyrack.cli.name_lookup import NOUNS, reference
 from keyrack.core.text import direction_control, email_address, nfc, trimmed
 
 LONGEST = 250  # characters of a name
-FORMS = "the form is 2026-01-31, or that of RFC 3339, as 2026-01-31T08:00:00Z or 2026-01-31T09:00:00+01:00"
+FORMS = "use 2026-01-31, or a time of RFC 3339 such as 2026-01-31T08:00:00Z or 2026-01-31T09:00:00+01:00"
 
 
 def words(value: str | None) -> str | None:
-    """A text that says something. Raises a usage error for an empty, an overlong or an unprintable one."""
+    """A printable, non-empty text. Raises a usage error for any other text."""
     if value is None:
         return None
     stripped = nfc(trimmed(value))
@@ -27,18 +27,18 @@ def words(value: str | None) -> str | None:
 
 
 def wrong_words(stripped: str) -> str | None:
-    """What is wrong with a text, or None."""
+    """The error of a text, or None if it is valid."""
     if not stripped:
         return "must not be empty"
     if len(stripped) > LONGEST:
         return f"has more than {LONGEST} characters"
     if control := direction_control(stripped):
-        return f"holds {control}, which changes the direction of the text behind it"
-    return None if stripped.isprintable() else "holds characters that cannot be printed"
+        return f"contains {control}, which changes the direction of text"
+    return None if stripped.isprintable() else "contains unprintable characters"
 
 
 def mailbox(value: str) -> str:
-    """An e-mail address. Raises a usage error for a text that is none."""
+    """A valid e-mail address. Raises a usage error for any other text."""
     try:
         return email_address(value)
     except ValueError as error:
@@ -46,17 +46,17 @@ def mailbox(value: str) -> str:
 
 
 def moment(value: str | None) -> datetime | None:
-    """The time of an option, as `read_moment` takes it."""
+    """The time of an option, in one of the forms of `read_moment`."""
     if value is None:
         return None
     try:
         return read_moment(value)
     except ValueError:
-        raise typer.BadParameter(f"{value!r} is no date: {FORMS}") from None
+        raise typer.BadParameter(f"{value!r} is not a date or time: {FORMS}") from None
 
 
 def read_moment(text: str) -> datetime:
-    """The time of a text: a day, meaning its beginning in UTC, or a time as in RFC 3339. Raises `ValueError`."""
+    """The time of a text: a day, which means its start in UTC, or a time of RFC 3339. Raises `ValueError`."""
     text = text.strip()
     return request_body.moment(f"{text}T00:00:00Z" if len(text) == len("2026-01-31") else text)
 
@@ -65,15 +65,15 @@ Id = Annotated[int, typer.Argument(min=1, max=INT32_MAX, metavar="ID")]
 
 
 def whose(help: str, name: str = "--customer") -> Any:
-    """An option that takes a customer's id or name, or several of them."""
+    """An option for the id or name of a customer, or of several."""
     return typer.Option(name, parser=reference("customer"), metavar="ID|NAME", help=help)
 
 
 def which(noun: str) -> Any:
-    """An argument that takes the id of `noun` or what it is called by; of `names.NOUNS`."""
+    """An argument for the id of `noun` or its name; one of `name_lookup.NOUNS`."""
     word = NOUNS[noun].called.removeprefix("with the ").replace("called", "name")
-    return typer.Argument(parser=reference(noun), metavar="ID|NAME", help=f"Its id or its {word}.")
+    return typer.Argument(parser=reference(noun), metavar="ID|NAME", help=f"The {NOUNS[noun].word}'s id or {word}.")
 
 
-Customer = Annotated[int, whose("The customer it belongs to: its id or its name.")]
-OfCustomer = Annotated[int | None, whose("Only those of this customer: its id or its name.")]
+Customer = Annotated[int, whose("The customer's id or name.")]
+OfCustomer = Annotated[int | None, whose("Show only those of this customer (id or name).")]

@@ -1,4 +1,4 @@
-"""In charge of what a command has to say: JSON for machines, text and tables for people; and why it came to nothing."""
+"""The output of commands: JSON, text, tables and errors."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import Annotated, Any, cast
 
 import typer
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 GAP = "  "  # between two columns
-SHORTEST = 12  # characters that prose keeps, however narrow the terminal is
-# What makes a terminal do something (CWE-150): controls but line ends and tabs, and what turns the direction of a text
+SHORTEST = 12  # minimum characters of prose, even on a narrow terminal
+# Characters that control a terminal (CWE-150): all controls but line ends and tabs, and direction controls of text
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-NUMERIC = re.compile(r"[\d ,:.-]*")  # times and the like, which have a blank and are no prose
+NUMERIC = re.compile(r"[\d ,:.-]*")  # values such as times, which have a space but are not prose
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class ListResult:
 
 
 class CommandFailed(Exception):
-    """Why a command came to nothing, in words for its user; `lines` tell the particulars, `value` tells machines."""
+    """The error of a command, for its user: `lines` are the details, and `value` is the JSON."""
 
     def __init__(self, text: str, lines: Sequence[str] = (), value: Mapping[str, Any] | None = None) -> None:
         super().__init__(text)
@@ -61,26 +61,26 @@ def show(result: CommandResult | ListResult, as_json: bool) -> None:
 
 
 def visible(text: str) -> str:
-    """The text as a terminal shows it and does nothing else: names of cars and the like may be anybody's."""
+    """The text with control characters escaped. Names of cars and the like can come from attackers."""
     return CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def as_text(value: object, *, indent: int | None = None) -> str:
-    """The value as JSON, with the same escaped."""
+    """The value as JSON, with control characters escaped."""
     return visible(json.dumps(value, default=plain, ensure_ascii=False, indent=indent))
 
 
 def terminal_width() -> int | None:
-    """The columns of the terminal that reads standard output; None where it is a file or a pipe."""
+    """The columns of the terminal on standard output; None for a file or a pipe."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def table(result: ListResult, *, width: int | None = None) -> list[str]:
     """The rows in columns, below their headings.
 
-    Without a `width` nothing is cut, so that everything can be searched. With one, only prose is shortened: ids,
-    numbers, times, addresses, lists and JSON are pasted into the next command. If that is not enough, each row is a
-    block of lines, which are not cut.
+    Without a `width` no cell is cut, so that the output can be searched. With one, only prose is cut, because ids,
+    numbers, times, addresses, lists and JSON are pasted into the next command. If the rows are still too wide, each row
+    becomes a block of uncut lines.
     """
     if not result.rows:
         return ["None."]
@@ -101,14 +101,14 @@ def table(result: ListResult, *, width: int | None = None) -> list[str]:
 
 
 def _least(value: object) -> int:
-    """The characters of a value that a table shows in any case: of prose the beginning, of everything else all."""
+    """The minimum characters of a value: the start of prose, and all of any other value."""
     cell = _cell(value)
     is_prose = isinstance(value, str) and " " in cell and cell[0] not in "{[" and not NUMERIC.fullmatch(cell)
     return min(len(cell), SHORTEST) if is_prose else len(cell)
 
 
 def _fitting(widths: list[int], least: list[int], room: int) -> list[int]:
-    """The widths of columns that fit: the widest that may be cut gives first."""
+    """The widths of columns that fit. The widest column that may be cut is cut first."""
     column_widths = list(widths)
     while sum(column_widths) > room:
         giving = max(
@@ -123,7 +123,7 @@ def _cut(cell: str, most: int) -> str:
 
 
 def _blocks(lines: list[list[str]]) -> list[str]:
-    """Each row as lines of heading and value, with an empty one between rows; the terminal wraps long ones."""
+    """Each row as lines of heading and value, with an empty line between rows; the terminal wraps long lines."""
     longest = max(map(len, lines[0]))
     blocks: list[str] = []
     for line in lines[1:]:
@@ -133,7 +133,7 @@ def _blocks(lines: list[list[str]]) -> list[str]:
 
 
 def columns(lines: Sequence[Sequence[str]]) -> list[str]:
-    """Cells below one another; a line may have fewer of them."""
+    """Cells aligned in columns; a line may have fewer cells than others."""
     widths = [max(map(len, column)) for column in zip_longest(*lines, fillvalue="")]
     return [GAP.join(cell.ljust(width) for cell, width in zip(line, widths, strict=False)).rstrip() for line in lines]
 
@@ -151,7 +151,7 @@ def _cell(value: object) -> str:
 
 
 def plain(value: object) -> str:
-    """What JSON has no form for: a time or a date, as RFC 3339 has it."""
+    """A time or a date as RFC 3339 text, for JSON."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     if isinstance(value, date):

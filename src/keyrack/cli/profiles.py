@@ -1,6 +1,7 @@
-"""In charge of profiles: where a caller of the API has logged in, kept in a file that nobody else reads.
+"""Profiles of API callers: the login at a server, in a file that only its owner can read.
 
-A profile holds the server's address, the API key, the customer and the token; of a password it holds the file at most.
+A profile has the server's address, the API key, the customer and the token. It stores no
+password, but may store the path of a password file.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ ENDING = ".json"
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Who calls, and where."""
+    """The server, the credentials and the customer of a caller."""
 
     url: str
     username: str
@@ -34,40 +35,42 @@ class Profile:
 
 
 def directory() -> Path:
-    """Where the profiles of this user are (XDG Base Directory Specification)."""
+    """The profile directory of this user (XDG Base Directory Specification)."""
     given = os.environ.get("XDG_CONFIG_HOME", "")
     home = Path(given) if given.startswith("/") else Path.home() / ".config"
     return home / "keyrack" / "profiles"
 
 
 def names() -> list[str]:
-    """The profiles that there are."""
+    """The names of the existing profiles."""
     with_ending = sorted(directory().glob(f"*{ENDING}")) if directory().is_dir() else []
     return [path.name.removesuffix(ENDING) for path in with_ending]
 
 
 def path_of(name: str) -> Path:
-    """The file of a profile. Raises `CommandFailed` for what can be no name of one."""
+    """The file of a profile. Raises `CommandFailed` if the name is invalid."""
     if not NAME.fullmatch(name):
-        raise CommandFailed(f"{name!r} is no name of a profile: letters, digits, dots and hyphens, 64 at most.")
+        raise CommandFailed(
+            f"{name!r} is not a valid profile name. Use at most 64 letters, digits, dots, underscores and hyphens."
+        )
     return directory() / (name + ENDING)
 
 
 def read(name: str) -> Profile:
-    """The profile. Raises `CommandFailed`: there is none, others may read it, or it is damaged."""
+    """The profile. Raises `CommandFailed` if it is missing, damaged or readable by other users."""
     path = path_of(name)
     try:
         with path.open(encoding="utf-8") as file:
             if os.fstat(file.fileno()).st_mode & 0o077:
-                raise CommandFailed(f"{path} holds a token, and others may read it: chmod 600 {path}")
+                raise CommandFailed(f"{path} contains a token, and other users can read it. Run: chmod 600 {path}")
             members: dict[str, Any] = json.load(file)
         token = members.pop("token")
         return Profile(**members, token=None if token is None else StoredToken(**token))
     except FileNotFoundError:
         there = ", ".join(names())
-        hint = f" There are: {there}." if there else ""
+        hint = f" Existing profiles: {there}." if there else ""
         how = "keyrack login" if name == DEFAULT else f"keyrack login --profile {name}"
-        raise CommandFailed(f"Nobody is logged in as profile {name}.{hint} Log in first: {how}") from None
+        raise CommandFailed(f"Profile {name} is not logged in.{hint} Log in first: {how}") from None
     except OSError as error:
         raise CommandFailed(f"{path} cannot be read: {error.strerror}.") from None
     except (ValueError, TypeError, KeyError, AttributeError):
@@ -75,7 +78,7 @@ def read(name: str) -> Profile:
 
 
 def write(name: str, profile: Profile) -> Path:
-    """Keep a profile, in one step, for its owner alone. Raises `CommandFailed`."""
+    """Save a profile atomically, readable only by its owner. Raises `CommandFailed`."""
     path = path_of(name)
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -94,7 +97,7 @@ def write(name: str, profile: Profile) -> Path:
 
 
 def remove(name: str) -> bool:
-    """Forget a profile; whether there was one. Raises `CommandFailed`."""
+    """Delete a profile, and return whether it existed. Raises `CommandFailed`."""
     try:
         path_of(name).unlink()
     except FileNotFoundError:

@@ -1,6 +1,6 @@
-"""In charge of telling how far long work is, on standard error: a moving line on a terminal, else a plain one at times.
+"""Progress of long work on standard error: a moving line on a terminal, else a plain line every few seconds.
 
-What a command prints for machines stays as it is, and what is over soon says nothing.
+Standard output is unaffected, and short work prints nothing.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Protocol
 
-EVERY = 10.0  # seconds between two lines where nobody looks at a terminal
+EVERY = 10.0  # seconds between two lines without a terminal
 
 
 class ProgressReporter(Protocol):
-    """What is told how far it is: in words, and in numbers where the end is known."""
+    """A callback for progress: a text, and numbers if the total is known."""
 
     def __call__(self, text: str, done: float | None = None, total: float | None = None) -> None: ...
 
 
 @contextmanager
 def progress() -> Generator[ProgressReporter]:
-    """What tells how far something is, for as long as the block lasts."""
+    """A reporter of progress for the duration of the block."""
     if sys.stderr.isatty():
         with _moving() as tell:
             yield tell
@@ -32,7 +32,7 @@ def progress() -> Generator[ProgressReporter]:
 
 @contextmanager
 def _moving() -> Generator[ProgressReporter]:
-    from rich.console import Console  # comes with Typer, and takes its time to be loaded
+    from rich.console import Console  # a dependency of Typer, slow to import
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn("line"), TextColumn("{task.description}"), BarColumn(20), TimeElapsedColumn())

@@ -1,6 +1,6 @@
-"""In charge of what `status` and `doctor` look like: a verdict, what is wrong with what to do about it, and facts.
+"""The screens of `status` and `doctor`: a verdict, findings with remedies, and facts.
 
-Colours are for those who look at a terminal and have not said NO_COLOR; nothing is said by a colour alone.
+Colours appear only on a terminal without NO_COLOR, and never carry information alone.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from collections.abc import Iterable
 from keyrack.cli.output import visible
 from keyrack.ops.monitoring.findings import Finding, Severity
 
-WIDEST, ELSEWHERE = 110, 100  # columns: lines that are longer are hard to read; where there is no terminal
-LABEL = 14  # columns of the names of facts
-WORD = 10  # columns of the words for levels
+WIDEST, ELSEWHERE = 110, 100  # columns: longer lines are hard to read; the width without a terminal
+LABEL = 14  # columns of a fact's name
+WORD = 10  # columns of a level's word
 
 WORDS = {Severity.OK: "ok", Severity.WARNING: "warning", Severity.CRITICAL: "critical", Severity.UNKNOWN: "unknown"}
 COLOURS = {Severity.OK: "32", Severity.WARNING: "33", Severity.CRITICAL: "31", Severity.UNKNOWN: "35"}
 BOLD = "1"
-CLEAR = "\x1b[H\x1b[2J\x1b[3J"  # a terminal, and what it has scrolled away
+CLEAR = "\x1b[H\x1b[2J\x1b[3J"  # clears a terminal and its scrollback
 
 
 class Screen:
-    """Lines for whoever reads standard output: as wide as the terminal, in colours unless NO_COLOR is set."""
+    """Formats lines for standard output: as wide as the terminal, in colours unless NO_COLOR is set."""
 
     def __init__(self) -> None:
         self.terminal = sys.stdout.isatty()
@@ -34,15 +34,15 @@ class Screen:
         self._colours = self.terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
     def verdict(self, level: Severity, text: str, word: str | None = None) -> str:
-        """The first line, which monitoring programs show alone."""
+        """The first line, the only one that most monitoring programs show."""
         return f"{self._in(f'{BOLD};{COLOURS[level]}', (word or WORDS[level]).upper())}: {visible(text)}"
 
     def heading(self, text: str) -> str:
-        """What the next lines are about."""
+        """The heading of the next lines."""
         return self._in(BOLD, text)
 
     def finding(self, level: Severity, text: str, action: str = "", word: str | None = None) -> list[str]:
-        """What is wrong, or right, and below it what to do."""
+        """A finding, with its remedy below it."""
         lines = self._wrapped(text, WORD, "")
         head, weight = self._in(COLOURS[level], f"{word or WORDS[level]:<{WORD}}"), BOLD if level else ""
         styled_lines = [head + self._in(weight, lines[0]), *(" " * WORD + self._in(weight, line) for line in lines[1:])]
@@ -52,13 +52,13 @@ class Screen:
         return [line for finding in findings for line in self.finding(finding.level, finding.text, finding.action)]
 
     def fact(self, label: str, *texts: str) -> list[str]:
-        """A name, and what there is to say, each on lines of its own."""
+        """A name with its texts, each text on its own lines."""
         lines = [line for text in texts for line in self._wrapped(text, LABEL, "  ")] or ["-"]
         heads = [self._in(BOLD, f"{label:<{LABEL}}"), *[" " * LABEL] * (len(lines) - 1)]
         return [head + line for head, line in zip(heads, lines, strict=True)]
 
     def _wrapped(self, text: str, indent: int, deeper: str) -> list[str]:
-        """What has blanks in a row stands in columns, and stays as it is where it fits."""
+        """The lines of a text. One that fits stays unchanged, because several spaces in a row align columns."""
         room, text = self.width - indent, visible(text)
         if len(text) <= room:
             return [text]

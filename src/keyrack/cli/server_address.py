@@ -1,7 +1,7 @@
 """The address of the running server, for the links that commands print.
 
-A command does not know the port of the server, so a server on an embedded database writes its address into the state
-directory. With a database elsewhere there is no such place, and `KEYRACK_PUBLIC_URL` has the address.
+A command does not know the server's port, so a server on an embedded database writes its address into the state
+directory. A server on an external database has no such directory; there, `KEYRACK_PUBLIC_URL` has the address.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FILE = "server.url"  # in the state directory
 def publish(settings: Settings) -> None:
     """Write the address of this server, if the database is embedded.
 
-    A full disk keeps no server from starting: commands then use the default.
+    A failure, such as a full disk, does not stop the server: commands then use the default.
     """
     if settings.database_url is None:
         file = settings.state / FILE
@@ -37,10 +37,10 @@ def with_server_address(settings: Settings) -> Settings:
 
 
 def note_on_link(settings: Settings) -> str:
-    """A line below a printed link whose beginning is only the default; empty if the address is known."""
+    """A line below a printed link that starts with the default address; empty if the address is known."""
     if "public_url" in settings.model_fields_set:
         return ""
     return (
-        f"\nKEYRACK_PUBLIC_URL is not set, so the link begins with {settings.public_url}. "
+        f"\nKEYRACK_PUBLIC_URL is not set, so the link starts with {settings.public_url}. "
         "Set it to the address of your server."
     )

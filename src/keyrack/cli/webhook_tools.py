@@ -1,4 +1,4 @@
-"""In charge of the tools for those who receive webhooks: why a signature fails, and a receiver to look at."""
+"""Tools for receivers of webhooks: check a signature, and print received webhooks."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Secret = Annotated[str, typer.Option("--secret", metavar="whsec_...", help="The 
 
 @app.command("verify")
 def verify(
-    file: Annotated[Path, typer.Argument(metavar="BODY", help="File with the body as it came; - for standard input.")],
+    file: Annotated[Path, typer.Argument(metavar="BODY", help="File with the body as received; - for standard input.")],
     secret: Secret,
-    id: Annotated[str, typer.Option("--id", help="The header webhook-id.")] = "",
-    timestamp: Annotated[str, typer.Option("--timestamp", help="The header webhook-timestamp.")] = "",
-    signature: Annotated[str, typer.Option("--signature", help="The header webhook-signature.")] = "",
+    id: Annotated[str, typer.Option("--id", help="The `webhook-id` header.")] = "",
+    timestamp: Annotated[str, typer.Option("--timestamp", help="The `webhook-timestamp` header.")] = "",
+    signature: Annotated[str, typer.Option("--signature", help="The `webhook-signature` header.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Verify a webhook that came, and say why if it does not verify."""
+    """Verify the signature of a received webhook, and explain a failure."""
 
     def run() -> None:
         try:
@@ -51,20 +51,25 @@ def verify(
 @app.command("listen")
 def listen(
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="Port to listen at; 0 takes any free one.")
+        int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 for any free port.")
     ] = 4000,
     secret: Annotated[
-        str | None, typer.Option("--secret", metavar="whsec_...", help="Verify with this signing secret.")
+        str | None, typer.Option("--secret", metavar="whsec_...", help="Verify signatures with this signing secret.")
     ] = None,
-    status: Annotated[int, typer.Option("--status", min=200, max=599, help="Answer with this status.")] = 204,
-    count: Annotated[int, typer.Option("--count", min=0, max=INT32_MAX, help="End after so many.")] = 0,
+    status: Annotated[int, typer.Option("--status", min=200, max=599, help="Respond with this status.")] = 204,
+    count: Annotated[
+        int, typer.Option("--count", min=0, max=INT32_MAX, help="Stop after this many webhooks; 0 for never.")
+    ] = 0,
     as_json: Json = False,
 ) -> None:
-    """Listen at a local port, and print and verify what arrives. The server must allow 127.0.0.0/8 as a network."""
+    """Listen on a local port, and print and verify webhooks.
+
+    The server must allow 127.0.0.0/8 as a network of receivers.
+    """
 
     def run() -> None:
         left = count
-        turn = threading.Lock()  # one after the other: what was answered first is printed first, and none is cut off
+        turn = threading.Lock()  # output in the order of responses; the last response is complete before the stop
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -87,9 +92,9 @@ def listen(
         try:
             server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         except OSError as error:
-            raise CommandFailed(f"Keyrack cannot listen at port {port}: {error.strerror}.") from None
+            raise CommandFailed(f"Keyrack cannot listen on port {port}: {error.strerror}.") from None
         where = f"http://127.0.0.1:{server.server_address[1]}/"
-        show(CommandResult({"url": where}, f"Listening at {where}. Stop it with Ctrl-C."), as_json)
+        show(CommandResult({"url": where}, f"Listening on {where}. Stop with Ctrl-C."), as_json)
         sys.stdout.flush()
         with server:
             server.serve_forever(0.05)
@@ -98,7 +103,7 @@ def listen(
 
 
 def _received_result(headers: Mapping[str, str], body: bytes, secret: str | None) -> CommandResult:
-    """What arrived, and whether it is genuine."""
+    """A received webhook, and whether its signature is valid."""
     text = body.decode(errors="replace")
     value: dict[str, Any] = {"headers": headers, "body": text}
     lines = [

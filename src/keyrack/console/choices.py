@@ -1,4 +1,4 @@
-"""In charge of what people choose from by typing: cars and users, found over all that is known of them."""
+"""Search-as-you-type choices of cars, people and brands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from keyrack.http.page_router import ConsolePages, Visit
 
 pages = ConsolePages()
 
-MOST = 20  # options at once; how many there are is told
+MOST = 20  # options of one answer; the answer has the total as well
 
 CAR = "id,name,licensePlate,vin,brand,model"
 POSITION = CAR.replace("id", "carId", 1)
@@ -25,7 +25,7 @@ USER = "id,emailAddress,userData"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One that can be chosen. A field shows `chosen` afterwards, which differs between things of one name."""
+    """One option. A field shows `chosen` after the choice, which differs between options of the same name."""
 
     value: int
     label: str
@@ -35,7 +35,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What was found, the first of it, and how many there are."""
+    """The first matching options, and the total."""
 
     options: list[Choice]
     total: int
@@ -43,7 +43,7 @@ class Choices:
 
 @pages.get("/{customer}/choices/cars", permission=Permission.CARS_READ)
 async def cars(visit: Visit) -> Response:
-    """Cars that match what is typed; with `free` those that nobody has from `start` to `end`."""
+    """The cars that match the typed text. With `free`, only cars without a booking from `start` to `end`."""
     return _answer(await find_cars(visit, visit.query_value("q"), free(visit, visit.query)))
 
 
@@ -54,7 +54,7 @@ async def users(visit: Visit) -> Response:
 
 @pages.get("/{customer}/choices/brands", permission=Permission.KEYS_READ)
 async def brands(visit: Visit) -> Response:
-    """Brands of the catalogue that match what is typed."""
+    """The brands of the catalogue that match the typed text."""
     query = ordered_search(visit.query_value("q"), "naturalorder($it),$it") | {"$top": str(MOST), "$count": "true"}
     reply = await visit.call("GET", "/brands", query=query)
     options = [{"value": name, "label": name, "detail": "", "chosen": name} for name in reply.json]
@@ -71,7 +71,7 @@ async def find_cars(visit: Visit, text: str, only: str = "") -> Choices:
 
 
 async def find_users(visit: Visit, text: str) -> Choices:
-    """The first users that match a text."""
+    """The first people that match a text."""
     query = ordered_search(text, "emailAddress") | {"$select": USER}
     return await _find(visit, "/users", query, of_user)
 
@@ -79,7 +79,7 @@ async def find_users(visit: Visit, text: str) -> Choices:
 def free(visit: Visit, fields: Mapping[str, list[str]]) -> str:
     """The filter of positions for free cars.
 
-    "" if it is not asked for, or if the times are no times yet.
+    Empty if the visit does not ask for free cars, or if the times are not valid yet.
     """
     if "free" not in fields:
         return ""
@@ -87,7 +87,7 @@ def free(visit: Visit, fields: Mapping[str, list[str]]) -> str:
     try:
         start = clock(visit).read(values["start"])
         end = "" if "no_end" in fields else clock(visit).read(values["end"])
-    except (ValueError, OverflowError):  # there is no such time, or no time yet
+    except (ValueError, OverflowError):  # a time that does not exist, or is incomplete
         return ""
     before = f"a/start lt {end} and " if end else ""
     taken = f"any(a:{before}(a/end eq null or a/end gt {start}))"
@@ -95,7 +95,7 @@ def free(visit: Visit, fields: Mapping[str, list[str]]) -> str:
 
 
 def of_car(car: Mapping[str, Any]) -> Choice:
-    """The choice of a car. Its plate identifies it among cars of its name; without one, brand, model and VIN do."""
+    """The option of a car. Its plate tells apart cars of the same name; without a plate, brand, model and VIN do."""
     plate = car.get("licensePlate")
     detail = " ".join(filter(None, (car.get("brand"), car.get("model"), car.get("vin"))))
     label = f"{car['name']} ({plate})" if plate else car["name"]
@@ -103,12 +103,12 @@ def of_car(car: Mapping[str, Any]) -> Choice:
 
 
 def of_position(position: Mapping[str, Any]) -> Choice:
-    """How the car of a position is named."""
+    """The label of a position's car."""
     return of_car({**position, "id": position["carId"]})
 
 
 def of_user(user: Mapping[str, Any]) -> Choice:
-    """The choice of a user: the name if there is one. The address identifies the user among people of that name."""
+    """The option of a person: the name, if there is one. The address tells apart people of the same name."""
     data: Mapping[str, Any] = user.get("userData") or {}
     name = " ".join(filter(None, (data.get("firstName"), data.get("lastName"))))
     address = user["emailAddress"]
@@ -116,7 +116,7 @@ def of_user(user: Mapping[str, Any]) -> Choice:
 
 
 def by_surname(user: Mapping[str, Any]) -> str:
-    """How a user is named where users are in the order of their surnames: "Lee, Kim"."""
+    """A person's name for lists that are sorted by surname, for example "Lee, Kim"."""
     data: Mapping[str, Any] = user.get("userData") or {}
     return ", ".join(filter(None, (data.get("lastName"), data.get("firstName")))) or user["emailAddress"]
 
@@ -128,7 +128,7 @@ def _joined(*parts: str) -> str:
 async def _find(visit: Visit, path: str, query: Mapping[str, str], named: Any) -> Choices:
     try:
         response = await visit.call("GET", path, query={**query, "$top": str(MOST), "$count": "true"})
-    except NotFound:  # none at all
+    except NotFound:  # no such row
         return Choices([], 0)
     return Choices([named(row) for row in response.json], response.total)
 

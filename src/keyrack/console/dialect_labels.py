@@ -16,12 +16,12 @@ DEFAULT_DIALECT = DEFAULT
 
 
 def dialect_choices() -> list[tuple[str, str, str]]:
-    """Name, label and hint of each dialect. Templates translate the latter two."""
+    """Name, label and hint of each dialect. Templates translate label and hint."""
     return [(name, dialect.label, dialect.hint) for name, dialect in DIALECTS.items()]
 
 
 def dialect_label(name: str) -> str:
-    """The label of a dialect, which templates translate; the name of a later release's dialect."""
+    """The label of a dialect, which templates translate. A dialect of a later release has its name."""
     dialect = DIALECTS.get(name)
     return name if dialect is None else dialect.label
 
@@ -31,8 +31,8 @@ def shown_request(
 ) -> tuple[list[tuple[str, str]], str]:
     """The headers and the body of the last attempt.
 
-    They have the dialect that the webhook has now. Secrets and signatures are not shown, only that they are there. A
-    dialect of a later release is shown as the default one.
+    They have the webhook's current dialect. Placeholders stand for secrets and signatures. A dialect of a later release
+    is shown as the default one.
     """
     dialect: Dialect = DIALECTS.get(webhook["dialect"], DIALECTS[DEFAULT])
     message = WebhookMessage(
@@ -41,7 +41,7 @@ def shown_request(
     body, attempted = dialect.body(message), delivery["attempted"]
     static = gettext(visit, "the static secret, which is not shown") if webhook["hasSecret"] else None
     headers = dialect.headers(message, body, (), static, instant(attempted) if attempted else datetime.now(UTC))
-    headers["webhook-signature"] = gettext(visit, "made anew for each attempt, and not kept")
+    headers["webhook-signature"] = gettext(visit, "created for each attempt, and not stored")
     if not attempted:
         headers.pop("webhook-timestamp", None)
     shown = [("Content-Type", dialect.content_type), *headers.items()]

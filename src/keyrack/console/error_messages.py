@@ -1,7 +1,7 @@
-"""In charge of what a visitor is told of a refusal: what it is, and what to do about it.
+"""Error pages: what is wrong, and a remedy.
 
-What it is says the reason itself, in the words of the catalogues; its remedy is for who writes programs, unless no
-program ever gets it.
+The text is the error's own, translated. The error's remedy is for programs. Pages show it only for errors that no
+program gets.
 """
 
 from __future__ import annotations
@@ -17,21 +17,24 @@ from keyrack.core.errors import NotFound, Refusal, Unauthorized
 from keyrack.core.text import N_
 from keyrack.http.page_router import BELOW, FactorNeeded, NotPermitted, Visit, first_customer
 
-# Status -> what it is, and what to do about it
+# Status -> title and remedy
 WORDS = {
-    400: (N_("This was not understood"), N_("Go back, and check the address and what was filled in.")),
+    400: (N_("The request was not valid"), N_("Go back. Check the address and your entries.")),
     401: (N_("You are signed out"), N_("Sign in again.")),
-    403: (N_("This is not allowed"), N_("Ask whoever runs this server for the right to do it.")),
-    404: (N_("This is not here"), N_("Go back to the list: it may have been deleted meanwhile.")),
-    405: (N_("This is no page to look at"), N_("Go back, and open it from there.")),
-    409: (N_("This cannot be done now"), N_("Go back, and look at what is there now.")),
-    412: (N_("Somebody else was quicker"), N_("Go back, look at what is there now, and decide again.")),
-    429: (N_("This was too much at once"), N_("Wait a moment, then try again.")),
-    503: (N_("This is not possible at the moment"), N_("Nothing was done. Try again in a moment.")),
+    403: (N_("You do not have permission"), N_("Ask the operator of this server for permission.")),
+    404: (N_("Not found"), N_("Go back to the list. It may have been deleted in the meantime.")),
+    405: (N_("This page cannot be opened directly"), N_("Go back, and open it from there.")),
+    409: (N_("This is not possible in the current state"), N_("Go back and check the current state.")),
+    412: (N_("Another person was faster"), N_("Go back, check the current state, and decide again.")),
+    429: (N_("Too many requests at once"), N_("Wait a moment, then try again.")),
+    503: (N_("This is not possible at the moment"), N_("Nothing was changed. Try again in a moment.")),
 }
-NO_ADDRESS = (NOTHING_HERE, NO_CUSTOMER)  # an address without its customer may be one of these
-OTHER = (N_("Something went wrong"), N_("Try again. If it stays, tell whoever runs this server the number below."))
-# Codes whose remedy is for people: no program gets them
+NO_ADDRESS = (NOTHING_HERE, NO_CUSTOMER)  # errors of an address that may only lack its customer
+OTHER = (
+    N_("An error occurred"),
+    N_("Try again. If the error stays, give the operator of this server the number below."),
+)
+# Codes with a remedy for people: no program gets them
 OF_PAGES = {
     "no-customer-of-manager", "file-not-found", "file-of-another-version", "signed-out", "other-origin", "invalid-day",
     "list-address-not-understood", "tiles-not-found", "range-missing", "range-not-satisfiable", "range-too-long",
@@ -39,7 +42,7 @@ OF_PAGES = {
 
 
 async def refused(visit: Visit, refusal: Refusal) -> Response:
-    """The page, or the part of one, for a refusal that the page itself did not foresee."""
+    """The error page, or a part of one, for an error that the page did not handle."""
     reads = visit.method in ("GET", "HEAD")
     if isinstance(refusal, Unauthorized) and refusal.reason == SIGNED_OUT and not _by_script(visit):
         there = _address(visit) if reads else _of_form(visit)
@@ -64,7 +67,7 @@ async def refused(visit: Visit, refusal: Refusal) -> Response:
 
 
 def _of_customer(visit: Visit) -> str:
-    """The address of a page that was asked for without a customer, with the person's first one; "" for any other."""
+    """The requested address with the person's first customer, if it lacks one; otherwise ""."""
     first, _, _ = visit.path.removeprefix(BELOW + "/").partition("/")
     if visit.visitor is None or not visit.visitor.manager.grants or not first or first.isdigit():
         return ""
@@ -72,12 +75,12 @@ def _of_customer(visit: Visit) -> str:
 
 
 def _by_script(visit: Visit) -> bool:
-    """Whether a script puts the answer into a page, where a page for signing in would be lost."""
+    """Whether a script puts the answer into a page. A sign-in page would be lost there."""
     return visit.is_partial or bool(visit.headers("HX-Request") and not visit.headers("HX-History-Restore-Request"))
 
 
 def _of_form(visit: Visit) -> str:
-    """The address of the page whose form was sent, "" where the browser does not say."""
+    """The address of the page that sent the form; "" if the browser does not send it."""
     with suppress(ValueError):
         page = urlsplit(visit.headers("Referer") or "")
         return page.path + (f"?{page.query}" if page.query else "")
@@ -85,5 +88,5 @@ def _of_form(visit: Visit) -> str:
 
 
 def _address(visit: Visit) -> str:
-    """As it was asked for: what was decoded of the path, such as a question mark, is encoded again."""
+    """The requested address. Decoded characters of the path, for example a question mark, are encoded again."""
     return quote(visit.path) + (f"?{visit.query_string}" if visit.query_string else "")

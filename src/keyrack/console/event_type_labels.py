@@ -1,4 +1,4 @@
-"""Kinds in people's words: what a webhook may be told, and what a delivery was about."""
+"""Labels of event types, for webhook forms and deliveries."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
 
 OUTCOMES = {
-    "assignment.created": N_("New assignments"),
-    "assignment.updated": N_("Changed assignments"),
-    "assignment.deleted": N_("Ended assignments"),
+    "assignment.created": N_("New bookings"),
+    "assignment.updated": N_("Changed bookings"),
+    "assignment.deleted": N_("Ended bookings"),
 }
 # In the order of the form
 EVERYTHING = {
     "customer.*": N_("Everything about the customer"),
     "car.*": N_("Everything about cars"),
-    "user.*": N_("Everything about users"),
-    "product.*": N_("Everything about boxes and units"),
-    "box.*": N_("Boxes installed and taken out"),
-    "iq.*": N_("Units installed and taken out"),
+    "user.*": N_("Everything about people"),
+    "product.*": N_("Everything about key boxes and trackers"),
+    "box.*": N_("Key boxes put in and taken out"),
+    "iq.*": N_("Trackers put in and taken out"),
     "service.*": N_("Everything about services"),
     "contract.*": N_("Everything about contracts"),
     "group.*": N_("Everything about groups"),
-    "manager.*": N_("Everything about managers"),
+    "manager.*": N_("Everything about accounts"),
     "invitation.*": N_("Everything about invitations"),
     "role.*": N_("Everything about roles"),
-    "scopes.*": N_("Everything about the rights of clients"),
+    "scopes.*": N_("Everything about the permissions of clients"),
     "clientSecret.*": N_("Everything about secrets of clients"),
     "client.*": N_("Everything about clients"),
     "factorRule.*": N_("Everything about second factors"),
@@ -38,19 +38,19 @@ EVERYTHING = {
     "sdkKey.*": N_("Everything about SDK keys"),
     "device.*": N_("Everything about phones"),
     "key.*": N_("Everything about keys on phones"),
-    "enrolment.*": N_("Everything about enrolled boxes"),
-    "boxReport.*": N_("Everything about wrong logs of boxes"),
-    "keyAuthority.*": N_("Everything about the authority for keys"),
+    "enrolment.*": N_("Everything about enrolled key boxes"),
+    "boxReport.*": N_("Everything about invalid logs of key boxes"),
+    "keyAuthority.*": N_("Everything about the key authority"),
     "issuingKey.*": N_("Everything about issuing keys"),
     "serviceKey.*": N_("Everything about service keys"),
-    "changes.*": N_("Everything about the log of changes"),
+    "changes.*": N_("Everything about the history of changes"),
 }
-# What a later release has beside them is shown as the API names it
+# Event types of a later release have no label, so pages show the API's name
 NAMES: Mapping[str, str] = {
     **{kind: words.label for kind, words in KINDS.items()},
     **OUTCOMES,
     **EVERYTHING,
-    "changes.checkpoint": N_("Checkpoint of the log of changes"),
+    "changes.checkpoint": N_("Checkpoint of the history of changes"),
     "webhook.test": N_("Test"),
 }
 ALL = ".*"
@@ -58,13 +58,17 @@ ALL = ".*"
 
 @dataclass(frozen=True, slots=True)
 class Kinds:
-    """The kinds that there are, as `GET /webhooks/kinds` lists them."""
+    """The event types of `GET /webhooks/kinds`."""
 
     listed: Sequence[Mapping[str, Any]]
 
     def groups(self, chosen: Iterable[str]) -> list[list[str]]:
-        """For each resource but assignments what can be chosen: everything first, where there is more than one. Other
-        wildcards only where one is chosen already."""
+        """The event types to choose from, by resource except assignments.
+
+        The wildcard for all is first, if there are several.
+
+        Other wildcards are included only if they are chosen already.
+        """
         kinds_by_resource: dict[str, list[str]] = {}
         for row in self.listed:
             kind, resource = row["kind"], row["resource"]
@@ -76,7 +80,7 @@ class Kinds:
         return sorted((_everything_first(resource, group) for resource, group in kinds_by_resource.items()), key=_place)
 
     def sent(self, visit: Visit) -> list[str]:
-        """What was chosen in the form; what a wildcard takes is not named beside it."""
+        """The event types that the form chose. Those that a chosen wildcard includes are left out."""
         chosen = {row["kind"]: row["takes"] for row in self.listed if visit.form_value(row["kind"])}
         taken = {kind for takes in chosen.values() for kind in takes}
         return [kind for kind in chosen if kind not in taken]
@@ -92,5 +96,5 @@ def _place(group: Sequence[str]) -> int:
 
 
 async def kinds(visit: Visit) -> Kinds:
-    """Those that there are."""
+    """The event types of the server."""
     return Kinds((await visit.call("GET", "/webhooks/kinds")).json)

@@ -1,4 +1,4 @@
-"""Failures of operations: the reason in the visit's language, and a link to where it is mended."""
+"""Failures of operations: the translated reason, and a link to the page that fixes the cause."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from keyrack.http.page_router import Visit
 
 @dataclass(frozen=True, slots=True)
 class FailureHint:
-    """A link that leads on."""
+    """A link to a page that fixes the cause."""
 
     href: str
     text: str
 
 
 def failure_reason(visit: Visit, code: str | None, message: str | None) -> str:
-    """Why an operation failed, in the language of the visit; "" if it did not fail.
+    """The translated reason of a failed operation; "" if it did not fail.
 
     A message stays as it is if this release does not know its code.
     """
@@ -29,11 +29,11 @@ def failure_reason(visit: Visit, code: str | None, message: str | None) -> str:
 
 
 def failure_hint(visit: Visit, code: str | None, car: Choice | None) -> FailureHint | None:
-    """The way to mend a failure of this code; None where another car, user or time is all that helps."""
+    """The link that fixes a failure of this code; None if only another car, person or time helps."""
     if car is not None and code == NO_BOX and visit.may(Permission.INSTALLATIONS_WRITE):
         return FailureHint(
-            f"{base(visit)}/cars/{car.value}", gettext(visit, "Install a box into %(car)s", car=car.label)
+            f"{base(visit)}/cars/{car.value}", gettext(visit, "Put a key box into %(car)s", car=car.label)
         )
     if code in (NO_SERVICE, TERMINATED):
-        return FailureHint(f"{base(visit)}/boxes", gettext(visit, "See to the box's service"))
+        return FailureHint(f"{base(visit)}/boxes", gettext(visit, "Check the service of the key box"))
     return None

@@ -1,4 +1,4 @@
-"""In charge of what is wrong with one field of a form, in the words of the visit."""
+"""Errors of single form fields, translated."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from keyrack.core.error_codes import FieldError
 from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
 
-EMPTY = N_("This has to be filled in.")
+EMPTY = N_("This field is required.")
 TOO_LONG = N_("It has at most %(most)s characters.")
-OTHER = N_("This cannot be taken: it has characters, or a form, that are not possible here.")
+OTHER = N_("This value is not valid here: it has characters or a form that are not allowed.")
 WORDS = {
     "missing": EMPTY,
     "blank": EMPTY,
     "direction-control": N_("An invisible character here changes the direction of the text. Type the text again."),
     "out-of-range": N_("This number is too small or too large."),
-    "not-one-of": N_("Choose one of those that are offered."),
+    "not-one-of": N_("Choose one of the options."),
 }
 
 
 def words(visit: Visit, fault: FieldError, longest: int) -> str:
-    """What is wrong with a field that may have so many characters: what the fault itself says is for programs."""
+    """The error of a field with `longest` characters at most. The error's own text is for programs."""
     if fault.code == "too-long":
         return gettext(visit, TOO_LONG, most=longest)
     return gettext(visit, WORDS.get(fault.code, OTHER))

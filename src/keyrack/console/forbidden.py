@@ -1,4 +1,4 @@
-"""In charge of what somebody is told who has not the permission that something takes: what it is, and whom to ask."""
+"""The 'permission missing' page: which permission, and who can grant it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ASK_PART = N_("Ask an owner of the customer for a role that includes it.")
 
 
 async def lacking(visit: Visit, refusal: NotPermitted) -> Response:
-    """The page of somebody who is signed in, in place of one that a role does not include."""
+    """The page that replaces one for which the role lacks the permission."""
     return await page(
         visit, "not_permitted.html", status=refusal.status, section=_section(visit), id=visit.id,
         role=gettext(visit, NAMES[visit.role]) if visit.role else "", permission=refusal.permission,
@@ -29,5 +29,5 @@ async def lacking(visit: Visit, refusal: NotPermitted) -> Response:
 
 
 def _section(visit: Visit) -> str:
-    """The entry of the navigation that the address is below."""
+    """The entry of the navigation to which the address belongs."""
     return visit.path.removeprefix(f"{BELOW}/{visit.customer}").strip("/").partition("/")[0]

@@ -1,4 +1,4 @@
-"""In charge of which part of a fleet somebody is for, as forms ask for it: the whole fleet, or groups."""
+"""The form field for a part of the fleet: the whole fleet, or groups."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from keyrack.console.rendering import gettext
 from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
 
-MOST = 200  # groups to choose from; who has more is told so
+MOST = 200  # groups to choose from; the form says so if there are more
 NAMED = {"$select": "id,name"}
 WHOLE, SOME = "whole", "groups"
 NONE_CHOSEN = N_("Choose at least one group, or the whole fleet.")
-CONTRARY = N_("Groups are ticked, and the whole fleet is chosen. Choose one of both.")
+CONTRARY = N_("You chose both groups and the whole fleet. Choose one of them.")
 NOTHING_SAID = N_("Choose the whole fleet, or groups.")
 
 
 class FleetPart(NamedTuple):
-    """What a form shows: the groups there are, what is chosen of both, and whether there are more groups."""
+    """The values of the field: the groups, the choice, and whether there are more groups."""
 
     groups: Sequence[Mapping[str, Any]]
     part: str
@@ -28,17 +28,17 @@ class FleetPart(NamedTuple):
 
     @property
     def value(self) -> list[int] | None:
-        """For the API: None for the whole fleet."""
+        """The value for the API: None for the whole fleet."""
         return sorted(self.chosen) if self.part == SOME else None
 
 
 async def of_groups(visit: Visit, chosen: Sequence[int] | None) -> FleetPart:
-    """What is so now."""
+    """The field with the current choice."""
     return await _part(visit, WHOLE if chosen is None else SOME, frozenset(chosen or ()))
 
 
 async def sent(visit: Visit) -> FleetPart:
-    """What was filled in."""
+    """The field with the choice of the form."""
     numbers = visit.form.get("groups", [])
     return await _part(
         visit, visit.form_value("part"), frozenset(int(number) for number in numbers if number.isdecimal())
@@ -46,16 +46,16 @@ async def sent(visit: Visit) -> FleetPart:
 
 
 def wrong(visit: Visit, part: FleetPart) -> str:
-    """What is wrong with it, in words, or ""."""
+    """The error of the field, or ""."""
     if part.part not in (WHOLE, SOME):
         return gettext(visit, NOTHING_SAID)
-    if part.part == WHOLE and part.chosen:  # what gives more is no guess
+    if part.part == WHOLE and part.chosen:  # both are chosen: the wider one is not assumed
         return gettext(visit, CONTRARY)
     return gettext(visit, NONE_CHOSEN) if part.part == SOME and not part.chosen else ""
 
 
 async def names(visit: Visit, rows: Iterable[Mapping[str, Any]]) -> dict[int, str]:
-    """What the groups are called that managers or invitations are limited to."""
+    """The names of the groups to which accounts or invitations are limited."""
     ids = sorted({id for row in rows for id in row["groups"] or ()})
     return {row["id"]: row["name"] for row in await rows_with(visit, "/groups", ids, NAMED)}
 

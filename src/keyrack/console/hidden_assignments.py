@@ -1,4 +1,4 @@
-"""Hidden assignments: the times at which users outside of a visit's groups have cars."""
+"""Hidden assignments: times at which users outside a visit's groups have cars."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from keyrack.http.page_router import Visit
 
 MOST_REMOVED = 1_000  # hidden assignments of a car that are counted
 CURRENT, PAST = "(end eq null or end gt now())", "end le now()"
-SOMEBODY = N_("Somebody outside your groups")
+SOMEBODY = N_("A person outside your groups")
 
 
 class RemovedAssignments(NamedTuple):
-    """How many assignments in force or to come end, and how many past ones go as well."""
+    """The numbers of removed assignments: current and upcoming ones that end, and past ones that are deleted."""
 
     ending: int
     past: int
 
 
 async def hidden_assignments(visit: Visit, cars: Sequence[int], condition: str, most: int) -> list[dict[str, Any]]:
-    """The first hidden assignments of these cars that fulfil the condition.
+    """The first hidden assignments of these cars that match the condition.
 
     They have the shape of assignments without an id and a user. There are none for a visit that sees the whole fleet.
     """
@@ -37,7 +37,7 @@ async def hidden_assignments(visit: Visit, cars: Sequence[int], condition: str, 
 
 
 async def removed_with_car(visit: Visit, car: int) -> RemovedAssignments:
-    """The assignments that a car, or its box, takes along; hidden ones included."""
+    """The assignments that are removed with a car or its box, including hidden ones."""
     ending, past = await asyncio.gather(*(_number(visit, car, condition) for condition in (CURRENT, PAST)))
     return RemovedAssignments(ending, past)
 

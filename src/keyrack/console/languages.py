@@ -1,6 +1,6 @@
-"""In charge of the languages of the pages: which one a visit has, and the catalogues.
+"""Languages of the pages, and their catalogues.
 
-English is what the templates say; every other language is a gettext catalogue that is read when it is needed first.
+Templates contain the English texts. Each other language is a gettext catalogue, which is loaded at its first use.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from babel.support import NullTranslations, Translations
 
 CATALOGUE = Path(__file__).parent / "catalogue"
 DEFAULT = "en"
-LANGUAGES = {"en": "English", "de": "Deutsch"}  # as each calls itself
-LOCALES = {"en": "en_GB", "de": "de"}  # whose dates and numbers: 22/11 and 19:00 in English, as around the fleets
-LOOKED_AT = 20  # languages that a browser asks for, at most
+LANGUAGES = {"en": "English", "de": "Deutsch"}  # each in its own language
+LOCALES = {"en": "en_GB", "de": "de"}  # of dates and numbers: 22/11 and 19:00 in English
+LOOKED_AT = 20  # languages that are read of `Accept-Language`, at most
 
 
 def language(chosen: str | None, accepted: str | None) -> str:
-    """The language of a visit: the chosen one, else the first of `Accept-Language` that there is, else English."""
+    """The language of a visit: the chosen one, else the first known one of `Accept-Language`, else English."""
     if chosen in LANGUAGES:
         return chosen
     tags = [part.partition(";")[0].strip() for part in (accepted or "").split(",", LOOKED_AT)[:LOOKED_AT]]
@@ -31,7 +31,7 @@ def language(chosen: str | None, accepted: str | None) -> str:
 
 @cache
 def translations(language: str) -> NullTranslations:
-    """The catalogue of a language. Entries that are marked as unsure are left out, as gettext has it."""
+    """The catalogue of a language, without fuzzy entries."""
     if language == DEFAULT:
         return NullTranslations()
     with (CATALOGUE / f"{language}.po").open("rb") as file:

@@ -1,4 +1,4 @@
-"""In charge of times on the pages: shown in the person's zone, and read back from what the person typed in it."""
+"""Times in the person's zone: shown on pages, and read from form fields."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from markupsafe import Markup
 
 START_OF_CALENDAR = datetime.min.replace(tzinfo=UTC)
 END_OF_CALENDAR = datetime.max.replace(microsecond=0, tzinfo=UTC)
-UNKNOWN = "UTC"  # the zone of somebody who never said one
-DAY, DAY_OF_THIS_YEAR = "yMMMEd", "MMMEd"  # with the weekday, as CLDR names what is shown
+UNKNOWN = "UTC"  # the zone if the browser sent none
+DAY, DAY_OF_THIS_YEAR = "yMMMEd", "MMMEd"  # with the weekday; names of CLDR skeletons
 
 
 class NoSuchTime(ValueError):
-    """A time that the clocks of the zone never show, as they are put forward over it."""
+    """A time that does not exist in the zone, because the clocks are put forward over it."""
 
 
 @dataclass(frozen=True)
 class Clock:
-    """How a person's clock shows times: the zone's name (IANA) and the locale, as Babel names it."""
+    """A person's clock: the name of the zone (IANA) and the locale (Babel)."""
 
     name: str
     locale: str
@@ -37,18 +37,18 @@ class Clock:
 
     @property
     def shown(self) -> str:
-        """The zone for people, such as `Europe/Berlin (+01:00)`."""
+        """The zone for people, for example `Europe/Berlin (+01:00)`."""
         offset = get_timezone_gmt(datetime.now(self.zone), "iso8601", locale=self.locale)
         return UNKNOWN if self.zone.key == UNKNOWN else f"{self.zone.key} ({offset})"
 
     def moment(self, time: str | datetime | None, format: str = "medium") -> Markup:
-        """A time with its weekday as `<time>`, "" for none.
+        """A time with its weekday as `<time>`, "" for None.
 
-        `format` is `short` (to the minute, without this year), `minute`, `medium` (to the second), or `long` (in whole
-        words, with the zone).
+        `format` is `short` (to the minute, without the current year), `minute`, `medium` (to the second), or `long`
+        (with the zone, in full words).
 
-        A time that lies beyond the years 1 to 9999 on this clock is shown in UTC, and names it: 9999-12-31T23:59:59Z,
-        the "unlimited" of other systems, lies in the year 10000 east of Greenwich.
+        A time outside the years 1 to 9999 of this clock is shown in UTC, with the zone. For example,
+        9999-12-31T23:59:59Z, the "unlimited" of other systems, is in the year 10000 east of Greenwich.
         """
         if not time:
             return Markup("")
@@ -61,73 +61,74 @@ class Clock:
         return _moment(then, there, format, self.locale)
 
     def local(self, time: str | datetime) -> datetime:
-        """A time as the clock shows it, for fields and places in a row; the order of times stays.
+        """A time on this clock, for fields and for places in a row. The order of times is kept.
 
-        Beyond the years 1 to 9999 no clock of Python shows anything: the first or last time of these years stands for
-        the time.
+        Python has no local time outside the years 1 to 9999. Such a time becomes the first or the last time of these
+        years.
         """
         then = instant(time)
         return self._exact(then) or _nearest_end(then).replace(tzinfo=self.zone)
 
     def _exact(self, then: datetime) -> datetime | None:
-        """A time as the clock shows it, None beyond the years 1 to 9999."""
+        """A time on this clock, None outside the years 1 to 9999."""
         try:
             return then.astimezone(self.zone)
         except OverflowError:
             return None
 
     def text(self, time: str | datetime) -> str:
-        """A time as files have it: `2026-11-22 08:00:00`. Beyond the years 1 to 9999 it is that of UTC, with a `Z`."""
+        """A time for files: `2026-11-22 08:00:00`. Outside the years 1 to 9999 it is in UTC, with a `Z`."""
         then = instant(time)
         there = self._exact(then)
         return f"{(there or then).replace(tzinfo=None).isoformat(' ', 'seconds')}{'' if there else 'Z'}"
 
     def end_of(self, day: date) -> datetime:
-        """When a day of this clock is over, in UTC, at most in whole seconds the last time of the calendar."""
+        """The end of a day of this clock, in UTC. It is at most the last time of the calendar in whole seconds."""
         return END_OF_CALENDAR if day == date.max else midnight(day + timedelta(days=1), self.zone)
 
     def day(self, time: str | datetime, format: str = DAY) -> str:
-        """The day of a time, in words: with its weekday, unless `format` is another one of Babel's."""
+        """The day of a time, with its weekday unless `format` is another format of Babel."""
         return _day(self.local(time), format, self.locale)
 
     def calendar_date(self, time: str | datetime) -> date:
-        """The calendar date that a stored time stands for, such as a contract's end.
+        """The calendar date of a stored time, for example of a contract's end.
 
-        Dates are stored as midnight of UTC, which is the day before west of Greenwich. Any other time is of this clock.
+        Dates are stored as midnight UTC, which is the day before west of Greenwich. Any other time is read on this
+        clock.
         """
         then = in_utc(instant(time))
         return then.date() if then == midnight(then.date(), UTC) else self.local(time).date()
 
     def calendar_date_shown(self, time: str | datetime | None) -> str:
-        """The same in words, with its weekday; "" for none."""
+        """The calendar date in words, with its weekday; "" for None."""
         return _day(self.calendar_date(time), DAY, self.locale) if time else ""
 
     def duration(self, text: str) -> str:
-        """Days or hours of ISO 8601, such as `P90D` or `PT24H`, in words."""
+        """Days or hours of ISO 8601, for example `P90D` or `PT24H`, in words."""
         unit = "duration-hour" if text.endswith("H") else "duration-day"
         return format_unit(int(text.strip("PTDH")), unit, locale=self.locale)
 
     def field(self, time: str | datetime | None) -> str:
-        """A time as the value of a `datetime-local`: `2026-11-22T08:00`, "" for none."""
+        """A time as the value of a `datetime-local` field: `2026-11-22T08:00`, "" for None."""
         return self.local(time).replace(tzinfo=None).isoformat(timespec="minutes") if time else ""
 
     def last_day(self, end: str | datetime) -> date:
-        """The last day of this clock before `end`, whose end is `end_of`."""
+        """The last day of this clock before `end`, the inverse of `end_of`."""
         there = self.local(end)
         is_midnight = there.time() == time() and there.date() != date.min
         return there.date() - timedelta(days=is_midnight)
 
     def next_hour(self) -> str:
-        """The next full hour that the clock shows, as `field` has it: not everywhere is it that of UTC."""
+        """The next full hour of this clock, as the value of a field. It is not a full hour of UTC in every zone."""
         now = datetime.now(self.zone)
         begun = timedelta(minutes=now.minute, seconds=now.second, microseconds=now.microsecond)
         return self.field(in_utc(now) - begun + timedelta(hours=1))
 
     def read(self, text: str) -> str:
-        """What was typed into a `datetime-local`, as RFC 3339 in UTC. Raises `ValueError`.
+        """The time of a `datetime-local` field, as RFC 3339 in UTC. Raises `ValueError` if it is invalid.
 
-        Where the clocks are put back an hour comes twice: the first is meant. Where they are put forward an hour is
-        missing: `NoSuchTime`, for to guess would move the begin or the end of somebody's access.
+        An hour occurs twice when the clocks are put back: the first one is used. An hour is missing when they are put
+        forward: raises `NoSuchTime`, because a guess would move the start or the end of an access.
         """
         typed = datetime.fromisoformat(text)
         if typed.tzinfo is not None:
@@ -139,14 +140,14 @@ class Clock:
         return utc(moment)
 
     def read_field(self, text: str, exact: str) -> str:
-        """The time of a `datetime-local` field that showed the time `exact` first ("" for none).
+        """The time of a `datetime-local` field that first showed the time `exact` ("" for None).
 
-        It is `exact`, with its seconds, if the field still shows that; otherwise the typed time. Raises `ValueError`.
+        Returns `exact`, with its seconds, if the field still shows it; otherwise the typed time. Raises `ValueError`.
         """
         return utc(instant(exact)) if exact and text == self.field(exact) else self.read(text)
 
     def comes_twice(self, text: str) -> bool:
-        """Whether what was typed is a time of the hour that comes twice, as the clocks are put back."""
+        """Whether the typed time is in the hour that occurs twice, when the clocks are put back."""
         try:
             typed = datetime.fromisoformat(text).replace(tzinfo=self.zone)
             first, second = typed.replace(fold=0).astimezone(UTC), typed.replace(fold=1).astimezone(UTC)
@@ -157,16 +158,16 @@ class Clock:
 
 @lru_cache(maxsize=10_000)
 def _moment(time: datetime, local: datetime, format: str, locale: str, zone: str = "") -> Markup:
-    """A time as `Clock.moment` shows it, remembered: a list shows many times again, and each takes Babel some 50 µs.
+    """The markup of `Clock.moment`, cached: a list repeats many times, and each takes Babel about 50 µs.
 
-    `zone` is the name of a zone that is not the clock's own, else empty.
+    `zone` is the name of a zone other than the clock's, else empty.
     """
     if format == "long":
         shown = f"{format_date(local, 'full', locale)}, {format_time(local, 'long', locale=locale)}"
     else:
         day = _day(local, DAY_OF_THIS_YEAR if format == DAY_OF_THIS_YEAR else DAY, locale)
         shown = f"{day}, {format_time(local, 'medium' if format == 'medium' else 'short', locale=locale)}"
-    if zone and zone not in shown:  # longer forms name it
+    if zone and zone not in shown:  # longer formats contain the zone
         shown = f"{shown} {zone}"
     return Markup('<time datetime="{}">{}</time>').format(utc(time), shown)
 
@@ -178,17 +179,17 @@ def _day(day: date, format: str, locale: str) -> str:
 
 
 def instant(time: str | datetime) -> datetime:
-    """A time of an answer (RFC 3339)."""
+    """A time of an API answer (RFC 3339)."""
     return datetime.fromisoformat(time) if isinstance(time, str) else time
 
 
 def utc(time: datetime) -> str:
-    """RFC 3339 in UTC, in whole seconds."""
+    """A time as RFC 3339 in UTC, in whole seconds."""
     return in_utc(time).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
 
 
 def in_utc(time: datetime) -> datetime:
-    """A time of any zone in UTC. Beyond the years 1 to 9999 it is the first or last time of these years."""
+    """A time of any zone in UTC. Outside the years 1 to 9999 it becomes the first or the last time of these years."""
     try:
         return time.astimezone(UTC)
     except OverflowError:
@@ -196,10 +197,10 @@ def in_utc(time: datetime) -> datetime:
 
 
 def midnight(day: date, zone: tzinfo) -> datetime:
-    """When a day begins in a zone, in UTC."""
+    """The beginning of a day in a zone, in UTC."""
     return in_utc(datetime.combine(day, time(), zone))
 
 
 def _nearest_end(time: datetime) -> datetime:
-    """The first time of the calendar for a time of year 1; otherwise the last one. In whole seconds."""
+    """The first time of the calendar for a time of year 1, otherwise the last one. In whole seconds."""
     return START_OF_CALENDAR if time.year == 1 else END_OF_CALENDAR

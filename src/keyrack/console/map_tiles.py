@@ -1,6 +1,6 @@
-"""In charge of the streets on maps: which tiles a page draws, and the operator's file of them, sent in pieces.
+"""Streets on maps: the tiles of a page, and ranges of the operator's tile file.
 
-A PMTiles file (version 3) is one file of all tiles with a directory in it; browsers ask for the bytes of the tiles that
+A PMTiles file (version 3) has all tiles and their directory in one file. Browsers request the bytes of the tiles that
 they show (RFC 9110, section 14).
 """
 
@@ -29,38 +29,40 @@ seldom = RateLimitedLogger("keyrack.map_tiles")
 MEDIA_TYPE = "application/vnd.pmtiles"
 FOR_EVER = {"Cache-Control": "private, max-age=31536000, immutable", "Accept-Ranges": "bytes"}
 
-# The header of a PMTiles file (its specification, chapter 3): what it begins with, and where in it something stands
+# The header of a PMTiles file (specification, chapter 3): its first bytes, and positions of its fields
 MAGIC = b"PMTiles"
 HEADER = 127
 VERSION, INNER_PACKING, PACKING, TYPE = 7, 97, 98, 99
-SECTIONS = (8, 24, 40, 56)  # root directory, metadata, leaf directories, tiles: each its offset and its length
-UNPACKED = {1, 2}  # none, gzip: what a browser unpacks
+SECTIONS = (8, 24, 40, 56)  # root directory, metadata, leaf directories, tiles: offset and length of each
+UNPACKED = {1, 2}  # none, gzip: compressions that browsers unpack
 VECTOR = 1
 TYPES = {2: "PNG pictures", 3: "JPEG pictures", 4: "WebP pictures", 5: "AVIF pictures", 6: "MapLibre tiles"}
-SAMPLE = 16_384  # bytes at either end that make the tag: the first hold the header and the root directory
+SAMPLE = 16_384  # bytes at both ends from which the tag is made; the first ones have the header and the root directory
 
 _RANGE = re.compile(r"bytes=(?:([0-9]{1,18})-([0-9]{0,18})|-([0-9]{1,18}))", re.IGNORECASE)
 
 NO_TILES = ErrorCode(
-    "tiles-not-found", "The tiles of the maps are other ones now, or away.", "Load the page with the map again."
+    "tiles-not-found", "The map tiles have changed or are missing.", "Load the page with the map again."
 )
 NO_RANGE = ErrorCode(
-    "range-missing", "This file is sent in pieces only.", "Send a Range header with one range, as bytes=0-16383."
+    "range-missing",
+    "This file is only available in ranges.",
+    "Send a Range header with one range, such as bytes=0-16383.",
 )
 WRONG_RANGE = ErrorCode(
     "range-not-satisfiable",
-    "The file has {size} bytes, and this is no range of them.",
-    "Send one range that begins within the file, as bytes=0-16383.",
+    "The requested range is outside of the file, which has {size} bytes.",
+    "Send one range that begins within the file, such as bytes=0-16383.",
 )
 LONG_RANGE = ErrorCode(
     "range-too-long",
-    "One request gets {most} bytes at most.",
-    "Ask for shorter ranges, or have KEYRACK_MAP_RANGE_BYTES made greater.",
+    "A request can read at most {most} bytes.",
+    "Request shorter ranges, or increase KEYRACK_MAP_RANGE_BYTES.",
 )
 
 
 class BadTiles(Exception):
-    """The file that KEYRACK_MAP_TILES names cannot be used: why, in words."""
+    """The file of KEYRACK_MAP_TILES cannot be used. The message is the reason."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"KEYRACK_MAP_TILES: {path} {reason}.")
@@ -68,7 +70,7 @@ class BadTiles(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """A file of tiles as it is now. The tag is made of its contents, so that it is the same on every node."""
+    """A tile file in its current state. The tag depends only on its contents, so it is the same on every node."""
 
     size: int  # bytes
     tag: str
@@ -76,7 +78,7 @@ class Archive:
 
 @dataclass(frozen=True, slots=True)
 class Streets:
-    """What the scripts of a map need to draw streets: `kind` is "pmtiles", "vector" or "raster"."""
+    """The data with which scripts of a map draw streets. `kind` is "pmtiles", "vector" or "raster"."""
 
     kind: str
     address: str
@@ -84,13 +86,13 @@ class Streets:
 
 
 def check(settings: Settings) -> None:
-    """Look whether the file that the settings name can be used. Raises `BadTiles`."""
+    """Check the tile file of the settings. Raises `BadTiles`."""
     if settings.tiles and settings.tiles.kind == "file":
         archive(settings.tiles.address)
 
 
 def archive(path: str) -> Archive:
-    """The file, looked at again only if it is another one than before. Raises `BadTiles`."""
+    """The tile file, read again only if it was replaced. Raises `BadTiles`."""
     try:
         state = Path(path).stat()
         return _archive(path, (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns))
@@ -114,7 +116,7 @@ def _archive(path: str, state: tuple[int, ...]) -> Archive:
 
 
 def _unfit(head: bytes, size: int) -> str:
-    """What is wrong with a file that begins so; "" if nothing is."""
+    """The fault of a file with this header and size; "" if there is none."""
     if not head.startswith(MAGIC) or len(head) < HEADER:
         return 'is no PMTiles file of version 3: it does not begin with the word "PMTiles" and a header of 127 bytes'
     if head[VERSION] != 3:
@@ -128,9 +130,9 @@ def _unfit(head: bytes, size: int) -> str:
 
 
 async def streets(visit: Visit) -> Streets | None:
-    """The streets of the visit's page, and the policy that lets it fetch them; None where the operator names none.
+    """The streets of a page, and the policy that lets it fetch them; None if the operator configured none.
 
-    A file that has gone since the start is told in the log, and by the map.
+    If the file has disappeared since the start, the log and the map report it.
     """
     tiles = visit.settings.tiles
     if tiles is None:
@@ -148,9 +150,10 @@ async def streets(visit: Visit) -> Streets | None:
 
 @pages.get("/map/{tag}/tiles.pmtiles")
 async def piece(visit: Visit) -> Response:
-    """A range of bytes of the file, whose tag stands in the address, so that browsers may keep what they got.
+    """A range of bytes of the file. The address contains the tag, so browsers may cache the range.
 
-    Raises `NotFound`, `BadRequest` without a range, `RangeNotSatisfiable` for one that is not there or too long.
+    Raises `NotFound`, `BadRequest` without a range, or `RangeNotSatisfiable` if the range is too long or outside the
+    file.
     """
     tiles = visit.settings.tiles
     if tiles is None or tiles.kind != "file":
@@ -171,10 +174,10 @@ async def piece(visit: Visit) -> Response:
 
 
 def _range(visit: Visit, tile_archive: Archive, tag: str) -> tuple[int, int]:
-    """Where the wanted bytes begin, and where they end (exclusive)."""
+    """The start and the end (exclusive) of the requested bytes."""
     given, most = visit.headers("Range") or "", visit.settings.map_range_bytes
     if not given.lower().startswith("bytes=") or (visit.headers("If-Range") or tag) != tag:
-        raise BadRequest(NO_RANGE)  # of another unit, or on a condition that fails: as if there were none
+        raise BadRequest(NO_RANGE)  # another unit, or a failed condition: treated like no range
     headers, whole = {"Content-Range": f"bytes */{tile_archive.size}"}, tile_archive.size
     wanted = _RANGE.fullmatch(given)
     if wanted is None:

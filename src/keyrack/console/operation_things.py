@@ -1,4 +1,4 @@
-"""The things of an operation: its car and its user, each before and after, and who asked for it."""
+"""The car and the user of an operation, each before and after, and the requester."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ from keyrack.console.rendering import gettext
 from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
 
-CAR_REMOVED = N_("a car that has been removed")
-USER_REMOVED = N_("a user who has been removed")
-CAR_OUTSIDE = N_("a car outside your groups, or one that has been removed")
-USER_OUTSIDE = N_("a user outside your groups, or one who has been removed")
+CAR_REMOVED = N_("a removed car")
+USER_REMOVED = N_("a removed person")
+CAR_OUTSIDE = N_("a car outside your groups, or a removed car")
+USER_OUTSIDE = N_("a person outside your groups, or a removed person")
 
 
 @dataclass(frozen=True, slots=True)
 class OperationThings:
-    """The car and the user of an operation. `new_car` and `new_user` are those that a change gives the assignment, ""
-    if it leaves the old ones; `car_after` and `user_after` are those that it leads to, None if they are not shown."""
+    """The car and the user of an operation.
+
+    `new_car` and `new_user` are those of a change, "" if they stay. `car_after` and `user_after` are the resulting
+    ones, None if they are not shown.
+    """
 
     car: str
     new_car: str
@@ -32,12 +35,12 @@ class OperationThings:
 
 
 def things_expand(visit: Visit) -> str:
-    """The `$expand` of operations for their things."""
+    """The `$expand` of operations for their cars and users."""
     return "car,newCar,user,newUser" if visit.may(Permission.USERS_READ) else "car,newCar"
 
 
 def operation_things(visit: Visit, operation: Mapping[str, Any]) -> OperationThings:
-    """The things of an operation that was read with `things_expand`."""
+    """The car and the user of an operation that was read with `things_expand`."""
 
     def choice(relation: str, named: Any) -> Choice | None:
         row = operation.get(relation)
@@ -59,10 +62,10 @@ def operation_things(visit: Visit, operation: Mapping[str, Any]) -> OperationThi
 
 
 def requester(visit: Visit, operation: Mapping[str, Any]) -> str:
-    """The name of the manager or the client that asked for an operation."""
+    """The name of the account or the client that requested an operation."""
     caller = operation["requestedBy"]
     if caller is None:
         return gettext(visit, "The operator of this server")
     if caller["name"] is None:
-        return gettext(visit, "Somebody who has no account any more")
+        return gettext(visit, "A person without an account")
     return caller["name"]

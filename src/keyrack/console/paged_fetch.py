@@ -1,4 +1,4 @@
-"""In charge of asking for many rows in pages, each as long as the settings allow at most (`KEYRACK_ODATA_TOP`)."""
+"""Reads of many rows in pages of at most `KEYRACK_ODATA_TOP` rows."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from keyrack.http.page_router import Visit
 async def rows_of(
     visit: Visit, path: str, query: Mapping[str, str], most: int, skip: int = 0, ids: Sequence[object] = ()
 ) -> tuple[list[dict[str, Any]], int]:
-    """The first rows behind those that are skipped, `most` at most; and how many there are, if `query` counts them.
-    `ids` are the parameters of the path.
+    """Up to `most` rows after `skip` rows, and the total if `query` counts it. `ids` are the parameters of the path.
 
-    Its order must be one that stays while it is asked for. Raises the row's `Refusal`.
+    The order must not change between the pages. Raises the `Refusal` of the endpoint.
     """
     all_rows: list[dict[str, Any]] = []
     total = 0
@@ -31,12 +30,12 @@ async def rows_of(
 
 
 async def count_of(visit: Visit, path: str, condition: str) -> int:
-    """The number of rows of a list for which the condition holds."""
+    """The number of rows of a list that match the condition."""
     return (await visit.call("GET", path, query={"$filter": condition, "$top": "0", "$count": "true"})).total
 
 
 def parts_of(visit: Visit, ids: Sequence[object]) -> Iterator[str]:
-    """The ids as lists of an `in`, each as long as the settings allow at most (`KEYRACK_ODATA_ITEMS`)."""
+    """The ids as lists for `in`, each with at most `KEYRACK_ODATA_ITEMS` items."""
     most = visit.settings.odata_items
     for first in range(0, len(ids), most):
         yield f"({','.join(map(str, ids[first : first + most]))})"
@@ -45,7 +44,7 @@ def parts_of(visit: Visit, ids: Sequence[object]) -> Iterator[str]:
 async def rows_with(
     visit: Visit, path: str, ids: Sequence[object], query: Mapping[str, str], id: str = "id"
 ) -> list[dict[str, Any]]:
-    """The rows with these ids, as far as they are there. Raises the row's `Refusal`."""
+    """The existing rows with these ids. Raises the `Refusal` of the endpoint."""
     rows: list[dict[str, Any]] = []
     for some in parts_of(visit, ids):
         narrowed = " and ".join(filter(None, (f"{id} in {some}", query.get("$filter", ""))))

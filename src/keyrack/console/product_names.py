@@ -1,4 +1,4 @@
-"""In charge of what boxes and units are called: the API's type begins with the operator's brand."""
+"""Names of key boxes and trackers. The API's type begins with the operator's brand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from keyrack.console.rendering import gettext
 from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
 
-KINDS = {"box": N_("Box"), "unit": N_("Unit")}
+KINDS = {"box": N_("Key box"), "unit": N_("Tracker")}
 
 
 def kind(product: Mapping[str, Any]) -> str:
@@ -18,5 +18,5 @@ def kind(product: Mapping[str, Any]) -> str:
 
 
 def named(visit: Visit, product: Mapping[str, Any]) -> str:
-    """Such as "Box BX010001"."""
+    """The name of a product, for example "Key box BX010001"."""
     return f"{gettext(visit, KINDS[kind(product)])} {product['serialNumber']}"

@@ -1,4 +1,4 @@
-"""In charge of making pages of templates: what every template knows, in the language and the zone of the visit."""
+"""Rendering of templates, in the language and the zone of the visit."""
 
 from __future__ import annotations
 
@@ -21,27 +21,30 @@ from keyrack.core.error_codes import ErrorCode
 from keyrack.http.page_router import BELOW, Visit
 
 HTML = "text/html; charset=utf-8"
-SYSTEM = "system"  # what the browser or the system says
-ADDRESS = "%/?#[]@!$&'()*+,;=:"  # what stands in addresses for itself, beside letters and digits (RFC 3986)
+SYSTEM = "system"  # the value of the browser or of the system
+ADDRESS = "%/?#[]@!$&'()*+,;=:"  # not percent-encoded, besides letters and digits (RFC 3986)
 
 
 @dataclass(frozen=True, slots=True)
 class SeenPerson:
-    """Who is signed in, as templates show it."""
+    """The signed-in person, for templates."""
 
     user_name: str
     customers: list[dict[str, str]]
     language: str
-    time_zone: str  # in words
-    zone: str  # its name
+    time_zone: str  # for people
+    zone: str  # its IANA name
     theme: str
 
 
 @dataclass(frozen=True, slots=True)
 class TemplateContext:
-    """The visit, as templates show it. `root` is where the console stands, `base` the same of this customer; `may`
-    tells of a permission whether the person has it here, `heard` of a page's topics those that may be told;
-    `is_limited` whether the person is limited to groups here."""
+    """The visit, for templates.
+
+    `root` is the path of the console, `base` that of this customer's pages. `may` is whether the person has a
+    permission here. `heard` filters a page's topics by permission. `is_limited` is whether the person is group-limited
+    here.
+    """
 
     person: SeenPerson
     customer: int
@@ -56,7 +59,7 @@ class TemplateContext:
 
 
 def root(visit: Visit) -> str:
-    """The path of the console, behind whatever a proxy puts before it."""
+    """The path of the console, after the prefix of a proxy."""
     return urlsplit(visit.settings.public_url).path.rstrip("/") + BELOW
 
 
@@ -71,7 +74,7 @@ def tongue(visit: Visit) -> str:
 
 
 def tag(visit: Visit) -> str:
-    """The same with the region whose dates and numbers are written, as in HTML (RFC 5646)."""
+    """The language with the region of dates and numbers, for HTML (RFC 5646)."""
     return LOCALES[tongue(visit)].replace("_", "-")
 
 
@@ -81,41 +84,46 @@ def clock(visit: Visit) -> Clock:
 
 
 def gettext(visit: Visit, text: str, **values: object) -> str:
-    """A text of Python in the language of the visit; its places are filled, as in `%(name)s`."""
+    """A text of Python in the language of the visit, with its placeholders filled."""
     said = translations(tongue(visit)).gettext(text)
     return sentence(said, values) if values else said
 
 
 def translate_error(visit: Visit, reason: ErrorCode) -> str:
-    """Why something is refused, in the language of the visit."""
+    """The text of an error in the language of the visit."""
     return reason.translated(translations(tongue(visit)).gettext)
 
 
 async def live_id(visit: Visit) -> str:
-    """Where live updates are: a page that asks before it reads anything gives it as `since`, and misses nothing."""
+    """The position of live updates.
+
+    A page reads it before all other data and sends it as `since`, so it misses no update.
+    """
     return (await visit.call("GET", "/live")).headers["Last-Event-ID"]
 
 
 async def page(visit: Visit, template: str, *, status: int = 200, section: str = "", **context: Any) -> Response:
-    """A page of somebody who is signed in; `section` is its entry of the navigation."""
+    """A page for a signed-in person. `section` is its entry of the navigation."""
     return _answer(visit, template, None, status, {"section": section, "visit": await _seen(visit), **context})
 
 
 async def part(visit: Visit, template: str, block: str, *, status: int = 200, **context: Any) -> Response:
-    """One block of a template, in place of what stands on the page."""
+    """One block of a template, which replaces a part of a page."""
     return _answer(visit, template, block, status, {"visit": await _seen(visit), **context})
 
 
 def plain(visit: Visit, template: str, *, status: int = 200, **context: Any) -> Response:
-    """A page of anybody: signing in, and what is refused."""
+    """A page without a signed-in person: sign-in pages and errors."""
     person = visit.visitor.session if visit.visitor else None
     more = {"language": tag(visit), "theme": (person and person.theme) or SYSTEM, "root": root(visit)}
     return _answer(visit, template, None, status, {**more, **context})
 
 
 def redirect(address: str) -> Response:
-    """Go and look there (RFC 9110, section 15.4.4). What no address has as it stands is percent-encoded: it may be what
-    somebody typed."""
+    """A redirect with 303 (RFC 9110, section 15.4.4).
+
+    Characters that are not allowed in addresses are percent-encoded, because the address may contain typed text.
+    """
     return Response(303, b"", {"Location": quote(address, safe=ADDRESS)}, HTML)
 
 
@@ -147,7 +155,7 @@ def _answer(visit: Visit, name: str, block: str | None, status: int, context: Ma
 
 @cache
 def _environment(language: str, root: str) -> Environment:
-    """What makes pages in a language; macros know its globals and nothing of the visit."""
+    """The template environment of a language. Macros know its globals, and not the visit."""
     environment = Environment(
         loader=PackageLoader("keyrack.console"),
         autoescape=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-LONGEST = 200  # characters that are looked for
+LONGEST = 200  # characters of a search
 BEST_FIRST = "searchrank()"  # an item of $orderby
 _WORD = re.compile(r'[^\s"]+')
 

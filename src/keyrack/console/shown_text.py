@@ -1,7 +1,7 @@
-"""Data in pages: text from right to left is isolated, long words may break, and direction controls are shown.
+"""Data in pages: right-to-left text is isolated, long words may break, and direction controls are visible.
 
-All three hold for every value that a template shows, as `finalize` of its environment. Text of short words from left to
-right stays unchanged: tags around all of it would make a page of fifty rows several kilobytes larger.
+This applies to every value of a template, as `finalize` of the environment. Short words from left to right stay
+unchanged: tags around every value would add several kilobytes to a page of fifty rows.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from markupsafe import Markup, escape
 
 from keyrack.core.text import direction_control, visible_controls
 
-LONGEST = 30  # letters of a word that stays in one line: names, numbers and most addresses are shorter
+LONGEST = 30  # letters of a word that does not break: names, numbers and most addresses are shorter
 _LONG_WORD = re.compile(rf"\S{{{LONGEST + 1}}}")
-# Letters of scripts that run from right to left, and their marks
+# Letters and marks of right-to-left scripts
 _RIGHT_TO_LEFT = re.compile(
     "[\u0590-\u08ff\u200e\u200f\ufb1d-\ufdff\ufe70-\ufefe\U00010800-\U00010fff\U0001e800-\U0001efff]"
 )
 _FIRST_STRONG_ISOLATE, _POP_DIRECTIONAL_ISOLATE = "\u2068", "\u2069"
 _CONTROL = '<span class="control">[{}]</span>'
-# Places in which a tag would be text: attributes, and elements that hold text alone
+# Places where a tag would be shown as text: attributes, and elements that contain only text
 _ATTRIBUTES = r"""(?:[^"'>]++|"[^"]*"|'[^']*')*"""
 _WITHOUT_TAGS = re.compile(
     rf"(<(title|option|textarea|script)\b{_ATTRIBUTES}>)(.*?)(?=</\2>)|<[a-z]{_ATTRIBUTES}>", re.DOTALL | re.IGNORECASE
@@ -34,13 +34,13 @@ _SHOWN_CONTROL = re.compile(r'<span class="control">(\[U\+([0-9A-F]{4})\])</span
 
 
 class Sentence(str):
-    """A text of the catalogues whose values are isolated already."""
+    """A text of the catalogues with isolated values."""
 
     __slots__ = ()
 
 
 def datum(value: Any) -> Any:
-    """The value for a page: in `<bdi>` if it may run from right to left or has long words, otherwise unchanged."""
+    """A value for the page: in `<bdi>` if it may be right-to-left or has long words, otherwise unchanged."""
     if not isinstance(value, str) or isinstance(value, Markup) or (len(value) <= LONGEST and value.isascii()):
         return value
     is_long = _LONG_WORD.search(value)
@@ -54,7 +54,7 @@ def datum(value: Any) -> Any:
 
 
 def sentence(text: str, values: dict[str, object]) -> str:
-    """A text of the catalogues with its places filled, as plain text: isolated by characters instead of tags."""
+    """A text of the catalogues with filled placeholders, as plain text. Characters isolate the values."""
     return Sentence(text % {name: _in_characters(value) for name, value in values.items()})
 
 
@@ -67,7 +67,7 @@ def _in_characters(value: object) -> object:
 
 
 def with_data(translate: Callable[..., Any]) -> Callable[..., Any]:
-    """A `gettext` of templates whose places are filled with data as `datum` shows it."""
+    """A `gettext` for templates that fills placeholders with the markup of `datum`."""
 
     @pass_context
     def gettext(context: Any, /, *texts: Any, **values: object) -> Any:
@@ -77,10 +77,10 @@ def with_data(translate: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def without_stray_tags(page: str) -> str:
-    """A page without these tags in attributes and in elements that hold text alone.
+    """A page without these tags in attributes and in elements that contain only text.
 
-    Attributes and `textarea` hold values that forms send, so they get the stored text. `.input` of the style sheets
-    has the direction of its first letter. The title is isolated by characters.
+    Attributes and `textarea` contain values that forms send, so they get the stored text. In `.input` the style sheets
+    use the direction of the first letter. The title is isolated by characters.
     """
     return _WITHOUT_TAGS.sub(_plain, page) if _END in page else page
 

@@ -1,7 +1,7 @@
-"""In charge of the files that pages fetch: our own styles and scripts, and those of others that every build puts in.
+"""Static files of the pages: Keyrack's styles and scripts, and third-party files.
 
-All stand below one digest of them all. So an address means the same bytes for ever, browsers need not ask again, and a
-module finds its siblings beside it.
+Their addresses contain one digest of all files. So an address always has the same bytes, browsers may cache it forever,
+and a module finds its siblings beside it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ pages = ConsolePages()
 
 OURS = Path(__file__).parent / "web"
 OTHERS = Path(__file__).parent / "assets"
-BUILT_FROM = "built-from.txt"  # what the others are made of: the build's own note, which it writes last
+BUILT_FROM = "built-from.txt"  # the sources of the third-party files; the build writes this note last
 MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -38,13 +38,13 @@ FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable"}
 NO_FILE = ErrorCode("file-not-found", "There is no such file.", "Go back to the page that led here, and load it again.")
 OTHER_VERSION = ErrorCode(
     "file-of-another-version",
-    "This file is of another version of Keyrack than the one that answers.",
-    "Load the page again. Where several nodes serve, all have to be of the same version.",
+    "This file belongs to another version of Keyrack.",
+    "Load the page again. If several nodes serve, all of them must run the same version.",
 )
 
 
 class MissingFiles(Exception):
-    """The third-party files are not in this installation."""
+    """The third-party files are missing in this installation."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -55,10 +55,10 @@ class MissingFiles(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StaticFile:
-    """A file as it is kept: packed, since nearly everybody takes it so."""
+    """A stored file, compressed because nearly all browsers accept that."""
 
     media_type: str
-    size: int  # bytes, unpacked
+    size: int  # bytes, uncompressed
     tag: str
     packed: bytes
 
@@ -69,7 +69,7 @@ class StaticFile:
 
 @dataclass(frozen=True, slots=True)
 class StaticFiles:
-    """All files by their names, and the digest of them all."""
+    """All files by their names, and their common digest."""
 
     digest: str
     files: Mapping[str, StaticFile]
@@ -77,7 +77,7 @@ class StaticFiles:
 
 @cache
 def load_static_files() -> StaticFiles:
-    """All files, read once: a server whose files are replaced goes on with those of its own version.
+    """All files, read once. A server keeps its own version after its files are replaced.
 
     Raises `MissingFiles`.
     """
@@ -90,7 +90,7 @@ def load_static_files() -> StaticFiles:
 
 
 def address(root: str, name: str) -> str:
-    """Where a file is, below the console's `root`. Raises `LookupError` for a name that there is none of."""
+    """The address of a file, below the console's `root`. Raises `LookupError` for an unknown name."""
     whole = load_static_files()
     if name not in whole.files:
         raise LookupError(f"the console has no file {name}")
@@ -99,7 +99,7 @@ def address(root: str, name: str) -> str:
 
 @pages.get("/assets/{digest}/{name}", is_public=True)
 async def file(visit: Visit) -> Response:
-    """A file, packed for who takes gzip. Raises `NotFound`."""
+    """A file, compressed for browsers that accept gzip. Raises `NotFound`."""
     whole = load_static_files()
     static_file = whole.files.get(visit.ids["name"])
     if static_file is None:
@@ -110,7 +110,7 @@ async def file(visit: Visit) -> Response:
     tags = parse_if_none_match(visit.headers("If-None-Match") or "")
     if matched_tag := tags.get(static_file.tag, tags.get("*")):
         return Response(304, headers={**headers, "ETag": static_file.tag if matched_tag == "*" else matched_tag})
-    least = visit.settings.gzip_min_bytes  # 0 turns it off
+    least = visit.settings.gzip_min_bytes  # 0 disables compression
     if (
         least
         and static_file.size >= least
@@ -122,7 +122,7 @@ async def file(visit: Visit) -> Response:
 
 
 def _served(directory: Path) -> list[Path]:
-    """The files that have an address: those of the known kinds, but for the build's own note."""
+    """The files with an address: all files of known types, except the build's note."""
     return [path for path in directory.iterdir() if path.suffix in MEDIA_TYPES and path.name != BUILT_FROM]
 
 

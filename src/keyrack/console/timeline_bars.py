@@ -1,4 +1,4 @@
-"""In charge of bars: which time of which car each stands for, and where in its row it lies.
+"""Bars of the plan: the car and the time of each, and its place in the row.
 
 Places are days and hours of the person's clock: a day of 23 or 25 hours is as wide as any other.
 """
@@ -17,21 +17,21 @@ from keyrack.console.pages.assignments import state
 from keyrack.console.rendering import base, clock, gettext
 from keyrack.http.page_router import Visit
 
-LANES = 6  # bars of a car above one another
+LANES = 6  # bars of a car that are stacked
 HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
 class Bar:
-    """One assignment, or one that is asked for. Times are texts of the person's clock."""
+    """A booking, or a requested one. Times are texts of the person's clock."""
 
     id: str
-    href: str  # "" of a hidden assignment
-    change: str  # address of the form that changes it, "" where nothing can be
+    href: str  # "" for a hidden assignment
+    change: str  # address of the form that changes it, "" if it cannot be changed
     car: int
     user: str
     state: str  # past, in-force, coming, pending, failed
-    start: datetime  # as the person's clock shows it
+    start: datetime  # on the person's clock
     end: datetime | None
     assignment: Mapping[str, Any]
     column: int = 0
@@ -44,7 +44,7 @@ class Bar:
 
     @property
     def fields(self) -> tuple[str, str]:
-        """Start and end as values of fields."""
+        """The start and the end as values of form fields."""
         end = self.end.isoformat(timespec="minutes") if self.end else ""
         return self.start.isoformat(timespec="minutes"), end
 
@@ -55,7 +55,7 @@ def bar(visit: Visit, row: Mapping[str, Any], *, pending: bool = False) -> Bar:
     shown = clock(visit)
     if row.get("isHidden"):
         return _hidden_bar(visit, row)
-    user = of_user(row["user"]).label if row.get("user") else gettext(visit, "a user who has been removed")
+    user = of_user(row["user"]).label if row.get("user") else gettext(visit, "a removed person")
     standing = row["state"].lower() if is_asked else "pending" if pending else state(row["start"], row["end"])
     where = f"{base(visit)}/{'operations' if is_asked else 'assignments'}/{row['id']}"
     can_change = standing in ("in-force", "coming") and visit.may(Permission.ASSIGNMENTS_WRITE)
@@ -67,7 +67,7 @@ def bar(visit: Visit, row: Mapping[str, Any], *, pending: bool = False) -> Bar:
 
 
 def _hidden_bar(visit: Visit, row: Mapping[str, Any]) -> Bar:
-    """The bar of a hidden assignment: car and start identify it."""
+    """The bar of a hidden assignment. Its car and start identify it."""
     shown = clock(visit)
     start, end = (shown.local(row[name]).replace(tzinfo=None) if row[name] else None for name in ("start", "end"))
     assert start is not None  # noqa: S101 - every assignment has one
@@ -78,9 +78,9 @@ def _hidden_bar(visit: Visit, row: Mapping[str, Any]) -> Bar:
 
 
 def laid(bars: Iterable[Bar], first: date, days: int) -> tuple[list[Bar], int, int]:
-    """Bars of a row with their places, how many lanes they take, and how many did not find one."""
+    """The bars of a row with their places, the number of lanes, and the number of bars without a place."""
     begin, end = datetime.combine(first, time()), datetime.combine(first + timedelta(days=days), time())
-    lanes: list[datetime] = []  # where each is free from
+    lanes: list[datetime] = []  # the time from which each lane is free
     placed: list[Bar] = []
     hidden = 0
     for unplaced_bar in sorted(bars, key=lambda unplaced_bar: (unplaced_bar.start, unplaced_bar.id)):

@@ -1,11 +1,11 @@
-"""In charge of what a browser is called: of its User-Agent, the browser and what it runs on."""
+"""Names of browsers and systems from User-Agent headers."""
 
 from __future__ import annotations
 
 import re
 
-LONGEST = 40  # characters of one that is not known
-# The first that is found is meant: nearly all of them call themselves Chrome, Safari and Mozilla as well
+LONGEST = 40  # characters of an unknown one
+# The first match wins: nearly all of them also contain Chrome, Safari and Mozilla
 BROWSERS = (
     (r"\bEdgA?(iOS)?/", "Edge"),
     (r"\bOPR/", "Opera"),
@@ -28,12 +28,12 @@ SYSTEMS = (
 
 
 def parts(agent: str) -> tuple[str, str]:
-    """The browser and the system of a User-Agent, each "" where it is none of those that are known."""
+    """The browser and the system of a User-Agent, each "" if it is unknown."""
     return _first(BROWSERS, agent), _first(SYSTEMS, agent)
 
 
 def shortened(agent: str) -> str:
-    """A User-Agent that nobody knows, as it begins."""
+    """The beginning of an unknown User-Agent."""
     return agent if len(agent) <= LONGEST else agent[: LONGEST - 1].rstrip() + "…"
 
 

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 LONGEST = 2_000  # characters: no message is longer
+INVALID = "The value must be base64url (RFC 4648, section 5) without padding."
 _FORM = re.compile(r"[A-Za-z0-9_-]*").fullmatch
 
 
@@ -29,10 +30,10 @@ def octets(text: str) -> bytes:
     b'\\xfb\\xff'
     """
     if not _FORM(text) or len(text) > LONGEST:
-        raise ValueError("It is base64url (RFC 4648, section 5) without padding.")
+        raise ValueError(INVALID)
     data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     if base64url(data) != text:
-        raise ValueError("It is base64url (RFC 4648, section 5) without padding.")
+        raise ValueError(INVALID)
     return data
 
 
@@ -40,7 +41,7 @@ def _octets(value: object) -> bytes:
     try:
         return octets(value if isinstance(value, str) else "?")
     except ValueError:
-        raise PydanticCustomError("base64url", "It is base64url (RFC 4648, section 5) without padding") from None
+        raise PydanticCustomError("base64url", INVALID) from None
 
 
 Octets = Annotated[

@@ -1,28 +1,52 @@
-"""Error codes and field errors, and the codes of no single endpoint.
+"""Error codes, and those that several endpoints share: connections, authentication, bodies, the database.
 
-Other codes are defined next to the code that raises them.
+An endpoint defines its own error codes in its module.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-ACRONYMS = {word.lower(): word for word in ("API", "ASCII", "HTTP", "ID", "IQ", "JSON", "SDK")}
+ACRONYMS = {word.lower(): word for word in ("API", "ASCII", "HTTP", "ID", "IQ", "JSON", "SDK", "TOTP")}
+# Old code -> new code. For one release, a problem also names the old code as `previousCode`
+RENAMED: Mapping[str, str] = {
+    "access-behind": "access-history-pending",
+    "access-gone": "access-history-expired",
+    "app-not-found": "totp-not-set-up",
+    "app-set-up": "totp-already-set-up",
+    "box-without-key": "no-key-for-box",
+    "client-must-show-itself": "client-authentication-required",
+    "last-way-in": "last-sign-in-method",
+    "leader-unproven": "primary-unconfirmed",
+    "passkeys-not-here": "passkeys-unavailable",
+    "rule-without-factor": "second-factor-not-used",
+    "secrets-closed": "secrets-unavailable",
+    "too-many-stretches": "too-many-access-periods",
+    "too-much-under-way": "ingest-overloaded",
+    "too-much-under-way-of-key": "ingest-overloaded-by-key",
+    "two-secrets": "too-many-client-secrets",
+}
+_PREVIOUS: Mapping[str, str] = {new: old for old, new in RENAMED.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorCode:
-    """An error code: `code` is for programs, and never changes its meaning.
+    """An error: its code for programs, its message and its remedy.
 
-    `text` is the spec's message. The text of a constant may have placeholders, such as `{scope}`, which `format` fills.
+    A code never gets another meaning. The text of a constant may have places, such as `{scope}`, which `format` fills.
     """
 
     code: str  # kebab-case
     text: str
-    remedy: str = ""  # how to fix it, for docs/errors.md
-    pattern: str = ""  # the text with its placeholders
-    values: tuple[tuple[str, object], ...] = ()  # the values of the placeholders
+    remedy: str = ""  # one imperative sentence, for docs/errors.md
+    pattern: str = ""  # the text with its places
+    values: tuple[tuple[str, object], ...] = ()  # name and value of each place
+
+    @property
+    def previous(self) -> str | None:
+        """The code's name in the previous release; None if it is not renamed."""
+        return _PREVIOUS.get(self.code)
 
     @property
     def title(self) -> str:
@@ -34,26 +58,23 @@ class ErrorCode:
         return self.text
 
     def format(self, **values: object) -> ErrorCode:
-        """The same error, with its placeholders filled."""
+        """The same error code with the places of its text filled."""
         return replace(self, text=self.text.format(**values), pattern=self.text, values=tuple(values.items()))
 
     def with_text(self, text: str) -> ErrorCode:
-        """The same error with another text."""
+        """The same error code with another text."""
         return replace(self, text=text, pattern="", values=())
 
     def translated(self, translate: Callable[[str], str]) -> str:
-        """The text in another language.
-
-        `translate` gets the text of the source, with its placeholders.
-        """
+        """The text in another language. `translate` gets the text of the source, with its places."""
         return translate(self.pattern).format(**dict(self.values)) if self.pattern else translate(self.text)
 
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One fault of a request, with its place if that is known.
+    """One error in a request, with its place.
 
-    `pointer` leads into the body (RFC 6901). `valid` are the valid values or names, if they can be listed.
+    `pointer` is a JSON Pointer into the body (RFC 6901). `valid` has the valid values or names if they can be listed.
     """
 
     code: str  # kebab-case, such as `missing` or `wrong-type`
@@ -65,7 +86,7 @@ class FieldError:
     header: str | None = None
 
     def members(self) -> dict[str, object]:
-        """The fault as JSON, for the client."""
+        """The error as the members of a JSON object."""
         values = {
             "pointer": self.pointer,
             "parameter": self.parameter,
@@ -78,57 +99,63 @@ class FieldError:
         return {name: value for name, value in values.items() if value is not None}
 
 
-# Code of a fault -> what it says of its place
+# Code of a field error -> its meaning
 FAULTS = {
-    "missing": "What must be there is not.",
-    "unknown": "There is nothing of this name; `valid` lists the names that there are.",
-    "wrong-type": "The value is of another JSON type.",
-    "wrong-form": "The value has the right type and another form, such as a time without an offset.",
-    "blank": "The text has nothing to be seen.",
-    "too-long": "The text, or the array, is too long.",
-    "too-short": "The text, or the array, is too short.",
-    "direction-control": "The text has a character that changes the direction of others, such as U+202E.",
-    "out-of-range": "The number is too small or too large, or contradicts another member.",
-    "not-one-of": "Only the values in `valid` are taken.",
-    "one-needed": "One of the members in `valid` is needed.",
-    "invalid-json": "The body breaks off being JSON here.",
-    "syntax": "The query option is malformed at this position.",
-    "not-supported": "The query option is well-formed, and there is no such thing here.",
-    "repeated": "It is given more than once.",
+    "missing": "A required value is missing.",
+    "unknown": "The name is not known; `valid` lists the known names.",
+    "wrong-type": "The value has the wrong JSON type.",
+    "wrong-form": "The value has the right type but the wrong format, such as a time without an offset.",
+    "blank": "The text is blank.",
+    "too-long": "The text or the array is too long.",
+    "too-short": "The text or the array is too short.",
+    "direction-control": "The text contains a character that changes the direction of others, such as U+202E.",
+    "out-of-range": "The number or time is out of range, or contradicts another property.",
+    "not-one-of": "The value is not one of those in `valid`.",
+    "one-needed": "One of the properties in `valid` is required.",
+    "invalid-json": "The body is not valid JSON.",
+    "syntax": "The query option has a syntax error at this position.",
+    "not-supported": "The query option is valid, but is not supported here.",
+    "repeated": "The name is given more than once.",
 }
 
-# Before there is a request
+# Malformed requests and overload, before a request is routed
 
-NO_HTTP = ErrorCode("invalid-http", "Invalid HTTP request received.", "Send HTTP/1.1 as RFC 9112 has it.")
+NO_HTTP = ErrorCode("invalid-http", "Invalid HTTP request received.", "Send HTTP/1.1 as RFC 9112 defines it.")
 ONE_HOST = ErrorCode(
-    "host-header", "The request needs exactly one Host header.", "Send one Host, as RFC 9112, section 3.2 has it."
+    "host-header",
+    "The request needs exactly one Host header.",
+    "Send exactly one `Host` header (RFC 9112, section 3.2).",
 )
 INVALID_HOST = ErrorCode(
-    "invalid-host", "The Host header is not valid.", "Send the host and its port, as RFC 9112, section 3.2 has it."
+    "invalid-host",
+    "The Host header is not valid.",
+    "Send the host name and its port in `Host` (RFC 9112, section 3.2).",
 )
 TRANSFER_CODING = ErrorCode(
-    "transfer-coding", "The only transfer coding is chunked.", "Send the body with a Content-Length, or chunked alone."
+    "transfer-coding",
+    "The only supported transfer coding is chunked.",
+    "Send the body with `Content-Length`, or with `Transfer-Encoding: chunked`.",
 )
 HEAD_TOO_LARGE = ErrorCode(
-    "head-too-large", "The head of the request is too large.", "Send fewer or shorter headers, or a shorter address."
+    "head-too-large", "The head of the request is too large.", "Send fewer or shorter headers, or a shorter URL."
 )
 HEAD_TOO_SLOW = ErrorCode(
-    "head-too-slow", "The head of the request took too long to arrive.", "Send the request again, in one go."
+    "head-too-slow", "The head of the request took too long to arrive.", "Send the request again without pauses."
 )
 FULL = ErrorCode(
     "too-many-connections",
     "Too many connections are open at the moment. Please try again.",
-    "Try again after the seconds that Retry-After says.",
+    "Retry the request after the seconds in `Retry-After`.",
 )
 OVERLOADED = ErrorCode(
     "overloaded",
-    "The server has more to do than it can at the moment. Please try again.",
-    "Send the request again after the seconds that Retry-After says, and fewer at once; nothing was done.",
+    "The server is overloaded. Please try again.",
+    "Retry after the seconds in `Retry-After`, with fewer concurrent requests.",
 )
 FULL_OF_ONE = ErrorCode(
     "too-many-connections-of-address",
     "Too many connections are open from this address. Close some, or use them for several requests.",
-    "Keep connections open and use each for several requests.",
+    "Keep connections open, and send several requests over each.",
 )
 
 # Any request
@@ -136,7 +163,7 @@ FULL_OF_ONE = ErrorCode(
 QUERY_TOO_LONG = ErrorCode(
     "query-too-long",
     "The query string is longer than {most} bytes.",
-    "Ask for it in several requests, or with shorter names.",
+    "Split the query into several requests, or use shorter names.",
 )
 QUERY_NOT_ASCII = ErrorCode(
     "query-not-ascii",
@@ -146,66 +173,66 @@ QUERY_NOT_ASCII = ErrorCode(
 INVALID_HEADER = ErrorCode(
     "invalid-header",
     "Invalid header value",
-    "Look at the headers of the request: one of them is not of its form.",
+    "Correct the headers of the request.",
 )
 NOTHING_HERE = ErrorCode(
     "path-not-found",
     "There is nothing at this path.",
-    "Look the path up in the API reference; it is case-sensitive.",
+    "Look up the path in the API reference; paths are case-sensitive.",
 )
 NOT_ALLOWED = ErrorCode(
     "method-not-allowed",
-    "The method is not allowed here. Allowed: {methods}.",
-    "Use one of the methods that the header Allow names.",
+    "The method is not allowed here. This path allows {methods}.",
+    "Use a method that the header `Allow` lists.",
 )
 EMPTY_RANGE = ErrorCode(
-    "empty-time-range", "The to must lie after the from.", "Send a to that is later than the from, or none."
+    "empty-time-range", "`to` must be later than `from`.", "Send a `to` that is later than `from`, or leave it out."
 )
 INTERNAL_ERROR = ErrorCode(
-    "internal-error", "Internal server error.", "Tell the operator the traceId: the log has the cause under it."
+    "internal-error", "Internal server error.", "Report the `traceId` to the operator, who finds the cause in the log."
 )
 
-# The caller
+# Authentication
 
 INVALID_KEY = ErrorCode(
     "invalid-api-key",
     "Access denied due to invalid subscription key. Make sure to provide a valid key for an active subscription.",
-    "Send the header with a key that is not revoked and not expired.",
+    "Send an API key that is neither revoked nor expired.",
 )
 INVALID_TOKEN = ErrorCode(
     "invalid-token",
     "Unauthorized. Access token is missing or invalid.",
-    "Get a new token at POST /oauth2/token, an app's one at POST /sdk/token; send it as Authorization: Bearer.",
+    "Get a new token by `POST /oauth2/token` (an app: by `POST /sdk/token`), and send it as `Authorization: Bearer`.",
 )
 INVALID_DEVICE_KEY = ErrorCode(
     "invalid-device-key",
     "Access denied due to invalid device key.",
-    "Send the header Device-Key with a key that is not revoked.",
+    "Send a device key that is not revoked in the header `Device-Key`.",
 )
 NO_SCOPE = ErrorCode(
     "missing-scope",
     "The device key does not have the scope {scope}.",
-    "Give the key this scope: keyrack device-key change.",
+    "Grant the scope to the key by `keyrack device-key change`.",
 )
 NO_MANAGER = ErrorCode(
     "manager-not-found",
     "Unable to find a manager for the given OAuth ID claim data.",
-    "The manager was removed or disabled since the token was made: log in as another one.",
+    "Sign in as a manager who is neither removed nor disabled.",
 )
 NO_CUSTOMER_ID = ErrorCode(
     "missing-customer-id",
     "The header Customer-ID is missing.",
-    "Send the header Customer-ID with one of the ids that GET /customers returns.",
+    "Send the header `Customer-ID` with an id that `GET /customers` returns.",
 )
 INVALID_CUSTOMER_ID = ErrorCode(
     "invalid-customer-id",
     "The header Customer-ID must be an integer.",
-    "Send the header Customer-ID once, with one of the ids that GET /customers returns.",
+    "Send the header `Customer-ID` once, with an id that `GET /customers` returns.",
 )
 NO_CUSTOMER = ErrorCode(
     "customer-not-found",
     "Unable to find a customer for the given Customer-ID.",
-    "Use one of the customers that GET /customers returns.",
+    "Use a customer id that `GET /customers` returns.",
 )
 SIGNED_OUT = ErrorCode(
     "signed-out",
@@ -215,17 +242,17 @@ SIGNED_OUT = ErrorCode(
 OTHER_ORIGIN = ErrorCode(
     "other-origin",
     "The request comes from a page of another origin.",
-    "Use the page at the address at which this server is reached; a proxy in front has to pass on Host and Origin.",
+    "Open the page at the public address of this server; a proxy must forward the headers Host and Origin.",
 )
 WRONG_CREDENTIALS = ErrorCode(
     "wrong-credentials",
     "The user name or the password is wrong.",
-    "Check both; after many tries wait as long as the next answer says.",
+    "Check the user name and the password.",
 )
 RATE_LIMITED = ErrorCode(
     "rate-limited",
     "Rate limit exceeded. Retry in {seconds} seconds.",
-    "Send it again after the seconds that Retry-After says; the headers RateLimit tell what is left.",
+    "Retry after the seconds in `Retry-After`; the `RateLimit` headers show the remaining quota.",
 )
 
 # The body
@@ -233,41 +260,41 @@ RATE_LIMITED = ErrorCode(
 NO_FORM = ErrorCode(
     "invalid-form",
     "The body is not a form in UTF-8.",
-    "Send the parameters as name=value with & between them, percent-encoded as UTF-8.",
+    "Send the parameters as `name=value`, joined by `&` and percent-encoded as UTF-8.",
 )
 UNSUPPORTED_TYPE = ErrorCode(
-    "unsupported-media-type", "Unsupported Media Type", "Send the body as one of the media types that `errors` lists."
+    "unsupported-media-type", "Unsupported Media Type", "Send the body in a media type that `errors` lists."
 )
 BODY_TOO_LARGE = ErrorCode(
     "body-too-large",
     "The body must be smaller than {most} bytes.",
-    "Send it in several requests.",
+    "Split the body into several requests.",
 )
 BODY_TOO_PACKED = ErrorCode(
     "body-too-packed",
-    "The body is more than {ratio} times its size when it is unpacked.",
-    "Send fewer lines at once, or do not compress them.",
+    "The body decompresses to more than {ratio} times its size.",
+    "Send fewer lines per request, or send them uncompressed.",
 )
 BODY_TOO_SLOW = ErrorCode(
     "body-too-slow",
     "The body of the request took too long to arrive.",
-    "Send the request again; a smaller body arrives sooner.",
+    "Send the request again, with a smaller body if possible.",
 )
 NO_GZIP = ErrorCode(
     "invalid-gzip",
     "The body is not valid gzip.",
-    "Send a whole gzip file with nothing behind it (RFC 1952), or leave out Content-Encoding.",
+    "Send one complete gzip file (RFC 1952), or leave out `Content-Encoding`.",
 )
 TOO_MUCH = ErrorCode(
-    "too-much-under-way",
-    "Deliveries with more than {most} bytes are under way here. Please send this one again.",
-    "Send the same delivery again after the seconds that Retry-After says.",
+    "ingest-overloaded",
+    "Deliveries with more than {most} bytes are being processed. Please send this one again.",
+    "Send the same delivery again after the seconds in `Retry-After`.",
 )
 TOO_MUCH_OF_KEY = ErrorCode(
-    "too-much-under-way-of-key",
-    "Deliveries of this device key with more than {most} bytes are under way."
-    " Wait for their answers, then send this one again.",
-    "Send one delivery after the other.",
+    "ingest-overloaded-by-key",
+    "Deliveries of this device key with more than {most} bytes are being processed. Wait for their responses,"
+    " then send this one again.",
+    "Send one delivery at a time.",
 )
 
 # The database
@@ -275,37 +302,36 @@ TOO_MUCH_OF_KEY = ErrorCode(
 DATABASE_AWAY = ErrorCode(
     "database-unreachable",
     "The database cannot be reached at the moment. Please try again.",
-    "Nothing was done: send the same request again after the seconds that Retry-After says.",
+    "Retry the request after the seconds in `Retry-After`.",
 )
 NOT_NOW = ErrorCode(
     "database-interrupted",
-    "The database cannot do this at the moment. Please try again.",
-    "Nothing was done: send the same request again after the seconds that Retry-After says.",
+    "The database cannot process the request at the moment. Please try again.",
+    "Retry the request after the seconds in `Retry-After`.",
 )
 OUTCOME_UNKNOWN = ErrorCode(
     "outcome-unknown",
-    "The connection to the database was lost while this was being written. It may have been done, or not.",
-    "Send the same request again with the same Idempotency-Key: it is done once. Without a key, look first whether it"
-    " was done.",
+    "The connection to the database was lost during the write. It is unknown whether the change was made.",
+    "Send the same request again with the same `Idempotency-Key`; without a key, check first whether the"
+    " change was made.",
 )
-LEADER_UNPROVEN = ErrorCode(
-    "leader-unproven",
-    "It cannot be proven at the moment that the database is up to date. Please try again.",
-    "The database hands over to another server, or has lost those that keep its copies. Nothing was done: send the same"
-    " request again after the seconds that Retry-After says.",
+PRIMARY_UNCONFIRMED = ErrorCode(
+    "primary-unconfirmed",
+    "The server cannot confirm at the moment that its database is the primary. Please try again.",
+    "Retry the request after the seconds in `Retry-After`; a failover is in progress, or the standbys are unreachable.",
 )
 DATABASE_TOO_SLOW = ErrorCode(
     "database-too-slow",
-    "The statement took too long in the database. Ask for less at once.",
-    "Nothing was done: send the same request again after the seconds that Retry-After says.",
+    "The database took too long to process the request. Request less at once.",
+    "Retry the request after the seconds in `Retry-After`.",
 )
 QUERY_TOO_SLOW = ErrorCode(
     "query-too-slow",
-    "The statement took too long in the database. Ask for less at once.",
-    "Narrow the query with $filter, or take less with $top; order by what an index leads through, as id.",
+    "The database took too long to process the query. Request less at once.",
+    "Narrow the query with `$filter`, reduce `$top`, or order by an indexed property such as `id`.",
 )
 QUERY_OUT_OF_RANGE = ErrorCode(
     "query-value-out-of-range",
-    "The query specified in the URI is not valid. A value is outside of what its type or a function can hold.",
-    "Look at the numbers and times in the query: one of them is too large.",
+    "The query specified in the URI is not valid. A value is out of range for its type or for a function.",
+    "Correct the numbers and times in the query.",
 )

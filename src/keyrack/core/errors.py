@@ -1,6 +1,6 @@
-"""Error responses as exceptions, each with the body of its status.
+"""The exceptions of error responses, and the body of each status.
 
-Each response is a new exception; its `ErrorCode` is a constant.
+Each raise creates a new exception; its error code is a constant.
 """
 
 from __future__ import annotations
@@ -25,14 +25,13 @@ from keyrack.core.error_codes import (
 PLAIN_TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
 PROBLEM = "application/problem+json"  # RFC 9457
-LONGEST_VALUE = 100  # characters of a header in a message
+LONGEST_VALUE = 100  # characters of a header value in a message
 
 
 class Refusal(Exception):
-    """An error response; `text` is its message (spec, "Errors").
+    """An error response. Its body is plain text unless the spec gives its status another form (spec, "Errors").
 
-    The body is plain text unless the spec has another form. `errors` are the faults of the request, as far as they are
-    known.
+    `errors` lists the known errors in the request.
     """
 
     status: int
@@ -51,14 +50,11 @@ class Refusal(Exception):
         return self.reason.text
 
     def body(self, trace_id: str) -> bytes:
-        """The body by the spec, in the encoding of `media_type`.
-
-        `trace_id` is the id of the request.
-        """
+        """The body in the spec's form, encoded as `media_type`; `trace_id` is the id of the request."""
         return self.text.encode()
 
     def extensions(self) -> dict[str, object]:
-        """The extension members as a problem (RFC 9457, section 3.2)."""
+        """Its extension members as a problem (RFC 9457, section 3.2)."""
         return {"retryAfter": int(self.headers["Retry-After"])} if "Retry-After" in self.headers else {}
 
 
@@ -83,10 +79,7 @@ class Unauthorized(Refusal):
 
 
 class GrantRefused(Refusal):
-    """A refused token request, with the members of RFC 6749, section 5.2.
-
-    With 401 it also has the spec's own two.
-    """
+    """A rejected token request: the members of RFC 6749, section 5.2. A 401 also has the two of the spec."""
 
     status = 400
     media_type = JSON
@@ -106,7 +99,7 @@ class GrantRefused(Refusal):
 
 
 class WrongCredentials(GrantRefused):
-    """401 for an unknown user name or a wrong password, without a difference."""
+    """401 for an unknown user name or a wrong password. Both get the same response."""
 
     status = 401
 
@@ -119,10 +112,7 @@ class WrongCredentials(GrantRefused):
 
 
 class InvalidClient(GrantRefused):
-    """401 for an unknown client, a wrong secret, or a client that may not call.
-
-    The three answers do not differ.
-    """
+    """401 for an unknown client, a wrong secret, or a disabled or expired client. All get the same response."""
 
     status = 401
 
@@ -143,7 +133,7 @@ class NotFound(Refusal):
 
 
 class MethodNotAllowed(Refusal):
-    """405; `allowed` are the methods of the path (RFC 9110, section 15.5.6)."""
+    """405 with the methods that the path supports (RFC 9110, section 15.5.6)."""
 
     status = 405
 
@@ -161,10 +151,7 @@ class Conflict(Refusal):
 
 
 class Gone(Refusal):
-    """410: the position to continue from does not exist, or not any more.
-
-    `extensions` has what exists.
-    """
+    """410: the position is not available. `extensions` has the available range."""
 
     status = 410
 
@@ -195,18 +182,19 @@ class UriTooLong(Refusal):
 
 
 class UnsupportedMediaType(Refusal):
-    """415 with the spec's JSON body and the valid values.
+    """415 with the spec's JSON body: `header` has the value `value`, which is not one of `valid`.
 
-    `header` has `value`, but only those in `valid` are accepted. The header Accept or Accept-Encoding of the response
-    names them too (RFC 9110, 15.5.16).
+    The header Accept or Accept-Encoding of the response lists the valid values (RFC 9110, section 15.5.16).
     """
 
     status = 415
     media_type = JSON
 
     def __init__(self, header: str, value: str | None, valid: Sequence[str]) -> None:
-        came = "is missing" if not value else f"is {value[:LONGEST_VALUE]!a}"
-        self.detail = f"The header {header} {came}. Taken is {' or '.join(valid)}."
+        names = " or ".join(valid)
+        self.detail = f"The header {header} is missing. It must be {names}."
+        if value:
+            self.detail = f"The header {header} is {value[:LONGEST_VALUE]!a}. It must be {names}."
         taken = {"Content-Type": "Accept", "Content-Encoding": "Accept-Encoding"}[header]
         super().__init__(
             UNSUPPORTED_TYPE,
@@ -268,7 +256,7 @@ class NotImplemented(Refusal):
 
 
 class Unavailable(Refusal):
-    """503: the database cannot be reached now. With `Retry-After` the request did nothing and may be repeated."""
+    """503. With `Retry-After`, the request had no effect and can be retried."""
 
     status = 503
 
@@ -277,7 +265,7 @@ class Unavailable(Refusal):
 
 
 class IdempotentReplay(Refusal):
-    """A stored error response, with its body, for a repeated request."""
+    """A stored error response, replayed for a repeated request with its `Idempotency-Key`."""
 
     def __init__(
         self,
@@ -303,18 +291,12 @@ class IdempotentReplay(Refusal):
 
 
 class ConnectionAborted(Exception):
-    """A response that has begun cannot be completed.
-
-    The client must notice that it is not whole. The log has the reason.
-    """
+    """A started response cannot be completed, and the client must notice that. The log has the cause."""
 
 
 @contextmanager
 def on_constraint(refusals: Mapping[str, tuple[type[Refusal], ErrorCode]]) -> Generator[None]:
-    """Translate the violation of a named constraint into its refusal.
-
-    Any other violation is raised unchanged.
-    """
+    """Translate the violation of a named constraint into its error. Other violations propagate."""
     try:
         yield
     except IntegrityConstraintViolationError as violation:

@@ -1,7 +1,8 @@
-"""The column `address_form`: the normal form of a row's address (`core.addresses`), found by SQL and filled in batches.
+"""The column `address_form`: normal forms of addresses, found by SQL, filled in batches.
 
-A row without a form was written by the release before this column. If two rows have one form, the row with the lower
-key has the address. The other row is marked by `has_address_conflict`, and no address finds it.
+`core.addresses` defines the normal form. A row without a form was written by the release before this column. If two
+rows have one form, the row with the lower key has the address. The other row is marked by `has_address_conflict`, and
+no address finds it.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from keyrack.db.connection import Connection, Database, Row, Statements
 
 log = structlog.get_logger("keyrack.addresses")
 
-# Under the collation "C", `lower()` folds A to Z alone, as a normal form does. The other `lower()` only finds an index.
-# A row without a form is not found if its text differs in more, such as in the notation of its domain
+# Under the collation "C", `lower()` folds only A to Z, as a normal form does. The other `lower()` is there for the
+# index. A row without a form is not found if its text differs in more, such as in the notation of its domain.
 ROW: LiteralString = """
 (select min({key}) from (
   select {key} from {table} where address_form = {form} and not has_address_conflict
@@ -29,7 +30,7 @@ PENDING: LiteralString = """
 select {key} as id, {text} as text from {table} where address_form is null order by {key} limit $1
 for update skip locked
 """
-# A row that came earlier gets its form back from one that came later
+# A row with a lower key takes its form back from one with a higher key
 GIVE_WAY: LiteralString = """
 update {table} later set has_address_conflict = true{mark}
 from unnest($1::integer[], $2::text[]) given (id, form)
@@ -44,7 +45,7 @@ from (
   from unnest($1::integer[], $2::text[]) pending (id, form)) given
 where r.{key} = given.id returning r.{key} as id, given.is_later
 """
-# The rows before it are gone, or have another address
+# No row with a lower key has this address any more
 RESOLVE: LiteralString = """
 update {table} r set has_address_conflict = false
 where has_address_conflict and not exists (
@@ -86,7 +87,7 @@ class AddressTable:
         )
 
     async def fill(self, db: Database, settings: Settings) -> None:
-        """Fill the forms of all rows that have none, in batches, and end resolved conflicts. A housekeeping step."""
+        """Fill the missing forms in batches, then clear resolved conflicts. A housekeeping step."""
         rows = settings.housekeeping_rows
         batches, filled = 0, rows
         while filled >= rows:

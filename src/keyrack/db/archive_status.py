@@ -1,5 +1,4 @@
-"""In charge of how the archiving of the log stands, as the database itself tells it: PostgreSQL's own counters, of any
-server."""
+"""Status of WAL archiving, from PostgreSQL's own counters on any server."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from typing import LiteralString
 
 from keyrack.db.connection import Statements
 
-LATE = 600.0  # seconds beyond `archive_timeout`: every process writes something in two seconds
+LATE = 600.0  # seconds beyond `archive_timeout`; a heartbeat writes every two seconds, so a segment is always due
 
 STANDING: LiteralString = """
 select current_setting('archive_mode') <> 'off' as on, current_setting('archive_command') as command,
@@ -26,25 +25,31 @@ from pg_stat_archiver s
 
 @dataclass(frozen=True, slots=True)
 class ArchiveStatus:
-    """How the archiving stands. `age` is that of the last archived segment, in seconds: while anything writes,
-    PostgreSQL archives one a minute, so an age of some minutes means trouble. None: none since the counters began."""
+    """Status of WAL archiving.
+
+    `age` is the age of the last archived segment in seconds, or None if there is none since the counters began. While
+    anything writes, PostgreSQL archives one segment a minute, so an age of some minutes means trouble.
+    """
 
     on: bool
-    command: str | None  # None for whoever may not see it
+    command: str | None  # None if the role may not read it
     segment: str | None
     at: datetime | None
     age: float | None
-    failing: bool  # the last try has failed; it is tried again, and the log stays on the server's disk meanwhile
-    failed: str | None  # the segment of that try
+    failing: bool  # the last attempt failed; PostgreSQL retries it and keeps the WAL on its disk
+    failed: str | None  # the segment of that attempt
     failures: int
-    timeout: int  # seconds after which the server archives what there is; 0: whenever a segment is full
+    timeout: int  # seconds until a partial segment is archived; 0: only full ones
 
-    running: float  # seconds since the server's start
+    running: float  # uptime of the server in seconds
 
     @property
     def late(self) -> bool:
-        """Whether the last segment is older than it should be. Where the server waits until a segment is full, nobody
-        can say how long that takes: then it is late if it fails."""
+        """Whether the last segment is older than it should be.
+
+        Without an `archive_timeout`, or before the first segment, the age says nothing. Then it is late if archiving
+        fails.
+        """
         if not self.on:
             return False
         if self.age is None or not self.timeout:
@@ -53,7 +58,7 @@ class ArchiveStatus:
 
 
 async def standing(statements: Statements) -> ArchiveStatus:
-    """How the archiving of the server stands. Raises what the database raises."""
+    """Read the archiving status of the server. Raises the database's errors."""
     row = await statements.fetchrow(STANDING)
     assert row is not None  # noqa: S101 - the view has one row
     return ArchiveStatus(**dict(row))

@@ -1,5 +1,7 @@
-"""In charge of who acts: whoever writes says so at the beginning of each transaction, and the database records it with
-every change. What nobody has said of themselves is refused there."""
+"""The actor of a transaction: each write names it, and the database records it.
+
+A transaction sets its actor when it begins. The database rejects a change to a recorded table if no actor is set.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ from pydantic_core import to_json
 Type = Literal["manager", "client", "device", "user", "operator", "system"]
 
 
-# Written to all the time, and by single statements, which need not say who acts: changes of these are recorded by no
-# release. Of a table that stands nowhere, one to come, it is said
+# Tables with frequent writes by single statements, which need no actor: no release records changes of these. A table
+# that is not in the list, such as a future one, counts as recorded.
 UNRECORDED = frozenset((
     "car_state", "delivery", "delivery_lane", "event", "heartbeat", "housekeeping", "login_state", "odometer",
     "operation", "position", "rate_limit", "session", "telemetry", "used_login_state",
@@ -26,23 +28,23 @@ UNRECORDED = frozenset((
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who acts, from where, in which request."""
+    """The actor of a change, its address and its request."""
 
     type: Type
     name: str | None = None
     id: int | None = None
     address: str | None = None
     request: str | None = None
-    scope: int | None = None  # limited to groups: what is made joins them
-    on_behalf_of: Actor | None = None  # who decided what is carried out now
+    scope: int | None = None  # group scope of the actor: what it creates joins these groups
+    on_behalf_of: Actor | None = None  # the actor that decided what this one carries out
 
     def on_behalf(self, other: Actor) -> Self:
-        """The same actor, who carries out what another one decided."""
+        """The same actor, acting on behalf of another one."""
         return replace(self, on_behalf_of=other)
 
     @property
     def encoded(self) -> str:
-        """What the database is told: JSON in base64, in which nothing can be put that would have to be quoted."""
+        """The actor for the database: JSON in base64, which needs no quoting in SQL."""
         other = self.on_behalf_of
         members = {
             **self._name_and_id, "address": self.address, "requestId": self.request,
@@ -65,7 +67,7 @@ SET_ACTOR: LiteralString = "select set_config('keyrack.who', $1, true)"
 
 
 def begin_statement() -> str:
-    """The statement that begins a transaction of whoever acts; one round trip, whoever it is."""
+    """The statement that begins a transaction and sets its actor; always one round trip."""
     actor = acting.get()
     if actor is None:
         return "begin"
@@ -74,15 +76,15 @@ def begin_statement() -> str:
 
 
 def operator() -> Actor:
-    """Who types commands on this machine: the name of the system's user, whatever the environment says."""
+    """The operator at the command line: the name of the OS account, whatever the environment says."""
     uid = os.getuid()
     try:
         name = pwd.getpwuid(uid).pw_name
-    except KeyError:  # a container's user need not have a name
+    except KeyError:  # an account in a container may have no name
         name = str(uid)
     return Actor("operator", f"{name}@{socket.gethostname()}")
 
 
 def system(part: str) -> Actor:
-    """A part of Keyrack that acts on nobody's request."""
+    """A part of Keyrack that acts without a request."""
     return Actor("system", part)

@@ -1,7 +1,7 @@
-"""In charge of telling which customers have something new, by topic: after the commit, and never in it.
+"""Notifies all processes which customers have changed topics, always after the commit.
 
-Whoever changes something says so, at the cost of a line in a dictionary; many of the same become one, and one statement
-a while gives notice of all of them. The names of topics are all that is told: whoever shows them reads again.
+A change costs one dictionary entry. Equal entries merge, and one statement publishes all of them at a bounded rate. A
+notification carries only topic names. A receiver that shows the data reads them again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from keyrack.db.throttled_log import ThrottledLogger
 
 log = ThrottledLogger("keyrack.change_notifier")
 
-# A letter of the notice stands for each, in this order: new ones come last
+# The notification has one letter for each topic, in this order: append new topics
 Topic = Literal[
     "cars", "users", "groups", "products", "services", "assignments", "operations", "events", "webhooks", "deliveries",
     "positions", "changes",
@@ -29,44 +29,44 @@ NAMES: dict[str, Topic] = {letter: topic for topic, letter in LETTERS.items()}
 
 NOTHING: Topics = frozenset()
 APPLIED: Topics = frozenset(("operations", "assignments", "deliveries", "webhooks"))  # after operations were applied
-DELIVERED: Topics = frozenset(("deliveries", "webhooks"))  # a webhook shows how many wait
+DELIVERED: Topics = frozenset(("deliveries", "webhooks"))  # a webhook shows its number of waiting deliveries
 DRIVEN: Topics = frozenset(("positions",))
-NUMBERED: Topics = frozenset(("changes",))  # after changes got their numbers
+NUMBERED: Topics = frozenset(("changes",))  # after changes got their sequence numbers
 
-EVERYBODY = 0  # in place of a customer
+EVERYBODY = 0  # in place of a customer id: all customers
 CHANNEL = "keyrack_live"
-# The commit does not wait for the disk: a notice is for those who listen now, and tells them no more than to look again
+# The commit does not wait for the disk: a lost notification only delays a read, and only current listeners need it
 NOTIFY: LiteralString = """
 select set_config('synchronous_commit', 'off', true), pg_notify('keyrack_live', said) from unnest($1::text[]) said
 """
-PACE = 0.05  # seconds between two notices of a process
-SLOW_PACE = 1.0  # seconds between two that tell of positions, which change all the time
-IN_ONE = 300  # customers of one payload: with ten digits and twelve letters each it stays below 8,000 bytes
-MOST = 3_000  # customers that are told by name: beyond, everybody is told
-AGAIN = 0.5  # seconds after which what could not be told is told again
-AT_LAST = 1.0  # seconds that the last notice of a process may take
+PACE = 0.05  # minimum seconds between two notifications of a process
+SLOW_PACE = 1.0  # the same for positions, which change all the time
+IN_ONE = 300  # customers per payload: with ten digits and twelve letters each, it stays below 8,000 bytes
+MOST = 3_000  # customers named one by one; above, all customers are notified
+AGAIN = 0.5  # seconds until a failed notification is sent again
+AT_LAST = 1.0  # maximum seconds for the last notification of a process
 
 Notify = Callable[[int, Topics], None]
 
 
 def discard(customer: int, topics: Topics) -> None:
-    """Where nobody listens."""
+    """A `Notify` for processes without listeners: does nothing."""
 
 
 class ChangeNotifier:
-    """Tells the processes of all nodes, soon: the first at once, what follows at a bounded pace."""
+    """Notifies the processes of all nodes: the first change at once, later ones at a bounded rate."""
 
     def __init__(self, db: Database, pace: float = PACE) -> None:
-        """`pace` are the seconds between two notices."""
+        """`pace`: seconds between two notifications."""
         self._db = db
         self._pace = pace
         self._pending: dict[int, Topics] = {}
-        self._pending_positions: dict[int, Topics] = {}  # the same of what changes all the time
-        self._positions_due_at = 0.0  # when these may be told again
+        self._pending_positions: dict[int, Topics] = {}  # of frequently changing topics
+        self._positions_due_at = 0.0  # earliest time of their next notification
         self._wake = asyncio.Event()
 
     def __call__(self, customer: int, topics: Topics) -> None:
-        """Something of these topics has changed, of a customer or of `EVERYBODY`."""
+        """Record that `topics` of a customer, or of `EVERYBODY`, have changed."""
         if topics:
             pending_topics = self._pending_positions if topics is DRIVEN else self._pending
             pending_topics[customer] = pending_topics.get(customer, NOTHING) | topics
@@ -75,7 +75,7 @@ class ChangeNotifier:
             self._wake.set()
 
     async def run(self) -> None:
-        """Tell until cancelled; what is left then is told at last."""
+        """Send until cancelled, then send the rest."""
         try:
             while True:
                 await self._wake.wait()
@@ -91,7 +91,7 @@ class ChangeNotifier:
                 log.warning("change notification lost at shutdown")
 
     def _take_due(self) -> dict[int, Topics]:
-        """What is to be told now; a timer sees to the rest."""
+        """Take the entries that are due now; a timer wakes the task for the rest."""
         due_topics, self._pending = self._pending, {}
         loop = asyncio.get_running_loop()
         if self._pending_positions and (now := loop.time()) >= self._positions_due_at:
@@ -118,7 +118,7 @@ class ChangeNotifier:
 
 
 def _merge(topics_by_customer: dict[int, Topics]) -> None:
-    """Tell everybody, in place of so many."""
+    """Replace the entries by one for all customers."""
     log.warning("change notification widened to all customers", limit=MOST)
     everything = NOTHING.union(*topics_by_customer.values())
     topics_by_customer.clear()
@@ -126,7 +126,7 @@ def _merge(topics_by_customer: dict[int, Topics]) -> None:
 
 
 def encode_notifications(topics_by_customer: dict[int, Topics]) -> Iterator[str]:
-    """What notices say.
+    """The payloads of notifications.
 
     >>> list(encode_notifications({12: frozenset(("users", "cars")), 7: frozenset(("positions",))}))
     ['12ab 7k']
@@ -140,7 +140,7 @@ def encode_notifications(topics_by_customer: dict[int, Topics]) -> Iterator[str]
 
 
 def parse_notification(payload: str) -> Iterable[tuple[int, Topics]]:
-    """What a notice says; what a newer version says beside it is passed over.
+    """The customers and topics of a payload; skips what a newer release adds.
 
     >>> [(customer, sorted(topics)) for customer, topics in parse_notification("12ab 7k? nonsense")]
     [(12, ['cars', 'users']), (7, ['positions'])]

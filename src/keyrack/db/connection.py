@@ -1,6 +1,6 @@
-"""In charge of the connections to the database: the pool, transactions, typed statements.
+"""The database connection: pool, transactions, typed statements.
 
-SQL is a `LiteralString` everywhere, so text of a client can only become a parameter: an injection is a type error.
+SQL is a `LiteralString` everywhere, so a client's text can only become a parameter: an injection is a type error.
 """
 
 from __future__ import annotations
@@ -29,40 +29,42 @@ __all__ = ["Connection", "Database", "OutcomeUnknown", "Row", "Statements"]
 Row = asyncpg.Record
 T = TypeVar("T")
 
-# Sent by hand: asyncpg's own transactions would put the time-out of statements on a COMMIT
+# Sent as statements: asyncpg's own transactions apply the statement timeout to COMMIT
 COMMIT: LiteralString = "commit"
-# Of one name the last one is meant, so that they may lie in one another
+# The latest savepoint of a name is the one that is meant, so these can nest
 INNER: tuple[LiteralString, ...] = (
     "savepoint inner_one",
     "rollback to savepoint inner_one; release savepoint inner_one",
     "release savepoint inner_one",
 )
-# What a statement writes to; `for update` and `do update set` name no table
+# The tables that a statement writes; `for update` and `do update set` name no table
 WRITTEN = re.compile(r"\b(?:insert into|update|delete from)\s+(?:only\s+)?(\w+)", re.IGNORECASE).findall
 NO_TABLES = {"of", "nowait", "set", "skip"}
 
-# asyncpg's own cursors prepare a statement with a name, which is not there any more on PgBouncer's next connection.
-# Powers of two: each text is prepared once in every connection
+# asyncpg's own cursors use a named prepared statement, which PgBouncer's next connection does not have. Powers of two
+# limit the number of statement texts, so that each connection prepares each text once.
 DECLARE: LiteralString = "declare listed no scroll cursor for "
 SOME: tuple[LiteralString, ...] = (
     "fetch 1 from listed", "fetch 2 from listed", "fetch 4 from listed", "fetch 8 from listed", "fetch 16 from listed",
     "fetch 32 from listed", "fetch 64 from listed", "fetch 128 from listed",
 )  # fmt: skip
 
-# What PostgreSQL or the network say when the server is away or going: nothing was committed, so a repeat is safe, but
-# for `OutcomeUnknown`
+# Errors of PostgreSQL or the network when the server is unreachable or shuts down. Nothing was committed, so a retry is
+# safe, except after `OutcomeUnknown`.
 UNREACHABLE = (*GOING, asyncpg.TooManyConnectionsError)
 
-# Classes of SQLSTATE that say nothing about the statement itself: connections, transactions that cannot go on here and
-# now (read-only, serialization, deadlock), rights that were taken away (a file system that has become read-only is told
-# like that, too), resources such as a full disk, locks and time-outs, operators, the system
+# SQLSTATE classes whose cause is not the statement itself:
+# - connections; transactions that cannot continue here and now (read-only, serialization, deadlock)
+# - revoked rights (a file system that has become read-only reports the same)
+# - resources such as a full disk; locks and timeouts; operator intervention; the system
 PASSING = ("08", "25", "40", "42501", "53", "55", "57", "58", "XX")
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Whether the cause lies outside of what was asked for: the same may go well another time.
+    """Whether the cause is outside of the statement, so that a retry may succeed.
 
-    A value that cannot even be sent is asyncpg's `InterfaceError` too, but also a `ValueError`, and no accident.
+    asyncpg raises an `InterfaceError` that is also a `ValueError` for a value that it cannot send. That is no
+    interruption.
     """
     if isinstance(error, asyncpg.PostgresError):
         return (error.sqlstate or "").startswith(PASSING)
@@ -70,7 +72,7 @@ def is_interruption(error: BaseException) -> bool:
 
 
 class Statements(Protocol):
-    """What runs statements: the pool, or one connection inside a transaction."""
+    """Runs statements: the pool, or one connection inside a transaction."""
 
     async def fetch(self, sql: LiteralString, *args: object) -> list[Row]: ...
     async def fetchrow(self, sql: LiteralString, *args: object) -> Row | None: ...
@@ -79,15 +81,15 @@ class Statements(Protocol):
 
 
 class Connection:
-    """One connection: the statements of a transaction."""
+    """One connection inside a transaction."""
 
     def __init__(self, raw: asyncpg.Connection, pool: str = "keyrack") -> None:
         self.raw = raw
         self._seconds = STATEMENT_SECONDS.of(pool)
-        self._timeout: float | None = None  # seconds of one statement; None: those of the connection
+        self._timeout: float | None = None  # seconds per statement; None: the connection's own
 
     async def lift_timeouts(self) -> None:
-        """Let each further statement of the transaction take as long as it needs, at the server and at this end."""
+        """Lift the statement timeouts of server and client for the rest of the transaction."""
         await self.execute(NO_STATEMENT_TIMEOUT)
         self._timeout = NEVER
 
@@ -104,22 +106,22 @@ class Connection:
         return await timed(self._seconds, sql, self.raw.execute(sql, *args, timeout=self._timeout))
 
     async def declare(self, sql: LiteralString, *args: object) -> None:
-        """Begin with a statement whose rows are fetched some at a time, one of them in a transaction."""
+        """Open a cursor for a statement; one per transaction. `fetch_batch` reads its rows."""
         await self.raw.execute(DECLARE + sql, *args, timeout=self._timeout)
 
     async def fetch_batch(self, max_rows: int) -> list[Row]:
-        """The next rows of the declared statement, `max_rows` or somewhat fewer; none at the end."""
+        """The next rows of the cursor: the largest power of two up to `max_rows`, at most 128; empty at the end."""
         return await self.raw.fetch(SOME[min(max_rows.bit_length(), len(SOME)) - 1], timeout=self._timeout)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[None]:
-        """A savepoint: what fails inside is undone alone. On a connection without a transaction it is one."""
+        """Begin a savepoint, or a transaction if the connection has none. An error undoes only the block."""
         begin, undo, end = INNER if self.raw.is_in_transaction() else (begin_statement(), ROLLBACK, COMMIT)
         await self.raw.execute(begin)
         try:
             yield
         except BaseException:
-            with suppress(*UNREACHABLE):  # then there is nothing to undo any more
+            with suppress(*UNREACHABLE):  # a lost connection has nothing to undo
                 await self.raw.execute(undo)
             raise
         await self.raw.execute(end)
@@ -130,10 +132,10 @@ class Connection:
 
 
 class Database:
-    """The database, on somebody's behalf; a statement outside a transaction takes a connection for itself.
+    """The database, charged to tenants; a statement outside a transaction takes its own connection.
 
-    Where it is not known to be a read, nobody cancels it; see `pool`. `OutcomeUnknown` says that its connection was
-    lost meanwhile.
+    A statement is not cancelled unless the database is used for reads; see `pool`. Raises `OutcomeUnknown` if the
+    connection is lost during a write.
     """
 
     __slots__ = ("_pool", "_reads", "_shares")
@@ -153,8 +155,11 @@ class Database:
         parameters: Mapping[str, str] | None = None,
         size: int | None = None,
     ) -> Database:
-        """Open the connections, `size` at most, else `pool_size`; `parameters` are the server's. Raises `Unavailable`
-        while it cannot be reached."""
+        """Open the connections: at most `size`, or `pool_size`.
+
+        `parameters` are additional session settings of the server. Raises `Unavailable` if the server cannot be
+        reached, or if a session lacks the settings of `session_settings`.
+        """
         size = size or settings.pool_size
         own = parameters or {}
         session_parameters = {name: value for name, value in session(settings).items() if name not in own}
@@ -165,7 +170,7 @@ class Database:
                 connect=connector,
                 connection_class=KeepAliveConnection,
                 init_size=1,
-                min_size=0,  # else asyncpg tries to open one again and again while the server is away
+                min_size=0,  # otherwise asyncpg reconnects in a loop while the server is away
                 max_size=size,
                 init=prepare,
                 reset=_keep,
@@ -183,24 +188,26 @@ class Database:
         return database
 
     def of(self, customer: int, manager: int = 0, *, reads: bool = False) -> Database:
-        """The same database on behalf of a customer or a manager or both, 0 for none: what it takes is taken from
-        their shares, half of the connections each. Reads leave the last one of it to what is written."""
+        """The same database, charged to a customer, a manager or both; 0 is none.
+
+        Each tenant gets at most half of the connections. Reads leave the last one of that share to writes.
+        """
         tenants = [("customer", customer)] if customer else []
         if manager:
             tenants.append(("manager", manager))
         return Database(self._pool, TenantShares(tuple(tenants), max(1, self._pool.share - reads)), reads=reads)
 
     def reading(self) -> Database:
-        """The same, for statements that change nothing."""
+        """The same database, for statements that change nothing."""
         return Database(self._pool, self._shares, reads=True)
 
     @property
     def connector(self) -> PrimaryConnector:
-        """The way on which its connections are opened."""
+        """The connector that opens its connections."""
         return self._pool.connector
 
     async def close(self) -> None:
-        """Close all connections; statements under way get three seconds."""
+        """Close all connections; running statements get three seconds."""
         await self._pool.close()
 
     async def fetch(self, sql: LiteralString, *args: object) -> list[Row]:
@@ -236,8 +243,10 @@ class Database:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Connection]:
-        """A transaction: committed when the block ends, undone when it raises. Raises `OutcomeUnknown` where the
-        connection is lost while it is being committed."""
+        """Run a transaction: commit at the end of the block, roll back if it raises.
+
+        Raises `OutcomeUnknown` if the connection is lost during the commit.
+        """
         raw = await self._pool.take(self._shares)
         try:
             await raw.execute(begin_statement())
@@ -255,7 +264,7 @@ class Database:
         sql: LiteralString,
         args: Sequence[object],
     ) -> T:
-        """Do what nobody is to cancel, and give back the connection."""
+        """Run an uncancellable statement, then return the connection."""
         try:
             if acting.get() is not None and _is_recorded(sql):
                 result = await self._write_as_actor(raw, do, sql, args)
@@ -272,7 +281,7 @@ class Database:
     async def _write_as_actor(
         self, raw: asyncpg.Connection, do: Callable[..., Awaitable[T]], sql: LiteralString, args: Sequence[object]
     ) -> T:
-        """One statement in a transaction that says who acts."""
+        """Run one statement in a transaction that sets the actor."""
         await raw.execute(begin_statement())
         result = await timed(self._pool.seconds, sql, do(sql, *args, timeout=NEVER))
         await timed(self._pool.seconds, COMMIT, raw.execute(COMMIT, timeout=NEVER))
@@ -299,4 +308,4 @@ def _is_recorded(sql: str) -> bool:
 
 
 async def _keep(_raw: asyncpg.Connection) -> None:
-    """Nothing to reset: no statement of ours leaves a trace in the session. The default costs a round trip."""
+    """Skip asyncpg's session reset, a round trip: no statement of Keyrack leaves session state."""

@@ -1,7 +1,7 @@
-"""In charge of who goes next where many want the same few things: connections, or threads that hash passwords.
+"""Fair semaphore: shares connections, or password hashing threads, among tenants.
 
-Nobody has more than a share, and of those who wait, whoever has the fewest comes next. So one caller's flood waits for
-itself, and others for what is under way at most.
+No tenant has more than its share. The waiting tenant with the fewest permits is next. So a flood of one tenant delays
+itself, and others only until a permit is returned.
 """
 
 from __future__ import annotations
@@ -18,19 +18,21 @@ from keyrack.core.metrics.catalog import LIMITS, QUEUE_CAPACITY, QUEUE_IN_USE, Q
 
 TOO_MANY = ErrorCode(
     "too-many-waiting",
-    "Too many requests wait for their turn already. Please try again.",
-    "Send fewer requests at once, and this one again after the seconds that Retry-After says.",
+    "Too many requests are already queued. Please try again.",
+    "Send fewer requests at once, and retry after the seconds in `Retry-After`.",
 )
 TOO_LONG = ErrorCode(
     "waited-too-long",
-    "The request has waited too long for its turn. Please try again.",
-    "Send fewer requests at once, and this one again after the seconds that Retry-After says.",
+    "The request waited too long in the queue. Please try again.",
+    "Send fewer requests at once, and retry after the seconds in `Retry-After`.",
 )
 
 
 class TenantShares(NamedTuple):
-    """On whose behalf: the parties whose shares it is taken from, such as a customer and a manager; nobody's is the
-    process's own. `max_each` is how many each of them may have by then."""
+    """The tenants that a permit is charged to: a customer, a manager or both.
+
+    `max_each` is the maximum number of permits per tenant. The process itself has no tenants and no such limit.
+    """
 
     tenants: tuple[Hashable, ...] = ()
     max_each: int = 0
@@ -40,7 +42,10 @@ PROCESS = TenantShares()
 
 
 class FairSemaphore:
-    """`total` things; `max_waiting` askers may wait for each party, for so many seconds. Metrics call them `name`."""
+    """`total` permits. Per tenant, `max_waiting` callers may wait, each for `seconds`.
+
+    `name` is the label of its metrics.
+    """
 
     def __init__(self, total: int, max_waiting: int, seconds: float, name: str) -> None:
         self._free = total
@@ -48,14 +53,14 @@ class FairSemaphore:
         self._seconds = seconds
         self._in_use: dict[Hashable, int] = {}
         self._waiting_counts: dict[Hashable, int] = {}
-        self._queues: dict[TenantShares, deque[asyncio.Future[None]]] = {}  # the one that was served last stands last
+        self._queues: dict[TenantShares, deque[asyncio.Future[None]]] = {}  # round robin: last served, last
         self._name = name
         self._total = total
         self._in_use_gauge = QUEUE_IN_USE.of(name)
         QUEUE_CAPACITY.of(name).add(total)
 
     async def take(self, shares: TenantShares) -> None:
-        """Take one. Raises `Unavailable` where too many wait, or after having waited for too long."""
+        """Take a permit. Raises `Unavailable` if too many wait, or after too long a wait."""
         if self._free and self._can_take(shares):
             self._grant(shares)
             return
@@ -73,7 +78,7 @@ class FairSemaphore:
             await turn
         except BaseException:
             self._dequeue(shares, turn)
-            if not turn.cancelled() and turn.exception() is None:  # it came at the very moment
+            if not turn.cancelled() and turn.exception() is None:  # granted at the moment of the cancellation
                 self.give_back(shares)
             raise
         finally:
@@ -84,11 +89,11 @@ class FairSemaphore:
                 clock.cancel()
 
     def end(self) -> None:
-        """There are no such things any more."""
+        """Withdraw the permits from the metrics."""
         QUEUE_CAPACITY.of(self._name).add(-self._total)
 
     def give_back(self, shares: TenantShares) -> None:
-        """Return what was taken: to the next one, if somebody waits."""
+        """Return a permit; the next waiting caller gets it."""
         _decrement(self._in_use, shares)
         self._free += 1
         self._in_use_gauge.value -= 1
@@ -113,7 +118,10 @@ class FairSemaphore:
         _increment(self._in_use, shares)
 
     def _next_in_line(self) -> TenantShares | None:
-        """Of those who may, the one whose parties have the fewest; the process itself has none."""
+        """Among the shares below their limit, the one whose tenants have the fewest permits.
+
+        The process itself has no tenants, so it comes first.
+        """
         return min(filter(self._can_take, self._queues), key=self._max_in_use, default=None)
 
     def _max_in_use(self, shares: TenantShares) -> int:

@@ -1,7 +1,7 @@
-"""In charge of doing many callers' writes at once: what arrives while a batch is being committed goes into the next.
+"""Group commit: combines many callers' writes. Arrivals during a commit form the next batch.
 
-A commit waits for the disk, and some rows (a customer's event counter, a car's newest state) can be written by one
-transaction at a time. Alone, every caller would wait for the commits of all before it; together they share one.
+A commit waits for the disk. Some rows, such as a customer's event counter or a car's newest state, can be written by
+one transaction at a time. Without batches, every caller would wait for the commits of all before it.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 Waiting = tuple[Sequence[Any], asyncio.Future[Any], TraceContext | None]
-# Writes what callers hand in, for one customer in one transaction; returns for each, in order, its result or refusal
+# Writes the items of callers for one customer in one transaction; returns a result or error for each, in order
 Work = Callable[[Database, int, list[Sequence[Item]]], Awaitable[Sequence[Result | Refusal]]]
 
-MOST = 2_000  # items of one batch, at most, unless one caller hands in more
+MOST = 2_000  # maximum items of a batch, unless one caller submits more
 
 
 @dataclass(slots=True)
 class CommitQueue:
-    """Who waits for one kind of work of one customer, and how many batches of it are under way."""
+    """The waiting callers and running batches of one customer's kind of work."""
 
     pending: list[Waiting] = field(default_factory=list[Waiting])
     running: int = 0
 
 
 class GroupCommitter:
-    """The batches of one process, for each kind of work and each customer in the order of arrival."""
+    """Runs the batches of one process, in order per customer and kind of work."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -45,16 +45,16 @@ class GroupCommitter:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def put(self, work: Work[Item, Result], customer: int, items: Sequence[Item], *, at_once: int = 1) -> Result:
-        """Do `work` with `items`, after what waits already; the result once it is committed. Raises `Refusal`.
+        """Do `work` with `items` after earlier ones, and return the committed result. Raises `Refusal`.
 
-        `at_once` batches may be under way together: while one waits for the database, Python prepares the other.
+        Up to `at_once` batches run concurrently: while one waits for the database, Python prepares the next.
         """
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         queue = self._queues.setdefault((work, customer), CommitQueue())
         queue.pending.append((items, future, here.get()))
         if queue.running < at_once:
             queue.running += 1
-            task = asyncio.create_task(self._run(work, customer, queue), context=Context())  # of no one caller
+            task = asyncio.create_task(self._run(work, customer, queue), context=Context())  # shared by callers
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         return await future
@@ -83,12 +83,12 @@ class GroupCommitter:
             raise
         except Exception as error:
             if len(batch) > 1 and isinstance(error, asyncpg.PostgresError) and not is_interruption(error):
-                for waiter in batch:  # nothing was written; one caller's fault is not to be the others'
+                for waiter in batch:  # nothing was written; one by one, so that an error hits only its caller
                     await self._batch(work, customer, [waiter])
                 return
             results = [error] * len(batch)
         for (_, future, _), result in zip(batch, results, strict=True):
-            if future.done():  # the caller has gone
+            if future.done():  # the caller has left
                 continue
             if isinstance(result, Exception):
                 future.set_exception(result)
@@ -97,7 +97,7 @@ class GroupCommitter:
 
 
 def _trace(callers: Sequence[TraceContext]) -> None:
-    """What is done together belongs to the trace of the first caller; those of the others point to it."""
+    """Assign the batch to the trace of the first caller; the other traces link to it."""
     here.set(callers[0] if callers else None)
     for other in callers[1:]:
         other.links += (callers[0],)

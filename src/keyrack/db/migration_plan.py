@@ -1,4 +1,4 @@
-"""In charge of the plan of a migration: what each revision that is still to come does, before any of it is done."""
+"""The plan of a migration: the effects of each pending revision, before it runs."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from keyrack.db.migrations.sql_capture import recorded
 
 @dataclass(frozen=True, slots=True)
 class PlannedRevision:
-    """One revision."""
+    """A pending revision."""
 
     revision: str
     title: str  # the first line of its docstring
     statements: Sequence[str]
     effects: Sequence[StatementEffect]
-    unused_since: str | None  # the release since which nobody uses what it takes away
-    oldest: str | None  # the oldest revision whose release works beside it, where it takes something away
+    unused_since: str | None  # the release since which no code uses what it removes
+    oldest: str | None  # the oldest revision whose release works beside it; None if it removes nothing
 
 
 def steps(pending: Sequence[str]) -> list[PlannedRevision]:
-    """What these revisions do, oldest first; nothing is asked of a database."""
+    """The plan of these revisions, oldest first; needs no database."""
     judge = SafetyChecker()
     planned_steps: list[PlannedRevision] = []
-    for revision in revisions():  # what one may do depends on those before it
+    for revision in revisions():  # the effects of one depend on those before it
         file, statements = module(revision), recorded(revision)
         planned_steps.append(
             PlannedRevision(

@@ -1,7 +1,7 @@
-"""In charge of carrying out migrations: each alone, with little patience for locks but many tries; told while it lasts.
+"""Runs migrations one by one, with short lock timeouts, many retries and progress logs.
 
-Whoever waits for a table's lock lets everybody who comes later wait behind it. So a migration gives up soon, and is
-tried again: what uses the table goes on in between.
+A session that waits for a table's lock blocks all sessions after it. So a migration gives up soon and retries, and
+other sessions use the table in between.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("keyrack.migrations")
 
-LOOKS = 5  # at a migration under way, while it waits for a lock
-TELL = 10.0  # seconds between two lines about one that takes long
-LONGEST_PAUSE = 10.0  # seconds between two tries
+LOOKS = 5  # progress queries per lock timeout
+TELL = 10.0  # seconds between two log lines about a long migration
+LONGEST_PAUSE = 10.0  # maximum seconds between two attempts, before jitter
 NOT_NOW = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
 
-# Autovacuum gives way only to whoever has waited for so long, which must be less than a lock's time-out
+# Autovacuum yields only to a session that has waited for `deadlock_timeout`, which must be below the lock timeout
 GIVE_WAY: LiteralString = """
 select set_config('deadlock_timeout', $1, false) where has_parameter_privilege('deadlock_timeout', 'set')
 """
@@ -46,18 +46,18 @@ from pg_stat_activity a left join pg_stat_progress_create_index p on p.pid = a.p
 
 
 class LocksNotHad(Exception):
-    """A migration has not got its locks; the text names it, and who has them."""
+    """A migration did not get its locks; the text names it and the blocking sessions."""
 
 
 @dataclass(frozen=True, slots=True)
 class MigrationTimeouts:
-    """How long a migration waits, in seconds: for a lock, and with all its tries."""
+    """Seconds that a migration waits: for a lock, and with all attempts."""
 
     lock: float
     whole: float
 
     def parameters(self) -> dict[str, str]:
-        """Those of the server for a connection that migrates."""
+        """Server parameters of the migrating connection."""
         return {"lock_timeout": f"{self.lock * 1000:.0f}"}
 
 
@@ -67,13 +67,13 @@ async def run(
     revisions: Sequence[str],
     patience: MigrationTimeouts,
 ) -> None:
-    """Carry out what leads to these revisions, one after another, on what `connect` opens; `onlooker` looks at it.
+    """Apply these revisions one after another on connections of `connect`; `onlooker` observes them.
 
-    Raises `LocksNotHad`, and what PostgreSQL refuses. What was done before stays; the rest can be tried again.
+    Raises `LocksNotHad`, or PostgreSQL's error. Earlier revisions stay applied; the rest can be retried.
     """
     if not revisions:
         return
-    # Alembic and SQLAlchemy are heavy and needed only here, once in a release
+    # Alembic and SQLAlchemy are heavy and needed only here, once per release
     from alembic import command
     from alembic.config import Config
     from sqlalchemy.exc import DBAPIError
@@ -101,12 +101,12 @@ async def run(
             for revision in revisions:
                 seen = MigrationProgress(onlooker, revision, pids[-1], patience.lock / LOOKS)
                 await _with_patience(lambda revision=revision: connection.run_sync(upgrade, revision), seen, patience)
-    except DBAPIError as error:  # around what PostgreSQL said, with the whole statement
+    except DBAPIError as error:  # it wraps PostgreSQL's error, with the whole statement
         raise _driver_error(error) from None
 
 
 def _driver_error(error: DBAPIError) -> BaseException:
-    """What PostgreSQL said."""
+    """PostgreSQL's own error."""
     return (error.orig and error.orig.__cause__) or error
 
 
@@ -139,12 +139,12 @@ async def _with_patience(
             "migration lock timeout, retrying",
             revision=seen.revision, attempts=tries, blocked_by=seen.blockers(), retry_seconds=round(pause, 1),
         )  # fmt: skip
-        await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - not in step with whoever holds it
+        await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, to avoid lockstep with the blocker
         pause = min(2 * pause, LONGEST_PAUSE)
 
 
 class MigrationProgress:
-    """What is seen of a migration from another connection."""
+    """The progress of a migration, observed from another connection."""
 
     def __init__(self, onlooker: asyncpg.Connection, revision: str, pid: int, pause: float) -> None:
         self.revision = revision
@@ -155,7 +155,7 @@ class MigrationProgress:
         self._began = self._reported_at = time.monotonic()
 
     def blockers(self) -> str:
-        """Whom it waited for last."""
+        """The sessions that blocked it last."""
         return ", ".join(self._blockers) or "somebody who is gone"
 
     @asynccontextmanager

@@ -1,8 +1,8 @@
-"""Named parameters: SQL that is composed of parts, numbered once when it is complete.
+"""Named parameters: composed SQL, numbered once when it is complete.
 
-A part names what it needs, such as `:customer` or `:scope`, and does not know which other parts stand before it.
-PostgreSQL knows numbers alone. `compile_statement` replaces the names when a statement is made, so that an execution
-only looks up values.
+A part names its parameters, such as `:customer` or `:scope`, and does not depend on the parts before it. PostgreSQL
+knows only numbers. `compile_statement` replaces the names when a statement is made, so that an execution only looks up
+values.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NUMBERS: tuple[LiteralString, ...] = (
 )
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_")
 _OPERAND_ENDS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_)]")
-# They hide colons, or have numbers of their own
+# They hide colons, or number parameters themselves
 _UNSUPPORTED: tuple[LiteralString, ...] = ("$", "--", "/*")
 
 
@@ -33,14 +33,14 @@ class NamedStatement:
     names: tuple[str, ...]
 
     def arguments(self, **values: object) -> list[object]:
-        """The values in the order of the numbers. Raises `TypeError` for a missing and for an unused one."""
+        """The values in the order of the numbers. Raises `TypeError` for a missing or an unused one."""
         if len(values) > len(self.names):
             unused = ", ".join([f":{name}" for name in values if name not in self.names])
             raise TypeError(f"the statement does not use {unused}")
         return self.select(values)
 
     def select(self, values: Mapping[str, object]) -> list[object]:
-        """The same of values that may be more than the statement uses. Raises `TypeError` for a missing one."""
+        """The same for a mapping that may contain unused values. Raises `TypeError` for a missing one."""
         try:
             return [*map(values.__getitem__, self.names)]
         except KeyError as missing:
@@ -50,8 +50,8 @@ class NamedStatement:
 def compile_statement(sql: LiteralString) -> NamedStatement:
     """The statement with numbers in place of names, in the order of their first use.
 
-    - A name has lower-case letters, digits and `_`. It is the same parameter wherever it stands.
-    - Texts and identifiers in quotes stay as they are, and so do `::` and `:=`.
+    - A name consists of lower-case letters, digits and `_`. It is the same parameter everywhere in the statement.
+    - Quoted texts and identifiers stay unchanged, and so do `::` and `:=`.
     - In brackets, a colon directly behind an operand belongs to a slice, as in `a[i:j]`.
 
     Raises `ValueError` for a `$`, a comment, a backslash before a quote, and a colon or quote that does not fit.
@@ -61,15 +61,15 @@ def compile_statement(sql: LiteralString) -> NamedStatement:
 
 
 class _Numbering:
-    """The names of one statement with their numbers, and how many brackets are open where it is read."""
+    """The numbered names of one statement, and the bracket depth at the current position."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, LiteralString] = {}
         self._depth = 0
-        self._unsupported: list[LiteralString] = []  # signs that the statement has, perhaps in quotes
+        self._unsupported: list[LiteralString] = []  # signs in the statement, perhaps in quotes
 
     def number_sql(self, sql: LiteralString) -> LiteralString:
-        """SQL between texts in quotes. A doubled quote is the end of one text and the beginning of the next."""
+        """Number the SQL outside of quoted texts. A doubled quote counts as an end and a new beginning."""
         pieces = sql.split("'")
         if len(pieces) % 2 == 0 or any(text.endswith("\\") for text in pieces[1::2]):
             raise ValueError(f"a text in quotes does not end, or ends with a backslash: {sql}")
@@ -78,7 +78,7 @@ class _Numbering:
         return "'".join(pieces)
 
     def _number_unquoted(self, sql: LiteralString) -> LiteralString:
-        """SQL between identifiers in quotes."""
+        """Number the SQL outside of quoted identifiers."""
         if '"' not in sql:
             return self._number_code(sql)
         pieces = sql.split('"')
@@ -88,7 +88,7 @@ class _Numbering:
         return '"'.join(pieces)
 
     def _number_code(self, code: LiteralString) -> LiteralString:
-        """SQL without anything in quotes."""
+        """Number SQL without quotes."""
         for sign in self._unsupported:
             if sign in code:
                 raise ValueError(f"{sign} is not supported in a statement with named parameters: {code}")
@@ -118,5 +118,5 @@ class _Numbering:
 
 
 def _follows_operand(code: LiteralString, colon: int) -> bool:
-    """Whether an operand ends directly before the colon. A quote may stand before the first character."""
+    """Whether an operand ends directly before the colon. At the start of the code, a quote may precede it."""
     return colon == 0 or code[colon - 1].lower() in _OPERAND_ENDS

@@ -1,4 +1,4 @@
-"""In charge of the database's notices: hears them, and knows whether it would hear them now."""
+"""Receives the database's notifications, and knows whether it would receive them now."""
 
 from __future__ import annotations
 
@@ -22,15 +22,14 @@ ALIVE: LiteralString = "select 1"
 
 
 class NotificationListener:
-    """One connection that hears the database's notices, and looks for what it may have missed.
+    """One connection that listens for notifications and polls for missed ones.
 
-    What is cached on the strength of notices may be used only while `is_fresh`: for `timeout_seconds` from the last
-    look that was answered. An answer may take as long, so caches go on being used while the database is merely slow.
-
-    A connection of before a failover tells nothing: it is closed, and on the next one there is a look at the tables.
+    A cache that depends on notifications may be used only while `is_fresh`: for `timeout_seconds` after the start of
+    the last answered poll. An answer may take as long, so caches stay usable while the database is merely slow. After a
+    failover, the old connection is closed, and the next one reads the tables again.
     """
 
-    PING = 0.4  # seconds between two looks
+    PING = 0.4  # seconds between two polls
 
     def __init__(
         self,
@@ -44,12 +43,12 @@ class NotificationListener:
         on_listen: Callable[[], None] = lambda: None,
     ) -> None:
         self._connector = connector
-        self._handlers = handlers  # channel -> what to do at a notice
-        self._on_gap = on_gap  # what to do when notices may have been missed
-        self._watch_sql: LiteralString | None = watch_sql  # tells by its answer whether there was something to hear
+        self._handlers = handlers  # channel -> action
+        self._on_gap = on_gap  # called if notifications may have been missed
+        self._watch_sql: LiteralString | None = watch_sql  # its answer changes if there was a notification
         self._timeout_seconds = timeout_seconds
-        self._payload_handlers = payload_handlers or {}  # channel -> what to do with what a notice says
-        self._on_listen = on_listen  # what to do when it begins to listen, for the first time or again
+        self._payload_handlers = payload_handlers or {}  # channel -> action that gets the payload
+        self._on_listen = on_listen  # called whenever it starts to listen
         self._last_answer: object = None
         self._fresh_until = 0.0
         self._raw: asyncpg.Connection | None = None
@@ -59,7 +58,7 @@ class NotificationListener:
         return time.monotonic() < self._fresh_until
 
     async def run(self) -> None:
-        """Listen until cancelled; reconnect for as long as it takes."""
+        """Listen until cancelled; reconnects without a limit."""
         self._connector.leadership.watch(self._renewed)
         lost = False
         try:
@@ -85,7 +84,7 @@ class NotificationListener:
                 await raw.add_listener(channel, _with_payload(take))
             self._on_listen()
             if self._watch_sql is None:
-                self._on_gap()  # what came before this moment was not heard
+                self._on_gap()  # earlier notifications were missed
             while not ended.is_set():
                 await self._poll(raw)
                 with suppress(TimeoutError):
@@ -108,7 +107,7 @@ class NotificationListener:
 
     def _renewed(self, _moved: bool) -> None:
         self._fresh_until = 0.0
-        self._last_answer = None  # another leader may answer alike and mean something else
+        self._last_answer = None  # another primary may give the same answer with another meaning
         if self._raw is not None:
             self._raw.terminate()
 

@@ -1,7 +1,7 @@
-"""The monthly partitions of history and of the change log: made ahead and on demand.
+"""The monthly partitions of history and of the change log, made ahead and on demand.
 
-A partition of history is dropped as soon as no customer's retention needs it. The time of the newest reading is never
-needed to find a partition: its name says which month it holds.
+A partition of history is dropped as soon as no customer's retention needs it. Its name gives its month, so no query for
+its newest reading is necessary.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from keyrack.db.connection import Database, Statements
 
 log = structlog.get_logger("keyrack.partitions")
 
-AHEAD = 2  # months beside the current one
-PER_DELETE = 5_000  # rows that one statement throws away, so that nobody waits for it
+AHEAD = 2  # months after the current one
+PER_DELETE = 5_000  # rows of one statement, so that its locks are short
 
 MAKE: LiteralString = "select make_history(month) from unnest($1::date[]) month order by month"
 MAKE_AHEAD: LiteralString = """
 select make_history(month), make_changes(month) from unnest($1::date[]) month order by month
 """
 DROP: LiteralString = "select drop_history($1)"
-# A partition is kept for as long as any customer wants it; whoever wants less has their rows deleted
+# A partition is kept for the longest retention of any customer; the rows of customers with a shorter one are deleted
 LONGEST: LiteralString = "select greatest($1, max(history_days)) from customer"
-# In another order each time: where a round has no time for all of many customers, nobody is always the last
+# In random order: if the time does not suffice for many customers, no customer is always the last
 SHORTER: LiteralString = """
 select customer_id, coalesce(history_days, $1) as days from customer where coalesce(history_days, $1) < $2
 order by random()
@@ -54,39 +54,36 @@ select count(*) from gone
 
 
 def month(at: datetime) -> date:
-    """The first day of the month, in UTC, in which a time lies."""
+    """The first day of the month of a time, in UTC."""
     at = at.astimezone(UTC)
     return date(at.year, at.month, 1)
 
 
 def months_ahead(now: datetime) -> list[date]:
-    """This month and those after it that are made ahead."""
+    """The current month and the next `AHEAD` ones."""
     first = month(now)
     return [date(first.year + (first.month - 1 + n) // 12, (first.month - 1 + n) % 12 + 1, 1) for n in range(AHEAD + 1)]
 
 
 async def make(statements: Statements, months: Iterable[date]) -> None:
-    """Make the partitions of these months where they do not exist."""
+    """Make the missing partitions of history for these months."""
     await statements.execute(MAKE, sorted(months))
 
 
 async def make_ahead(statements: Statements, now: datetime) -> None:
-    """Make all partitions of the months in `months_ahead`.
-
-    Those of history and of the change log; existing ones stay.
-    """
+    """Make the missing partitions of history and of the change log for `months_ahead`."""
     await statements.execute(MAKE_AHEAD, months_ahead(now))
 
 
 async def maintain(db: Database, settings: Settings, now: datetime | None = None) -> list[str]:
-    """Make what will be needed, throw away what is too old; the names of the partitions that were dropped."""
+    """Make the partitions ahead and delete what is too old. Returns the names of dropped partitions."""
     now = now or datetime.now(UTC)
     await make_ahead(db, now)
     longest = await db.fetchval(LONGEST, settings.telemetry_retention_days)
     dropped: list[str] = []
     try:
         async with db.transaction() as connection:
-            # To drop a partition is to lock its parent for a moment: rather later than make everybody wait
+            # A drop locks the parent table for a moment. It is postponed if that would make other sessions wait
             await connection.execute("set local lock_timeout = '1s'")
             rows = await connection.fetch(DROP, (now - timedelta(days=longest)).date())
             dropped = [row[0] for row in rows]
@@ -100,7 +97,7 @@ async def maintain(db: Database, settings: Settings, now: datetime | None = None
 
 
 async def forget(db: Database, customer: int, before: datetime) -> None:
-    """Delete a customer's history of the days in UTC before a time, a little at once: a row is of one such day."""
+    """Delete a customer's history of the UTC days before `before`, in batches."""
     before = before.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     for sql in (DELETE_POSITIONS, DELETE_ODOMETERS, DELETE_TELEMETRY):
         while await db.fetchval(sql, customer, before, PER_DELETE) == PER_DELETE:

@@ -1,8 +1,8 @@
-"""In charge of the connections of one process: who gets one next, those of before that are over, writes that go on.
+"""The connection pool of one process: fair shares, renewal after a failover, uncancelled writes.
 
-A write is never cancelled: a COMMIT that waits for the synchronous standby and is told to stop is a commit all the
-same, which everybody sees and the next leader may not have. So it goes on whoever leaves or does not wait any more, and
-has its connection until the server has answered or is gone.
+A write is never cancelled. A COMMIT that waits for the synchronous standby and is cancelled is still a commit. Every
+session sees it, but the next primary may not have it. So a write keeps running and keeps its connection if the caller
+disconnects or times out, until the server answers or is gone.
 """
 
 from __future__ import annotations
@@ -25,22 +25,21 @@ from keyrack.db.replication.primary_connector import PrimaryConnector
 
 T = TypeVar("T")
 
-NEVER = 1e9  # seconds, in place of the time-out that statements have
-MENDING = 1.0  # seconds that whoever had an error waits until its transaction is undone
-CLOSING = 3.0  # seconds that statements under way get at the end
+NEVER = 1e9  # seconds, in place of the statement timeout
+MENDING = 1.0  # maximum seconds that a caller with an error waits for the rollback
+CLOSING = 3.0  # seconds that running statements get at shutdown
 ROLLBACK: LiteralString = "rollback"
 
 
 class OutcomeUnknown(ConnectionError):
-    """The connection was lost, or took too long, while something was being committed: it may have been done, or not."""
+    """The connection was lost or too slow during a commit."""
 
 
 class Pool:
-    """The connections of one process, and who gets one next.
+    """The connections of one process, and which caller gets one next.
 
-    asyncpg's pool opens and mends them. Between two statements a connection stays here: handing it back to the pool
-    and taking it out again costs a third of a read, and is done only when something has gone
-    wrong with it.
+    asyncpg's pool opens and repairs them. Between two statements a connection stays here. To return it to asyncpg's
+    pool and take it out again costs a third of a read, so this happens only after an error.
 
     ```text
     asyncpg's pool --_acquire--> in use --give_back--> kept
@@ -51,17 +50,20 @@ class Pool:
           +-------_released--------+<-----_renewed------+
     ```
 
-    `_connections` has the connections in use and the kept ones, `_idle` the latter, `_expired` those of `_connections`
-    that were opened before the last renewal of `PrimaryTracker`. A renewal releases the kept ones at once, and
-    those in use when they come back. If another server has become the primary, it ends those in use as well. These
-    sets are the state. An enum
-    at each connection would repeat them, as every operation needs a whole set: the next kept one, all old ones.
+    The state is three sets:
+    - `_connections`: the connections in use and the kept ones.
+    - `_idle`: the kept ones.
+    - `_expired`: those of `_connections` that were opened before the last renewal of `PrimaryTracker`.
+
+    A renewal releases the kept ones at once, and those in use when they come back. If another server has become the
+    primary, it ends those in use as well. An enum at each connection would repeat the sets, because every operation
+    needs a whole set: the next kept one, all expired ones.
     """
 
     def __init__(
         self, pool: asyncpg.Pool, size: int, settings: Settings, connector: PrimaryConnector, name: str
     ) -> None:
-        self.share = max(1, size // 2)  # connections that one party has at a time
+        self.share = max(1, size // 2)  # maximum connections of one tenant at a time
         self.patience = acquire_timeout(settings)
         self.name = name
         self.seconds = STATEMENT_SECONDS.of(name)
@@ -70,19 +72,19 @@ class Pool:
         self._leadership = connector.leadership
         self._shares = FairSemaphore(size, settings.db_queue_max_waiting, settings.db_queue_timeout_seconds, name)
         self._idle: list[asyncpg.Connection] = []
-        self._connections = set[asyncpg.Connection]()  # those that are ours now, kept or in use
-        self._expired = set[asyncpg.Connection]()  # of them, those that are over
+        self._connections = set[asyncpg.Connection]()  # in use or kept
+        self._expired = set[asyncpg.Connection]()  # those of them that a renewal has expired
         self._tasks = set[asyncio.Task[Any]]()
         self._expiring: asyncio.Task[None] | None = None
         self._leadership.watch(self._renewed)
 
     async def take(self, shares: TenantShares) -> asyncpg.Connection:
-        """A connection for `shares`. Raises `Unavailable` where too many wait for theirs."""
+        """Take a connection, charged to `shares`. Raises `Unavailable` if too many wait, or the wait is too long."""
         await self._shares.take(shares)
         try:
             while self._idle:
                 raw = self._idle.pop()
-                with suppress(asyncpg.InterfaceError):  # its server side has ended, and asyncpg has it back already
+                with suppress(asyncpg.InterfaceError):  # the server closed it, and asyncpg has already taken it back
                     if not raw.is_closed():
                         return raw
                 self._connections.discard(raw)
@@ -101,10 +103,10 @@ class Pool:
             if generation == self._leadership.generation:
                 self._connections.add(raw)
                 return raw
-            await self._pool.release(raw)  # it was opened before a doubt
+            await self._pool.release(raw)  # opened before a renewal
 
     def give_back(self, shares: TenantShares, raw: asyncpg.Connection) -> None:
-        """Keep the connection for the next one."""
+        """Keep the connection for the next caller."""
         if self._expired and raw in self._expired:
             self._run(self._mended(shares, raw))
             return
@@ -112,13 +114,16 @@ class Pool:
         self._shares.give_back(shares)
 
     async def mend(self, shares: TenantShares, raw: asyncpg.Connection, error: BaseException) -> None:
-        """Give back a connection on which something has gone wrong; a transaction is undone."""
+        """Roll back and return a connection after an error."""
         if raw not in self._expired and self._leadership.is_telling(error):
             self._leadership.doubt(self._leadership.generation, error)
         await asyncio.wait((self._run(self._mended(shares, raw)),), timeout=MENDING)
 
     async def finish(self, write: Coroutine[Any, Any, T]) -> T:
-        """What a write returns, which goes on whoever leaves. Raises `OutcomeUnknown` if it takes too long."""
+        """The result of a write; it keeps running if the caller leaves.
+
+        Raises `OutcomeUnknown` after `patience` seconds.
+        """
         task = self._run(write)
         await asyncio.wait((task,), timeout=self.patience)
         if not task.done():
@@ -126,8 +131,10 @@ class Pool:
         return task.result()
 
     async def close(self) -> None:
-        """Close all connections; statements under way get three seconds. What still waits then for a standby goes on
-        in the server: a connection that ends without a word cancels nothing."""
+        """Close all connections; running statements get three seconds.
+
+        A commit that then still waits for a standby continues in the server: an abrupt disconnect cancels nothing.
+        """
         self._leadership.unwatch(self._renewed)
         self._shares.end()
         try:
@@ -143,8 +150,10 @@ class Pool:
                 await asyncio.wait(self._tasks, timeout=MENDING)
 
     def _renewed(self, moved: bool) -> None:
-        """Use no connection of before any more. Where another server leads, end what is under way at the one before:
-        nothing of it can be acknowledged any more."""
+        """Stop using all connections opened so far.
+
+        If another server is the primary now, end what runs on the previous one: it can acknowledge nothing any more.
+        """
         self._expired = set(self._connections)
         kept, self._idle = self._idle, []
         self._expiring = self._run(self._pool.expire_connections())
@@ -162,7 +171,7 @@ class Pool:
             self._shares.give_back(shares)
 
     async def _released(self, raw: asyncpg.Connection) -> None:
-        """Hand a connection back to asyncpg, which closes it if it is over."""
+        """Return a connection to asyncpg, which closes it if it has expired."""
         try:
             async with asyncio.timeout(self.patience):
                 if self._expiring is not None:
@@ -187,16 +196,19 @@ class Pool:
     def _ran(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # who has gone does not ask for it
+            task.exception()  # retrieve the error: the caller may be gone
 
 
 def acquire_timeout(settings: Settings) -> float:
-    """Seconds that anybody waits for one statement, twice those that the server gives it: it may be gone."""
+    """Maximum seconds that a caller waits for one statement.
+
+    It is twice the server's own statement timeout, because the server may be gone.
+    """
     return 2 * settings.statement_timeout_seconds
 
 
 async def timed(seconds: Spread, sql: LiteralString, statement: Awaitable[T]) -> T:
-    """What a statement answers; its time is taken note of, however it ends."""
+    """The result of a statement; observes its time, also if it fails."""
     begun = perf_counter()
     try:
         return await statement

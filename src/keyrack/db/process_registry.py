@@ -1,4 +1,4 @@
-"""In charge of who is there, as the heartbeats tell it: which processes serve and work, where, since when."""
+"""The running processes and their roles, from their heartbeats."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import LiteralString
 
 from keyrack.db.connection import Statements
 
-SILENT = 60.0  # seconds without a beat, of which there is one in two: whoever makes none for so long is gone
-MOST = 1_000  # processes that are told
+SILENT = 60.0  # seconds without a beat after which a process counts as gone; it beats every two seconds
+MOST = 1_000  # maximum processes in an answer
 
-# Those that ended without a word stay until housekeeping forgets them
+# Rows of processes that crashed stay until housekeeping deletes them
 FOUND: LiteralString = """
 select role, host, pid, version, started_at as started,
   greatest(0, extract(epoch from clock_timestamp() - beat_at))::float8 as seconds_since_beat
@@ -21,14 +21,14 @@ from heartbeat order by beat_at >= now() - make_interval(secs => $1) desc, role,
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """A process in one of its roles; one that serves and works has both."""
+    """A process in one role; a process that serves and works has two entries."""
 
     role: str  # `serve` or `work`
     host: str
     pid: int
     version: str
     started: datetime
-    seconds_since_beat: float  # seconds since its last beat
+    seconds_since_beat: float
 
     @property
     def lives(self) -> bool:
@@ -36,5 +36,5 @@ class Presence:
 
 
 async def processes(statements: Statements) -> tuple[Presence, ...]:
-    """The processes, those that live first. Raises what the database raises."""
+    """The processes, live ones first. Raises the database's errors."""
     return tuple(Presence(**dict(row)) for row in await statements.fetch(FOUND, SILENT, MOST))

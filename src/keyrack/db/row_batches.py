@@ -1,4 +1,4 @@
-"""In charge of changing many rows: a piece at a time, each in a transaction of its own, so that nobody waits for it."""
+"""Changes many rows in batches, each in its own transaction."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import asyncpg
 
 from keyrack.db.connection import Database
 
-FEWEST = 50  # rows of a piece; one that cannot be done in the time of a statement either is an error
+FEWEST = 50  # rows of the smallest batch; if that times out as well, it is an error
 
 
 async def run_in_batches(db: Database, rows: int, sql: LiteralString, *args: object) -> None:
-    """Repeat a statement until it finds nothing more: it takes the size of a piece as its last parameter and returns
-    how many rows it has changed. A piece for which a statement's time is too short is tried again with half the rows.
+    """Repeat a statement until it changes less than a full batch.
+
+    The statement takes the batch size as its last parameter and returns the number of changed rows. A batch that times
+    out is retried with half the rows.
     """
     changed = rows
     while changed >= rows:

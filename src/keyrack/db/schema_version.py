@@ -1,4 +1,4 @@
-"""In charge of which schema the database has: whether this release works with it, what is to be done, and doing it."""
+"""The version of the database's schema: whether this release works with it, and migration."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from keyrack.db.replication.primary_connector import PrimaryConnector
 
 log = structlog.get_logger("keyrack.schema")
 
-MIGRATION_LOCK = 7_260_915  # any constant: one migration at a time, whoever starts first
-LEAVE = 10.0  # seconds in which the connections of processes that were stopped are gone
+MIGRATION_LOCK = 7_260_915  # any constant: it serialises migrations
+LEAVE = 10.0  # seconds until the connections of stopped processes must be gone
 
 MAY_CREATE: LiteralString = "select coalesce(has_schema_privilege(current_schema(), 'create'), false)"
-# One table of ours that belongs to somebody else: everything else in the schema came with it
+# Only two tables are checked: the rest of the schema has the same owner.
 NOT_OWNED: LiteralString = """
 select relname from pg_class
 where oid in (to_regclass('alembic_version'), to_regclass('customer')) and not pg_has_role(relowner, 'usage')
 order by relname limit 1
 """
-# The statement that mends a `search_path` without the schema of Keyrack's tables; no row where it is there
+# The statement that repairs a `search_path` without the schema of Keyrack's tables; no row if the path is right
 MEND_SEARCH_PATH: LiteralString = """
 select format('alter role %I in database %I set search_path = %I', current_user, current_database(), n.nspname)
 from pg_class c join pg_namespace n on n.oid = c.relnamespace
@@ -41,7 +41,7 @@ where to_regclass('alembic_version') is null
   and c.relname in ('alembic_version', 'customer', 'car', 'person') and c.relkind in ('r', 'p')
 group by n.nspname having count(*) = 4 order by n.nspname limit 1
 """
-# What serves, works or takes in; `keyrack migration` is ourselves and those who wait for us
+# Connections of every role of Keyrack but `keyrack migration`: that is this process, or one that waits for it
 RUNNING: LiteralString = """
 select distinct application_name || coalesce(' at ' || host(client_addr), '') as name
 from pg_stat_activity
@@ -56,51 +56,55 @@ OFF_SEARCH_PATH = "The search_path of Keyrack's role does not contain the schema
 
 
 class SchemaError(Exception):
-    """Keyrack cannot work with this schema, or as this role; the text tells an operator why and what to do."""
+    """Keyrack cannot work with this schema or role; the text gives the operator the reason and remedy."""
 
 
 class SchemaState(Enum):
-    """How a schema stands to this release."""
+    """The relation of a schema to this release."""
 
     EMPTY = "empty"
     OLDER = "older"
     CURRENT = "current"
-    NEWER = "newer"  # and this release works with it, while the newer one takes over
+    NEWER = "newer"  # compatible with this release, while a newer one takes over
     TOO_NEW = "too new"
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaStatus:
-    """The schema's revision, and how it stands to this release."""
+    """The revision of the schema, and its relation to this release."""
 
     state: SchemaState
     revision: str | None
-    mend_search_path: str | None = None  # the statement that puts the schema of Keyrack's tables on it; None: it is
+    mend_search_path: str | None = None  # the statement that adds Keyrack's schema to it; None if it is there
 
     @property
     def pending(self) -> list[str]:
-        """The revisions that are still to come, oldest first."""
+        """The revisions that are still to be applied, oldest first."""
         if self.state in (SchemaState.NEWER, SchemaState.TOO_NEW):
             return []
         return [revision for revision in revisions() if revision > (self.revision or "")]
 
     @property
     def floor(self) -> str | None:
-        """The oldest revision whose release works beside all that is still to come."""
+        """The oldest revision whose release works beside all pending revisions."""
         return max(filter(None, map(oldest, self.pending)), default=None)
 
     @property
     def needs_stop(self) -> bool:
-        """Whether what is still to come would break the release that the schema is of."""
+        """Whether a pending revision would break the release of the current schema."""
         return self.revision is not None and (self.floor or "") > self.revision
 
 
 async def migrate(dsn: str, settings: Settings | None = None) -> str:
-    """Bring the schema up to date under an advisory lock and return its revision; a current one takes no time. One of a
-    newer release that this one works with stays as it is.
+    """Migrate the schema to this release under an advisory lock, and return its revision.
 
-    Raises `SchemaError`: this release does not work with it, another one that would break is running, locks were not to
-    be had, or the role lacks a right that Keyrack needs.
+    A current schema takes no time. The schema of a compatible newer release stays unchanged.
+
+    Raises `SchemaError` in these cases:
+    - This release does not work with the schema.
+    - A release that the migration would break is running.
+    - The migration did not get its locks.
+    - The role lacks a right that Keyrack needs.
     """
     settings = settings or Settings.model_construct()
     patience = migration_runner.MigrationTimeouts(
@@ -117,18 +121,18 @@ async def migrate(dsn: str, settings: Settings | None = None) -> str:
             log.warning("schema of a newer release, compatible", revision=status.revision)
         if status.needs_stop:
             await _wait_for_stop(raw, status)
-        targets = status.pending if status.revision else [head()]  # where nobody can be in the way, all at once
+        targets = status.pending if status.revision else [head()]  # an empty schema has no users: one step
         try:
             await migration_runner.run(lambda: _connect(dsn, settings, patience.parameters()), raw, targets, patience)
         except migration_runner.LocksNotHad as error:
             raise SchemaError(str(error)) from None
-        # Housekeeping does the same; without it, the months would be missing until the first worker has run
+        # Housekeeping does the same, but the months would be missing until the first worker runs it
         await partitions.make_ahead(Connection(raw), datetime.now(UTC))
         return (await standing(raw)).revision or head()
 
 
 async def read_schema_state(dsn: str, settings: Settings | None = None) -> SchemaStatus:
-    """How the schema stands to this release; nothing is changed. Raises `SchemaError`: a right is missing."""
+    """The relation of the schema to this release; changes nothing. Raises `SchemaError` if a right is missing."""
     async with _opened(dsn, settings or Settings.model_construct()) as raw:
         await _check_search_path(raw)
         await _check_rights(raw)
@@ -136,12 +140,15 @@ async def read_schema_state(dsn: str, settings: Settings | None = None) -> Schem
 
 
 async def is_ours(statements: Statements) -> bool:
-    """Whether this release works with the schema: its own, or that of a newer one that is taking over."""
+    """Whether this release works with the schema: it is its own, or that of a compatible newer release."""
     return (await standing(statements)).state in (SchemaState.CURRENT, SchemaState.NEWER)
 
 
 async def require(dsn: str, settings: Settings | None = None, *, newer: bool = False) -> None:
-    """Raises `SchemaError` where the schema is not that of this release, or, if `newer`, one that it works with."""
+    """Raise `SchemaError` unless this release works with the schema.
+
+    A compatible schema of a newer release passes only if `newer` is true.
+    """
     status = await read_schema_state(dsn, settings)
     if status.state in (SchemaState.EMPTY, SchemaState.OLDER):
         stands = "is still empty" if status.revision is None else f"is at revision {status.revision}"
@@ -153,12 +160,12 @@ async def require(dsn: str, settings: Settings | None = None, *, newer: bool = F
 
 
 def head() -> str:
-    """The newest revision that this release knows."""
+    """The newest revision of this release."""
     return revisions()[-1]
 
 
 def too_new(status: SchemaStatus) -> str:
-    """What to say where a newer release has migrated."""
+    """The error text if a newer, incompatible release has migrated."""
     return (
         f"The database's schema is at revision {status.revision}; this Keyrack, {__version__}, knows revisions up to "
         f"{head()}: a newer one has migrated it. Start that one, or use a database of this one's own."
@@ -166,20 +173,23 @@ def too_new(status: SchemaStatus) -> str:
 
 
 def explain_workaround(status: SchemaStatus) -> str:
-    """The release by which the upgrade needs no stop, where one was skipped, as the end of a sentence."""
+    """The end of a sentence: the skipped release that avoids a stop.
+
+    Empty if no such release was skipped.
+    """
     if status.floor is None or status.floor <= STOPPED:
         return ""
     return f"; or upgrade to {next(name for name, newest in RELEASES.items() if newest == status.floor)} first"
 
 
 async def _check_search_path(raw: asyncpg.Connection) -> None:
-    """Raises `SchemaError` if `search_path` does not lead to Keyrack's tables, which exist."""
+    """Raise `SchemaError` if Keyrack's tables exist, but `search_path` does not contain their schema."""
     if (mend := await raw.fetchval(MEND_SEARCH_PATH)) is not None:
         raise SchemaError(f"{OFF_SEARCH_PATH} Run `{mend}`, and start Keyrack again.")
 
 
 async def standing(raw: asyncpg.Connection | Statements) -> SchemaStatus:
-    """How the schema stands to this release."""
+    """The relation of the schema to this release."""
     if await raw.fetchval("select to_regclass('alembic_version')") is None:
         return SchemaStatus(SchemaState.EMPTY, None, await raw.fetchval(MEND_SEARCH_PATH))
     revision: str | None = await raw.fetchval("select version_num from alembic_version")
@@ -194,7 +204,7 @@ async def standing(raw: asyncpg.Connection | Statements) -> SchemaStatus:
 
 
 async def _wait_for_stop(raw: asyncpg.Connection, status: SchemaStatus) -> None:
-    """Give the connections of processes that were stopped just now a moment. Raises `SchemaError`: others stay."""
+    """Wait until the connections of stopped processes are gone. Raises `SchemaError` if others stay after `LEAVE`."""
     end = time.monotonic() + LEAVE
     while running := [row["name"] for row in await raw.fetch(RUNNING)]:
         if time.monotonic() > end:
@@ -208,9 +218,10 @@ async def _wait_for_stop(raw: asyncpg.Connection, status: SchemaStatus) -> None:
 
 
 async def _lock(raw: asyncpg.Connection) -> None:
-    """Take the lock of migrations as soon as no other process has it.
+    """Take the migration lock as soon as it is free.
 
-    It polls: a statement that waits for a lock has a snapshot, and `create index concurrently` waits for older ones.
+    It polls. A statement that waits for a lock has a snapshot, and `create index concurrently` waits for older
+    snapshots.
     """
     while True:
         if await raw.fetchval("select pg_try_advisory_lock($1)", MIGRATION_LOCK):
@@ -233,7 +244,7 @@ async def _connect(dsn: str, settings: Settings, parameters: Mapping[str, str]) 
 
 
 async def _check_rights(raw: asyncpg.Connection) -> None:
-    """Raises `SchemaError` where a migration, or a new partition some month, would fail."""
+    """Raise `SchemaError` if the role lacks a right that migrations or new monthly partitions need."""
     role, database = await raw.fetchval("select current_user"), await raw.fetchval("select current_database()")
     if table := await raw.fetchval(NOT_OWNED):
         raise SchemaError(

@@ -1,6 +1,6 @@
-"""The columns in which searches look: filled for older rows, and the indexes on them.
+"""The search columns: filled for older rows, and their indexes.
 
-A trigger fills the columns of each row that is written. Searches compute them for rows that are not filled yet.
+A trigger fills the columns of each written row. Searches compute them for rows that are not filled yet.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements
 from keyrack.db.row_batches import run_in_batches
 
-# Table -> its key, and which rows are not filled: an index leads to them where the table is large
+# Table -> its key, and the condition of unfilled rows; large tables have an index for it
 PENDING: dict[LiteralString, tuple[LiteralString, LiteralString]] = {
     "car": ("customer_id, car_id", "sort_key is null"),
     "person": ("user_id", "search_text is null"),
     "product": ("customer_id, product_id", "search_text is null"),
     "fleet_group": ("customer_id, group_id", "search_text is null"),
 }
-# The trigger writes the columns, whatever value they are given
+# The trigger computes the columns and ignores the given value
 FILL: LiteralString = """
 with filled as (
   update {table} set search_text = '' where ({key}) in (
@@ -33,12 +33,12 @@ MISSING: LiteralString = "select name from unnest($1::text[]) name where to_regc
 
 
 async def fill(db: Database, settings: Settings) -> None:
-    """Fill the columns of rows that an older release wrote. A step of housekeeping."""
+    """Fill the columns of rows that an older release wrote. A housekeeping step."""
     for table, (key, pending) in PENDING.items():
         statement = FILL.replace("{table}", table).replace("{key}", key).replace("{pending}", pending)
         await run_in_batches(db, settings.housekeeping_rows, statement)
 
 
 async def missing_indexes(statements: Statements) -> list[str]:
-    """The statements that make the indexes which the database lacks; empty if it has all."""
+    """The statements that make the missing indexes; empty if the database has all."""
     return [INDEXES[row["name"]] for row in await statements.fetch(MISSING, list(INDEXES))]

@@ -1,4 +1,4 @@
-"""In charge of what every connection is told at its start, and of how values travel between Python and PostgreSQL."""
+"""Settings of every database session, and the codecs between Python and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import asyncpg
 
 from keyrack.core.settings import Settings
 
-# The same values in each session, whatever the defaults of the server, the database or the role are. Answers, signed
-# bodies and exports depend on the first group, the meaning of a statement on the second. The third group lets a session
-# last. `default_transaction_read_only` is left out: operators freeze a database with it.
+# The same values in each session, whatever the defaults of the server, database or role are. Answers, signed bodies and
+# exports depend on the first group, the meaning of a statement on the second. The third group keeps a session open.
+# `default_transaction_read_only` is left out: operators freeze a database with it.
 BASE: Mapping[str, str] = {
     "TimeZone": "UTC", "DateStyle": "ISO, MDY", "IntervalStyle": "postgres", "extra_float_digits": "1",
     "bytea_output": "hex",
@@ -21,7 +21,7 @@ BASE: Mapping[str, str] = {
     "statement_timeout": "0", "lock_timeout": "0", "idle_in_transaction_session_timeout": "0",
     "idle_session_timeout": "0",
 }  # fmt: skip
-# Settings of our own, by which a session or a transaction tells triggers and statements what is no parameter of them
+# Keyrack's own settings: a session or transaction passes values to triggers and statements that take no parameters
 OWN: Mapping[str, str] = {
     "keyrack.brand": "The brand of the installation, which is part of a product's type.",
     "keyrack.public_url": "The public address of the server, for links in answers.",
@@ -31,21 +31,21 @@ OWN: Mapping[str, str] = {
     "keyrack.operations": "The operations by assignment: a change of an assignment is recorded on their behalf.",
     "keyrack.removed_customer": "The customer whose rows `keyrack customer remove` deletes.",
 }
-# Of `BASE`, the ones that PgBouncer itself keeps as each client has set them
+# The settings of `BASE` that PgBouncer itself keeps for each client
 KEPT_BY_POOLER = frozenset(("TimeZone", "DateStyle", "standard_conforming_strings"))
 
 
 def session(settings: Settings) -> dict[str, str]:
-    """The parameters of a session of the API or of a worker; SQL reads those of `keyrack.` with `current_setting`."""
+    """The session parameters of the API and the workers; SQL reads `keyrack.*` with `current_setting`."""
     return {
         **BASE,
         "jit": "off",
         "statement_timeout": str(int(settings.statement_timeout_seconds * 1000)),
         "lock_timeout": str(int(settings.lock_timeout_seconds * 1000)),
-        "idle_in_transaction_session_timeout": "15000",  # a client that is gone silently must not hold its locks
+        "idle_in_transaction_session_timeout": "15000",  # a client that vanishes must not keep its locks
         "keyrack.brand": settings.brand,
-        "keyrack.records": "on",  # it says who acts, which releases up to 0.2.0 do not
-        "keyrack.who": "",  # nobody yet, whatever the server has as a default
+        "keyrack.records": "on",  # it sets the actor, which releases up to 0.2.0 do not
+        "keyrack.who": "",  # no actor yet, whatever default the server has
         "keyrack.public_url": settings.public_url,
     }
 
@@ -53,10 +53,10 @@ def session(settings: Settings) -> dict[str, str]:
 async def open_session(
     dsn: str, *, server_settings: Mapping[str, str] | None = None, **options: Any
 ) -> asyncpg.Connection:
-    """Connect to PostgreSQL, with the parameters of `BASE` unless `server_settings` has another value.
+    """Connect to PostgreSQL with the parameters of `BASE`, unless `server_settings` overrides them.
 
-    `options` are those of `asyncpg.connect`. Raises what that raises; the error of a pooler that refuses a parameter
-    ends with the remedy.
+    `options` are those of `asyncpg.connect`. Raises its errors. If a pooler rejects a parameter, the error ends with
+    the remedy.
     """
     try:
         return await asyncpg.connect(dsn, server_settings={**BASE, **(server_settings or {})}, **options)
@@ -66,9 +66,9 @@ async def open_session(
         raise asyncpg.ProtocolViolationError(f"{error}. {REMEDY_OF_POOLER}") from error
 
 
-# For `Connection.lift_timeouts`, which lifts that of the client as well
+# For `Connection.lift_timeouts`, which lifts the client's timeout as well
 NO_STATEMENT_TIMEOUT: LiteralString = "set local statement_timeout = 0"
-# Which of these settings a session does not have: PgBouncer passes hardly any of them on
+# The settings that a session lacks: PgBouncer passes on hardly any of them
 LACKING: LiteralString = """
 select string_agg(w.name, ', ' order by w.name) from unnest($1::text[], $2::text[]) w (name, value)
 left join pg_settings s on s.name = w.name
@@ -85,9 +85,11 @@ NOT_TOLD = (
 
 
 async def prepare(raw: asyncpg.Connection) -> None:
-    """JSON that PostgreSQL has built goes out as the bytes that came; JSON for it comes in as Python values.
+    """Set the codecs of a connection for JSON, times and days.
 
-    A time is the time that it is: asyncpg's own codecs take the first and the last that Python has for infinity.
+    `json` is read as bytes, so that PostgreSQL's JSON reaches responses unchanged. `jsonb` is read as Python values.
+    Both are written from Python values. Times and days convert exactly. asyncpg's own codecs turn the first and the
+    last value that Python has into infinity.
     """
     await raw.set_type_codec("json", schema="pg_catalog", encoder=_dump, decoder=bytes, format="binary")
     await raw.set_type_codec("jsonb", schema="pg_catalog", encoder=json.dumps, decoder=json.loads, format="text")
@@ -99,7 +101,7 @@ def _dump(value: object) -> bytes:
     return json.dumps(value).encode()
 
 
-_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)  # PostgreSQL's
+_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)  # PostgreSQL's epoch
 _MICROSECOND = timedelta(microseconds=1)
 
 

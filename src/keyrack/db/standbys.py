@@ -1,4 +1,4 @@
-"""In charge of the standbys as the leader sees them: how far behind each is."""
+"""The standbys of the primary, with their lag."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import LiteralString
 
 from keyrack.db.connection import Statements
 
-MOST = 100  # that are told
+MOST = 100  # maximum standbys in an answer
 
-# What a standby has said last grows old when it says nothing any more. Several may have one name. Without the rights of
-# pg_read_all_stats the server tells no more than that somebody is connected. Backups stream, too, and are no standbys
+# A silent standby's last report becomes stale, so its age counts as lag. Several standbys may have one name. Without
+# the rights of pg_read_all_stats the server only shows that a client is connected. Backups stream as well, and are no
+# standbys.
 FOUND: LiteralString = """
 select coalesce(nullif(application_name, ''), 'pid ' || pid)
     || case when count(*) over (partition by application_name) > 1 then ' ' || coalesce(host(client_addr), 'local')
@@ -29,16 +30,16 @@ order by 1, 2 limit $1
 
 @dataclass(frozen=True, slots=True)
 class Standby:
-    """A standby. None: the role may not see it, or the standby has not said it yet."""
+    """A standby. None: the role may not read the value, or the standby has not reported it yet."""
 
     name: str
     address: str | None  # none over a socket
     state: str | None
     sync: str | None  # `sync`, `quorum`, `potential`, `async`
-    bytes: int | None  # of the log, that it has not replayed yet
+    bytes: int | None  # WAL that it has not replayed yet
     seconds: float | None
 
 
 async def standbys(statements: Statements) -> tuple[Standby, ...]:
-    """The standbys of the server that is asked. Raises what the database raises."""
+    """The standbys of the connected server. Raises the database's errors."""
     return tuple(Standby(**dict(row)) for row in await statements.fetch(FOUND, MOST))

@@ -1,4 +1,4 @@
-"""Rate-limited warnings about the database: an unreachable one has one line a minute per process."""
+"""Rate-limited database warnings: one "unreachable" line a minute per process."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _database_log = RateLimitedLogger("keyrack.database", MINUTE)
 
 
 class ThrottledLogger(RateLimitedLogger):
-    """Warnings of one component of a process about what the database has interrupted.
+    """Database warnings of one component of a process.
 
-    An unreachable database interrupts all components again and again. They share one line, whose field `component`
-    names the first of them: the last segment of its logger's name. Any other trouble has lines of its own.
+    An unreachable database interrupts all components again and again. They share one line. Its field `component` names
+    the first of them: the last segment of its logger's name. Any other trouble has its own lines.
     """
 
     def __init__(self, name: str, every: float = EVERY) -> None:
@@ -26,7 +26,7 @@ class ThrottledLogger(RateLimitedLogger):
     def warning(
         self, event: str, *, error: BaseException | None = None, throttle_by: Hashable = None, **fields: object
     ) -> None:
-        """Write the line, unless one about the same was written a moment ago."""
+        """Write the line, unless a line about the same was written a moment ago."""
         if isinstance(error, UNREACHABLE) and not isinstance(error, ValueError):
             _database_log.warning(UNREACHABLE_EVENT, component=self._component, cause=cause(error))
         else:

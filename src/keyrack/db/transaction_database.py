@@ -1,4 +1,4 @@
-"""In charge of a database that is one open transaction, for what would else have transactions of its own."""
+"""A `Database` over one open transaction, for code that would begin its own transactions."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from keyrack.db.connection import Connection, Database, Row
 
 
 class InTransaction(Database):
-    """A database whose statements all belong to one open transaction: each stands alone, as in a savepoint."""
+    """A database whose statements all run in one open transaction, each in a savepoint."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def of(self, customer: int, manager: int = 0, *, reads: bool = False) -> Database:
-        """Itself: it has its connection already."""
+        """Itself: the transaction already has its connection."""
         return self
 
     def reading(self) -> Database:

@@ -1,6 +1,6 @@
-"""In charge of notices that go out: after the commit, and never in it.
+"""Wakes workers by NOTIFY, always after the commit.
 
-A notice in a transaction makes commits queue up behind one another, and such a transaction cannot be prepared.
+NOTIFY inside a transaction serialises commits, and such a transaction cannot be prepared.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from keyrack.db.throttled_log import ThrottledLogger
 
 log = ThrottledLogger("keyrack.worker_wakeup")
 
-WORK: LiteralString = "notify keyrack_work"  # there are operations to apply
-DELIVER: LiteralString = "notify keyrack_deliver"  # there are deliveries to send
-ACCESS: LiteralString = "notify keyrack_access"  # it has changed who may call
+WORK: LiteralString = "notify keyrack_work"  # operations are waiting
+DELIVER: LiteralString = "notify keyrack_deliver"  # deliveries are waiting
+ACCESS: LiteralString = "notify keyrack_access"  # the rights of a caller have changed
 
 
 class WakeupNotifier:
-    """Gives notices, soon: many of the same become one. A lost one costs a poll, never the work."""
+    """Sends notifications soon, equal ones once. If one is lost, the worker finds the work at its next poll."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -34,7 +34,7 @@ class WakeupNotifier:
         self._wake.set()
 
     async def run(self) -> None:
-        """Announce until cancelled."""
+        """Send until cancelled."""
         while True:
             await self._wake.wait()
             self._wake.clear()

@@ -1,12 +1,13 @@
 """The members of customers, cars, groups, products, services, contracts and users, each declared once.
 
-`api.schema.declaration` says what follows from a declaration. CONTRIBUTING.md, "Add a member", says what else to do.
+`api.schema.declaration` describes what is derived from a declaration. CONTRIBUTING.md, "Add a member", lists the other
+steps.
 
 Exports have the members of a customer in their manifest. A new one is also added to `manifest.py`, `export_files.py`
 and `import_files.py` of `ops/transfer`. The retention of a customer is in `fleet/endpoints/retention.py`.
 
 Brands and keys are not declared. They belong to the installation: no customer creates or exports one, or sees its
-changes. A declaration would give the property and its description alone, and labels that nobody reads. The facts are in
+changes. A declaration would only give the property and its description, and labels that no page shows. The facts are in
 `fleet/schema.py`, `http/openapi/descriptions/fleet.py`, `changelog/column_decisions.py`, `ops/text_normal_form.py` and
 `cli/commands/brand.py`, which writes a key and its form in one statement.
 """
@@ -26,7 +27,7 @@ class CustomerRow(Body):
 
     name: Annotated[
         Text,
-        MemberInfo(N_("Name"), N_("the name"), "What the customer is called.", "Example Fleet", is_searchable=True),
+        MemberInfo(N_("Name"), N_("the name"), "The name of the customer.", "Example Fleet", is_searchable=True),
     ]
 
 
@@ -35,18 +36,18 @@ CUSTOMERS = ResourceTable(
     "customer",
     CustomerRow,
     key="customer_id",
-    id=("The number of the customer as text; the header `Customer-ID` takes it.", "1"),
+    id=("The id of the customer as a string. The header `Customer-ID` takes the same value.", "1"),
 )
 
 
-# The members of a car, which are also the body of a new one (spec, "Car"). A docstring would be a text of OpenAPI
+# The members of a car, which are also the body of a new one (spec, "Car"). A docstring would become an OpenAPI text
 class NewCar(Body):
     name: Annotated[
         Name,
         MemberInfo(
             N_("Name"),
             N_("the name"),
-            "What people call the car; it need not be unique.",
+            "The name of the car. It need not be unique.",
             "Pool 1",
             is_searchable=True,
             has_natural_order=True,
@@ -57,7 +58,7 @@ class NewCar(Body):
         MemberInfo(
             N_("Description"),
             N_("the description"),
-            "Whatever is to be known of the car.",
+            "Notes about the car.",
             "Parking deck 2",
             is_searchable=True,
             is_listed=False,
@@ -68,7 +69,7 @@ class NewCar(Body):
         MemberInfo(
             N_("VIN"),
             N_("the VIN"),
-            "The vehicle identification number. It is not checked, and need not be unique.",
+            "The vehicle identification number. It is not validated and need not be unique.",
             "WVWZZZ1KZ6W000001",
             is_searchable=True,
             is_code=True,
@@ -79,7 +80,7 @@ class NewCar(Body):
         MemberInfo(
             N_("License plate"),
             N_("the license plate"),
-            "The registration number, as it is written on the plate.",
+            "The registration number as on the plate.",
             "B-KR 1001",
             is_searchable=True,
         ),
@@ -89,7 +90,7 @@ class NewCar(Body):
         MemberInfo(
             N_("Brand"),
             N_("the brand"),
-            "The car's maker. `GET /brands` has those whose keys are known; any other may stand here.",
+            "The make of the car. `GET /brands` lists the brands with known keys; any other is also valid.",
             "Demo",
             hint=N_("Choose a brand, or type another one."),
             is_searchable=True,
@@ -97,7 +98,7 @@ class NewCar(Body):
     ] = None
     model: Annotated[
         Text | None,
-        MemberInfo(N_("Model"), N_("the model"), "The maker's model.", "Compact", is_searchable=True),
+        MemberInfo(N_("Model"), N_("the model"), "The model of the car.", "Compact", is_searchable=True),
     ] = None
 
 
@@ -113,7 +114,7 @@ class NewGroup(Body):
         MemberInfo(
             N_("Name"),
             N_("the name"),
-            "What the group is called; no other one of the customer is.",
+            "The name of the group, unique within the customer.",
             "North",
             is_searchable=True,
             has_natural_order=True,
@@ -132,7 +133,7 @@ class ProductRow(Body):
         MemberInfo(
             N_("Unique id"),
             N_("the unique id"),
-            "The id that the product's maker gave it; no other product of the customer has it.",
+            "The id from the manufacturer, unique within the customer.",
             "A4C1380F21D7",
             is_searchable=True,
         ),
@@ -142,7 +143,7 @@ class ProductRow(Body):
         MemberInfo(
             N_("Serial number"),
             N_("the serial number"),
-            "The number on the product's label; no other product of the customer has it.",
+            "The number on the label, unique within the customer.",
             "BX-1",
             is_searchable=True,
             has_natural_order=True,
@@ -153,7 +154,7 @@ class ProductRow(Body):
         MemberInfo(
             N_("SAP number"),
             N_("the SAP number"),
-            "The article number under which the maker sells this kind of product.",
+            "The manufacturer's article number for this kind of product.",
             "100-BOX",
             is_searchable=True,
         ),
@@ -163,7 +164,7 @@ class ProductRow(Body):
         MemberInfo(
             N_("Dongle ended at"),
             N_("the end of the dongle"),
-            "When the product's dongle was switched off for good; null while it is not.",
+            "When the dongle of the product was switched off permanently; null if it was not.",
             None,
             column="dongle_terminated_at",
             recorded_as="dongleTerminated",
@@ -179,14 +180,14 @@ class ServiceRow(Body):
 
     name: Annotated[
         Text,
-        MemberInfo(N_("Name"), N_("the name"), "What the service is called.", "Key box, basic", is_searchable=True),
+        MemberInfo(N_("Name"), N_("the name"), "The name of the service.", "Key box, basic", is_searchable=True),
     ]
     is_terminated: Annotated[
         bool,
         MemberInfo(
             N_("Ended"),
             N_("the state"),
-            "Whether it has ended. A product whose service has ended opens nothing.",
+            "Whether the service has ended. A product whose service has ended opens nothing.",
             False,
         ),
     ]
@@ -194,8 +195,8 @@ class ServiceRow(Body):
         datetime | None,
         MemberInfo(
             N_("Ended at"),
-            N_("the time of its end"),
-            "When it ended, or will.",
+            N_("the time of the end"),
+            "When the service ended or will end.",
             None,
             column="terminated_at",
             recorded_as="terminated",
@@ -204,9 +205,9 @@ class ServiceRow(Body):
     termination_cause: Annotated[
         Text | None,
         MemberInfo(
-            N_("Why it ended"),
-            N_("the reason of its end"),
-            "Why it ended, as the operator has put it.",
+            N_("Reason of the end"),
+            N_("the reason of the end"),
+            "Why the service ended, as entered by the operator.",
             None,
             is_searchable=True,
         ),
@@ -221,23 +222,21 @@ class ContractRow(Body):
 
     order_number: Annotated[
         Text,
-        MemberInfo(
-            N_("Order number"), N_("the order number"), "The number of the order.", "O-2026-0001", is_searchable=True
-        ),
+        MemberInfo(N_("Order number"), N_("the order number"), "The order number.", "O-2026-0001", is_searchable=True),
     ]
     document_number: Annotated[
         Text,
         MemberInfo(
             N_("Document number"),
             N_("the document number"),
-            "The number of the contract's document.",
+            "The number of the contract document.",
             "D-2026-0001",
             is_searchable=True,
         ),
     ]
     order_position: Annotated[
         int | None,
-        MemberInfo(N_("Order position"), N_("the order position"), "The place of the service within the order.", 1),
+        MemberInfo(N_("Order position"), N_("the order position"), "The position of the service within the order.", 1),
     ] = None
     start: Annotated[
         datetime,
@@ -246,14 +245,15 @@ class ContractRow(Body):
         ),
     ]
     end: Annotated[
-        datetime, MemberInfo(N_("End"), N_("the end"), "When it ends.", "2028-01-01T00:00:00Z", column="ends_at")
+        datetime,
+        MemberInfo(N_("End"), N_("the end"), "When the contract ends.", "2028-01-01T00:00:00Z", column="ends_at"),
     ]
     term_of_contract: Annotated[
         int | None,
         MemberInfo(
             N_("Term of the contract"),
             N_("the term"),
-            "The term that was agreed upon, as the operator has entered it.",
+            "The agreed term, as entered by the operator.",
             24,
         ),
     ] = None
@@ -262,7 +262,7 @@ class ContractRow(Body):
         MemberInfo(
             N_("Term of notice"),
             N_("the term of notice"),
-            "How long before its end it can be given notice of, in `unitOfNotice`.",
+            "The notice period before the end of the contract, in `unitOfNotice`.",
             3,
         ),
     ] = None
@@ -283,7 +283,7 @@ class PersonRow(Body):
         MemberInfo(
             N_("E-mail address"),
             N_("the e-mail address"),
-            "The address by which the person is known; there is one user with it, whatever its case.",
+            "The e-mail address of the person, unique and case-insensitive.",
             "sam.doe@example.com",
             is_searchable=True,
             is_personal=True,
@@ -292,7 +292,7 @@ class PersonRow(Body):
     first_name: Annotated[
         Name | None,
         MemberInfo(
-            N_("First name"), N_("the first name"), "The given name.", "Sam", is_searchable=True, is_personal=True
+            N_("First name"), N_("the first name"), "The first name.", "Sam", is_searchable=True, is_personal=True
         ),
     ] = None
     last_name: Annotated[
@@ -300,7 +300,7 @@ class PersonRow(Body):
         MemberInfo(
             N_("Last name"),
             N_("the last name"),
-            "The family name.",
+            "The last name.",
             "Doe",
             is_searchable=True,
             has_natural_order=True,

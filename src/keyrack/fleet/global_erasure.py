@@ -1,6 +1,7 @@
-"""Erasure of a person from all customers, by the operator or some time after the last customer let the person go.
+"""Erasure of a person from all customers.
 
-Until then the e-mail address alone finds the person.
+The operator requests it, or it follows some time after the last membership ended. Until then the person can only be
+found by e-mail address.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from keyrack.db.row_batches import run_in_batches
 
 log = structlog.get_logger("keyrack.privacy")
 
-ERASED = 0  # in the place of a user's id: an event stays countable, and nobody has this id
+ERASED = 0  # replaces the user id of events, which still count; no user has this id
 ERASED_AGENT = "erased"
 
 MEMBERSHIPS: LiteralString = """
@@ -27,7 +28,7 @@ order by customer_id
 """
 LEAVE: LiteralString = "delete from customer_user where user_id = $1"
 LOCK: LiteralString = "select true from person where user_id = $1 for update"
-# An index finds them, and only customer by customer
+# An index finds them only within each customer
 CUSTOMERS_OF_EVENTS: LiteralString = """
 select c.customer_id from customer c cross join lateral (
   select from event e where e.customer_id = c.customer_id and e.user_id = $1 limit 1) e
@@ -39,7 +40,7 @@ with gone as (
     select event_id from event where customer_id = $1 and user_id = $2 limit $5)) returning 1)
 select count(*)::integer from gone
 """
-# Rows of issued keys stay: boxes still get their revocations, and events of the box still find their car
+# Rows of issued keys remain: boxes still receive their revocations, and events of the box still find their car
 ERASE_KEYS: LiteralString = """
 update box_key set user_id = $2, token = ''
 where user_id = $1 and customer_id = any(array(select customer_id from customer))
@@ -48,11 +49,11 @@ ERASE_REPORTS: LiteralString = """
 update box_report set user_id = null
 where user_id = $1 and customer_id = any(array(select customer_id from customer))
 """
-# Whether the operation `o` names the user $2, who had the assignment or got it by a change
+# Whether the operation `o` names the user $2, as the assignment's user or as its new one
 OPERATION_NAMES_USER: LiteralString = (
     "(o.user_id = $2::integer or o.kind = 'UpdateAssignment' and o.request ->> 'userId' = $2::integer::text)"
 )
-# The SET clause that takes the user $2 out of an operation. The other user of a hand-over stays
+# The SET clause that removes the user $2 from an operation. The other user of a hand-over remains
 WITHOUT_USER: LiteralString = (
     "user_id = nullif(user_id, $2::integer),"
     " request = case when request ->> 'userId' = $2::integer::text then request - 'userId' else request end,"
@@ -70,7 +71,7 @@ where state <> 'Waiting' and (payload::jsonb->>'userId')::integer = $1
 BATCH = 5_000  # events that one statement changes
 ERASE_PERSON: LiteralString = "delete from person where user_id = $1"
 
-# People who left one customer and are in another, or in the same one again
+# Persons who left one customer and are in another one, or again in the same one
 STAY: LiteralString = """
 with stays as (
   update person set left_at = null where user_id = any(array(
@@ -83,7 +84,7 @@ LEFT: LiteralString = """
 select user_id from person p where left_at < now() - make_interval(days => $1)
 and not exists (select from customer_user u where u.user_id = p.user_id) order by left_at limit $2
 """
-# A transaction that links the person has a lock of it already, or waits for this one and then finds no person
+# A transaction that links the person has locked the row already, or waits for this one and then finds no person
 LOCK_LEFT: LiteralString = """
 select true from person where user_id = $1 and left_at < now() - make_interval(days => $2) for update skip locked
 """
@@ -95,17 +96,17 @@ async def memberships(statements: Statements, user: int) -> list[int]:
 
 
 async def lock_person(statements: Statements, user: int) -> None:
-    """Keep everybody from linking the person to a customer, until the transaction ends. Holds come before it."""
+    """Prevent new links of the person to a customer until the transaction ends. Customer locks come first."""
     await statements.fetchval(LOCK, user)
 
 
 async def erase(statements: Statements, user: int) -> int:
-    """Erase a person, and return the number of events that stay, without the person.
+    """Erase a person; return the number of events that remain, without the person.
 
-    The caller's transaction has the locks of the person's customers, and then that of the person.
+    The caller's transaction has locked the person's customers, and then the person.
 
-    Assignments end by webhook as they always do, so that boxes learn of it: those operations, and the deliveries that
-    still wait, carry the person's bare number until the logs are tidied.
+    Assignments end as usual, with a webhook, so that boxes learn of it. Those operations and the deliveries that still
+    wait contain the person's id until the logs are cleaned up.
     """
     fingerprint = checksum(b"", "ERASE", f"/users/{user}")
     for customer in await memberships(statements, user):
@@ -117,7 +118,7 @@ async def erase(statements: Statements, user: int) -> int:
 
 
 async def _erase_orphan(statements: Statements, user: int) -> int:
-    """Erase a person who is in no customer, in batches; the number of events."""
+    """Erase a person without a customer, in batches; return the number of events."""
     events = 0
     for row in await statements.fetch(CUSTOMERS_OF_EVENTS, user):
         batch = BATCH
@@ -132,10 +133,10 @@ async def _erase_orphan(statements: Statements, user: int) -> int:
 
 
 async def erase_orphans(db: Database, settings: Settings) -> None:
-    """Erase people who have been in no customer for longer than the settings allow, each in its own transaction.
+    """Erase persons without a customer after the configured time, each in its own transaction.
 
     A step of housekeeping. Logs of operations and deliveries keep the bare ids until their own rows are deleted: a
-    search through all of them every day would take too long.
+    daily search through all of them would take too long.
     """
     await run_in_batches(db, settings.housekeeping_rows, STAY, settings.orphaned_person_retention_days)
     erased = 0
@@ -143,7 +144,7 @@ async def erase_orphans(db: Database, settings: Settings) -> None:
         user: int = row["user_id"]
         async with db.transaction() as connection:
             locked = await connection.fetchval(LOCK_LEFT, user, settings.orphaned_person_retention_days)
-            # Lock first, read in the next statement: who was linked before the lock was ours is seen
+            # Lock first, read in the next statement: it sees every link that was committed before the lock
             if locked and not await memberships(connection, user):
                 await _erase_orphan(connection, user)
                 erased += 1

@@ -1,5 +1,6 @@
-"""In charge of what a request names, where who asks is limited to groups: what is not in them is asked for under a
-number that nothing has, so that it is answered as what does not exist, byte for byte.
+"""Group scope of the ids in a request: an id out of scope is replaced by one that does not exist.
+
+The answer is then identical, byte for byte, to that for a missing resource.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from keyrack.db.connection import Statements
 from keyrack.db.named_parameters import NamedStatement, compile_statement
 from keyrack.fleet.schema import ASSIGNMENT, CAR, GROUP, PRODUCT, SERVICE, USER
 
-Named = tuple[str, int]  # what names it, as `carId`, and the number
+Named = tuple[str, int]  # the name of an id, such as `carId`, and the id
 NOBODY = 2**31 - 1  # no sequence gets that far
-# What names things, in paths and bodies -> what they are
+# Names of ids in paths and bodies, with their resources
 THINGS: Mapping[LiteralString, Resource] = {
     "carId": CAR, "userId": USER, "assignmentId": ASSIGNMENT, "groupId": GROUP, "productId": PRODUCT,
     "serviceId": SERVICE,
@@ -29,7 +30,7 @@ THINGS: Mapping[LiteralString, Resource] = {
 
 
 def _hidden() -> NamedStatement:
-    """A statement: those of `:names` and `:ids` that are not in the scope."""
+    """The statement for those of `:names` and `:ids` that are not in the scope."""
     whens: list[LiteralString] = []
     for name, resource in THINGS.items():
         scoped_resource = in_group_scope(resource)
@@ -47,7 +48,7 @@ HIDDEN = _hidden()
 
 
 async def ids_out_of_scope(statements: Statements, customer: int, scope: int, named: Collection[Named]) -> set[Named]:
-    """Those that are not in the scope."""
+    """Those of these ids that are not in the scope."""
     wanted = [(name, id) for name, id in named if -(2**31) <= id < NOBODY]
     if not wanted:
         return set()
@@ -57,14 +58,14 @@ async def ids_out_of_scope(statements: Statements, customer: int, scope: int, na
 
 
 async def is_out_of_scope(request: Request, name: str, id: int, statements: Statements | None = None) -> bool:
-    """Whether this does not exist for who asks."""
+    """Whether this id does not exist for the caller."""
     if request.scope is None:
         return False
     return bool(await ids_out_of_scope(statements or request.db, request.customer, request.scope, [(name, id)]))
 
 
 async def restrict_to_scope(request: Request, endpoint: Endpoint[Any], value: Any) -> tuple[Request, Any]:
-    """The request and its checked body as they are for who asks."""
+    """The request and its checked body, with ids out of the caller's scope replaced."""
     if request.scope is None or not endpoint.has_scoped_request:
         return request, value
     gone = await ids_out_of_scope(request.db, request.customer, request.scope, list(_named(request, endpoint, value)))
@@ -72,7 +73,7 @@ async def restrict_to_scope(request: Request, endpoint: Endpoint[Any], value: An
 
 
 async def restrict_items_to_scope(request: Request, items: Sequence[BatchItem]) -> list[BatchItem]:
-    """The same of the items of a batch, in one statement."""
+    """The same for the items of a batch, in one statement."""
     if request.scope is None:
         return list(items)
     every = {named for item in items for named in _named(item.request, item.endpoint, item.value)}
@@ -82,7 +83,7 @@ async def restrict_items_to_scope(request: Request, items: Sequence[BatchItem]) 
 
 
 def _named(request: Request, endpoint: Endpoint[Any], value: Any) -> Iterable[Named]:
-    """What the path and the body name."""
+    """The ids in the path and in the body."""
     for name, id in zip(endpoint.parameters, request.ids, strict=True):
         if name in THINGS:
             yield name, id
@@ -92,7 +93,7 @@ def _named(request: Request, endpoint: Endpoint[Any], value: Any) -> Iterable[Na
 
 
 def _without(request: Request, endpoint: Endpoint[Any], value: Any, gone: Collection[Named]) -> tuple[Request, Any]:
-    """The same with nobody's number in the place of what does not exist."""
+    """The request and body, with `NOBODY` in place of these ids."""
     if not gone:
         return request, value
     named = zip(endpoint.parameters, request.ids, strict=True)
@@ -105,7 +106,7 @@ def _without(request: Request, endpoint: Endpoint[Any], value: Any, gone: Collec
 
 
 def _values(value: Any, name: str) -> list[int]:
-    """The numbers that a checked body has by this name: a member's, or that of a patch's steps."""
+    """The ids under this name in a checked body: of a member, or of patch steps."""
     if isinstance(value, list):
         steps = [step for step in cast("list[Any]", value) if step.path == f"/{name}"]
         return [number for step in steps if (number := _number(step.value)) is not None]
@@ -121,7 +122,7 @@ def _renamed(value: Any, name: str) -> Any:
 
 
 def _number(value: object) -> int | None:
-    """Numbers may come as text (spec)."""
+    """The number of a value. Numbers may come as text (spec)."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 11:
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None

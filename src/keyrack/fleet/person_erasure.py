@@ -1,7 +1,7 @@
-"""In charge of erasing a person from one customer: what would go, letting it go, and finishing what the logs hold.
+"""Erasure of a person from one customer: preview, erasure, and the later clean-up of logs.
 
-Only the customer's own rows are looked at and changed: what another customer has of the same person stays there, and
-nobody is told whether there is one. The operator's command erases everywhere (`global_erasure`).
+It reads and changes only this customer's rows. Another customer's data about the same person remain, and no answer
+reveals whether there are any. The operator's command erases everywhere (`global_erasure`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from keyrack.fleet import global_erasure
 from keyrack.fleet.global_erasure import OPERATION_NAMES_USER, WITHOUT_USER
 from keyrack.webhooks import erasure as deliveries
 
-# Deliveries are found webhook by webhook, as their index has them
+# Deliveries are found by webhook, as their index begins with it
 COUNTS: LiteralString = (
     """
 select
@@ -45,17 +45,17 @@ select
 where exists (select from customer_user where customer_id = $1 and user_id = $2::integer)
 """
 )
-# Nobody comes back to keys of before
+# An erased person never uses these keys again
 ERASE_KEYS: LiteralString = "update box_key set user_id = $3, token = '' where customer_id = $1 and user_id = $2"
 ERASE_REPORTS: LiteralString = "update box_report set user_id = null where customer_id = $1 and user_id = $2"
 LEAVE: LiteralString = "delete from customer_user where customer_id = $1 and user_id = $2"
-# Since when, and which was the customer's last event: should the person come back, what happens then stays
+# The time and the customer's last event: if the person returns, later data remain
 REMEMBER: LiteralString = """
 insert into erasure (customer_id, user_id, last_event)
 select $1, $2, last_id from event_counter where customer_id = $1
 on conflict (customer_id, user_id) do update set asked_at = now(), last_event = excluded.last_event
 """
-# Whoever has let the person go lately may still take the person back, and nobody else takes that away
+# A customer that recently removed the person may still add the person again, and another customer must not prevent that
 LET_GO: LiteralString = """
 update person p set left_at = '-infinity'
 where user_id = $1 and (left_at is null or left_at < now() - make_interval(days => $2))
@@ -67,7 +67,7 @@ update erasure set looked_at = now() where (customer_id, user_id) in (
   select customer_id, user_id from erasure order by looked_at limit $1)
 returning customer_id, user_id, asked_at, last_event
 """
-# $1 the customer, $2 the person, $3 up to when or to which event, if the person is in the customer again
+# $1: customer; $2: person; $3: the limit (time or event id) if the person is in the customer again
 _NOT_AGAIN: LiteralString = " not exists (select from customer_user where customer_id = $1 and user_id = $2)"
 _EVENTS: LiteralString = (
     "select event_id from event where customer_id = $1 and user_id = $2 and (event_id <= $3::integer or"
@@ -86,7 +86,7 @@ ERASE_EVENTS: LiteralString = (
     " where customer_id = $1 and event_id = any(array(" + _EVENTS + " limit $6)) returning 1)"
     " select count(*) from gone"
 )
-# What is still to be done or sent needs to know whose assignment it is about
+# Pending operations and waiting deliveries still need the user of their assignment
 ERASE_OPERATIONS: LiteralString = (
     "with done as materialized ("
     + _OPERATIONS
@@ -110,15 +110,14 @@ select count(*) from gone
 )
 ANY_EVENT: LiteralString = "select exists (" + _EVENTS + ")"
 ANY_OPERATION: LiteralString = "select exists (" + _OPERATIONS + ")"
-# Who saw the person in the customer may have written something a moment later
+# A transaction that saw the person in the customer may still write for a moment
 FORGET: LiteralString = """
 delete from erasure where customer_id = $1 and user_id = $2 and asked_at = $3 and asked_at < now() - interval '1 minute'
 """
 
 
 async def count_rows(statements: Statements, customer: int, user: int) -> dict[str, int] | None:
-    """How many groups, assignments, events, operations, deliveries and changes of the customer name the user; None
-    where the customer has no such user."""
+    """The numbers of rows of the customer that name the user, by kind; None without such a user."""
     row = await statements.fetchrow(COUNTS, customer, user)
     if row is None:
         return None
@@ -128,11 +127,10 @@ async def count_rows(statements: Statements, customer: int, user: int) -> dict[s
 async def erase(
     statements: Statements, customer: int, user: int, checksum: str, asker: RequestOrigin, settings: Settings
 ) -> None:
-    """Erase a user of the customer, in the caller's transaction, which holds the customer.
+    """Erase a user of the customer. The caller's transaction has locked the customer.
 
-    The user is out of the customer at once, and assignments end by webhook, as for whoever is taken out of it. Events
-    and logs lose the person in `finish`; what is known of the person elsewhere goes with
-    `global_erasure.erase_orphans`.
+    The user leaves the customer at once. Assignments end with a webhook, as for any user who leaves. `finish` removes
+    the person from events and logs. `global_erasure.erase_orphans` removes the person, unless another customer has it.
     """
     await global_erasure.lock_person(statements, user)
     await end_all_of_user(statements, customer, user, checksum, asker)
@@ -144,7 +142,7 @@ async def erase(
 
 
 async def finish(db: Database, settings: Settings) -> None:
-    """Take erased people out of events and logs, in pieces. A step of housekeeping."""
+    """Remove erased persons from events and logs, in batches. A step of housekeeping."""
     rows = settings.housekeeping_rows
     for row in await db.fetch(OPEN, rows):
         person = (row["customer_id"], row["user_id"])

@@ -1,4 +1,4 @@
-"""Everything that is stored about a person, of all customers, as one JSON document."""
+"""Export of everything stored about a person, in all customers, as JSON."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from keyrack.db.connection import Statements
 from keyrack.fleet.global_erasure import OPERATION_NAMES_USER
 from keyrack.fleet.person_lookup import PERSONS
 
-# Each section of the document, by its name: SQL of one JSON value about the person $1. `changelog/column_decisions`
-# says which columns are in it
+# The sections of the document: SQL of one JSON value about the person $1. `changelog/column_decisions` lists the
+# columns in each
 SECTIONS: Mapping[LiteralString, LiteralString] = {
     "person": """(select to_json(r) from (
     select user_id as id, email_address as "emailAddress", first_name as "firstName", last_name as "lastName", type,
@@ -58,7 +58,7 @@ SECTIONS: Mapping[LiteralString, LiteralString] = {
     from operation o where customer_id = any(array(select customer_id from customer)) and """
     + OPERATION_NAMES_USER.replace("$2", "$1")
     + """) r)""",
-    # Of the user, and of the user's assignments, groups, phones and keys. The newest have no number yet
+    # Changes of the user and of the user's assignments, groups, phones and keys. The newest ones have no number yet
     "changes": """(select coalesce(json_agg(r order by r."customerId", r.id nulls last, r.time), '[]') from (
     with named as materialized (
       select customer_id, 'user' as resource, $1::integer::text as resource_id from change_log
@@ -106,5 +106,5 @@ async def find(statements: Statements, id_or_address: str) -> int | None:
 
 
 async def export(statements: Statements, user: int) -> dict[str, Any]:
-    """Everything that is stored about a person, of all customers."""
+    """Everything that is stored about a person, in all customers."""
     return json.loads(await statements.fetchval(EXPORT, user))

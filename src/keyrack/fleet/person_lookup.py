@@ -1,4 +1,4 @@
-"""Persons by address: which person has the normal form of an address, and which two have the same one."""
+"""Persons by address: the person with a normal form, and pairs with the same one."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from keyrack.db.address_forms import AddressTable
 SAME_ADDRESS = ErrorCode(
     "email-address-taken",
     "A user with the same emailAddress already exists.",
-    "Assign the user that there is to the customer: PUT /users/assignments/customers.",
+    "Assign the existing user to the customer: `PUT /users/assignments/customers`.",
 )
-# The second index is that of the release before: it folds letters such as U+0130
+# The second index belongs to the previous release: it folds letters such as U+0130
 UNIQUE_ADDRESS = ("person_address_form", "person_email_address_key")
 PERSONS = AddressTable("person", "user_id", "email_address")

@@ -20,7 +20,7 @@ SET_HISTORY: LiteralString = "update customer set history_days = $2 where custom
 
 
 async def set_positions_stored(statements: Statements, customer: int, keep: bool) -> bool:
-    """Store a customer's positions, or delete them and store none. False: no such customer."""
+    """Store a customer's positions, or delete them and store none. Returns False if there is no such customer."""
     if not await statements.fetchval(KEEP_POSITIONS, customer, keep):
         return False
     if not keep:
@@ -31,5 +31,8 @@ async def set_positions_stored(statements: Statements, customer: int, keep: bool
 
 
 async def set_history_days(statements: Statements, customer: int, days: int | None) -> bool:
-    """Set the days for which a customer's history is stored; None: as the setting says. False: no such customer."""
+    """Set the days for which a customer's history is stored; None: as the setting.
+
+    Returns False if there is no such customer.
+    """
     return bool(await statements.fetchval(SET_HISTORY, customer, days))

@@ -29,7 +29,7 @@ _OF_CUSTOMER: LiteralString = "{t}.customer_id = :customer"
 
 
 def _via(table: LiteralString, column: LiteralString, group: LiteralString, item: LiteralString) -> LiteralString:
-    """The link through one of the four tables that say what is in a group."""
+    """The link through one of the four tables of group members."""
     return (
         "exists (select from "
         + table
@@ -44,7 +44,7 @@ _OF_GROUP = GroupScope(
     " join scope_group {t}_in on {t}_in.customer_id = {t}.customer_id and {t}_in.group_id = {t}.group_id",
     "{t}_in.customer_id = :customer and {t}_in.scope_id = :scope",
 )
-# A product exists for a group-limited caller if it is in one of the groups. A box exists with its car as well
+# A product is in the scope of a group-limited caller if it is in one of the groups; a box also if its car is
 _OF_PRODUCT = GroupScope(
     "",
     "(" + in_scope_sql("product", "{t}.product_id")
@@ -61,14 +61,14 @@ _OF_PRODUCT = GroupScope(
 
 
 def product_in_scope_sql(id: LiteralString) -> LiteralString:
-    """SQL of whether the product with this number exists for a group-limited caller."""
+    """SQL of whether a product is in the scope of a group-limited caller."""
     return (
         "exists (select from product b where b.customer_id = :customer and b.product_id = " + id + " and "
         + _OF_PRODUCT.scope.replace("{t}", "b") + ")"
     )  # fmt: skip
 
 
-# For a group-limited caller the number of a product out of scope is null, and so is the name of a unit
+# A group-limited caller gets null for a product id out of scope, and for the serial number of such a unit
 PRODUCT_IN_SCOPE = int32(
     "case when " + product_in_scope_sql("{t}.product_id") + " then {t}.product_id end", nullable=True
 )
@@ -86,7 +86,7 @@ CUSTOMER = Resource(
 
 
 def _row_search(table: LiteralString, pending: LiteralString = "search_text") -> SearchSource:
-    """The search of a table's own rows; `pending` is the column whose index leads to rows that are not filled.
+    """The search of a table's own rows; `pending` is the column whose index finds rows without a search text.
 
     The cast is for the lists of group-limited callers, where `{t}` is a subselect.
     """
@@ -164,14 +164,14 @@ def _of_hidden_user(row: LiteralString) -> LiteralString:
     return row + ".user_id is not null and not " + in_scope_sql("user", row + ".user_id")
 
 
-# Only the longest of those that begin at the same time: car and start identify a row, so that it needs no id
+# Only the longest of those with the same start: car and start then identify a row, so it needs no id
 _IS_LONGEST: LiteralString = (
     "not exists (select from assignment l where l.customer_id = {t}.customer_id and l.car_id = {t}.car_id"
     " and l.starts_at = {t}.starts_at and (coalesce(l.ends_at, 'infinity'), l.assignment_id)"
     " > (coalesce({t}.ends_at, 'infinity'), {t}.assignment_id) and " + _of_hidden_user("l") + ")"
 )
 _OF_VISIBLE_CAR = scoped_by("car")
-# The times at which a car of the groups is taken by a user out of them. For a caller without a scope nothing is hidden
+# The times at which a car in scope is assigned to a user out of scope. Callers without a scope get none
 HIDDEN_ASSIGNMENT = Resource(
     "HiddenAssignment",
     "assignment {t}",

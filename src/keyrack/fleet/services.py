@@ -1,4 +1,4 @@
-"""The parts of the process that the handlers of the fleet need."""
+"""The parts of the process that fleet handlers need."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from keyrack.auth.authenticator import Authenticator
 
 
 class FleetServices(ReadServices, Protocol):
-    """Authentication, which hashes the passwords of users. Items of a batch need the same."""
+    """Authentication, which hashes the passwords of users. Batch items need it as well."""
 
     @property
     def authenticator(self) -> Authenticator: ...

@@ -1,6 +1,6 @@
-"""The observation of each request: its id in the answer, its metrics, its span, and its line in the access log.
+"""Observation of a request: its id in the response, metrics, span and access log line.
 
-`RequestState` names the route and the customer as soon as they are known.
+`RequestState` has the route and the customer as soon as they are known.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from keyrack.http.request_state import request_state
 
 log = structlog.get_logger("keyrack.requests")
 
-UNKNOWN, NONE, OTHER = "unknown", "none", "other"  # a path that there is not; no route yet; a method that nothing has
-BROKEN_OFF = "499"  # in place of a status: the client had gone before there was an answer
+UNKNOWN, NONE, OTHER = "unknown", "none", "other"  # an unknown path; no route yet; an unknown method
+BROKEN_OFF = "499"  # in place of a status: the client disconnected before the response
 _under_way = UNDER_WAY.of()
-LONGEST = 1_000  # characters of a path that the log shows
+LONGEST = 1_000  # maximum characters of a path in the log
 
 
 class RequestObserver:
-    """One request under way. It stands in place of `send`, from its head to its end."""
+    """One active request. It replaces `send` from the first to the last message."""
 
     __slots__ = ("_bytes", "_headers", "_place", "_scope", "_seconds", "_send", "_started_at", "_state", "_status")
 
@@ -36,7 +36,7 @@ class RequestObserver:
         self._scope = scope
         self._state = request_state(scope)
         self._send = send
-        self._headers = headers  # of the response, beside its own
+        self._headers = headers  # additional headers of the response
         self._started_at = perf_counter()
         self._seconds: float | None = None
         self._status = BROKEN_OFF
@@ -57,12 +57,12 @@ class RequestObserver:
         return self._send(message)
 
     def failed(self) -> None:
-        """It has ended in an exception, which uvicorn answers with 500 where nothing else was."""
+        """The request raised an exception. Uvicorn responds with 500 if the response has not begun."""
         if self._status == BROKEN_OFF:
             self._status = "500"
 
     def end(self, method: str, path: str, *, logged: bool) -> None:
-        """It has come to its end, whatever that was; `path` as it was asked for."""
+        """The request has ended. `path` is the path as the client sent it."""
         _under_way.value -= 1
         state, whole = self._state, perf_counter() - self._started_at
         seconds = whole if self._seconds is None else self._seconds
@@ -84,7 +84,7 @@ class RequestObserver:
         )  # fmt: skip
 
     def _log(self, method: str, route: str, path: str, seconds: float) -> None:
-        """What was asked for, by whom, and what came of it; never the query string, which may name people."""
+        """Write the log line, without the query string, which may contain names."""
         state, client = self._state, self._scope["client"]
         log.info(
             "request", method=method, route=route, path=path[:LONGEST], status=int(self._status),
@@ -94,13 +94,14 @@ class RequestObserver:
 
 
 def _traced(scope: dict[str, Any]) -> TraceContext:
-    """The place of a request in a trace: its own one is called by its id, where that may be one of a trace."""
+    """The place of the request in a trace. If the trace begins here, its id is the request id, if that is a valid trace
+    id."""
     above, id = caller(scope["headers"]), request_state(scope).id
     return TRACES.request(above, id if above is None and is_made(id) else secrets.token_hex(16))
 
 
 def aborted_by_client(status: int, id: str, client: tuple[str, int] | None, length: int, *, logged: bool) -> None:
-    """A request was refused before it could be read: it has neither a method nor a path."""
+    """A request was rejected before parsing: without method and path."""
     REQUESTS.of(OTHER, NONE, str(status)).value += 1
     if logged:
         log.info(
@@ -110,5 +111,5 @@ def aborted_by_client(status: int, id: str, client: tuple[str, int] | None, leng
 
 
 def always_logged() -> None:
-    """Have the lines about requests written whatever the level of the log: somebody has asked for them."""
+    """Write access log lines at every log level, because a setting enables them."""
     logging.getLogger("keyrack.requests").setLevel(logging.INFO)

@@ -1,4 +1,4 @@
-"""The ASGI application: paths to routes, and answers or errors to replies."""
+"""The ASGI application: routes paths, and writes responses and errors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from keyrack.http.services import ServeServices
 log = structlog.get_logger("keyrack.app")
 seldom = RateLimitedLogger("keyrack.app")
 
-# What Falcon refuses itself: headers that it cannot read, and a target that is no path, as `*`
+# Errors of Falcon itself: headers that it cannot parse, and a target that is not a path, such as `*`
 OF_FRAMEWORK: dict[int, tuple[type[Refusal], ErrorCode]] = {
     400: (BadRequest, INVALID_HEADER),
     404: (NotFound, NOTHING_HERE),
@@ -43,8 +43,10 @@ OF_FRAMEWORK: dict[int, tuple[type[Refusal], ErrorCode]] = {
 
 
 class Route:
-    """All endpoints of one path. Every method comes here, so that what the path does not know is a 405 after the
-    checks of key and token."""
+    """All endpoints of one path.
+
+    It receives every method, so that an unsupported one gets 405 only after the checks of key and token.
+    """
 
     def __init__(
         self,
@@ -59,7 +61,7 @@ class Route:
         self._path = path
         self._cors = cors
         self._by_method = {endpoint.method: pipeline.add(endpoint) for endpoint in endpoints}
-        # For a method that the path does not know, its least guarded endpoint says who may be told so
+        # An unsupported method gets 405 after the checks of the path's least protected endpoint
         self._needs_key = all(route.endpoint.auth.has_api_key for route in self._by_method.values())
         self._needs_token = all(route.endpoint.auth.has_token for route in self._by_method.values())
 
@@ -102,13 +104,13 @@ def _put(http: falcon.asgi.Request, reply: falcon.asgi.Response, refusal: Refusa
 
 
 class UnknownRoute:
-    """What no route knows."""
+    """The handler of all paths without a route."""
 
     def __init__(self, server: ServerProcess) -> None:
         self._server = server
 
     async def serve(self, http: falcon.asgi.Request, reply: falcon.asgi.Response, **_: str) -> None:
-        """404, but only to callers that may ask."""
+        """404, after the checks of key and token."""
         request_state(http.scope).route = UNKNOWN
         try:
             await self._server.services.authentication.caller(http, key=True, token=True)
@@ -120,7 +122,10 @@ class UnknownRoute:
 
 
 def create_app(settings: Settings, dsn: str, site: Site) -> BasePathMiddleware:
-    """The ASGI application over the database `dsn`, whose schema must be current, with the pages of `site`."""
+    """The ASGI application with the pages of `site`.
+
+    The schema of the database `dsn` must be current.
+    """
     server = ServerProcess(settings)
     pipeline = RequestPipeline(server)
     app: Any = falcon.asgi.App()
@@ -148,7 +153,7 @@ def _add_pages(app: Any, server: ServerProcess, pipeline: RequestPipeline, site:
 
 
 def _framework_refused(settings: Settings) -> Any:
-    """What Falcon itself refuses, in the form of everything else."""
+    """The handler that gives errors of Falcon the form of all other errors."""
 
     async def handle(http: Any, reply: Any, error: falcon.HTTPError, params: Any) -> None:
         if error.status_code in OF_FRAMEWORK:

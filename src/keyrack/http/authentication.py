@@ -22,7 +22,7 @@ from keyrack.http.session_cookie import CookieRequest, SessionCookies
 
 
 class AuthenticatedRequest(CookieRequest, Protocol):
-    """The part of the framework's request that is needed here."""
+    """The used part of the framework's request."""
 
     @property
     def scope(self) -> dict[str, Any]: ...
@@ -31,7 +31,7 @@ class AuthenticatedRequest(CookieRequest, Protocol):
 
 
 class RequestAuthenticator:
-    """The authentication of one process's requests."""
+    """Authenticates the requests of one process."""
 
     def __init__(self, settings: Settings, cookies: SessionCookies, access: Authenticator, own: Database) -> None:
         self._settings = settings
@@ -45,9 +45,9 @@ class RequestAuthenticator:
         return http.get_header(self._key_header) is None
 
     async def caller(self, http: AuthenticatedRequest, *, key: bool, token: bool) -> Caller | None:
-        """The caller, as far as key and token are asked for. Raises `Unauthorized`, `NotFound`.
+        """The caller, from the API key and the token as required. Raises `Unauthorized`, `NotFound`.
 
-        The session of a browser stands for both when a page of the console calls.
+        For a call from a console page, the browser session replaces both.
         """
         if request_state(http.scope).is_console_call and (key or token):
             self._cookies.check_origin(http)
@@ -82,8 +82,8 @@ class RequestAuthenticator:
     async def recheck(self, http: AuthenticatedRequest, endpoint: Endpoint[Any], customer: int, grant: Grant) -> float:
         """The time until which a stream may continue, in seconds since 1970. Raises `Refusal`.
 
-        Everything is looked up again. That does not count as a use of a session. The time is 0 if the caller's grant is
-        another one now: the next stream begins with that grant.
+        Everything is looked up again, without counting as a use of the session. The time is 0 if the caller's grant has
+        changed: the next stream begins with the new grant.
         """
         if request_state(http.scope).is_console_call:
             session = await self.signed_in(http, used=False)

@@ -16,7 +16,7 @@ DEVICE_KEY = "Device-Key"
 
 
 def needs_caller(row: Endpoint[Any]) -> bool:
-    """Whether the answer depends on the caller. Then a server that may have lost its role must not give it."""
+    """Whether the response depends on the caller. Such a response must come from the confirmed primary."""
     return not isinstance(row.auth, PublicAuth)
 
 
@@ -26,31 +26,31 @@ async def authenticate(call: HttpCall) -> None:
 
 
 def read_client_secret(call: HttpCall) -> None:
-    """Clients show a secret here, perhaps in place of an API key: the endpoint itself checks it."""
+    """Read the credentials of a client, which may replace the API key. The endpoint checks them."""
     call.authorization = call.http.get_header("Authorization")
     call.is_without_key = call.services.authentication.has_no_key(call.http)
 
 
 async def check_api_key(call: HttpCall) -> None:
-    """Raises `KeyRefused` unless the API key is valid, or clients need none here."""
+    """Check the API key, unless clients need none here. Raises `KeyRefused`."""
     if call.is_without_key and call.services.settings.clients_without_key:
         return
     call.caller = await call.services.authentication.caller(call.http, key=True, token=False)
 
 
 async def authenticate_caller(call: HttpCall) -> None:
-    """A manager or a machine client, by API key and token, or by the session of a browser."""
+    """Authenticate a manager or machine client by API key and token, or by browser session."""
     call.caller = await call.services.authentication.caller(call.http, key=True, token=True)
 
 
 def resolve_customer(call: HttpCall) -> None:
-    """The customer that the header names. Raises `BadRequest`, and `NotFound` if it is none of the caller's."""
+    """Set the customer from the header. Raises `BadRequest`, or `NotFound` if the caller may not act for it."""
     assert call.caller is not None  # noqa: S101 - a row of a customer needs a token
     call.customer = request_parsing.customer(call.http, call.caller)
 
 
 async def authenticate_device(call: HttpCall) -> None:
-    """A unit, by its device key, which belongs to one customer."""
+    """Authenticate a unit by its device key, which belongs to one customer."""
     auth = call.route.endpoint.auth
     assert isinstance(auth, DeviceAuth)  # noqa: S101 - the step is for rows of devices
     call.device = await call.services.authenticator.device(call.http.get_header(DEVICE_KEY), auth.scope)
@@ -58,7 +58,7 @@ async def authenticate_device(call: HttpCall) -> None:
 
 
 async def authenticate_app(call: HttpCall) -> None:
-    """A user by the id token of an app, which belongs to one customer."""
+    """Authenticate a user by an app's id token, which belongs to one customer."""
     auth, authorization = call.route.endpoint.auth, call.http.get_header("Authorization")
     assert isinstance(auth, AppAuth)  # noqa: S101 - the step is for rows of apps
     call.app = await call.services.authenticator.app(authorization, looks_itself=auth.has_own_user_check)
@@ -66,14 +66,14 @@ async def authenticate_app(call: HttpCall) -> None:
 
 
 def record_identity(call: HttpCall) -> None:
-    """Name the principal to the access log, and to the change log as the actor of what the request writes."""
+    """Set the principal in the access log, and as the actor in the change log."""
     caller, state = call.caller, call.state
     state.customer, state.caller = call.customer, 0 if caller is None else caller.id
     acting.set(actor(call.http, call.customer, caller, call.device, call.app))
 
 
 def permit(call: HttpCall) -> None:
-    """Raises `NotPermitted`, `Forbidden` unless the caller may use the row."""
+    """Raises `NotPermitted` or `Forbidden` unless the caller may use the row."""
     call.route.endpoint.permit(call.caller, call.customer)
 
 

@@ -1,4 +1,4 @@
-"""In charge of what stands before the router: the base path, and requests that no router should see."""
+"""The middleware before the router: base path, request ids, and early rejections."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from keyrack.http.session_cookie import API_OF_PAGES
 
 BASE = "/v3"
 METHODS = frozenset(("GET", "PUT", "PATCH", "DELETE", "POST", "HEAD", "OPTIONS", "TRACE"))
-# A browser takes no response for another media type, and lets no page of another origin embed one (OWASP ASVS 14.4)
+# Browsers then refuse a response for another media type, and pages of other origins cannot embed it (OWASP ASVS 14.4)
 SECURITY_HEADERS = ((b"x-content-type-options", b"nosniff"), (b"cross-origin-resource-policy", b"same-origin"))
-UNKNOWN = "TRACE"  # stands for every method that no endpoint has: Falcon would answer them itself, before the checks
+UNKNOWN = "TRACE"  # replaces every unsupported method: Falcon would answer these itself, before the checks
 
 Scope = dict[str, Any]
 Asgi = Callable[[Scope, Any, Any], Awaitable[None]]
 
 
 class BasePathMiddleware:
-    """What stands before the router: the base path, and requests that no router should see."""
+    """The middleware before the router: base path, request ids, and early rejections."""
 
     def __init__(
         self, inner: Asgi, settings: Settings, cors: Cors | None, lifespan: Callable[[], Any], stop: Callable[[], None]
     ) -> None:
-        self.stop = stop  # the process is going to stop: whoever asks whether it is ready is told so
+        self.stop = stop  # called when shutdown begins, so that readiness reports it
         self._inner = inner
         self._cors = cors
         self._max_query = settings.max_query_bytes
@@ -45,7 +45,7 @@ class BasePathMiddleware:
         self._logged = settings.access_log
         if self._logged:
             always_logged()
-        self.failure: Exception | None = None  # why the process could not begin to serve
+        self.failure: Exception | None = None  # why the startup failed
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
@@ -83,7 +83,7 @@ class BasePathMiddleware:
             await self._serve(scope, _at_once(receive), send)
 
     async def _serve(self, scope: Scope, receive: Any, send: Any) -> None:
-        """What ends here without an answer, or in the midst of one, is a connection that uvicorn closes."""
+        """Run the application. If no complete response was sent, uvicorn closes the connection."""
         try:
             await self._inner(scope, receive, send)
         except asyncio.CancelledError:
@@ -115,7 +115,7 @@ class BasePathMiddleware:
 
 
 def _at_once(receive: Any) -> Any:
-    """Falcon looks at a request when the first bytes of its body are there: here they are, none."""
+    """Deliver an empty first part of the body at once: Falcon routes a request only after the first part."""
     is_delivered = False
 
     async def first() -> Any:
@@ -129,15 +129,15 @@ def _at_once(receive: Any) -> Any:
 
 
 def _in_base(path: str) -> str:
-    """The path with the base, which console pages may leave out."""
+    """The path with the base, which console pages may omit."""
     return path if path.startswith(BASE + "/") else BASE + path
 
 
 def _without_base(path: str, raw: bytes) -> str:
-    """The path as the router knows it, which takes several leading slashes for one.
+    """The path for the router, which treats several leading slashes as one.
 
-    Pages of the console have one address, whose bytes are sent as they are: a proxy's rule for `/console` covers them
-    all. Below the base, where another address of a page stays, there is no page.
+    A console page has exactly one address, and its bytes must be sent literally. So a proxy's rule for `/console`
+    covers all pages. Any other spelling is mapped below the base, where there is no page.
     """
     is_in_base = path == BASE or path.startswith(BASE + "/")
     below = (path[len(BASE) :] or "/") if is_in_base else path
@@ -149,7 +149,7 @@ def _without_base(path: str, raw: bytes) -> str:
 
 
 def _path(scope: Scope) -> str:
-    """The path, decoded but for `%2F`: a slash that is encoded belongs to a part, it does not end one."""
+    """The decoded path, except `%2F`: an encoded slash belongs to a segment and does not end it."""
     raw: bytes = scope["raw_path"]
     if b"%2f" not in raw.lower():
         return scope["path"]

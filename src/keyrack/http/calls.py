@@ -1,4 +1,4 @@
-"""The calls of endpoints: what the steps of the pipeline read and fill in."""
+"""Calls of endpoints: the state that the steps of the pipeline read and fill in."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class BoundEndpoint:
     """An endpoint with its steps, which are chosen when the routes are added."""
 
     endpoint: Endpoint[ServeServices]
-    receive: Next[HttpCall]  # for a request of a client
+    receive: Next[HttpCall]  # for a client's request
     perform: Next[Call]  # for a call whose `Request` exists
     authenticate: tuple[CheckFunction[HttpCall], ...]
     body_format: BodyFormat = field(init=False)
@@ -36,18 +36,18 @@ class BoundEndpoint:
 
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """One call of an endpoint, of a client or from within the process.
+    """One call of an endpoint, from a client or from within the process.
 
-    A check may change it. A wrapper may run the later steps several times, so it never changes the call: it passes on
+    A check may change it. A wrapper may run the later steps several times, so it never changes the call. It passes on
     another one (`with_request`).
     """
 
     route: BoundEndpoint
     services: ServeServices
     request: Request
-    value: Any = None  # the validated body, then what `prepare` makes of it
+    value: Any = None  # the validated body, then the result of `prepare`
     idempotency_key: str | None = None
-    proven: int | None = None  # the heartbeat on which the answer relies (`Authenticator.check`)
+    proven: int | None = None  # the heartbeat that confirms the primary for this response (`Authenticator.check`)
 
     def with_request(self, request: Request) -> Call:
         """The same call with another request, such as one within a transaction."""
@@ -59,7 +59,7 @@ class Call:
 
 @dataclass(slots=True, kw_only=True)
 class HttpCall(Call):
-    """A call of a client: what the steps have found out, until `build_request` makes the `Request` of it."""
+    """A client's call, with the results of the steps until `build_request` creates the `Request`."""
 
     http: falcon.asgi.Request
     state: RequestState
@@ -71,9 +71,9 @@ class HttpCall(Call):
     customer: int = 0
     reservation: MemoryReservation | None = None  # of a delivery of lines
     body: bytes = b""
-    is_strict: bool = False  # the client prefers that unknown members are rejected
+    is_strict: bool = False  # the client prefers the rejection of unknown properties
     preferred_return: Returns = ""
-    returns: Returns = ""  # the same on rows that can show what they have written
+    returns: Returns = ""  # the same, only on rows that can return the result of the write
     if_match: tuple[str, ...] | None = None
     if_none_match: str | None = None
     prefers_other_type: bool = False

@@ -1,5 +1,7 @@
-"""In charge of gzip: which answers are compressed for whom, small ones at once, large ones in threads, long ones piece
-by piece."""
+"""gzip compression of responses.
+
+Small responses are compressed at once, large ones in threads, and long ones chunk by chunk.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,12 @@ from keyrack.api.event_stream import EVENTS
 from keyrack.api.exchange import Response, with_vary
 from keyrack.core.settings import Settings
 
-KINDS = ("text/", "application/json", "application/problem+json", "image/svg+xml")  # media types that get smaller
-LONGEST = 500  # characters of Accept-Encoding that are read: no client of good will sends a tenth of it
-AT_ONCE = 262_144  # bytes that are compressed in one go: what comes of them is on its way before the next
-FLUSHED = 65_536  # bytes that may wait in the compressor for more of their kind
-GZIP = 31  # of zlib: its largest window, and gzip's head and trailer
-BEST = 9  # level for what is compressed once and kept
+KINDS = ("text/", "application/json", "application/problem+json", "image/svg+xml")  # compressible media types
+LONGEST = 500  # maximum characters of Accept-Encoding; real clients send less than a tenth
+AT_ONCE = 262_144  # bytes to compress in one call, so that output is sent before the next call
+FLUSHED = 65_536  # bytes that may wait in the compressor
+GZIP = 31  # zlib's largest window, with gzip's header and trailer
+BEST = 9  # level for cached documents
 
 _CODING = re.compile(
     r"[ \t]*+(?P<coding>[!#$%&'*+\-.^_`|~0-9A-Za-z]++)[ \t]*+"
@@ -34,15 +36,15 @@ _CODING = re.compile(
 
 
 class AcceptedEncodings(IntEnum):
-    """What a client takes."""
+    """The content codings that a client accepts."""
 
     IDENTITY = 0
     GZIP = 1
-    ONLY_GZIP = 2  # it refuses what is not compressed, however small
+    ONLY_GZIP = 2  # it rejects uncompressed responses of any size
 
 
 class GzipStream(AsyncIterator[bytes]):
-    """A long answer, compressed: closed with the plain one that it is made of, which may have a file."""
+    """A long compressed response. Closing it closes the plain one, which may have a file."""
 
     def __init__(self, plain: Any, packed: AsyncGenerator[bytes]) -> None:
         self._plain = plain
@@ -59,23 +61,23 @@ class GzipStream(AsyncIterator[bytes]):
 
 
 class Compression:
-    """gzip for the answers of one process."""
+    """gzip compression for the responses of one process."""
 
     def __init__(self, settings: Settings) -> None:
         self._min_bytes = settings.gzip_min_bytes
         self._level = settings.gzip_level
         self._large = settings.gzip_offload_min_bytes
         self._threads = ThreadPoolExecutor(settings.gzip_threads, "gzip")
-        self._cache: dict[bytes, bytes] = {}  # documents that never change, compressed
+        self._cache: dict[bytes, bytes] = {}  # constant documents, compressed
 
     def close(self) -> None:
-        """End the threads; what waits for one is for nobody any more."""
+        """Stop the threads and cancel waiting work, which no client waits for."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def packed(self, http: falcon.asgi.Request, answer: Response) -> Response:
-        """The answer as this client gets it: compressed, if it takes gzip and the answer is worth it."""
+        """The response for this client: compressed if the client accepts gzip and the size is worth it."""
         if not self._min_bytes or "Content-Encoding" in answer.headers or answer.media_type == EVENTS:
-            return answer  # what waits in a compressor would be late
+            return answer  # a compressor would delay events
         if answer.status == 304:
             return replace(answer, headers=with_vary(answer.headers, "Accept-Encoding"))
         size = self._min_bytes if answer.body is None else len(answer.body)
@@ -89,7 +91,7 @@ class Compression:
             return replace(answer, headers=headers)
         if answer.body is not None:
             return replace(answer, body=await self._whole(answer.body, answer.is_constant), headers=_encoded(headers))
-        if http.scope["http_version"] == "1.0":  # how long it will be is not known, and it knows no chunks
+        if http.scope["http_version"] == "1.0":  # the length is unknown, and HTTP/1.0 has no chunks
             return replace(answer, headers=headers)
         assert answer.parts is not None  # noqa: S101 - or there was nothing to send
         if http.method == "HEAD":
@@ -106,13 +108,13 @@ class Compression:
         return packed
 
     async def _stream(self, parts: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
-        """The parts as one gzip stream. Where they break off, so does it, without its trailer.
+        """Compress the parts as one gzip stream. If the parts break off, so does the stream, without its trailer.
 
-        The first part goes out at once, others when enough of them has come together; what the compressor itself holds
-        back is bounded by its window.
+        The first part is flushed at once, later ones when enough bytes have accumulated. The compressor's window limits
+        the other buffered bytes.
         """
         compressor = zlib.compressobj(self._level, zlib.DEFLATED, GZIP)
-        since = FLUSHED  # bytes that the compressor has got since it gave all that it had
+        since = FLUSHED  # bytes since the last flush
         async for part in parts:
             since += len(part)
             for start in range(0, len(part), AT_ONCE):
@@ -124,7 +126,7 @@ class Compression:
         yield compressor.flush()
 
     async def _done(self, work: Callable[[], bytes], size: int) -> bytes:
-        """What comes of compressing so many bytes; in a thread where the others would wait for it."""
+        """Compress so many bytes: in a thread if it would delay other requests."""
         if size < self._large:
             return work()
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
@@ -136,7 +138,7 @@ def _compressed(compressor: Any, piece: memoryview, flush: bool) -> bytes:
 
 
 def _encoded(headers: dict[str, str]) -> dict[str, str]:
-    """The headers of the same in gzip, which is another representation: its length is not known, its tag is another."""
+    """The headers of the gzip representation, which has an unknown length and another ETag."""
     headers.pop("Content-Length", None)
     if (tag := headers.get("ETag", "")).startswith('"'):
         headers["ETag"] = packed_tag(tag)
@@ -145,14 +147,16 @@ def _encoded(headers: dict[str, str]) -> dict[str, str]:
 
 
 def content_coding(name: str) -> str:
-    """The name of a coding in its one form: in lower case, and `gzip` for `x-gzip` (RFC 9110, section 8.4.1)."""
+    """The normal form of a coding's name: lower case, and `gzip` for `x-gzip` (RFC 9110, section 8.4.1)."""
     name = name.lower()
     return "gzip" if name == "x-gzip" else name
 
 
 def accepts(header: str | None) -> AcceptedEncodings:
-    """What Accept-Encoding asks for (RFC 9110, section 12.5.3). Without it, or where it is too long or not understood,
-    nothing is compressed."""
+    """The codings in Accept-Encoding (RFC 9110, section 12.5.3).
+
+    A missing, malformed or too long header disables compression.
+    """
     return AcceptedEncodings.IDENTITY if header is None or len(header) > LONGEST else _accepts(header)
 
 

@@ -1,4 +1,4 @@
-"""In charge of how many clients are connected: in all and from each address; the longest idle one makes room."""
+"""Limits of client connections, in total and per address. The longest idle one makes room."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from keyrack.core.log_config import MINUTE, RateLimitedLogger
 from keyrack.core.metrics.catalog import CONNECTIONS, LIMITS
 from keyrack.core.settings import Settings
 
-MOST = 8_192  # connections of a process, unless a setting says otherwise: each costs some memory, whatever the limit
+MOST = 8_192  # connections of a process by default: each one uses memory
 FEWEST = 16
-OWN_FILES = 64  # of a process: standard streams, listeners, modules, logs
-OF_EACH_POOL = 4  # files for each connection of a pool: two pools where a worker runs too, and one to cancel on
+OWN_FILES = 64  # files of a process: standard streams, listeners, modules, logs
+OF_EACH_POOL = 4  # files per connection of a pool: two pools if a worker runs too, and one file to cancel
 
 
 class TrackedConnection(Protocol):
-    """One connection."""
+    """One client connection."""
 
     def leave_room(self) -> None:
-        """Close it: somebody else needs its place."""
+        """Close the connection to make room for another one."""
 
 
 class ConnectionLimiter:
-    """The connections of one process: `max_connections`, and `max_per_address` from an address of no trusted proxy.
+    """The connections of one process: `max_connections` in total, `max_per_address` per address.
 
-    A proxy's address stands for many clients, and bounds them itself. In IPv6 an address is its network of 64 bits,
-    which is what one client has.
+    Addresses of trusted proxies have no limit: such an address represents many clients, and the proxy limits them
+    itself. An IPv6 address counts as its 64-bit network, which is the allocation of one client.
     """
 
     def __init__(self, max_connections: int, max_per_address: int, trusted: str) -> None:
@@ -39,12 +39,12 @@ class ConnectionLimiter:
         self._trusted = [part.strip() for part in trusted.split(",") if part.strip()]
         self._connections: dict[TrackedConnection, str] = {}
         self._count_by_address: defaultdict[str, int] = defaultdict(int)
-        self._idle: dict[TrackedConnection, None] = {}  # the longest first
+        self._idle: dict[TrackedConnection, None] = {}  # the longest idle first
         self._idle_by_address: defaultdict[str, dict[TrackedConnection, None]] = defaultdict(dict)
         self._log = RateLimitedLogger("keyrack.http", MINUTE)
 
     def enter(self, guest: TrackedConnection, host: str) -> ErrorCode | None:
-        """Take it in as idle; where nobody idle can make room, why it is refused."""
+        """Add the connection as idle, or return the error if no idle connection can make room."""
         address = self._counted_address(host)
         if (
             address
@@ -72,13 +72,13 @@ class ConnectionLimiter:
             self._idle_by_address.pop(address, None)
 
     def idle(self, guest: TrackedConnection) -> None:
-        """It has no request under way, from now on."""
+        """The connection has no active request any more."""
         if (address := self._connections.get(guest)) is not None:
             self._idle[guest] = None
             self._idle_by_address[address][guest] = None
 
     def busy(self, guest: TrackedConnection, address: str | None = None) -> None:
-        """It has a request under way."""
+        """The connection has an active request."""
         if self._idle.pop(guest, self) is None:
             self._idle_by_address[address if address is not None else self._connections[guest]].pop(guest, None)
 
@@ -99,7 +99,7 @@ class ConnectionLimiter:
         return True
 
     def _counted_address(self, host: str) -> str:
-        """Whom the connections of an address are counted for; "" for a proxy's and for what is no address."""
+        """The address or network that a connection is counted for; "" for trusted proxies and invalid addresses."""
         try:
             address = ipaddress.ip_address(host)
         except ValueError:
@@ -119,7 +119,7 @@ def _means(part: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address) ->
 
 
 def max_connections(settings: Settings) -> int:
-    """How many connections the process may have: as many as are set, or as its limit of open files leaves."""
+    """The maximum number of connections: the setting, within the limit of open files."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return settings.max_client_connections or MOST

@@ -1,5 +1,8 @@
-"""In charge of one client's connection: whether it may come in, how large a request's head may be, how long it may
-take to arrive, and that nobody works for a client that has gone."""
+"""The HTTP protocol of one client connection.
+
+It limits connections, the size of a request head and the time for its arrival. It cancels reads of clients that
+disconnect.
+"""
 
 from __future__ import annotations
 
@@ -42,54 +45,55 @@ from keyrack.http.slow_clients import SlowClientGuard, WriteBufferBudget
 log = structlog.get_logger("keyrack.http")
 
 GUARDS = {b"if-match", b"idempotency-key"}
-# The grammar of RFC 9112, section 3.2; an address of IPv6 in brackets
+# The grammar of RFC 9112, section 3.2; an IPv6 address in brackets
 HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)(?::[0-9]*)?")
 CHUNK_OVERHEAD = 8  # bytes of framing for a chunk of one byte
-WHITE_SPACE = b" \t"  # the optional one of RFC 9110, section 5.6.3
-# An address in absolute form whose path is empty; the parser of addresses finds none in it
+WHITE_SPACE = b" \t"  # optional white space of RFC 9110, section 5.6.3
+# An absolute URL with an empty path, which the URL parser rejects
 WITHOUT_PATH = re.compile(rb"(?P<server>https?://[^/?#]+)(?P<query>(?:\?.*)?)", re.IGNORECASE)
-UNSENT = 131_072  # bytes that wait in the kernel and are not on their way yet
-PARTING = 0.05  # seconds until it is looked again whether a connection is idle
-WAITING = 16_384  # bytes that may wait for a client before whoever writes waits too
+UNSENT = 131_072  # unsent bytes that may wait in the kernel
+PARTING = 0.05  # seconds until the next check for an idle connection
+WAITING = 16_384  # bytes that may wait for a client before the writer waits too
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with the bounds that it lacks: without them one client can hold memory and sockets.
+    """uvicorn's protocol with additional limits: without them, one client can exhaust memory and sockets.
 
-    A connection goes around this circle, once for each request:
+    A connection runs through this cycle once per request:
 
         idle --first byte--> head --> body --> response --> idle
                                                   |
                                                   +--429, 503--> deferred --its turn--> idle
 
-    - Head: `_in_head`, `_head_bytes`, `_tail`, `_hosts` and `_fault`; `_deadline` closes a connection that is too slow.
+    - Head: `_in_head`, `_head_bytes`, `_tail`, `_hosts` and `_fault`; `_deadline` closes a connection that is too
+      slow.
     - Body: `_framing` counts the bytes that are not the body's own.
     - Response: `_answering` and `_task`. Both stay until the next request begins.
-    - Deferred: `_is_deferred`. Nothing more is read, and no request begins that was read already.
+    - Deferred: `_is_deferred`. Nothing more is read, and no pipelined request begins.
 
-    These are fields and not one state, because the states overlap: a client may send the next head before it has the
+    These are fields instead of one state, because the states overlap: a client may send the next head before it has the
     response (RFC 9112, section 9.3.2).
     """
 
     max_header = 32_768  # bytes of a request's head
     public_url = ""
     logs_requests = False
-    head_timeout = 20.0  # seconds from the first byte, or from the connection, to the end of the head
+    head_timeout = 20.0  # seconds from the connection, or from the first byte, to the end of the head
     limiter: ConnectionLimiter  # of the process
     unread: WriteBufferBudget
     overload: Overload
     deferred: DeferredConnections  # of the process
-    linger: float | None = None  # seconds that idle connections stay, once the process has begun to end
+    linger: float | None = None  # seconds that idle connections stay after shutdown has begun
 
     _hosts = 0  # Host headers of a request
-    _fault: Refusal | None = None  # what is wrong with its head
+    _fault: Refusal | None = None  # the error in its head
     _head_bytes = 0
-    _tail = b""  # the end of a head may be cut by the network
+    _tail = b""  # the network may split the end of a head
     _in_head = True
-    _framing = 0  # bytes behind a head that are not the body's: sizes of chunks, their extensions, trailers
+    _framing = 0  # bytes after a head that are not the body's: chunk sizes, their extensions, trailers
     _deadline: asyncio.TimerHandle | None = None
     _reader: SlowClientGuard
-    _answering: Any = None  # uvicorn's request that is being answered, and the task that does so
+    _answering: Any = None  # uvicorn's active request, and its task
     _task: asyncio.Task[None] | None = None
     _is_deferred = False
 
@@ -99,7 +103,7 @@ class GuardedProtocol(HttpToolsProtocol):
         transport.set_write_buffer_limits(WAITING)
         line: socket.socket | None = transport.get_extra_info("socket")
         if line is not None and line.family != socket.AF_UNIX:
-            # What the client has not taken waits here, where it is counted, and not unseen in megabytes of the kernel
+            # Unsent data waits here, where it is counted, and not in megabytes of kernel buffers
             line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT)
         host, port = self.client or ("", 0)
         self._reader = SlowClientGuard(self.unread, transport, f"{host}:{port}")
@@ -107,7 +111,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._refuse(Unavailable(reason))
             return
         self._expect_head()
-        if self.linger is not None:  # the last to be let in
+        if self.linger is not None:  # the last accepted connection
             self.shutdown()
 
     @override
@@ -125,9 +129,11 @@ class GuardedProtocol(HttpToolsProtocol):
 
     @override
     def shutdown(self) -> None:
-        """The process stops: what is under way comes to its end, what has none is ended, and each connection closes
-        with its next answer, which says so. An idle one stays for `linger`: what its client has sent until then is
-        answered, where it would hear no answer at all, and could not know whether anything was done."""
+        """At shutdown: finish the active request, and close the connection with its response.
+
+        A stream ends at once. An idle connection stays for `linger` seconds, and requests that arrive until then are
+        answered. Otherwise their clients would get no response, and could not know whether the request had an effect.
+        """
         if self._is_idle() and self.linger is not None:
             self.loop.call_later(self.linger, self._part)
             return
@@ -138,7 +144,7 @@ class GuardedProtocol(HttpToolsProtocol):
             subscription.end()
 
     def _part(self) -> None:
-        """Close the connection, unless something has come in on it: that is answered first."""
+        """Close the connection, unless data has arrived; that request is answered first."""
         if self._is_idle() and not self.transport.is_closing():
             if self._head_bytes or self._unread_bytes():
                 self.loop.call_later(PARTING, self._part)
@@ -150,7 +156,7 @@ class GuardedProtocol(HttpToolsProtocol):
         return newest is None or newest.response_complete
 
     def _unread_bytes(self) -> int:
-        """How many the kernel has of the client that were not read yet."""
+        """The number of received bytes in the kernel that are not read yet."""
         line: socket.socket | None = self.transport.get_extra_info("socket")
         with suppress(OSError):
             if line is not None:
@@ -158,7 +164,7 @@ class GuardedProtocol(HttpToolsProtocol):
         return 0
 
     def leave_room(self) -> None:
-        """Close the connection, which is idle: somebody else needs its place."""
+        """Close the idle connection to make room for another one."""
         self.transport.close()
 
     @override
@@ -174,7 +180,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     @override
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
-        """As uvicorn does it; but the task is remembered, and nothing is begun that there is no time for."""
+        """Start the request as uvicorn does, and keep the task. Overload may reject the request."""
         if self._is_deferred:
             self.pipeline.appendleft((cycle, app))
             return
@@ -192,7 +198,10 @@ class GuardedProtocol(HttpToolsProtocol):
         self.overload.leave(owner)
 
     def _put_off(self, cycle: Any) -> None:
-        """Refuse the request at the least cost, and keep the connection: the client will come again."""
+        """Reject the request cheaply, and keep the connection.
+
+        The client will retry.
+        """
         self._answering = cycle
         cycle.response_started = cycle.response_complete = True
         scope, refusal = cycle.scope, Unavailable(OVERLOADED)
@@ -217,7 +226,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._refuse(HeadTooLarge(HEAD_TOO_LARGE))
 
     def _head_fits(self, data: bytes) -> bool:
-        """Whether the head ends in these bytes, early enough: what follows is the body's."""
+        """Whether the head ends within these bytes and within the limit. Later bytes belong to the body."""
         before = self._head_bytes - len(data) - len(self._tail)
         end = (self._tail + data).find(b"\r\n\r\n")
         return end >= 0 and before + end <= self.max_header
@@ -230,17 +239,17 @@ class GuardedProtocol(HttpToolsProtocol):
 
     @override
     def on_url(self, url: bytes) -> None:
-        """An address without a path is that of the root (RFC 9112, section 3.2.2)."""
+        """A URL without a path has the path `/` (RFC 9112, section 3.2.2)."""
         super().on_url(url)
         if match := WITHOUT_PATH.fullmatch(self.url):
             self.url = match["server"] + b"/" + match["query"]
 
     @override
     def on_header(self, name: bytes, value: bytes) -> None:
-        """White space around a value is no part of it (RFC 9110, section 5.5).
+        """Collect a header without the white space around its value (RFC 9110, section 5.5).
 
-        A header without a value counts as missing, but for those that guard a write: it would be done unguarded.
-        Trailers are ignored (RFC 9110, section 6.5.1).
+        A header without a value counts as missing, except the ones that guard a write: otherwise the write would run
+        unguarded. Trailers are ignored (RFC 9110, section 6.5.1).
         """
         if not self._in_head:
             return
@@ -265,7 +274,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if version == "1.1" and self._hosts != 1:
             self._fault = BadRequest(ONE_HOST)
         if version not in ("1.0", "1.1") or self._fault is not None:
-            raise ValueError("a head that is refused")  # uvicorn has whatever a callback raises answered
+            raise ValueError("a head that is refused")  # uvicorn responds to every exception of a callback
         self.limiter.busy(self)
         super().on_headers_complete()
         if self.linger is not None:
@@ -280,7 +289,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         super().on_message_complete()
         self._stop_clock()
-        self._in_head = True  # the next request's head, if there is one; its clock starts with its first byte
+        self._in_head = True  # the next request's head, if there is one; its first byte starts the clock
 
     @override
     def on_response_complete(self) -> None:
@@ -293,16 +302,16 @@ class GuardedProtocol(HttpToolsProtocol):
             self.go_on()
 
     def go_on(self) -> None:
-        """Read the next request, or begin with it if it was read already."""
+        """Read the next request, or start it if it was read already."""
         self._is_deferred = False
         super().on_response_complete()
-        if not self._in_head:  # the rest of a body that nobody waits for
+        if not self._in_head:  # the rest of an unread body
             self._stop_clock()
             self._deadline = self.loop.call_later(self.head_timeout, self.transport.close)
         self._rest()
 
     def _rest(self) -> None:
-        """Idle, if everything is answered and the client has the answer."""
+        """Mark the connection as idle if everything is answered and sent."""
         if self._is_idle() and not self._reader.is_waiting:
             self.limiter.idle(self)
 
@@ -316,7 +325,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     @override
     def send_400_response(self, msg: str) -> None:
-        """What the parser cannot read, or its callbacks refuse."""
+        """Reject a request that the parser or its callbacks reject."""
         self._refuse(self._fault or BadRequest(NO_HTTP))
 
     def _too_slow(self) -> None:
@@ -327,7 +336,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._write(refusal, self.headers or [], close=True)
 
     def _write(self, refusal: Refusal, sent: list[tuple[bytes, bytes]], *, close: bool, bare: bool = False) -> None:
-        """Answer with a refusal, `bare` without body; `sent` are the request's headers, as far as they have come."""
+        """Send an error response, without a body if `bare`. `sent` has the headers received so far."""
         id = request_id(sent)
         body, media_type = problem_body(refusal, accepted(sent), id, self.public_url)
         aborted_by_client(refusal.status, id, self.client, len(body), logged=self.logs_requests)
@@ -344,7 +353,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
 
 def protocol(settings: Settings) -> type[GuardedProtocol]:
-    """The protocol of one process, with its bounds."""
+    """The protocol class of one process, with its limits."""
     most = max_connections(settings)
     _check_hooks()
     log.info("connection limits set", total=most, per_address=settings.max_client_connections_per_address)
@@ -361,7 +370,7 @@ def protocol(settings: Settings) -> type[GuardedProtocol]:
 
 
 def _check_hooks() -> None:
-    """Raises `RuntimeError` if this uvicorn lacks a method that is overridden here: the bound would not hold."""
+    """Raises `RuntimeError` if this uvicorn lacks an overridden method: its limit would not work."""
     overridden = [name for name, value in vars(GuardedProtocol).items() if getattr(value, "__override__", False)]
     if missing := [name for name in overridden if not hasattr(HttpToolsProtocol, name)]:
         raise RuntimeError(
@@ -371,7 +380,7 @@ def _check_hooks() -> None:
 
 
 def begin_to_end(config: uvicorn.Config, linger: float) -> None:
-    """From now on each connection has its last request; idle ones close after `linger` seconds."""
+    """Each connection closes with its next response, and idle ones after `linger` seconds."""
     own = config.http_protocol_class
     assert issubclass(own, GuardedProtocol)  # noqa: S101 - `protocol` has made it
     own.linger = linger

@@ -1,5 +1,4 @@
-"""In charge of pages of other origins (the CORS protocol of the Fetch standard): which ones may use the interface from
-a browser, what they may send, and which headers they may see."""
+"""CORS (Fetch standard): origins, request headers and response headers of pages of other origins."""
 
 from __future__ import annotations
 
@@ -15,12 +14,12 @@ from keyrack.http.request_state import request_state
 ANY = b"*"
 METHOD = "Access-Control-Request-Method"
 
-# What a page may send beside what every page may
+# Request headers of pages, beyond the ones that CORS always allows
 SENT = (
     "Authorization", "Content-Encoding", "Content-Type", "Customer-ID", "Device-Key", "Idempotency-Key", "If-Match",
     "If-None-Match", "Keyrack-Position", "Last-Event-ID", "Prefer", "traceparent", "tracestate", "X-Request-Id",
 )  # fmt: skip
-# What a page may see of an answer beside what every page may
+# Response headers for pages, beyond the ones that CORS always exposes
 SEEN = (
     "ETag", "Idempotency-Replayed", "Keyrack-Ignored", "Keyrack-Position", "Last-Event-ID", "Link", "Location",
     "Operation-Id", "Operation-Location", "Preference-Applied", "RateLimit", "RateLimit-Policy", "Retry-After",
@@ -29,10 +28,10 @@ SEEN = (
 
 
 class Cors:
-    """The origins of `cors_origins`.
+    """The allowed origins of `cors_origins`.
 
-    Cookies and the like are never allowed: whoever calls shows keys and tokens in headers, which a page has to know and
-    no browser adds by itself. So `*` gives no page anything that its own server could not fetch with the same token.
+    Credentials such as cookies are never allowed. Callers send keys and tokens in headers, which a page must know and
+    no browser adds by itself. So `*` gives a page nothing that its own server could not get with the same token.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -42,7 +41,7 @@ class Cors:
         self._max_age = str(settings.cors_max_age)
 
     def wrap_send(self, scope: dict[str, Any], send: Any) -> Any:
-        """What sends the answer of this request, whatever it will be, with what the browser has to know."""
+        """Wrap `send` so that every response of this request has the CORS headers."""
         given = [value for name, value in scope["headers"] if name == b"origin"]
         allowed = self._allowed(given[0]) if len(given) == 1 else None
         if allowed is not None:
@@ -56,12 +55,15 @@ class Cors:
         return sends
 
     def asks(self, http: falcon.asgi.Request) -> bool:
-        """Whether a browser asks what a page of an allowed origin may send: it asks without key and token."""
+        """Whether this is a preflight of an allowed origin.
+
+        A preflight has neither key nor token.
+        """
         is_allowed = request_state(http.scope).has_allowed_origin
         return http.method == "OPTIONS" and is_allowed and http.get_header(METHOD) is not None
 
     def preflight(self, methods: Collection[str]) -> Response:
-        """What may be sent to a path that knows these methods."""
+        """The response to a preflight, for a path with these methods."""
         known_methods = {*methods, *(("HEAD",) if "GET" in methods else ())}
         return Response(
             204,
@@ -73,7 +75,7 @@ class Cors:
         )
 
     def _allowed(self, origin: bytes) -> bytes | None:
-        """How the answer names the origin, if it is an allowed one. `null` is what a page has that is nobody's."""
+        """The allowed origin for the response, or None. `null` is the origin of sandboxed pages."""
         if ANY in self._origins:
             return None if origin.lower() == b"null" else ANY
         return origin if origin.lower() in self._origins else None

@@ -1,4 +1,4 @@
-"""Links that people get: accept an invitation, or set a new password."""
+"""Links in mails: accept an invitation, or set a new password."""
 
 from __future__ import annotations
 
@@ -52,10 +52,12 @@ async def signed_in_as(visit: Visit, name: str, statements: Statements | None = 
 
 
 async def accept(visit: Visit, code: str, password: str, time_zone: str | None) -> int:
-    """Accept an invitation: with the account that the browser is signed in to, or with this password as a new account,
-    or as one whose address the link proves. `time_zone` is that of the browser. The customer. Raises `LinkExpired`,
-    `AccountExists` where there is an account that is not signed in, and `AddressUnproven` where its address is not
-    proven."""
+    """Accept an invitation, and return its customer.
+
+    The account is the one that the browser is signed in to, a new one with this password, or one whose address the link
+    proves. `time_zone` is the browser's. Raises `LinkExpired`. Raises `AccountExists` if the account exists and is not
+    signed in, and `AddressUnproven` if its address is not proven.
+    """
     services = visit.server.services
     invited = await invitation(visit, code)
     signed_in = invited.manager if await signed_in_as(visit, invited.address) else None
@@ -66,7 +68,7 @@ async def accept(visit: Visit, code: str, password: str, time_zone: str | None) 
         hash = await services.authenticator.passwords.hash(password, ("address", network(visit.address)))
     acting.set(Actor("manager", invited.address, invited.manager, visit.address, visit.id))
     async with services.system_db.transaction() as connection:
-        if signed_in is not None:  # a proof ends the session meanwhile
+        if signed_in is not None:  # another proof may end the session meanwhile
             await address_proofs.lock(connection, signed_in)
             signed_in = signed_in if await signed_in_as(visit, invited.address, connection) else None
         await invitations.accept(connection, digest(code), manager=signed_in, password_hash=hash)
@@ -90,8 +92,10 @@ async def mail_proof(visit: Visit, code: str) -> bool:
 
 
 async def forgot(visit: Visit, address: str) -> None:
-    """Have a link sent, if the address is somebody's; it takes the same time if it is nobody's. Raises
-    `TooManyRequests`."""
+    """Send a link if the address belongs to an account. Takes the same time if it does not.
+
+    Raises `TooManyRequests`.
+    """
     settings, own = visit.settings, visit.server.services.system_db
     await _take(visit, address)
     if settings.sends_mail:
@@ -99,7 +103,7 @@ async def forgot(visit: Visit, address: str) -> None:
 
 
 async def _take(visit: Visit, address: str) -> None:
-    """Take from the rates of mails that this network, and this address, ask for. Raises `TooManyRequests`."""
+    """Take from the rate limits of mails for this network and this address. Raises `TooManyRequests`."""
     settings = visit.settings
     limit = RateLimit(
         "forgot", settings.login_rate_per_username_and_address, settings.login_burst_per_username_and_address

@@ -1,4 +1,4 @@
-"""In charge of exceptions that no endpoint foresaw: what the caller is told of them."""
+"""Mapping of unexpected exceptions to errors for the caller."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from keyrack.db.throttled_log import ThrottledLogger
 log = structlog.get_logger("keyrack.app")
 seldom = ThrottledLogger("keyrack.app")
 
-OF_CUSTOMER = "_customer_id_fkey"  # how the name of every foreign key to a customer ends
-FAULTS = ("25P02", "XX")  # interruptions that may be faults of ours all the same: nobody is told to try again
+OF_CUSTOMER = "_customer_id_fkey"  # the suffix of every foreign key to a customer
+FAULTS = ("25P02", "XX")  # interruptions that may be bugs: the caller must not retry
 
 
 def map_exception(error: Exception, method: str, path: str, query: str) -> Refusal:
-    """What the caller is told of an exception that no endpoint foresaw."""
-    if isinstance(error, asyncpg.DataError):  # SQLSTATE class 22: a value that an expression cannot take
+    """The error for the caller in place of an unexpected exception."""
+    if isinstance(error, asyncpg.DataError):  # SQLSTATE class 22: a value outside the domain of an expression
         return BadRequest(QUERY_OUT_OF_RANGE)
     if isinstance(error, asyncpg.PostgresError) and error.sqlstate == TOO_MANY:
         return BadRequest(TOO_MANY_EXPANDED.with_text(str(error)))
@@ -42,6 +42,6 @@ def map_exception(error: Exception, method: str, path: str, query: str) -> Refus
             return Unavailable(OUTCOME_UNKNOWN, repeatable=False)
         return Unavailable() if isinstance(error, UNREACHABLE) else Unavailable(NOT_NOW)
     if isinstance(error, asyncpg.ForeignKeyViolationError) and (error.constraint_name or "").endswith(OF_CUSTOMER):
-        return NotFound(NO_CUSTOMER)  # it was removed after the check
+        return NotFound(NO_CUSTOMER)  # the customer was deleted after the check
     log.exception("internal error", method=method, path=path)
     return InternalError()

@@ -1,4 +1,4 @@
-"""In charge of handing an answer to the framework."""
+"""Writes a response to the framework's reply."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from keyrack.api.exchange import Response
 
 
 def put(reply: falcon.asgi.Response, answer: Response) -> None:
-    """Make `answer` the reply."""
+    """Write `answer` to the reply."""
     reply.status = answer.status
     if answer.body is not None:
         reply.data = answer.body
@@ -17,7 +17,7 @@ def put(reply: falcon.asgi.Response, answer: Response) -> None:
         reply.stream = answer.parts
         reply.content_type = answer.media_type
     for name, value in answer.headers.items():
-        if name == "Set-Cookie":  # the framework's own way to set one knows one form of them only
+        if name == "Set-Cookie":  # `set_header` of the framework rejects this one
             reply.append_header(name, value)
         else:
             reply.set_header(name, value)

@@ -1,4 +1,4 @@
-"""Calls of endpoints from within the process: a page of the console is answered like a client."""
+"""Calls of endpoints from within the process: a console page gets the response of a client."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from keyrack.http.server_process import ServerProcess
 
 @dataclass(frozen=True)
 class Impersonation:
-    """Who asks, and on behalf of which request of a browser."""
+    """The caller of an in-process call, and the browser's request behind it."""
 
     caller: Caller
-    customer: int  # 0 where the page is of none
+    customer: int  # 0 if the page belongs to no customer
     address: str
     id: str
 
 
 @dataclass(frozen=True)
 class InternalResponse:
-    """What an endpoint answered."""
+    """The response of an endpoint."""
 
     answer: Response
 
@@ -46,22 +46,22 @@ class InternalResponse:
 
     @property
     def tag(self) -> str:
-        """The ETag, for a change that is to be refused if somebody else was quicker."""
+        """The ETag, for a change that must fail if the resource has changed."""
         return self.answer.headers.get("ETag", "")
 
     @property
     def total(self) -> int:
-        """How many there are, where `$count=true` was asked for."""
+        """The total number of rows, if `$count=true` was set."""
         return int(self.answer.headers["X-Total-Count"])
 
     @property
     def parts(self) -> AsyncIterator[bytes] | None:
-        """The pieces of a long list, in place of a body, for who asked for pieces."""
+        """The chunks of a long list instead of a body, if the caller set `pieces`."""
         return self.answer.parts
 
 
 class InternalClient:
-    """The endpoints of one process, by method and path as they stand in the table."""
+    """The endpoints of one process, by method and path as in the table."""
 
     def __init__(self, server: ServerProcess, pipeline: RequestPipeline) -> None:
         self._server = server
@@ -80,8 +80,10 @@ class InternalClient:
         key: str | None = None,
         pieces: bool = False,
     ) -> InternalResponse:
-        """Ask the endpoint with this method and this path, whose parameters are `ids`; `pieces` takes a long list as it
-        comes. Raises its `Refusal`, and `KeyError` for a row that there is not."""
+        """Call the endpoint with this method and path, whose parameters are `ids`.
+
+        `pieces` returns a long list in chunks. Raises the endpoint's `Refusal`, and `KeyError` for an unknown row.
+        """
         route = self._routes[method, path]
         endpoint = route.endpoint
         customer = asking.customer if endpoint.auth.has_customer else 0
@@ -113,7 +115,7 @@ class InternalClient:
 
 
 async def _whole(answer: Response) -> Response:
-    """The same with a body, where it is a list too long for one piece: its length is what the page asked for."""
+    """The response with a body, also for a list of several chunks."""
     parts: Any = answer.parts
     if parts is None:
         return answer
@@ -124,6 +126,6 @@ async def _whole(answer: Response) -> Response:
 
 
 def _value(endpoint: Endpoint[Any], sent: bytes) -> Any:
-    """The checked body. Raises `BadRequest`."""
+    """The validated body. Raises `BadRequest`."""
     body = endpoint.body
     return validate_body(body.adapter, sent, body.action) if isinstance(body, JsonBody) else None

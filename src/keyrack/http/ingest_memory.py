@@ -1,6 +1,6 @@
-"""In charge of how many bytes of deliveries are in memory at once: of each device key, and of all together.
+"""Limits the bytes of deliveries in memory, per device key and in total.
 
-A delivery is never refused for its own size alone, which has a bound elsewhere: somebody always gets through.
+A delivery is never rejected for its own size, which has another limit. So one delivery can always proceed.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from keyrack.core.settings import Settings
 
 @dataclass(slots=True)
 class MemoryReservation:
-    """What one delivery has taken."""
+    """The memory that one delivery uses."""
 
     budget: IngestMemoryBudget
     key: str
     bytes: int = 0
 
     def take(self, count: int) -> None:
-        """Make room for more bytes. Raises `Unavailable`: 503, for nothing was done, and the same may go well soon."""
+        """Reserve more bytes. Raises `Unavailable`: nothing was done, and a retry may succeed."""
         self.bytes += count
         self.budget.add(self.key, count)
         self.budget.check(self)
@@ -40,7 +40,7 @@ class IngestMemoryBudget:
 
     @contextmanager
     def reserve(self, key: str) -> Generator[MemoryReservation]:
-        """Room for a delivery of this device key, given back at the end of the block."""
+        """Reserve memory for a delivery of this device key, until the end of the block."""
         room = MemoryReservation(self, key)
         try:
             yield room
@@ -54,7 +54,7 @@ class IngestMemoryBudget:
         self._bytes_of_key[key] = self._bytes_of_key.get(key, 0) + count
 
     def check(self, reservation: MemoryReservation) -> None:
-        """Raises `Unavailable` when others have taken too much for this one to fit in beside them."""
+        """Raises `Unavailable` if other deliveries leave too little memory for this one."""
         of_key = self._bytes_of_key[reservation.key]
         if of_key > max(self._max_bytes_of_key, reservation.bytes):
             raise Unavailable(TOO_MUCH_OF_KEY.format(most=self._max_bytes_of_key))

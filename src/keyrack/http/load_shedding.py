@@ -1,9 +1,9 @@
-"""In charge of what a process takes on while it has more to do than time: the busiest callers are put off first.
+"""Load shedding: an overloaded process defers the busiest callers first.
 
-The measure is how late the event loop's timer is: by so much is everything late that the process does. A burst may make
-it late for a moment; only what lasts is overload (as CoDel judges queues, RFC 8289). To put off takes time too, and who
-is put off may ask again at once: so such connections are not read until it is their turn, and there are so many turns a
-second. That holds for whoever is told to come again later, for whatever reason.
+The measure is the lag of the event loop's timer, which delays everything in the process. A burst may cause a short lag;
+only a lasting one is overload, as in CoDel's judgement of queues (RFC 8289). A rejection takes time too, and its client
+may retry at once. So the connection is not read until its turn, and the number of turns per second is limited. That
+applies to every 429 and 503, whatever its reason.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Any, Protocol
 from keyrack.core.log_config import MINUTE, RateLimitedLogger
 from keyrack.http.session_cookie import READS
 
-FEW = 16  # requests under way, at most, with which a process is late for reasons that are not its callers'
-TICK = 0.01  # seconds between two looks, while there is something to do
-LASTS = 0.2  # seconds that a process is late before that is overload
-AGAIN = 1.0  # seconds after an overload in which it need not last to be one
-WRITES, ALL = 2, 4  # times as late, the busiest ones' writes are put off too, and then whatever comes
-ALWAYS = ("/health", "/v3/health", "/console/sign-out", "/v3/sessions")  # what helps, or ends something, is taken
-TURNS, MORE_TURNS = 5, 100  # in a tick: 5 are 500 a second, and putting off 500 is a tenth of a process's time
-STREAMS, FOLLOWED = "/live", "/changes"  # how the paths end whose answers have no end, or may wait for what comes
+FEW = 16  # with at most so many active requests, the callers do not cause the lag
+TICK = 0.01  # seconds between two checks while requests are active
+LASTS = 0.2  # seconds of lag before it is overload
+AGAIN = 1.0  # seconds after an overload in which a new lag counts at once
+WRITES, ALL = 2, 4  # times the target: above 2, also writes of the busiest are deferred, above 4 all requests
+ALWAYS = ("/health", "/v3/health", "/console/sign-out", "/v3/sessions")  # never deferred: they help, or end something
+TURNS, MORE_TURNS = 5, 100  # per tick: 5 are 500 a second, and rejecting 500 takes a tenth of a process's time
+STREAMS, FOLLOWED = "/live", "/changes"  # suffixes of paths whose responses never end, or may wait for changes
 # Blanks around a name are ignored (`api/query_parameters`)
 _WAITS = re.compile(rb"(?:\A|&)(?:\+|%20|%09)*wait(?:\+|%20|%09)*=").search
 
@@ -33,9 +33,9 @@ Scope = dict[str, Any]
 
 
 class Overload:
-    """The requests under way of one process, by whom they are of: the customer that they name, else an address.
+    """The active requests of one process by owner: the customer in the header, else the address.
 
-    `target` is how many seconds late the process may be, by `clock`.
+    `target` is the acceptable lag of the process in seconds, by `clock`.
     """
 
     def __init__(self, target: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -43,17 +43,17 @@ class Overload:
         self._target = target
         self._requests_by_owner: dict[str, int] = {}
         self._total = 0
-        self._next_check = 0.0  # when the process looks again; 0 while it has nothing to do
-        self._late = 0.0  # when it looked last
-        self._late_since = 0.0  # 0 while it is in time
+        self._next_check = 0.0  # the time of the next check; 0 if no request is active
+        self._late = 0.0  # lag at the last check
+        self._late_since = 0.0  # 0 while the lag is acceptable
         self._again_until = 0.0
         self._log = RateLimitedLogger("keyrack.http", MINUTE)
 
     def enter(self, scope: Scope, address: str) -> str | None:
-        """Take a request on, and say whose it is, for `leave`; None if it is put off."""
+        """Add a request and return its owner for `leave`. None if the request is deferred."""
         path: str = scope["path"]
         if path.endswith(STREAMS):
-            return ""  # it waits, and is nobody's load
+            return ""  # it waits, and causes no load
         owner = _customer(scope["headers"]) or address
         if self._total >= FEW and (late := self._overload()) and self._puts_off(scope["method"], path, owner, late):
             self._log.warning("load shedding active", lag_seconds=round(late, 3))
@@ -67,7 +67,7 @@ class Overload:
         return owner
 
     def leave(self, owner: str) -> None:
-        """A request is done."""
+        """The request of this owner has ended."""
         if owner:
             self._total -= 1
             self._requests_by_owner[owner] -= 1
@@ -81,7 +81,7 @@ class Overload:
         return late > ALL * self._target or (busiest and (method in READS or late > WRITES * self._target))
 
     def _overload(self) -> float:
-        """How late the process is, if it has been so for too long; else 0."""
+        """The lag of the process if it has lasted too long; otherwise 0."""
         now = self._clock()
         late = max(now - self._next_check, self._late)
         if late <= self._target:
@@ -105,7 +105,7 @@ class Overload:
 
 
 def _follows(scope: Scope) -> bool:
-    """Whether what comes is waited for; the page of the same name does not."""
+    """Whether the request waits for changes. The console page of the same name does not."""
     if scope["method"] != "GET" or scope["path"].startswith("/console/"):
         return False
     return _WAITS(scope["query_string"]) is not None or any(
@@ -114,39 +114,39 @@ def _follows(scope: Scope) -> bool:
 
 
 class DeferredConnection(Protocol):
-    """One connection whose client was told to come again later."""
+    """One connection whose client got 429 or 503."""
 
     def go_on(self) -> None:
         """Read the next request."""
 
 
 class DeferredConnections:
-    """The connections whose clients were told to come again later: they are not read until then, the longest first."""
+    """Connections whose clients got 429 or 503. They are not read until their turn, longest waiting first."""
 
     def __init__(self) -> None:
         self._deferred: dict[DeferredConnection, None] = {}
         self._put_off = 0  # since the last tick
-        self._turns = TURNS  # in the next one
-        self._ticks = False  # a tick is to come
+        self._turns = TURNS  # at the next tick
+        self._ticks = False  # a tick is scheduled
 
     def wait(self, guest: DeferredConnection) -> None:
-        """Have it go on when it is its turn, after a tick at the soonest."""
+        """Resume the connection at its turn, after one tick at the earliest."""
         self._deferred[guest] = None
         self._put_off += 1
         self._tick()
 
     def forget(self, guest: DeferredConnection) -> None:
-        """It has gone."""
+        """The connection was closed."""
         self._deferred.pop(guest, None)
 
     def _tick(self) -> None:
-        """Once, however often it is asked for: who goes on may be put off at once, and wait where nobody else does."""
+        """Schedule a tick, once. A resumed request may be deferred again at once, and wait for the next tick alone."""
         if not self._ticks:
             self._ticks = True
             asyncio.get_running_loop().call_later(TICK, self._next)
 
     def _next(self) -> None:
-        """As long as hardly anybody is put off again, there are more turns with each tick."""
+        """Resume connections. As long as hardly any is deferred again, each tick resumes more."""
         self._ticks = False
         self._turns = TURNS if self._put_off >= TURNS else min(2 * self._turns, MORE_TURNS)
         self._put_off = 0

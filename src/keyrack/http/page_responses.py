@@ -1,4 +1,4 @@
-"""In charge of serving pages: address -> page -> visit -> answer, and a page for what is refused."""
+"""Serving of console pages: from address to visit to response, and error pages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from keyrack.http.server_process import ServerProcess
 
 
 class PageRoute:
-    """All pages of one path; without any, what no page stands at."""
+    """All pages of one path. Without pages, it responds with 404."""
 
     def __init__(
         self, server: ServerProcess, calls: InternalClient, site: Site, path: str, pages: Iterable[ConsolePage] = ()
@@ -80,7 +80,7 @@ class PageRoute:
         acting.set(actor(http, visit.customer, visit.visitor and visit.visitor.manager))
 
     async def _visitor(self, http: falcon.asgi.Request) -> Person:
-        """Raises `Unauthorized`."""
+        """The signed-in person. Raises `Unauthorized`."""
         authentication = self._server.services.authentication
         session = await authentication.signed_in(http)
         return Person(session, await authentication.manager(session))
@@ -100,7 +100,7 @@ for _method in ("get", "head", "post", "put", "patch", "delete", "options", "tra
 
 
 def _headers(answer: Response, visit: Visit) -> dict[str, str]:
-    """The headers of a page: what may be in it, and that nobody keeps it unless it says so itself."""
+    """The headers of a page: its content security policy, and no caching unless the page sets it."""
     return {
         **POLICY,
         **({} if "Cache-Control" in answer.headers else FRESH),

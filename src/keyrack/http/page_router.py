@@ -1,7 +1,7 @@
-"""In charge of pages: what an address of the console is, who visits it, and what the visit may do.
+"""Console pages: addresses, visits, and the operations of a visit.
 
-A page is a function of a `Visit`. Who visits, and that a form was sent by a page of ours, is checked here before it is
-asked; it reads and writes through the endpoints' table alone (`Visit.call`).
+A page is a function of a `Visit`. The visitor's session and the origin of a form are checked before the page runs. A
+page reads and writes only through the table of endpoints (`Visit.call`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from keyrack.core.settings import Settings
 from keyrack.http.in_process_client import Impersonation, InternalClient, InternalResponse
 from keyrack.http.server_process import ServerProcess
 
-BELOW = "/console"  # where the pages stand
+BELOW = "/console"  # the base path of the pages
 CSP = "Content-Security-Policy"
 POLICY = {
     CSP: (
@@ -42,7 +42,7 @@ FRESH = {"Cache-Control": "no-store", "Vary": "HX-Request, HX-Request-Type, HX-H
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Who is signed in."""
+    """The signed-in manager."""
 
     session: BrowserSession
     manager: ManagerCaller
@@ -50,7 +50,10 @@ class Person:
 
 @dataclass(slots=True)
 class Visit:
-    """One request for a page. `ids` are the parameters of its path, `query` and `form` have each name's values."""
+    """One request for a page.
+
+    `ids` are the parameters of its path. `query` and `form` have the values of each name.
+    """
 
     method: str
     path: str
@@ -65,22 +68,22 @@ class Visit:
     calls: InternalClient
     server: ServerProcess
     secret: str | None  # of the browser's session
-    step: str | None  # of the second factor that the browser waits for
-    challenged: str | None  # the cookie of the passkey that it waits for
+    step: str | None  # of the pending second factor
+    challenged: str | None  # the cookie of the pending passkey challenge
     visitor: Person | None = None
     customer: int = 0
-    response_headers: dict[str, str] = field(default_factory=dict[str, str])  # headers that the answer gets as well
+    response_headers: dict[str, str] = field(default_factory=dict[str, str])  # additional headers of the response
 
     @property
     def person(self) -> Person:
-        """Raises `Unauthorized` on a page that anybody may see."""
+        """The signed-in manager. Raises `Unauthorized` on a public page without a session."""
         if self.visitor is None:
             raise Unauthorized(SIGNED_OUT)
         return self.visitor
 
     @property
     def role(self) -> Role | None:
-        """What the person is in the customer of the address; None without a role."""
+        """The role of the person in the customer of the address; None without a role."""
         return self.person.manager.grants[self.customer].role
 
     @property
@@ -89,8 +92,10 @@ class Visit:
         return self.person.manager.grant(self.customer).scope is not None
 
     def may(self, permission: str) -> bool:
-        """Whether the person has the permission in the customer of the address. Raises `ValueError` where there is no
-        such permission."""
+        """Whether the person has the permission in the customer of the address.
+
+        Raises `ValueError` for an unknown permission.
+        """
         return self.person.manager.may(Permission(permission), self.customer)
 
     def require(self, permission: Permission) -> None:
@@ -100,21 +105,23 @@ class Visit:
 
     @property
     def is_partial(self) -> bool:
-        """Whether a part of the page is wanted, in place of what is there."""
+        """Whether only a part of the page is requested, to replace the current one."""
         return self.headers("HX-Request-Type") == "partial" and not self.headers("HX-History-Restore-Request")
 
     def query_value(self, name: str) -> str:
-        """The value of the address's query, "" without one; of several the last."""
+        """The value of the query parameter, "" without one. If it is repeated, the last value."""
         return self.query.get(name, [""])[-1]
 
     def form_value(self, name: str) -> str:
-        """The value of the form's field, "" without one; of several the last."""
+        """The value of the form field, "" without one. If it is repeated, the last value."""
         return self.form.get(name, [""])[-1].strip()
 
     async def call(self, method: str, path: str, *ids: object, **more: Any) -> InternalResponse:
-        """Ask a row of the endpoints' table as the person, in the customer of the address: `query`, `body`, `if_match`
-        and `key` as `InternalClient.call` takes them. Who asks for more rows than the settings allow gets as many as
-        they do; `console.paged_fetch` asks for the others. Raises the row's `Refusal`."""
+        """Call an endpoint as the person, in the customer of the address.
+
+        `query`, `body`, `if_match` and `key` are those of `InternalClient.call`. `$top` is limited to the maximum of
+        the settings; `console.paged_fetch` reads further pages. Raises the endpoint's `Refusal`.
+        """
         query: Mapping[str, str] = more.get("query") or {}
         if int(query.get("$top", "0")) > self.settings.odata_top:
             more["query"] = {**query, "$top": str(self.settings.odata_top)}
@@ -122,18 +129,18 @@ class Visit:
         return await self.calls.call(impersonation, method, path, *ids, **more)
 
     def allow_connect(self, origin: str) -> None:
-        """Let the scripts of this page ask one other origin as well (CSP 3, section 6.1.2)."""
+        """Allow the page's scripts to connect to another origin (CSP 3, section 6.1.2)."""
         self.response_headers[CSP] = f"{POLICY[CSP]}; connect-src 'self' {origin}"
 
     async def sign_in(self, username: str, password: str) -> AuthenticatedManager:
-        """Whose password this is. Raises `WrongCredentials`, `TooManyRequests`, `Unavailable`."""
+        """The manager with this user name and password. Raises `WrongCredentials`, `TooManyRequests`, `Unavailable`."""
         services = self.server.services
         return await sign_in(
             services.system_db, services.authenticator, self.settings, username, password, self.address
         )
 
     async def begin_session(self, signed_in: AuthenticatedManager, time_zone: str | None) -> None:
-        """Begin a session of somebody who has shown to be it, however that was."""
+        """Begin a session for an authenticated manager."""
         agent = self.headers("User-Agent") or ""
         secret = await sessions.create_session(
             self.server.services.system_db, signed_in, self.address, agent, time_zone, self.settings
@@ -141,17 +148,19 @@ class Visit:
         self.response_headers["Set-Cookie"] = self.server.sessions.cookie(secret)
 
     async def begin_second_factor(self, signed_in: AuthenticatedManager, time_zone: str | None) -> None:
-        """Have the browser wait for a second factor: it is signed in to nothing yet."""
+        """Begin the wait for a second factor. The browser is not signed in yet."""
         secret = await login_challenges.begin(self.server.services.system_db, signed_in, time_zone, self.settings)
         self.response_headers["Set-Cookie"] = self.server.sessions.step_cookie(secret)
 
     async def pending_login(self) -> LoginChallenge | None:
-        """Whose second factor the browser waits for."""
+        """The pending sign-in that waits for a second factor, or None."""
         return await login_challenges.find(self.server.services.system_db, self.step) if self.step else None
 
     async def verify_code(self, given: str) -> tuple[AuthenticatedManager, str | None] | None:
-        """Whose code this is, and the browser's time zone; None: the browser waits for nothing any more. Raises as
-        `sign_in` does."""
+        """The manager with this code, and the browser's time zone; None if no sign-in is pending.
+
+        Raises as `sign_in` does.
+        """
         services = self.server.services
         if not self.step:
             return None
@@ -161,12 +170,14 @@ class Visit:
 
     @property
     def passkey_host(self) -> str | None:
-        """The host name that passkeys are bound to; None: there are none at this address."""
+        """The host name for passkeys; None if the public address allows none."""
         return passkeys.host(self.settings)
 
     async def challenge(self) -> dict[str, Any] | None:
-        """The options for a passkey to sign in with; None: there are no passkeys at this address. Raises
-        `TooManyRequests`."""
+        """The options for signing in with a passkey; None if the public address allows none.
+
+        Raises `TooManyRequests`.
+        """
         services = self.server.services
         options_and_cookie = await challenge_passkey(
             services.system_db, services.authenticator.vault, self.settings, self.challenged, self.address
@@ -177,14 +188,14 @@ class Visit:
         return options_and_cookie[0]
 
     async def verify_passkey(self, credential: str) -> AuthenticatedManager:
-        """Whose passkey this is. Raises as `sign_in` does."""
+        """The manager with this passkey. Raises as `sign_in` does."""
         services = self.server.services
         return await show_passkey(
             services.system_db, services.authenticator.vault, self.settings, self.challenged, credential, self.address
         )
 
     async def strengthen(self, *amr: str) -> None:
-        """The session's manager has shown a second factor just now."""
+        """Record in the session that the manager has just used a second factor."""
         await sessions.strengthen(self.server.services.system_db, self.secret or "", amr)
 
     async def sign_out(self) -> None:
@@ -204,12 +215,10 @@ class ConsolePage:
     method: str
     path: str  # below the console
     run: Run
-    is_public: bool = False  # anybody may see it
-    permission: Permission | None = None  # what it wants; none: it is about the person, and of no customer
-    shows_own_rows: bool = (
-        False  # without the permission it shows what the person asked for itself: its endpoints decide
-    )
-    has_secret: bool = False  # it shows a secret, so it is never compressed
+    is_public: bool = False  # visible without a session
+    permission: Permission | None = None  # the required permission; None for pages about the person, without a customer
+    shows_own_rows: bool = False  # without the permission it shows the person's own rows: its endpoints decide
+    has_secret: bool = False  # it contains a secret, so it is never compressed
 
 
 class ConsolePages:
@@ -219,11 +228,11 @@ class ConsolePages:
         self.rows: list[ConsolePage] = []
 
     def get(self, path: str, **row: Any) -> Callable[[Run], Run]:
-        """A page to look at; see `ConsolePage` for what a row may say."""
+        """A page for reading. `ConsolePage` has the options of a row."""
         return self._add("GET", path, row)
 
     def post(self, path: str, **row: Any) -> Callable[[Run], Run]:
-        """What a form of a page does."""
+        """The action of a form."""
         return self._add("POST", path, row)
 
     def _add(self, method: str, path: str, row: dict[str, Any]) -> Callable[[Run], Run]:
@@ -236,21 +245,23 @@ class ConsolePages:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """All pages, and how a refusal looks to who visits one."""
+    """All pages, and the page for an error."""
 
     pages: tuple[ConsolePage, ...]
     error_page: Callable[[Visit, Refusal], Awaitable[Response]]
 
 
 def first_customer(person: Person) -> int:
-    """The customer whose pages come first: one in which the person has a role, if there is any. Raises `ValueError` for
-    who acts for none."""
+    """The first customer to show: preferably one in which the person has a role.
+
+    Raises `ValueError` if the person may act for none.
+    """
     grants = person.manager.grants
     return min(grants, key=lambda customer: (not grants[customer].permissions, customer))
 
 
 def customer_of(person: Person, text: str) -> int:
-    """The customer of an address. Raises `NotFound` alike for what is nobody's and somebody else's."""
+    """The customer in an address. Raises `NotFound`, also for other managers' customers."""
     customer = int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else 0
     person.manager.check(customer)
     return customer

@@ -1,4 +1,4 @@
-"""The steps that make the answer of a `Request`, of a client or from within the process."""
+"""The steps from a `Request` to its response, for clients and in-process calls."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from keyrack.fleet import group_scope_checks
 from keyrack.http.calls import Call
 from keyrack.http.steps import Next
 
-DEADLOCKS = 4  # attempts in which the database may choose the same request as the victim
+DEADLOCKS = 4  # attempts after deadlocks, in which the database may end the same request each time
 
 
 def check_query(call: Call) -> None:
-    """Raises `BadRequest` for unknown names in the query string of a row that has no read."""
+    """Check the query string of a row without a read. Raises `BadRequest` for unknown names."""
     call.route.endpoint.check_query(call.request)
 
 
@@ -33,9 +33,9 @@ def check_representation(call: Call) -> None:
 
 
 async def restrict_to_group_scope(call: Call) -> None:
-    """Ids outside the groups of a group-limited caller become ids that do not exist.
+    """Replace ids outside the groups of a group-limited caller with ids that do not exist.
 
-    Such a request gets no stored answer, so that it is answered like one for an id that does not exist.
+    The request gets no stored response, so it is answered like one for an id that does not exist.
     """
     original = call.request
     call.request, call.value = await group_scope_checks.restrict_to_scope(original, call.route.endpoint, call.value)
@@ -51,16 +51,20 @@ async def prepare(call: Call) -> None:
 
 
 async def confirm_read(call: Call, call_next: Next[Call]) -> Response:
-    """Raises `Unavailable` after a read if another server may be the primary by now, with newer data."""
+    """Raises `Unavailable` if another server may be the primary after a read.
+
+    That server may have newer data.
+    """
     answer = await call_next(call)
     call.services.authenticator.assert_current(call.proven)
     return answer
 
 
 async def retry_deadlocks(call: Call, call_next: Next[Call]) -> Response:
-    """Try again if the database ends the request to resolve a deadlock. Raises `Unavailable` after some attempts.
+    """Retry if the database ends the request to resolve a deadlock.
 
-    Such an attempt has done nothing, and the other transaction of the deadlock goes on.
+    Raises `Unavailable` after several attempts. A failed attempt has had no effect, and the other transaction of the
+    deadlock continues.
     """
     for _ in range(DEADLOCKS):
         try:
@@ -71,7 +75,7 @@ async def retry_deadlocks(call: Call, call_next: Next[Call]) -> Response:
 
 
 async def raise_minimum_position(call: Call, call_next: Next[Call]) -> Response:
-    """Let no replica answer the customer's next read before it has replayed what was written here.
+    """Exclude replicas that have not replayed this write from the customer's next read.
 
     A request that fails may have written as well.
     """
@@ -83,7 +87,7 @@ async def raise_minimum_position(call: Call, call_next: Next[Call]) -> Response:
 
 
 async def answer_dry_run(call: Call, call_next: Next[Call]) -> Response:
-    """The answer of a dry run, which is raised so that its transaction leaves nothing. Raises `Refusal`."""
+    """The response of a dry run, raised to roll back its transaction. Raises `Refusal`."""
     try:
         return await call_next(call)
     except DryRunRollback as undone:
@@ -106,17 +110,17 @@ async def serialise(call: Call, call_next: Next[Call]) -> Response:
 
 
 async def serialise_if_compared(call: Call, call_next: Next[Call]) -> Response:
-    """Apply the customer's pending operations first if the client names the state that it has seen."""
+    """Apply the customer's pending operations first if the client sent `If-Match`."""
     if not call.request.compares:
         return await call_next(call)
     return await _after_pending(call, call_next)
 
 
 async def _after_pending(call: Call, call_next: Next[Call]) -> Response:
-    """Run the later steps after everything that was accepted before is applied.
+    """Run the later steps after all accepted operations are applied.
 
-    The precheck rejects at once what would be rejected anyway. A request with an Idempotency-Key may have an answer
-    already, so it is not checked.
+    The precheck rejects early what would be rejected anyway. A request with an Idempotency-Key is not prechecked,
+    because it may have a stored response.
     """
     request, services, concurrency = call.request, call.services, call.route.endpoint.concurrency
     if not concurrency.is_serialized_for(call.value):
@@ -134,7 +138,10 @@ async def _after_pending(call: Call, call_next: Next[Call]) -> Response:
 
 
 async def replay_or_store(call: Call, call_next: Next[Call]) -> Response:
-    """The stored answer of the Idempotency-Key, or the answer of the later steps, stored in their transaction."""
+    """The stored response of the Idempotency-Key, or a new one.
+
+    A new response of the later steps is stored in their transaction.
+    """
     key, hours = call.idempotency_key, call.services.settings.idempotency_hours
     if key is None:
         return await call_next(call)
@@ -142,7 +149,7 @@ async def replay_or_store(call: Call, call_next: Next[Call]) -> Response:
 
 
 async def show_result(call: Call, call_next: Next[Call]) -> Response:
-    """What the client prefers to get of a write: what was made or changed, or nothing."""
+    """The preferred response of a write: the created or changed resource, or nothing."""
     request, route = call.request, call.route
     if not request.returns:
         return await call_next(call)

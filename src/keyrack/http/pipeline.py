@@ -1,8 +1,8 @@
 """The request pipeline: all steps of a request, in their order.
 
-The order is part of the API and of its security: a caller learns nothing about a body before the key is checked, and
-nothing about an id before the permission is. docs/spec-notes.md has the order, and tests/http check it. Each step has
-the condition under which a row needs it. `compose` chooses a row's steps once, at startup.
+The order is part of the API and of its security. A caller learns nothing about a body before the key is checked, and
+nothing about an id before the permission is. docs/spec-notes.md has the order, and tests/http enforces it. Each
+step has the condition under which a row needs it. `compose` chooses a row's steps once, at startup.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def can_represent(row: Endpoint[Any]) -> bool:
 
 
 def is_followed(row: Endpoint[Any]) -> bool:
-    """Whether the answer may wait for what comes, or have no end."""
+    """Whether the response may wait for changes, or never end."""
     return row.responses.media_type == EVENTS or row.has_long_poll
 
 
@@ -86,7 +86,7 @@ def writes_to_customer(row: Endpoint[Any]) -> bool:
     return writes(row) and (row.auth.has_customer or isinstance(row.auth, AppAuth | DeviceAuth))
 
 
-# From what a client has sent to a `Request`
+# From a client's request to a `Request`
 RECEIVE: tuple[CheckStep[HttpCall] | WrapperStep[HttpCall], ...] = (
     WrapperStep(reserve_ingest_memory, lambda row: isinstance(row.body, RawBody)),
     CheckStep(prove_primary, needs_caller),
@@ -112,7 +112,7 @@ RECEIVE: tuple[CheckStep[HttpCall] | WrapperStep[HttpCall], ...] = (
     WrapperStep(choose_server, lambda row: reads(row) and needs_caller(row)),
     WrapperStep(report_position, lambda row: writes(row) and needs_caller(row)),
 )
-# From a `Request` to its answer; a call from within the process begins here
+# From a `Request` to its response; in-process calls begin here
 PERFORM: tuple[CheckStep[Call] | WrapperStep[Call], ...] = (
     CheckStep(prove_primary, needs_caller),
     CheckStep(check_query, lambda row: row.read is None and not (row.query_parameters or row.has_own_query_check)),

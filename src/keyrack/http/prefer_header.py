@@ -1,4 +1,7 @@
-"""In charge of what a client would like: the header `Prefer` (RFC 7240). What is unknown or broken is passed over."""
+"""Preferences of a client: the header `Prefer` (RFC 7240).
+
+Unknown or malformed preferences are ignored.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,10 @@ from functools import lru_cache
 
 from keyrack.api.exchange import Returns
 
-LONGEST_KEPT = 200  # characters of a header whose meaning is remembered
+LONGEST_KEPT = 200  # maximum characters of a cached header
 
 _WORD = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]++"
-# Parts between commas; a quotation that nobody ends takes the rest. Nothing here ever goes back: it is one pass
+# Parts between commas; an unclosed quotation takes the rest. The expression never backtracks, so it takes one pass
 _PARTS = re.compile(r'(?:[^,"]++|"(?:[^"\\]|\\.)*+(?:"|\\?+\Z))++', re.DOTALL)
 _PREFERENCE = re.compile(
     rf'[ \t]*+(?P<name>{_WORD})[ \t]*+(?:=[ \t]*+(?:"(?P<quoted>(?:[^"\\]|\\.)*+)"|(?P<token>{_WORD})?+)[ \t]*+)?+'
@@ -22,10 +25,10 @@ _PREFERENCE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Prefer:
-    """What of a client's preferences is known here."""
+    """The supported preferences of a client."""
 
-    strict: bool = False  # refuse what is not known in a body
-    returns: Returns = ""  # what a write answers; "" where it does not matter
+    strict: bool = False  # reject unknown properties of a body
+    returns: Returns = ""  # the response of a write; "" for no preference
 
 
 NONE = Prefer()
@@ -50,7 +53,7 @@ def _read(header: str) -> Prefer:
             continue
         quoted: str | None = match["quoted"]
         value: str = (match["token"] or "") if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
-        given.setdefault(match["name"].lower(), value.lower())  # of those that are told twice the first one counts
+        given.setdefault(match["name"].lower(), value.lower())  # the first of repeated preferences counts
     returns = given.get("return")
     return Prefer(
         strict=given.get("handling") == "strict",

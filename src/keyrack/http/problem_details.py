@@ -1,4 +1,4 @@
-"""In charge of the form of a refusal: the spec's body, or a problem for programs (RFC 9457) where one is asked for."""
+"""The body of an error: the spec's, or a problem (RFC 9457) if the request accepts one."""
 
 from __future__ import annotations
 
@@ -9,22 +9,25 @@ from collections.abc import Iterable
 from keyrack.core.errors import PROBLEM, Refusal
 from keyrack.core.metrics.catalog import ERROR_RESPONSES
 
-RANGES = 100  # of an Accept header, that are looked at
+RANGES = 100  # maximum parsed ranges of an Accept header
 
-# A quoted value of a parameter (RFC 9110, section 5.6.4), in which a comma separates nothing
+# A quoted parameter value (RFC 9110, section 5.6.4), in which a comma does not separate
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\Z|\\\Z)', re.DOTALL)
 _QUALITY = re.compile(r"0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?").fullmatch
 
 
 def accepted(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """The value of `Accept` among headers whose names are in lower case; None where there is none."""
+    """The value of `Accept` among headers with lower-case names; None without one."""
     values = [value.decode("latin-1") for name, value in headers if name == b"accept"]
     return ", ".join(values) if values else None
 
 
 def problem_body(refusal: Refusal, accept: str | None, id: str, public_url: str) -> tuple[bytes, str]:
-    """The body of a refusal and its media type: a problem if `accept` names its media type and does not prefer that
-    of the spec's body, else the spec's body. `id` is the request's."""
+    """The body of an error and its media type, for the request with this `id`.
+
+    It is a problem if `accept` names that media type and does not prefer that of the spec's body; otherwise the spec's
+    body.
+    """
     ERROR_RESPONSES.add(refusal.reason.code, str(refusal.status))
     if accept is None or accept == "*/*" or not _prefers_problem(accept, refusal.media_type.partition(";")[0]):
         return refusal.body(id), refusal.media_type
@@ -40,25 +43,27 @@ def _problem(refusal: Refusal, id: str, public_url: str) -> bytes:
         "detail": reason.text,
         "code": reason.code,
     }
+    if reason.previous is not None:
+        body["previousCode"] = reason.previous
     if refusal.errors:
         body["errors"] = [fault.members() for fault in refusal.errors]
     return json.dumps(body | {"traceId": id} | refusal.extensions()).encode()
 
 
 def _prefers_problem(accept: str, own: str) -> bool:
-    """Whether the header names problems, at least as gladly as the media type `own` (RFC 9110, section 12.5.1)."""
+    """Whether the header prefers problems to, or equals them with, `own` (RFC 9110, section 12.5.1)."""
     return "problem+json" in accept.lower() and prefers_media_type(accept, PROBLEM, own)
 
 
 def prefers_media_type(accept: str, media_type: str, own: str) -> bool:
-    """Whether the header names a media type, at least as gladly as the type `own`."""
+    """Whether the header prefers a media type to, or equals it with, `own`."""
     wanted = _qualities(accept)
     quality = wanted.get(media_type, 0.0)
     return quality > 0 and quality >= _quality(wanted, own)
 
 
 def _qualities(accept: str) -> dict[str, float]:
-    """Media range -> how gladly it is taken; a range whose quality is malformed counts as absent."""
+    """Media range -> quality. A range with a malformed quality counts as absent."""
     qualities: dict[str, float] = {}
     for part in _QUOTED.sub('""', accept).split(",", RANGES)[:RANGES]:
         name, *parameters = [piece.strip(" \t") for piece in part.split(";")]
@@ -70,7 +75,7 @@ def _qualities(accept: str) -> dict[str, float]:
 
 
 def _quality(wanted: dict[str, float], media_type: str) -> float:
-    """How gladly a media type is taken: what names it most closely says so."""
+    """The quality of a media type: that of the most specific matching range."""
     for name in (media_type, media_type.partition("/")[0] + "/*", "*/*"):
         if name in wanted:
             return wanted[name]

@@ -1,7 +1,7 @@
-"""In charge of `Keyrack-Position`: which server answers a request, and how far the story goes that the answer tells.
+"""`Keyrack-Position`: the server that answers a read, and the position of its response.
 
-A caller who sends back what an answer said is told no older story, by whichever server and process. What a row of the
-table says of its reads (`Endpoint.can_use_replica`) is all that there is to say: everything else is the leader's.
+A caller that sends back a position never gets an older state, from any server or process. `Endpoint.can_use_replica`
+selects the reads of replicas; the primary answers everything else.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from keyrack.http.request_state import request_state
 from keyrack.http.steps import Next
 
 HEADER = "Keyrack-Position"
-LATEST = "latest"  # in place of a position: what there is now
+LATEST = "latest"  # instead of a position: the current state
 
 
 def parse_position(call: HttpCall) -> None:
-    """What the caller has seen: a position, or `LATEST`. Raises `BadRequest`."""
+    """Read the position that the caller has seen, or `LATEST`. Raises `BadRequest`."""
     header = call.http.get_header(HEADER)
     if header is None or header == LATEST:
         call.read_position = header
@@ -40,13 +40,13 @@ def parse_position(call: HttpCall) -> None:
 
 
 def set_position_header(http: falcon.asgi.Request, reply: falcon.asgi.Response) -> None:
-    """Put the position into the reply, if there is one to tell."""
+    """Set the position in the reply, if there is one."""
     if (read_position := request_state(http.scope).read_position) is not None:
         reply.set_header(HEADER, str(read_position))
 
 
 async def choose_server(call: HttpCall, call_next: Next[Call]) -> Response:
-    """The answer of a read at a replica that is far enough, else at the primary; its position goes into the reply."""
+    """The response of a sufficiently recent replica, else of the primary, with its position."""
     replicas = call.services.replicas
     if replicas is None or _is_anonymous(call):
         return await call_next(call)
@@ -93,9 +93,9 @@ async def _at_primary(call: HttpCall, call_next: Next[Call], replicas: ReadRoute
 
 
 async def _at_replica(call: HttpCall, call_next: Next[Call], lease: ReplicaLease) -> Response | None:
-    """The replica's answer; None if the primary has to answer.
+    """The replica's response; None if the primary has to answer.
 
-    That is so if the replica is gone, or does not find something, which may have been made a moment ago.
+    That is the case if the replica is unavailable, or does not find something that may have just been created.
     """
     request = call.request
     database = lease.database(request.customer, request.caller.id if request.caller else 0, request.db)

@@ -1,4 +1,4 @@
-"""The steps that make a `Request` of what a client has sent."""
+"""The steps from a client's request to a `Request`."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from keyrack.http.steps import Next
 
 
 async def reserve_ingest_memory(call: HttpCall, call_next: Next[HttpCall]) -> Response:
-    """Count the bytes of a delivery until it is answered. Raises `Unavailable` if others leave no room."""
+    """Count the bytes of a delivery until its response. Raises `Unavailable` if others leave no memory."""
     with call.services.ingest_memory.reserve(call.http.get_header(DEVICE_KEY) or "") as call.reservation:
         return await call_next(call)
 
 
 def prove_primary(call: Call) -> None:
-    """Raises `Unavailable` if this server may not be the primary's any more."""
+    """Raises `Unavailable` unless this server is confirmed as the primary's."""
     call.proven = call.services.authenticator.check()
 
 
 def confirm_primary(call: Call) -> None:
-    """Raises `Unavailable` unless the proof still holds: the body may have taken long."""
+    """Raises `Unavailable` unless the confirmation is still valid: the body may have taken long."""
     call.services.authenticator.assert_current(call.proven)
 
 
 def read_conditions(call: HttpCall) -> None:
-    """The conditions of a read. Raises `BadRequest` for a malformed If-Match."""
+    """Read the conditions of a read. Raises `BadRequest` for a malformed If-Match."""
     call.if_none_match = call.http.get_header("If-None-Match")
     header = call.http.get_header("If-Match")
     if header is not None:
@@ -46,7 +46,7 @@ def read_conditions(call: HttpCall) -> None:
 
 
 def read_if_match(call: HttpCall) -> None:
-    """The condition of a write to something that has an ETag. Raises `PreconditionFailed`, `BadRequest`."""
+    """Read the condition of a write to a resource with an ETag. Raises `PreconditionFailed`, `BadRequest`."""
     if call.http.get_header("If-None-Match") is not None:
         raise PreconditionFailed(conditional_requests.ONLY_FOR_READS)
     header = call.http.get_header("If-Match")
@@ -63,18 +63,18 @@ def reject_conditions(call: HttpCall) -> None:
 
 
 def read_preferences(call: HttpCall) -> None:
-    """The preferences of the header Prefer."""
+    """Read the header Prefer."""
     preferred = preferences(call.http.get_header("Prefer"))
     call.is_strict, call.preferred_return = preferred.strict, preferred.returns
 
 
 def choose_return(call: HttpCall) -> None:
-    """The row can show what it has written, so the preference for that counts."""
+    """Apply the preferred return, for rows that can return the result of the write."""
     call.returns = call.preferred_return
 
 
 async def read_body(call: HttpCall) -> None:
-    """Raises `UnsupportedMediaType`, `ContentTooLarge`, `RequestTimeout`."""
+    """Read the body. Raises `UnsupportedMediaType`, `ContentTooLarge`, `RequestTimeout`."""
     settings, route = call.services.settings, call.route
     body = route.endpoint.body
     assert body is not None  # noqa: S101 - the step is for rows with a body
@@ -83,13 +83,14 @@ async def read_body(call: HttpCall) -> None:
 
 
 async def read_lines(call: HttpCall) -> None:
-    """Raises as `read_body` does, `Unavailable` beyond the memory, and `BadRequest` for malformed gzip."""
+    """Read lines. Raises as `read_body` does, `Unavailable` beyond the memory limit, and `BadRequest` for malformed
+    gzip."""
     assert call.reservation is not None  # noqa: S101 - `reserve_ingest_memory` comes first
     call.body = await request_parsing.lines(call.http, call.services.settings, call.reservation)
 
 
 def parse_form(call: HttpCall) -> None:
-    """Raises `BadRequest`."""
+    """Parse the form. Raises `BadRequest`."""
     form = call.route.endpoint.body
     assert isinstance(form, FormBody)  # noqa: S101 - the step is for rows with a form
     call.value = form.parse(without_byte_order_mark(call.body))
@@ -101,7 +102,10 @@ def validate_body(call: HttpCall) -> None:
 
 
 def validate_batch(call: HttpCall) -> None:
-    """Validate the JSON of a batch, whose items are validated later, each as strictly as the client prefers."""
+    """Validate the JSON of a batch. Its items are validated later.
+
+    The items are validated as strictly as the client prefers.
+    """
     _validate(call, strict=False)
 
 
@@ -114,19 +118,19 @@ def _validate(call: HttpCall, *, strict: bool) -> None:
 
 
 def read_idempotency_key(call: HttpCall) -> None:
-    """The header, of which `idempotency` says later whether it is well-formed."""
+    """Read the header. `idempotency` validates it later."""
     call.idempotency_key = call.http.get_header("Idempotency-Key")
 
 
 def negotiate_media_type(call: HttpCall) -> None:
-    """Whether the client prefers the row's other media type."""
+    """Determine whether the client prefers the row's other media type."""
     responses = call.route.endpoint.responses
     accept = call.http.get_header("Accept") or ""
     call.prefers_other_type = prefers_media_type(accept, responses.alternative.split(";")[0], responses.media_type)
 
 
 def allow_following(call: HttpCall) -> None:
-    """What a stream or a long poll needs of its request."""
+    """Prepare the context of a stream or long poll."""
     http, row, customer, caller = call.http, call.route.endpoint, call.customer, call.caller
     assert caller is not None  # noqa: S101 - a row that is followed needs a token
     recheck = call.services.authentication.recheck
@@ -143,7 +147,7 @@ def allow_following(call: HttpCall) -> None:
 
 
 def build_request(call: HttpCall) -> None:
-    """Make the `Request`. Raises `BadRequest` for ids of the path that are none."""
+    """Create the `Request`. Raises `BadRequest` for invalid ids in the path."""
     http, services, row, caller = call.http, call.services, call.route.endpoint, call.caller
     call.request = Request(
         db=services.database(caller, call.customer, reads=row.method == "GET"),
@@ -175,7 +179,7 @@ def build_request(call: HttpCall) -> None:
 
 
 async def register_stream(call: HttpCall, call_next: Next[HttpCall]) -> Response:
-    """Name an answer without an end to the connection and to the access log."""
+    """Register an endless response with the connection and the access log."""
     answer = await call_next(call)
     if isinstance(answer.parts, Subscription):
         call.state.subscription = answer.parts

@@ -1,4 +1,4 @@
-"""The actor of a request, of whom the change log records what the request writes."""
+"""The actor of a request, which the change log records for its writes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def actor(
 ) -> Actor:
     """The manager or machine client, else the device, else the user of an app.
 
-    Without any of them it is a program that has shown at most the API key.
+    Otherwise it is a program that has at most an API key.
     """
     address, request = http.remote_addr, request_state(http.scope).id
     if caller is not None:

@@ -1,4 +1,7 @@
-"""The parts of a request: its customer, the ids of its path, and its body, within bounds of format, size and time."""
+"""The parts of a request: customer, path ids, and body.
+
+Format, size and time of a body are limited.
+"""
 
 from __future__ import annotations
 
@@ -36,18 +39,18 @@ from keyrack.http.compression import content_coding
 from keyrack.http.ingest_memory import MemoryReservation
 from keyrack.telemetry.json_lines import too_many
 
-LINES = ("application/json", "application/x-ndjson", "application/jsonl")  # what units may send
+LINES = ("application/json", "application/x-ndjson", "application/jsonl")  # media types of deliveries
 FORM = "application/x-www-form-urlencoded"
-FIELDS = 5_000  # of a page's form: a selection of a thousand rows has as many
-OPEN_FORM = 32_768  # bytes of a form that anybody may send: a thousand characters of each field, percent-encoded
-_STRAY = re.compile(rb"%(?![0-9A-Fa-f]{2})")  # no browser sends one, and a million take seconds to be passed over
+FIELDS = 5_000  # maximum fields of a page's form: a selection of a thousand rows has as many
+OPEN_FORM = 32_768  # maximum bytes of a form on a public page: a thousand characters per field, percent-encoded
+_STRAY = re.compile(rb"%(?![0-9A-Fa-f]{2})")  # browsers never send one, and parsing a million takes seconds
 CUSTOMER_ID = "Customer-ID"
 UNPACKED_AT_ONCE = 65_536  # bytes
-PACKED_AT_ONCE = 4_096  # bytes: the rest of them is copied behind each member
+PACKED_AT_ONCE = 4_096  # the remaining bytes are copied for each member
 
 
 class IncomingRequest(Protocol):
-    """The part of the framework's request that is needed here."""
+    """The used part of the framework's request."""
 
     @property
     def content_length(self) -> int | None: ...
@@ -60,10 +63,10 @@ class IncomingRequest(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BodyFormat:
-    """The formats in which an endpoint takes its body."""
+    """The formats of an endpoint's body."""
 
     media_types: tuple[str, ...]
-    has_charset: bool = False  # a charset that is not UTF-8 is rejected
+    has_charset: bool = False  # a charset other than UTF-8 is rejected
     has_gzip: bool = False
 
 
@@ -108,8 +111,10 @@ async def lines(http: IncomingRequest, settings: Settings, room: MemoryReservati
 
 
 async def form(http: IncomingRequest, settings: Settings, *, anybodys: bool) -> dict[str, list[str]]:
-    """The fields of a page's form, each with its values; `anybodys` is one of a page that anybody may see. Raises as
-    `body` does, and `BadRequest` for what is no form in UTF-8 or has too many fields."""
+    """The fields of a page's form with their values. `anybodys` marks a public page.
+
+    Raises as `body` does, and `BadRequest` for an invalid form or too many fields.
+    """
     if not http.content_length and http.get_header("Transfer-Encoding") is None:
         return {}
     if (http.content_type or "").partition(";")[0].strip().lower() != FORM:
@@ -145,10 +150,10 @@ async def _arrived(http: IncomingRequest, limit: int, seconds: float, room: Memo
 
 
 def _unpacked(packed: bytes, settings: Settings, room: MemoryReservation) -> bytes:
-    """The content of a gzip file: all its members, one behind another (RFC 1952, section 2.2).
+    """The content of a gzip file with one or more members (RFC 1952, section 2.2).
 
-    It is unpacked a little at a time, so that a bomb takes no memory. A file has at most as many members as a delivery
-    has lines. Raises `BadRequest` for what is no gzip file, also behind its last member, and `ContentTooLarge`.
+    It is decompressed in small steps, so that a bomb uses no memory. A file has at most as many members as a delivery
+    has lines. Raises `BadRequest` for invalid data, also after the last member, and `ContentTooLarge`.
     """
     unpacked, at, members = bytearray(), 0, 0
     while at < len(packed):
@@ -162,7 +167,7 @@ def _unpacked(packed: bytes, settings: Settings, room: MemoryReservation) -> byt
 
 
 def _member(packed: bytes, at: int, unpacked: bytearray, settings: Settings, room: MemoryReservation) -> int:
-    """Unpack the member that begins at `at`, within the bounds of the file. Returns its end."""
+    """Decompress the member at `at`, within the limits of the file. Returns its end."""
     member = zlib.decompressobj(wbits=31)
     while not member.eof:
         window = packed[at : at + PACKED_AT_ONCE]
@@ -171,7 +176,7 @@ def _member(packed: bytes, at: int, unpacked: bytearray, settings: Settings, roo
         except zlib.error:
             raise BadRequest(NO_GZIP) from None
         read = len(window) - len(member.unused_data if member.eof else member.unconsumed_tail)
-        if not (piece or read or member.eof):  # it breaks off
+        if not (piece or read or member.eof):  # truncated
             raise BadRequest(NO_GZIP)
         at += read
         room.take(len(piece))
@@ -184,7 +189,7 @@ def _member(packed: bytes, at: int, unpacked: bytearray, settings: Settings, roo
 
 
 def _codings(http: IncomingRequest) -> list[str]:
-    """The codings of the body without `identity`, in the order of their use."""
+    """The codings of the body without `identity`, in the order of their application."""
     names = (name.strip(" \t") for name in (http.get_header("Content-Encoding") or "").split(","))
     return [coding for name in names if (coding := content_coding(name)) not in ("", "identity")]
 
@@ -194,7 +199,7 @@ def _too_large(limit: int) -> Refusal:
 
 
 def _check_type(http: IncomingRequest, body_format: BodyFormat) -> None:
-    """Raises `UnsupportedMediaType` for a body in another format, coding and charset included."""
+    """Raises `UnsupportedMediaType` for another media type, coding or charset."""
     if _codings(http) not in ([], ["gzip"] if body_format.has_gzip else []):
         valid = ("gzip", "identity") if body_format.has_gzip else ("identity",)
         raise UnsupportedMediaType("Content-Encoding", http.get_header("Content-Encoding"), valid)
@@ -208,7 +213,7 @@ def _check_type(http: IncomingRequest, body_format: BodyFormat) -> None:
 
 
 def customer(http: IncomingRequest, caller: Caller) -> int:
-    """The tenant. Raises `BadRequest`, and `NotFound` alike for a customer that is nobody's or somebody else's."""
+    """The customer. Raises `BadRequest`, and `NotFound` for an unknown one and for one the caller may not act for."""
     text = http.get_header(CUSTOMER_ID)
     if not text:
         raise BadRequest(NO_CUSTOMER_ID, errors=[FieldError("missing", NO_CUSTOMER_ID.text, header=CUSTOMER_ID)])

@@ -1,7 +1,7 @@
-"""The state of one HTTP request that travels in its ASGI scope, as `scope["keyrack"]`.
+"""The state of one HTTP request, in its ASGI scope as `scope["keyrack"]`.
 
-The connection, the middleware and the routes have no parameters in common. They share this object. The page
-docs/implicit-context.md has a row for each field, with the modules that set and read it (`make docs`).
+The connection, the middleware and the routes have no common parameters, so they share this object. The generated page
+docs/implicit-context.md (`make docs`) has a row for each field, with the modules that set and read it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 from keyrack.api.subscriptions import Subscription
 from keyrack.db.replication.wal_positions import Position
 
-KEY = "keyrack"  # the only key of ours in a scope
+KEY = "keyrack"  # Keyrack's only key in a scope
 
 
 @dataclass(slots=True)
 class RequestState:
-    """What becomes known of a request beside its parameters. Each field has its purpose behind it, for the page."""
+    """Facts about a request beside its parameters. The comment of each field is its text on the page."""
 
     id: str = ""  # The request id: in the answer, in each line of the log and in the change log.
     route: str | None = None  # The template of the path, for metrics and the access log.
@@ -33,7 +33,7 @@ class RequestState:
 
 
 def request_state(scope: dict[str, Any]) -> RequestState:
-    """The state of the request. The first caller makes it: that may be the connection, before the application runs."""
+    """The state of the request. The first caller creates it, possibly the connection before the application runs."""
     state: RequestState | None = scope.get(KEY)
     if state is None:
         state = scope[KEY] = RequestState()

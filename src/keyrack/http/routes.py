@@ -1,6 +1,6 @@
-"""The table of all endpoints, in the order of the spec's contents.
+"""The table of all endpoints, in the order of the spec.
 
-The type checker compares what each handler needs of the process with `ServeServices`, and names what is missing.
+The type checker compares the services that a handler needs with `ServeServices`, and reports missing ones.
 """
 
 from __future__ import annotations

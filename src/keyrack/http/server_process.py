@@ -1,4 +1,4 @@
-"""The process that serves: its settings, the services that it opens, and the routes that use them."""
+"""The serving process: its settings, services and routes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from keyrack.http.session_cookie import SessionCookies
 
 
 class ServerProcess:
-    """One process that serves. Its services are open as long as `lifespan` runs."""
+    """One serving process. Its services are open while `lifespan` runs."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings

@@ -1,4 +1,4 @@
-"""How the services of a process that serves open and close."""
+"""Startup and shutdown of the services of a serving process."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ from keyrack.http.session_cookie import SessionCookies
 from keyrack.offline_keys.issuing_keys import IssuingKeySigners
 from keyrack.telemetry.ingest import Telemetry
 
-OWN = 2  # connections that a process keeps for itself
+OWN = 2  # connections reserved for the process itself
 
 
 @asynccontextmanager
 async def open_services(
     settings: Settings, dsn: str, sessions: SessionCookies, readiness: Readiness
 ) -> AsyncGenerator[ServeServices]:
-    """Open what the process needs, and close it. Raises `Unavailable` while the database cannot be reached."""
+    """Open the services, and close them at the end. Raises `Unavailable` if the database is unreachable."""
     connector = PrimaryConnector(dsn, settings)
     db = await Database.connect(connector, settings)
     own = await Database.connect(connector, settings, application="keyrack access", size=OWN)
     acting.set(system("server"))
     vault = await open_vault(own, settings)
     await signing_keys.ensure(own, vault)
-    acting.set(None)  # each request says who it is of
+    acting.set(None)  # each request sets its own actor
     access = Authenticator(own, settings, vault)
     access.heartbeat = heartbeat = Heartbeat(connector, settings, "serve")
     readiness.check_primary = access.check
@@ -76,7 +76,7 @@ async def open_services(
         feed.lost()
 
     def renewed(_moved: bool) -> None:
-        access.forget()  # what is being asked just now may be answered by an old leader
+        access.forget()  # running requests may have been answered by the previous primary
 
     access.listener = NotificationListener(
         connector.direct(settings), {"keyrack_access": forget}, forget, CHANGES,
@@ -98,7 +98,7 @@ async def open_services(
     if replicas is not None:
         tasks.append(asyncio.create_task(supervise("read replicas", replicas.run)))
     try:
-        if connector.leadership.fails_over:  # who asks at once is not to be refused for it
+        if connector.leadership.fails_over:  # Wait for the first heartbeat, so that early requests do not get 503
             with suppress(TimeoutError):
                 async with asyncio.timeout(settings.primary_lease_seconds):
                     await heartbeat.proven.wait()

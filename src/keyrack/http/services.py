@@ -1,6 +1,6 @@
-"""The services of a process that serves: connections, caches and background tasks, by name.
+"""The services of a serving process: connections, caches and background tasks.
 
-Handlers see the part of them that a protocol of their package names.
+Handlers see only the part that a protocol of their package declares.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from keyrack.telemetry.ingest import Telemetry
 
 @dataclass(frozen=True, slots=True)
 class ServeServices:
-    """What is open as long as the process serves."""
+    """The services that are open while the process serves."""
 
     settings: Settings
     db: Database
-    system_db: Database  # for access checks, log-ins and health, whatever the others do
+    system_db: Database  # for access checks, sign-ins and health, independent of the other pool's load
     authenticator: Authenticator
     authentication: RequestAuthenticator
     announce: WakeupNotifier
@@ -59,7 +59,7 @@ class ServeServices:
     readiness: Readiness
 
     def database(self, caller: Caller | None, customer: int, *, reads: bool) -> Database:
-        """The database on behalf of a caller; `system_db` as long as neither caller nor customer is known."""
+        """The database on behalf of a caller; `system_db` if neither caller nor customer is known."""
         if caller is None and not customer:
             return self.system_db
         return self.db.of(customer, 0 if caller is None else caller.id, reads=reads)

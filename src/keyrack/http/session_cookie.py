@@ -1,4 +1,4 @@
-"""In charge of what a browser shows of its session: the cookie, and that a request comes from a page of ours."""
+"""Session cookies, and the check that a write comes from an own page."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from keyrack.core.error_codes import OTHER_ORIGIN
 from keyrack.core.errors import Forbidden
 from keyrack.core.settings import Settings
 
-API_OF_PAGES = "/console/api"  # where pages of the console reach the endpoints: the session stands for key and token
-READS = ("GET", "HEAD")  # no endpoint of these changes anything
+API_OF_PAGES = "/console/api"  # path for calls of console pages: the session replaces key and token
+READS = ("GET", "HEAD")  # endpoints with these methods change nothing
 
 
 class CookieRequest(Protocol):
-    """The part of the framework's request that is needed here."""
+    """The used part of the framework's request."""
 
     @property
     def method(self) -> str: ...
@@ -24,7 +24,7 @@ class CookieRequest(Protocol):
 
 
 class SessionCookies:
-    """The cookie of sessions, by the rules of RFC 6265bis: `__Host-` binds it to this host and to https."""
+    """Session cookies as in RFC 6265bis. `__Host-` binds a cookie to this host and https."""
 
     def __init__(self, settings: Settings) -> None:
         self._secure = settings.public_url.startswith("https:")
@@ -35,7 +35,7 @@ class SessionCookies:
         self._origins = settings.own_origins
 
     def secret(self, http: CookieRequest) -> str | None:
-        """The secret that the browser sent; of several cookies of the name none is trusted."""
+        """The session secret that the browser sent; None if the cookie is repeated."""
         return _one(http, self._name)
 
     def cookie(self, secret: str) -> str:
@@ -43,23 +43,23 @@ class SessionCookies:
         return self._cookie(secret, self._seconds, self._name, "Lax")
 
     def no_cookie(self) -> str:
-        """The `Set-Cookie` that takes it back."""
+        """The `Set-Cookie` that removes it."""
         return self._cookie("", 0, self._name, "Lax")
 
     def step(self, http: CookieRequest) -> str | None:
-        """The secret of the second factor that the browser waits for, in the same way."""
+        """The secret of the pending second factor; None if the cookie is repeated."""
         return _one(http, self._step)
 
     def challenge(self, http: CookieRequest) -> str | None:
-        """The sealed challenges that a passkey may sign, in the same way."""
+        """The sealed challenges for a passkey; None if the cookie is repeated."""
         return _one(http, self._challenge)
 
     def step_cookie(self, secret: str) -> str:
-        """The `Set-Cookie` for who waits for a second factor: no page of anybody else has it sent."""
+        """The `Set-Cookie` of a pending second factor. Pages of other sites never cause it to be sent."""
         return self._cookie(secret, SECONDS, self._step, "Strict")
 
     def challenge_cookie(self, value: str) -> str:
-        """The same for who waits for a passkey."""
+        """The `Set-Cookie` of pending passkey challenges."""
         return self._cookie(value, browser_state.SECONDS, self._challenge, "Strict")
 
     def _cookie(self, value: str, seconds: int, name: str, site: str) -> str:
@@ -67,9 +67,12 @@ class SessionCookies:
         return f"{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite={site}{secure}"
 
     def check_origin(self, http: CookieRequest) -> None:
-        """Raises `Forbidden` for a write that does not come from a page of this server: `Sec-Fetch-Site` says so where
-        the browser sends it, and `Origin` names the host that was asked, or that of the public address. A request that
-        says neither is refused as well: every browser of today says at least one with a write."""
+        """Raises `Forbidden` for a write that does not come from a page of this server.
+
+        `Sec-Fetch-Site` must be `same-origin` if it is present. `Origin`, if present, must be the requested host or the
+        public address. A request with neither header is rejected: every current browser sends at least one with a
+        write.
+        """
         if http.method in READS:
             return
         site, origin = http.get_header("Sec-Fetch-Site"), http.get_header("Origin")

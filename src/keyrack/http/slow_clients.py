@@ -1,4 +1,4 @@
-"""In charge of answers that wait for their readers: how slowly a client may take them, and how much may wait in all."""
+"""Limits for unsent responses: the minimum rate of a client, and the total bytes."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from keyrack.core.metrics.catalog import LIMITS
 
 
 class WriteBufferBudget:
-    """What the clients of one process have not taken yet.
+    """The unsent bytes of all clients of one process.
 
-    Above `max_bytes`, whoever has taken nothing for the longest time is cut off first; so is, at once, a client that
-    takes less than `rate` bytes a second over `seconds` in which something waited for it.
+    Above `max_bytes`, the client that has been stalled longest is disconnected. A client is also disconnected if it
+    reads less than `rate` bytes per second, over `seconds` in which data waited for it.
     """
 
     def __init__(self, max_bytes: int, rate: int, seconds: float) -> None:
         self.max_bytes = max_bytes
         self.rate = rate
         self.seconds = seconds
-        self._readers: dict[SlowClientGuard, None] = {}  # the longest first
+        self._readers: dict[SlowClientGuard, None] = {}  # the longest waiting first
         self._bytes = 0
         self._log = RateLimitedLogger("keyrack.http", MINUTE)
 
@@ -62,16 +62,16 @@ class WriteBufferBudget:
 
 
 class SlowClientGuard:
-    """One client: `pause` is called when more is written than it reads, `resume` when it has caught up."""
+    """One client. `pause` is called if it reads too slowly, `resume` when it has caught up."""
 
     def __init__(self, unread: WriteBufferBudget, transport: asyncio.Transport, name: str) -> None:
-        self.size = 0  # bytes that wait for it, when it was last looked at
+        self.size = 0  # unsent bytes at the last measurement
         self.name = name
         self._budget = unread
         self._transport = transport
         self._clock = asyncio.get_running_loop()
-        self._waiting_since: float | None = None  # while something waits
-        self._waited_seconds = 0.0  # seconds and bytes since it was judged last
+        self._waiting_since: float | None = None  # set while data waits
+        self._waited_seconds = 0.0  # seconds and bytes since the last judgement
         self._bytes_read = 0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -97,7 +97,7 @@ class SlowClientGuard:
             self._timer.cancel()
 
     def measure(self) -> None:
-        """Look how much it has taken meanwhile."""
+        """Measure the bytes that the client has read since."""
         if self._waiting_since is None:
             return
         now, size = self._clock.time(), self._transport.get_write_buffer_size()
@@ -106,7 +106,7 @@ class SlowClientGuard:
         self._waiting_since, self.size = now, size
 
     def cut(self) -> None:
-        """End the connection; what waits is thrown away."""
+        """Close the connection and discard unsent bytes."""
         self.resume()
         self._transport.abort()
 

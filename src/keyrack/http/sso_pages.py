@@ -1,4 +1,4 @@
-"""In charge of single sign-on as pages have it: the cookie that a sign-in is bound to, and what came of it."""
+"""Single sign-on for pages: the cookie of a pending sign-in, and its result."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ log = structlog.get_logger("keyrack.logins")
 
 @dataclass(frozen=True, slots=True)
 class SsoResult:
-    """What came of a sign-in: where to go, or why nobody is signed in (`NotSignedIn.reason`)."""
+    """The result of a sign-in: the next address, or the reason of the failure (`NotSignedIn.reason`)."""
 
     next: str = ""
     reason: str = ""
-    is_connected: bool = False  # an account, in place of signing in
-    customer: int | None = None  # of an invitation that was accepted
-    needs_second_factor: bool = False  # for a second factor
-    is_first_proof: bool = False  # of the address: every other way in was removed
+    is_connected: bool = False  # an account was connected instead of signing in
+    customer: int | None = None  # of an accepted invitation
+    needs_second_factor: bool = False  # a second factor is pending
+    is_first_proof: bool = False  # of the address: all other sign-in methods were removed
 
 
 async def offered(visit: Visit) -> list[tuple[str, str]]:
@@ -41,11 +41,14 @@ async def offered(visit: Visit) -> list[tuple[str, str]]:
 async def begin(
     visit: Visit, name: str, next: str, time_zone: str | None, *, connect: bool = False, code: str | None = None
 ) -> SsoResult:
-    """Where the browser is to go for signing in by a provider, for connecting its account with who is signed in, or
-    for accepting the invitation with this code by it. Raises `TooManyRequests`, `Unavailable`."""
+    """The provider's address for signing in, connecting an account, or accepting an invitation.
+
+    `connect` connects the account with the signed-in manager. `code` is that of an invitation. Raises
+    `TooManyRequests`, `Unavailable`.
+    """
     services = visit.server.services
     services.authenticator.check()
-    # As failed log-ins count: a success returns them
+    # Counts like a failed sign-in; a success returns it
     await take_limits(services.system_db, *address_limits(visit.settings, visit.address))
     invitation = None if code is None else digest(code)
     login_start = LoginStart(next, time_zone, visit.person.manager.id if connect else None, invitation)
@@ -58,7 +61,7 @@ async def begin(
 
 
 async def finish(visit: Visit) -> SsoResult:
-    """Sign in who has come back from a provider, or connect the account. Raises `Unavailable`."""
+    """Sign in the manager who returns from a provider, or connect the account. Raises `Unavailable`."""
     services = visit.server.services
     proven, customer, waits, is_first_proof = services.authenticator.check(), None, False, False
     try:
@@ -88,7 +91,7 @@ async def finish(visit: Visit) -> SsoResult:
 
 
 async def _connect(visit: Visit, result: SignInResult, manager: int) -> None:
-    """Only for who has begun it, and is still signed in. Raises `NotSignedIn`."""
+    """Connect the account, only for the manager who began it and is still signed in. Raises `NotSignedIn`."""
     services = visit.server.services
     session = await sessions.find(services.system_db, visit.secret, visit.settings) if visit.secret else None
     signed_in = await services.authentication.manager(session) if session else None
@@ -99,8 +102,7 @@ async def _connect(visit: Visit, result: SignInResult, manager: int) -> None:
 
 
 async def sign_out(visit: Visit) -> str | None:
-    """End the session of the browser; where to sign out as well, if it was begun by a provider that has such a
-    place."""
+    """End the browser's session. Returns the provider's sign-out address, if it has one."""
     services = visit.server.services
     provider = await accounts.provider_of(services.system_db, digest(visit.secret)) if visit.secret else None
     await visit.sign_out()
@@ -120,7 +122,7 @@ def _name(visit: Visit) -> str:
 
 
 def _cookie(visit: Visit) -> str | None:
-    """The value that the browser sent; of several cookies of the name none is trusted."""
+    """The value that the browser sent; None if the cookie is repeated."""
     pairs = (pair.strip().partition("=") for pair in (visit.headers("Cookie") or "").split(";"))
     values = [value for name, _, value in pairs if name == _name(visit)]
     return values[0] if len(values) == 1 else None
@@ -129,8 +131,8 @@ def _cookie(visit: Visit) -> str | None:
 def _new_cookie(visit: Visit, value: str) -> str:
     """The `Set-Cookie` of pending sign-ins.
 
-    It comes back with a navigation from the provider's site, with which `Strict` would not be sent. `__Host-` admits no
-    narrower path than `/` (RFC 6265bis, section 4.1.3.2); without it another host of the domain could set the cookie.
+    It must be sent with a navigation from the provider's site, which `Strict` would prevent. `__Host-` requires the
+    path `/` (RFC 6265bis, section 4.1.3.2). Without that prefix, another host of the domain could set the cookie.
     """
     secure = "; Secure" if visit.settings.public_url.startswith("https:") else ""
     return f"{_name(visit)}={value}; Path=/; Max-Age={browser_state.SECONDS}; HttpOnly; SameSite=Lax{secure}"

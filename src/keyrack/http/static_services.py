@@ -1,4 +1,4 @@
-"""In charge of parts of the process that are made of the settings alone: the documents, and the bounds of queries."""
+"""Services that depend only on the settings: documents, and limits of queries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from keyrack.http.routes import ALL
 
 
 def documents(settings: Settings) -> Documents:
-    """The documents, made when somebody asks for them first."""
+    """The documents, generated at their first use."""
 
     @cache
     def openapi() -> dict[str, Any]:
@@ -29,7 +29,7 @@ def documents(settings: Settings) -> Documents:
 
 
 def limits(settings: Settings) -> Limits:
-    """The bounds of query options."""
+    """The limits of query options."""
     return Limits(
         nesting=settings.odata_nesting,
         nodes=settings.odata_nodes,

@@ -1,7 +1,7 @@
-"""The two kinds of pipeline steps, and their composition into one function for each row.
+"""The two kinds of pipeline steps, and their composition into one function per row.
 
-The rows of endpoints do not change while a process runs. So `compose` looks at a row once, at startup, and leaves out
-the steps that the row does not need. Nothing asks about the row again while a request is served.
+The rows of endpoints do not change while a process runs. So `compose` checks a row once, at startup, and omits the
+steps that it does not need. No condition is checked again during a request.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any, Generic, TypeVar
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.exchange import Response
 
-C = TypeVar("C")  # the call that a step gets
+C = TypeVar("C")  # the call that a step receives
 Next = Callable[[C], Awaitable[Response]]
-# A plain function returns None. The runner awaits whatever else it gets, so that a cheap check needs no coroutine
+# A plain function returns None. The runner awaits any other result, so that a cheap check needs no coroutine
 CheckFunction = Callable[[C], Awaitable[None] | None]
 WrapperFunction = Callable[[C, Next[Any]], Awaitable[Response]]
 When = Callable[[Endpoint[Any]], bool]
@@ -40,7 +40,7 @@ class CheckStep(Generic[C]):
 
 @dataclass(frozen=True, slots=True)
 class WrapperStep(Generic[C]):
-    """A step around all later steps: `run` gets the call and `call_next`, which runs them."""
+    """A step around all later steps. `run` receives the call and `call_next`, which runs them."""
 
     run: WrapperFunction[C]
     when: When = always  # whether a row needs it
@@ -61,7 +61,7 @@ def chosen(steps: Steps[C], row: Endpoint[Any]) -> list[CheckStep[C] | WrapperSt
 def compose(steps: Steps[C], row: Endpoint[Any], handler: Next[C]) -> Next[C]:
     """One function that runs the row's steps and then the handler.
 
-    Checks between two wrappers run in one flat loop. Only a wrapper costs a call of its own.
+    Checks between two wrappers run in one loop. Only a wrapper costs a separate call.
     """
     call_next = handler
     checks: list[CheckFunction[C]] = []
@@ -75,7 +75,7 @@ def compose(steps: Steps[C], row: Endpoint[Any], handler: Next[C]) -> Next[C]:
 
 
 async def run_checks(checks: Iterable[CheckFunction[C]], call: C) -> None:
-    """Run checks one after the other. Raises what the first failing one raises."""
+    """Run checks in order. Raises the error of the first failing one."""
     for check in checks:
         if (waiting := check(call)) is not None:
             await waiting

@@ -40,11 +40,11 @@ LOGGED = 10  # reports of one kind in one upload that are logged one by one
 LARGEST = (1 << 31) - 1  # of an integer column
 AT_ONCE = 500  # entries per query of a walk
 ATTEMPTS = 3  # for an enrolment that other requests keep discarding
-NO_BOX = "There is no box of that name and epoch."
-TOO_LARGE = f"Its number is larger than {LARGEST:,}."
-FORGED = "The box has not signed this."
-UNREADABLE = "This is no entry: {code}."
-OTHER_PENDING = "The enrolment of this box was undone or replaced, and another one of the product is pending."
+NO_BOX = "There is no box with this name and epoch."
+TOO_LARGE = f"The number of the entry is greater than {LARGEST:,}."
+FORGED = "The entry is not signed by the box."
+UNREADABLE = "The entry is not valid ({code})."
+OTHER_PENDING = "The enrolment of this box was discarded or replaced, and another enrolment of the product is pending."
 
 BOXES: LiteralString = """
 select product_id, epoch, public_key, is_pending, discarded_at is not null as is_discarded

@@ -176,7 +176,7 @@ class NoNonce(Exception):
 
 
 class UsedKey(Exception):
-    """The box had this key in an epoch that has ended. Each epoch has its own key."""
+    """The box had this key in an earlier epoch. Each epoch has its own key."""
 
 
 class NotEnrolled(Exception):
@@ -188,7 +188,7 @@ class NotPending(Exception):
 
 
 class OtherKey(Exception):
-    """The box's key has another thumbprint than the expected one."""
+    """The thumbprint of the box's key differs from the expected one."""
 
 
 class InUse(Exception):

@@ -33,8 +33,8 @@ log = structlog.get_logger("keyrack.offline_keys")
 
 INCONSISTENT = ErrorCode(
     "box-keys-inconsistent",
-    "The keys for boxes in the database do not match the sealed ones.",
-    "Ask the operator: `keyrack doctor` names the keys that differ, and docs/keys.md the remedy.",
+    "The box keys in the database do not match the sealed keys.",
+    "Ask the operator to run `keyrack doctor`, which names the keys that differ.",
 )
 
 EXISTS: LiteralString = "select exists (select from key_authority where customer_id = $1)"

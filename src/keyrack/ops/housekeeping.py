@@ -1,8 +1,8 @@
-"""In charge of housekeeping: the table of its steps, each done by one worker at a time, alone and within its time.
+"""Housekeeping: periodic clean-up jobs, each run by one worker at a time within a time limit.
 
-A step that fails or takes too long keeps no other from its turn. What came of it stands in the table `housekeeping`.
-To add one: a function `async def step(db, settings) -> None` in the package that knows its rows, which works in pieces
-(`db.row_batches.run_in_batches`) and may be cancelled between any two of them; and a row here.
+A job that fails or takes too long does not delay the others. Its result is stored in the table `housekeeping`. To add a
+job, write `async def step(db, settings) -> None` in the package that owns the rows, and add a row to `STEPS`. The
+function works in batches (`db.row_batches.run_in_batches`), and may be cancelled between any two of them.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ from keyrack.webhooks import cleanup
 log = structlog.get_logger("keyrack.housekeeping")
 seldom = ThrottledLogger("keyrack.housekeeping")
 
-EVERY = 300  # seconds between two rounds of a step
-AGAIN = 30  # seconds until the next round of one that failed or was not finished
-MARGIN = 10  # seconds that a step stays held beyond its time: it ends before another worker may take it
-MISSED = 3  # rounds without a good one, after which a step is late, and an alert
+EVERY = 300  # seconds between two runs of a job
+AGAIN = 30  # seconds until the next run of a job that failed or did not finish
+MARGIN = 10  # seconds that the lease outlasts the time limit, so that the job ends before another worker may take it
+MISSED = 3  # intervals without success after which a job is late, which raises an alert
 
 
 @dataclass(frozen=True, slots=True)
 class HousekeepingTask:
-    """Something to be done again and again: name, how, and every how many seconds."""
+    """A periodic job: its name, its function, and its interval in seconds."""
 
     name: str
     run: Callable[[Database, Settings], Awaitable[object]]
     every: int = EVERY
 
 
-UNFINISHED = "Not finished within {:g} seconds; it goes on in the next round."
+UNFINISHED = "Not finished within {:g} seconds; it continues in the next run."
 
 STEPS = (
     HousekeepingTask("history", partitions.maintain),
@@ -110,8 +110,8 @@ update housekeeping set held_until = null, due_at = now() + make_interval(secs =
   last_error_at = now(), failures = failures + 1
 where step = $1
 """
-# Those that this version knows, in the order of the table; "late" are those that have not gone well for several rounds.
-# A step that has never gone well is due since a worker has known it; before that no worker can be late
+# The jobs of this release, in the order of the table. A job is late if it has not succeeded for several intervals.
+# A job without any success is due since a worker registered it; before that, it cannot be late
 LIST: LiteralString = """
 select s.step, h.last_good, h.seconds, coalesce(h.failures, 0) as failures, h.last_error, h.last_error_at,
   h.due_at, coalesce(
@@ -125,7 +125,7 @@ order by s.place
 
 
 async def status(statements: Statements) -> list[Row]:
-    """How each step stands: a row with its last good round, its last error, and whether it is late."""
+    """The state of each job: a row with its last success, its last error, and whether it is late."""
     return await statements.fetch(LIST, [step.name for step in STEPS], [step.every for step in STEPS], MISSED)
 
 
@@ -138,7 +138,7 @@ class Housekeeping:
         self._steps = {step.name: step for step in steps}
 
     async def run(self) -> None:
-        """Do what is due, one step after another, until cancelled."""
+        """Run due jobs one after another, until cancelled."""
         acting.set(system("housekeeping"))
         while True:
             try:
@@ -152,7 +152,7 @@ class Housekeeping:
             await asyncio.sleep(self._settings.worker_poll)
 
     async def one(self) -> bool:
-        """Do the step that has been due for longest; False when none is. What goes wrong in it is kept and told."""
+        """Run the job that has been due for longest; False if none is due. Its errors are stored and logged."""
         limit = self._settings.housekeeping_seconds
         taken = await self._db.fetchrow(TAKE, list(self._steps), limit + MARGIN)
         if taken is None:
@@ -171,7 +171,7 @@ class Housekeeping:
         return True
 
     async def _keep(self, step: HousekeepingTask, taken: Row, seconds: float, wrong: str | None) -> None:
-        """Write down how a round went, and tell what an operator should know."""
+        """Store the result of a run, and log errors and recoveries."""
         fields = {"step": step.name, "seconds": round(seconds, 3), "last_success": taken["last_good"]}
         if wrong is None:
             await self._db.execute(WENT_WELL, step.name, step.every, seconds)

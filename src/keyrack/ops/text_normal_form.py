@@ -1,6 +1,7 @@
-"""The conversion of free text of older rows to NFC.
+"""The conversion of free text in older rows to NFC.
 
-A text is not converted if another row has the converted one and both must differ. `keyrack doctor` names these rows.
+A text stays unconverted if another row already has the converted text and both must differ. `keyrack doctor` lists such
+rows.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from keyrack.db.row_batches import run_in_batches
 
 log = structlog.get_logger("keyrack.texts")
 
-# A text of ASCII alone is in NFC, and its length shows that at less cost
+# A text of only ASCII is in NFC, and its length shows that at a lower cost
 IN_ANOTHER_FORM: LiteralString = "(octet_length({column}) <> length({column}) and {column} is not nfc normalized)"
 CONVERT: LiteralString = """
 with converted as (
@@ -27,7 +28,7 @@ with converted as (
   returning 1)
 select count(*) from converted
 """
-# The first of several rows with one text gets it
+# Of several rows that convert to the same text, the first one is converted
 CONVERT_UNIQUE: LiteralString = """
 with converted as (
   update {table} r set {column} = normalize({column}, NFC) where ctid = any(array(
@@ -46,7 +47,7 @@ LEFT: LiteralString = "select '{table}' as table, {column} as text from {table} 
 class UniqueText:
     """A column whose texts are unique among rows of the same scope.
 
-    `same` says whether the rows `o` and `other` have the same scope.
+    `same` is the SQL condition that the rows `o` and `other` have the same scope.
     """
 
     table: LiteralString
@@ -67,7 +68,7 @@ UNIQUE_TEXTS = (
 
 
 def _declared() -> Iterator[tuple[LiteralString, tuple[LiteralString, ...]]]:
-    """Table -> texts of its declared members, without unique ones."""
+    """Table -> text columns of its declared members, without unique ones."""
     unique = {(text.table, text.column) for text in UNIQUE_TEXTS}
     for table in TABLES:
         columns: tuple[LiteralString, ...] = tuple(
@@ -87,11 +88,11 @@ TEXTS: dict[LiteralString, tuple[LiteralString, ...]] = {
     "provider": ("label",),
     "sdk_key": ("name",),
 }
-LISTED = 20  # texts that are reported, at most, of a column
+LISTED = 20  # maximum number of reported texts for each column
 
 
 async def convert(db: Database, settings: Settings) -> None:
-    """Convert the texts of older rows, in batches. A step of housekeeping."""
+    """Convert the texts of older rows, in batches. A housekeeping job."""
     for table, columns in TEXTS.items():
         condition: LiteralString = " or ".join([IN_ANOTHER_FORM.replace("{column}", column) for column in columns])
         assignments: LiteralString = ", ".join([column + " = normalize(" + column + ", NFC)" for column in columns])
@@ -106,7 +107,7 @@ async def convert(db: Database, settings: Settings) -> None:
 
 
 async def collisions(statements: Statements) -> list[Row]:
-    """Texts that are not converted, as another row has the converted one: table, text."""
+    """Texts that stay unconverted because another row has the converted text: table, text."""
     rows: list[Row] = []
     for text in UNIQUE_TEXTS:
         rows += await statements.fetch(_of(text, LEFT, ""), LISTED)

@@ -30,9 +30,9 @@ A_YEAR = 60.0 * 24 * 365
 
 
 def drive_in_background(access: SimulatorCredentials, cars: int = 12) -> threading.Thread:
-    """Let the first cars drive in real time for as long as the process lives, whatever becomes of the server.
+    """Drive the first cars in real time until the process ends; restart after errors of the server.
 
-    `keyrack simulate` takes the last ones, so that both get along in one fleet.
+    `keyrack simulate` uses the last cars, so both can share a fleet.
     """
 
     def drive() -> None:

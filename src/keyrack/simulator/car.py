@@ -1,4 +1,4 @@
-"""In charge of one virtual car: where it drives, how fast, what its unit reads. Nothing here knows the server."""
+"""A virtual car: its route, its speed and the readings of its unit. It does not know the server."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from random import Random
 from typing import Any
 
 METERS_PER_DEGREE = 111_320
-RADIUS = 15_000  # meters from home at which a driver turns back
+RADIUS = 15_000  # meters from home at which the driver turns back
 
 
 @dataclass(slots=True)
 class VirtualCar:
-    """A car with its place and its mechanics; `random` decides everything, so a seed repeats it."""
+    """A car with its position and mechanics. All choices come from `random`, so that a seed repeats them."""
 
     random: Random
     latitude: float
@@ -23,7 +23,7 @@ class VirtualCar:
     is_electric: bool = False
     speed: float = 0.0  # km/h
     heading: float = 0.0  # radians, clockwise from north
-    target: float = 0.0  # km/h that the driver aims at
+    target: float = 0.0  # km/h, the speed that the driver wants
     level: float = 80.0  # percent of fuel or charge
     temperature: float = 20.0  # °C of the coolant
     is_driving: bool = False
@@ -42,13 +42,13 @@ class VirtualCar:
         self.is_driving, self.speed = False, 0.0
 
     def move(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the car by some seconds."""
         if not self.is_driving:
             self.temperature += (20 - self.temperature) * min(1, seconds / 3600)
             if self.is_electric:
                 self.level = min(100.0, self.level + seconds / 120)
             elif self.level < 15:
-                self.level = 95.0  # somebody has been at the pump
+                self.level = 95.0  # refuelled
             return
         if self.random.random() < 0.15:
             self.target = self.random.choice((0, 30, 50, 50, 70, 100, 130))
@@ -63,7 +63,7 @@ class VirtualCar:
         self.temperature += (90 - self.temperature) * min(1, seconds / 300)
 
     def _turn(self) -> None:
-        """Streets bend a little all the time, and sometimes there is a crossing."""
+        """Change the heading: a little all the time, and sometimes at a crossing."""
         if self.speed < 40 and self.random.random() < 0.2:
             self.heading += self.random.choice((-math.pi / 2, math.pi / 2))
         self.heading += self.random.gauss(0, 0.08)
@@ -73,7 +73,7 @@ class VirtualCar:
             self.heading = math.atan2(east, north) + self.random.gauss(0, 0.3)
 
     def reading(self, at: datetime) -> dict[str, Any]:
-        """What the unit in the car reads now."""
+        """The current reading of the car's unit."""
         values: dict[str, Any] = {
             "carDataReadTime": stamp(at),
             "currentLatitude": round(self.latitude, 6),
@@ -95,10 +95,10 @@ class VirtualCar:
 
 
 def stamp(at: datetime) -> str:
-    """A time as the API writes it."""
+    """A time in the format of the API."""
     return at.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def stamp_of(seconds: int) -> str:
-    """A time in seconds since 1970 as the API writes it."""
+    """A time in seconds since 1970, in the format of the API."""
     return stamp(datetime.fromtimestamp(seconds, UTC))

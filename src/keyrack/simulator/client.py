@@ -1,4 +1,4 @@
-"""In charge of the simulator's calls: reads, events and deliveries, as any client of the API makes them."""
+"""The API client of the simulator: reads, events and deliveries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from keyrack.core.api_client.session import Client
 
 @dataclass(frozen=True, slots=True)
 class SimulatorCredentials:
-    """Where the server is, and who calls."""
+    """The server's address and the credentials of a simulation."""
 
     url: str
     api_key: str
@@ -23,11 +23,11 @@ class SimulatorCredentials:
     customer: int
     device_key: str
     brand: str = "vendor"
-    sdk_key: str = ""  # of the users' apps; without one no door is opened by keys
+    sdk_key: str = ""  # for the users' apps; without it, no doors are opened by keys
 
 
 class FleetClient(Client):
-    """One session at the server, of a manager and of the cars' units."""
+    """A session at the server, for a manager and the units of the cars."""
 
     def __init__(self, access: SimulatorCredentials) -> None:
         server = ServerAddress(access.url, access.api_key, access.customer, access.brand)
@@ -35,11 +35,11 @@ class FleetClient(Client):
         self._device_key = access.device_key
 
     async def put_event(self, event: dict[str, Any]) -> int:
-        """Record an event, once even if it has to be sent again; its number."""
+        """Record an event exactly once, even after retries. Returns its number."""
         return (await self.write("PUT", "/events", event))["id"]
 
     async def deliver(self, path: str, values: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """Deliver samples or events as JSON lines; the report. A delivery that is repeated is harmless."""
+        """Deliver samples or events as JSON lines. Returns the report; repeated deliveries are harmless."""
         body = gzip.compress("\n".join(json.dumps(value) for value in values).encode(), compresslevel=1)
         headers = {
             "Device-Key": self._device_key,

@@ -1,4 +1,4 @@
-"""In charge of doors that are opened by keys: the boxes of a fleet's cars, in memory, and their drivers' phones."""
+"""Doors opened by keys: virtual boxes of a fleet's cars, and phones of their drivers."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from keyrack.simulator.offline.phone import VirtualPhone
 from keyrack.simulator.offline.provisioning_tool import enrol, octets
 
 KINDS = {OPEN: "CarOpened", CLOSE: "CarClosed"}
-TRIED = 1_000  # epochs in which a box may have been enrolled by us
+TRIED = 1_000  # epochs in which an earlier run may have enrolled a box
 
 
 class Door:
-    """The box of one car, and the phones of who drives it."""
+    """The box of one car, and the phones of its drivers."""
 
     def __init__(
         self, client: FleetClient, car: int, name: str, box: VirtualBox, phones: dict[int, VirtualPhone]
     ) -> None:
         self._client, self._car, self._name, self._box, self._phones = client, car, name, box, phones
-        self._done: list[dict[str, Any]] = []  # events that are to come of it
-        self._met: set[int] = set()  # users whose phones want to meet the server
-        self._last = 0  # the newest event that is known
+        self._done: list[dict[str, Any]] = []  # events that the server should record
+        self._met: set[int] = set()  # users whose phones have data for the server
+        self._last = 0  # the newest known event
 
     def use(self, user: int, command: int, at: int) -> bool:
-        """Open or close with the phone of this user, without a network; whether the box did."""
+        """Open or close with this user's phone, offline. Returns whether the box did it."""
         phone, box = self._phones.get(user), self._box
         self._met.add(user)
         key = None if phone is None else next((item for item in phone.keys.values() if item.box == self._name), None)
@@ -56,10 +56,9 @@ class Door:
         return is_done
 
     async def bring_home(self) -> dict[int, dict[str, Any]]:
-        """Have the phones of who was here deliver what they have, and fetch their keys; the events that came of it.
-        Raises `ApiError`."""
+        """Let the phones deliver their data and fetch keys. Returns the resulting events. Raises `ApiError`."""
         for phone in [self._phones[user] for user in self._met if user in self._phones]:
-            await phone.empty_pocket(Random())  # noqa: S311 - any order will do
+            await phone.empty_pocket(Random())  # noqa: S311 - the order does not matter
             await _fetch(phone)
         self._met = set()
         if not self._done:
@@ -72,13 +71,13 @@ class Door:
         return events
 
     def missing(self) -> list[str]:
-        """Openings that are home, and of which there is no event."""
+        """Errors for delivered openings without an event."""
         missing, self._done = self._done, []
-        return [f"car {self._car}: there is no event of {done}" for done in missing]
+        return [f"car {self._car}: the event {done} is missing" for done in missing]
 
 
 async def _fetch(phone: VirtualPhone) -> None:
-    """Fetch the keys of a phone. It has none if it was removed or waits for approval. Raises `ApiError`."""
+    """Fetch the keys of a phone; a removed or unapproved phone gets none. Raises `ApiError`."""
     try:
         await phone.fetch()
     except ApiError as error:
@@ -88,14 +87,14 @@ async def _fetch(phone: VirtualPhone) -> None:
 
 
 class Doors:
-    """All doors of a fleet that are opened by keys."""
+    """All doors of a fleet that keys can open."""
 
     def __init__(self, client: FleetClient, access: SimulatorCredentials) -> None:
         self._client, self._access = client, access
         self._phones: dict[int, VirtualPhone] = {}
 
     async def of(self, car: int, at: int) -> Door | None:
-        """The door of a car, whose box is enrolled; None where it has none, or we may not, or it is somebody's."""
+        """The door of a car with its enrolled box; None without a box or permission, or if others enrolled it."""
         if not self._access.sdk_key:
             return None
         products = await self._client.get(f"/cars/{car}/products", missing=[])
@@ -105,7 +104,7 @@ class Doors:
         try:
             box = await self._box(product, at)
         except ApiError as error:
-            if error.status in (403, 404, 409):  # it may not, or the server knows no keys
+            if error.status in (403, 404, 409):  # no permission, or a server without offline keys
                 return None
             raise
         if box is None:
@@ -116,7 +115,7 @@ class Doors:
         return Door(self._client, car, name, box, self._phones)
 
     async def _box(self, product: int, at: int) -> VirtualBox | None:
-        """A box in memory, in the place of the one of an earlier run; None where another one is enrolled."""
+        """A virtual box that replaces the one of an earlier run; None if another box is enrolled."""
         state = await self._client.get(f"/boxes/{product}/enrolment", missing={})
         epoch = state.get("epoch", 0)
         epochs = range(max(0, epoch - TRIED), epoch)
@@ -125,16 +124,16 @@ class Doors:
             for known_epoch in epochs
         ):
             return None
-        return VirtualBox(product, 0.0, Random(), at, self._key("box", product, epoch))  # noqa: S311 - it has no secret
+        return VirtualBox(product, 0.0, Random(), at, self._key("box", product, epoch))  # noqa: S311 - not used for secrets
 
     async def _phone(self, user: int) -> None:
-        """The phone of a user, the same in each run. Raises `ApiError`."""
+        """Add the phone of a user, the same in each run. Raises `ApiError`."""
         if user not in self._phones:
             self._phones[user] = await self._registered(user)
         await _fetch(self._phones[user])
 
     async def _registered(self, user: int) -> VirtualPhone:
-        """A phone of the user, with the first key that was not removed. Raises `ApiError`."""
+        """Register a phone of the user with the first key that was not removed. Raises `ApiError`."""
         for number in range(TRIED):
             key = self._key("phone", user, number)
             phone = VirtualPhone(self._client, self._access.customer, user, key)
@@ -148,7 +147,7 @@ class Doors:
         raise AssertionError("the last number returns or raises")
 
     def _key(self, *of: object) -> PrivateKey:
-        """A private key that comes again in the next run, and that nobody else can make."""
+        """A private key that is the same in the next run, and that only the owner of the device key can derive."""
         secret = hmac.digest(
             self._access.device_key.encode(), repr((self._access.customer, *of)).encode(), hashlib.sha256
         )

@@ -1,4 +1,4 @@
-"""In charge of the simulator's books: what was sent, what the server should therefore say, and what it does say."""
+"""The simulator's ledger: sent data, expected responses, and the comparison with the server."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any
 from keyrack.core.api_client.session import Client
 
 CHECKS_AT_ONCE = 16
-SAMPLED = 5  # readings of each car that are looked up in history
-REMEMBERED = 2_000  # readings of each car that may be looked up
-SHOWN = 20  # disagreements that a summary lists
+SAMPLED = 5  # readings of each car that are compared with history
+REMEMBERED = 2_000  # readings of each car that can be compared
+SHOWN = 20  # disagreements in a summary
 
 
 @dataclass(slots=True)
 class SimulationSummary:
-    """What was sent and what the server now reports; `disagreements` is empty when they agree."""
+    """Counts of sent data and responses; `disagreements` is empty if they agree."""
 
     cars: int = 0
-    samples: int = 0  # delivered, repeats included
+    samples: int = 0  # delivered samples, including repeats
     repeated: int = 0
     late: int = 0
     accepted: int = 0
@@ -39,28 +39,28 @@ class SimulationSummary:
 
 @dataclass(slots=True)
 class CarLedger:
-    """What one car's unit has told, and what must be read back."""
+    """Data sent by the unit of one car, and the expected responses."""
 
     car: int
     serial: str
     read_at: str | None = None
     place_at: str | None = None
     place: tuple[str | None, str | None] = (None, None)
-    known_until: str | None = None  # before it a second may have a reading already, and the first one stays
+    known_until: str | None = None  # earlier seconds may already have a reading, and the first one stays
     odometer_at: str | None = None
     odometer: str | None = None
     driven: dict[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
     events: dict[int, dict[str, Any]] = field(default_factory=dict[int, dict[str, Any]])
 
     def begin(self, location: dict[str, Any], telemetry: dict[str, Any]) -> None:
-        """What the server knows before anything is sent."""
+        """Store the server's state before anything is sent."""
         self.read_at = telemetry.get("carDataReadTime")
         self.place_at, self.place = location["date"], (location["latitude"], location["longitude"])
         self.known_until = self.place_at
         self.odometer_at, self.odometer = location["odometerDate"], location["odometer"]
 
     def tell(self, sample: dict[str, Any], *, is_driven: bool) -> None:
-        """A sample that the server must take."""
+        """Record a sample that the server must accept."""
         at = sample["carDataReadTime"]
         if _later(at, self.read_at):
             self.read_at = at
@@ -70,7 +70,7 @@ class CarLedger:
         if _later(at, self.odometer_at):
             self.odometer_at, self.odometer = at, str(sample["odometer"])
         if is_driven and _later(at, self.known_until):
-            while len(self.driven) >= REMEMBERED:  # a fleet may drive for months
+            while len(self.driven) >= REMEMBERED:  # bounds the memory of a simulation of months
                 del self.driven[next(iter(self.driven))]
             self.driven[at] = (sample["currentLatitude"], sample["currentLongitude"])
 
@@ -82,13 +82,13 @@ def _later(at: str, than: str | None) -> bool:
 async def check(
     client: Client, accounts: list[CarLedger], summary: SimulationSummary, pick: Callable[[list[str]], list[str]]
 ) -> None:
-    """Ask the server about everything that was sent, and write down where it disagrees."""
+    """Compare all sent data with the server's responses, and record disagreements."""
     at_once = asyncio.Semaphore(CHECKS_AT_ONCE)
 
     def compare(subject: str, expected: Any, actual: Any) -> None:
         summary.checks += 1
         if expected != actual:
-            summary.disagreements.append(f"{subject}: sent {expected}, the server says {actual}")
+            summary.disagreements.append(f"{subject}: sent {expected}, the server returns {actual}")
 
     async def one(account: CarLedger) -> None:
         async with at_once:
@@ -96,7 +96,9 @@ async def check(
             telemetry = await client.get(f"{path}/telemetry")
             compare(f"car {account.car}, carDataReadTime", _time(account.read_at), _time(telemetry["carDataReadTime"]))
             if account.read_at is None or _later(telemetry["carDataReadTime"], account.read_at):
-                summary.disagreements.append(f"car {account.car} tells more than was sent: others drive it, too")
+                summary.disagreements.append(
+                    f"car {account.car} has newer data than were sent: another client sends data for it"
+                )
             location = await client.get(f"{path}/location")
             actual = (_time(location["date"]), _number(location["latitude"]), _number(location["longitude"]))
             place = (_time(account.place_at), _number(account.place[0]), _number(account.place[1]))
@@ -114,11 +116,15 @@ async def check(
                 compare(f"event {id}", sent, {name: stored.get(name) for name in sent})
 
     await asyncio.gather(*(one(account) for account in accounts))
-    compare("samples taken, known or refused", summary.samples, summary.accepted + summary.duplicates + summary.refused)
-    compare("samples refused", summary.refused_expected, summary.refused)
+    compare(
+        "samples accepted, known or rejected", summary.samples, summary.accepted + summary.duplicates + summary.refused
+    )
+    compare("samples rejected", summary.refused_expected, summary.refused)
     summary.checks += 1
     if summary.duplicates < summary.repeated:
-        summary.disagreements.append(f"{summary.repeated} samples were repeated, {summary.duplicates} were known")
+        summary.disagreements.append(
+            f"{summary.repeated} samples were repeated, but only {summary.duplicates} were known"
+        )
 
 
 def _time(text: str | None) -> datetime | None:

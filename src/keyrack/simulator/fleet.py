@@ -1,4 +1,4 @@
-"""In charge of a virtual fleet's day: trips, doors, deliveries, and the failures that were asked for."""
+"""The day of a virtual fleet: trips, doors, deliveries and simulated faults."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from keyrack.simulator.doors import Doors
 from keyrack.simulator.expected_state import SAMPLED, SHOWN, CarLedger, SimulationSummary, check
 from keyrack.simulator.unit import SimulatorOptions, Unit
 
-BATCH = 100  # samples of one delivery
-LANES = 8  # deliveries at once, each of cars of its own
-STEPS_AT_ONCE = 10  # that are delivered together when time is simulated
-HOME = (52.52, 13.405)  # around which cars begin that have never told where they are
+BATCH = 100  # samples per delivery
+LANES = 8  # concurrent deliveries, each for its own cars
+STEPS_AT_ONCE = 10  # steps per delivery in simulated time
+HOME = (52.52, 13.405)  # start area of cars without a position
 
 Progress = Callable[[int, SimulationSummary], None]
 
@@ -30,13 +30,13 @@ async def simulate(
     progress: Progress = lambda step, summary: None,
     stopping: asyncio.Event | None = None,
 ) -> SimulationSummary:
-    """Drive the fleet, then ask the server about all of it. Raises `ApiError` where the server cannot be used."""
+    """Simulate the fleet, then compare it with the server. Raises `ApiError` if the server cannot be used."""
     summary, stopping = SimulationSummary(), stopping or asyncio.Event()
-    random = Random(options.seed)  # noqa: S311 - a seed is to repeat it
+    random = Random(options.seed)  # noqa: S311 - a seed makes it reproducible
     async with FleetClient(access) as client:
         units = await _units(client, options)
         doors = Doors(client, access)
-        if options.live:  # what is past was not opened by keys
+        if options.live:  # keys cannot open in the past
             for unit in units:
                 unit.door = await doors.of(unit.account.car, int(datetime.now(UTC).timestamp()))
         summary.cars = len(units)
@@ -71,7 +71,7 @@ async def _stopped_before(stopping: asyncio.Event, at: datetime) -> bool:
 
 
 async def _units(client: Client, options: SimulatorOptions) -> list[Unit]:
-    """The last cars, or the first, that have an IQ unit, each as the server knows it."""
+    """The units of the last or first cars with an IQ unit, with their state at the server."""
     users = [row["id"] for row in await client.rows("/users")]
     units: list[Unit] = []
     cars = await client.rows("/cars")
@@ -92,8 +92,8 @@ async def _unit(client: Client, options: SimulatorOptions, car: int, serial: str
     location = await client.get(f"/cars/{car}/location")
     account.begin(location, await client.get(f"/cars/{car}/telemetry", missing={}))
     assignments = await client.get(f"/cars/{car}/assignments", missing=[])
-    random = Random(f"{options.seed}/{serial}")  # noqa: S311 - to come again
-    failures = Random(f"{options.seed}/{serial}/faults")  # noqa: S311 - to come again
+    random = Random(f"{options.seed}/{serial}")  # noqa: S311 - a fixed seed
+    failures = Random(f"{options.seed}/{serial}/faults")  # noqa: S311 - a fixed seed
     latitude = float(location["latitude"] or HOME[0] + random.uniform(-0.05, 0.05))
     longitude = float(location["longitude"] or HOME[1] + random.uniform(-0.05, 0.05))
     odometer = float(location["odometer"] or round(random.uniform(5_000, 90_000), 1))
@@ -109,7 +109,7 @@ async def _unit(client: Client, options: SimulatorOptions, car: int, serial: str
 async def _deliver(
     client: FleetClient, units: list[Unit], summary: SimulationSummary, random: Random, options: SimulatorOptions
 ) -> None:
-    """Send what waits: each lane its cars' samples in their order, and all events."""
+    """Send waiting samples and events; each lane sends the samples of its cars in order."""
     lanes = [units[number::LANES] for number in range(LANES)]
     resend = "duplicates" in options.faults and random.random() < 0.1
     await asyncio.gather(*(_deliver_lane(client, lane, summary, resend) for lane in lanes if lane))
@@ -152,7 +152,7 @@ async def _deliver_events(client: FleetClient, unit: Unit, summary: SimulationSu
         _unexpected(report["refused"], range(1, len(events) + 1), summary)
         expected = (0, len(events)) if again else (len(events), 0)
         if (report["accepted"], report["duplicates"]) != expected:
-            summary.disagreements.append(f"{expected} events new and known, the server says {report}")
+            summary.disagreements.append(f"{expected} new and known events, the server returns {report}")
         summary.events_repeated += len(events) * again
         for numbered in report["events"]:
             event: dict[str, Any] = {**events[numbered["line"] - 1]}
@@ -163,8 +163,8 @@ async def _deliver_events(client: FleetClient, unit: Unit, summary: SimulationSu
 
 
 def _unexpected(refused: list[dict[str, Any]], valid: Iterable[int], summary: SimulationSummary) -> None:
-    """Write down the refusals of lines that the server should have taken."""
+    """Record rejected lines that the server should have accepted."""
     expected = set(valid)
     for entry in refused:
         if entry["line"] in expected:
-            summary.disagreements.append(f"a valid line was refused: {entry['reason']}")
+            summary.disagreements.append(f"a valid line was rejected: {entry['reason']}")

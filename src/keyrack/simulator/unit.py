@@ -1,4 +1,4 @@
-"""In charge of one car of the fleet with its unit and box: what it does meanwhile, and what waits to be delivered."""
+"""A car of the virtual fleet with its unit and box, and its pending deliveries."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ AGENT = "Keyrack virtual fleet"
 
 @dataclass(frozen=True, slots=True)
 class SimulatorOptions:
-    """What is to be simulated."""
+    """The parameters of a simulated fleet."""
 
     cars: int = 5
     minutes: float = 30.0
     every: float = 10.0  # seconds between two samples of a driving car
     seed: int = 1
     faults: frozenset[str] = frozenset()
-    live: bool = False  # in real time from now on; otherwise the time that ends now, as fast as the server takes it
+    live: bool = False  # real time, starting now; otherwise past time that ends now, as fast as the server accepts it
     start: datetime | None = None
-    first: bool = False  # whether the fleet's first cars drive, not its last
+    first: bool = False  # use the fleet's first cars instead of its last
 
     @property
     def steps(self) -> int:
@@ -37,11 +37,11 @@ class SimulatorOptions:
 
 @dataclass(slots=True)
 class Unit:
-    """A virtual car with its IQ unit and box, and what waits to be delivered; a sample with whether it is valid."""
+    """A virtual car with its IQ unit and box, and pending deliveries; each sample has a flag for its validity."""
 
     account: CarLedger
     car: VirtualCar
-    random: Random  # of the failures: what the car does stays the same without them
+    random: Random  # for faults only, so that the trips are the same without them
     assignments: list[dict[str, Any]]
     strangers: list[int]
     skew: timedelta = timedelta()
@@ -53,10 +53,10 @@ class Unit:
     backlog: list[tuple[dict[str, Any], bool]] = field(default_factory=list[Any])
     events: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     late_events: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    door: Door | None = None  # where it is opened by keys, the events come from its box
+    door: Door | None = None  # if keys open it, its box creates the events
 
     def step(self, at: datetime, number: int, options: SimulatorOptions, summary: SimulationSummary) -> None:
-        """Let `options.every` seconds pass."""
+        """Advance by `options.every` seconds."""
         self._connect(options, summary)
         if self.car.is_driving:
             self.trip_steps -= 1
@@ -73,7 +73,7 @@ class Unit:
             self._read(at, options, summary)
 
     def come_online(self, summary: SimulationSummary) -> None:
-        """Deliver what waited: the newest readings have gone first, so these are late."""
+        """Deliver the backlog, which is late because newer readings were sent first."""
         self.offline_steps = 0
         summary.late += len(self.backlog)
         self.samples += self.backlog
@@ -102,7 +102,7 @@ class Unit:
             self._event(at, "CarOpened")
 
     def _user(self, at: datetime) -> int | None:
-        """Who stands at the door: mostly somebody with an assignment, sometimes somebody without."""
+        """The user at the door: usually one with an assignment, sometimes one without."""
         entitled = [row["userId"] for row in self.assignments if _holds(row, at)]
         if entitled and (not self.strangers or self.car.random.random() < 0.85):
             return self.car.random.choice(entitled)

@@ -1,4 +1,4 @@
-"""In charge of what is known of a car, and of what one sample changes in it.
+"""The in-memory state of a car, and the effect of one sample on it.
 
 Everything here is plain values; `ingest` and `history` read and write the database.
 """
@@ -14,15 +14,16 @@ from keyrack.telemetry.rollups import Quarters, RollupSample, quarter
 from keyrack.telemetry.runs import Run, Value, extend_run
 from keyrack.telemetry.samples import CheckedSample
 
-Moment = tuple[int, datetime]  # a car, and when
+Moment = tuple[int, datetime]  # a car, and a time
 
 
 @dataclass(slots=True)
 class NewestReading:
-    """The newest position, or the newest odometer reading, that the unit in a car has told.
+    """The newest position or odometer reading from the car's current unit.
 
-    It is the last reading of `open_run`, which history does not have yet; all of the car's history lies
-    before that. Without one it is in history already, which may go further, until `behind`: that has to be looked up.
+    With an `open_run`, this is the run's last reading. History does not contain that run, and all of the car's history
+    lies before it. Without one, the reading is in history already. History may then extend further, to `behind`, which
+    `HistoryTable.look_behind` reads.
     """
 
     value: Value | None = None
@@ -33,8 +34,11 @@ class NewestReading:
 
 @dataclass(slots=True)
 class Changes:
-    """What a batch adds to history: `ended_runs` lie after all that is stored of their car; where `late` readings
-    belong has to be looked up."""
+    """The additions of a batch to history.
+
+    `ended_runs` lie after everything that is stored of their car. The run that a `late` reading belongs to must be
+    looked up.
+    """
 
     ended_runs: list[tuple[int, Run]] = field(default_factory=list[Any])
     late: dict[Moment, Value] = field(default_factory=dict[Moment, Value])
@@ -42,22 +46,22 @@ class Changes:
 
 @dataclass(slots=True)
 class CarState:
-    """What is known of one car, as told by the unit that is in it now."""
+    """The state of one car, as reported by its current unit."""
 
-    unit: int  # its productId
+    unit: int  # its `productId`
     position: NewestReading = field(default_factory=NewestReading)
     odometer: NewestReading = field(default_factory=NewestReading)
     newest: LatestValues = field(default_factory=LatestValues)
-    quarter: int | None = None  # the one of `newest`
+    quarter: int | None = None  # the quarter of `newest`
 
 
 def apply_sample(
     car: int, state: CarState, sample: CheckedSample, positions: Changes, odometers: Changes, quarters: Quarters
 ) -> tuple[bool, bool, bool, RollupSample | None]:
-    """Let a sample change what is known, and say what history is to do with it.
+    """Apply a sample to the state, and collect its additions to history.
 
-    Whether it told anything new already; and whether the place of its position, of its odometer reading, and of its
-    values, in history has to be looked up, which may show that they are new too.
+    Returns whether the sample added anything new so far. Then, for its position, odometer reading and values: whether
+    their place in history must be looked up, which may find that they are new as well.
     """
     late_values, number = None, quarter(sample.at)
     if number != state.quarter:
@@ -78,7 +82,7 @@ def apply_sample(
 
 
 def _read(car: int, track: NewestReading, at: datetime, value: Value, changes: Changes) -> tuple[bool, bool]:
-    """Whether this is the newest reading, and whether its place in history has to be looked up."""
+    """Apply one reading; return whether it is the newest, and whether its place in history must be looked up."""
     newest, stretch = track.at is None or at > track.at, track.open_run
     if stretch is not None and at == track.at:
         return False, False
@@ -103,7 +107,7 @@ def _read(car: int, track: NewestReading, at: datetime, value: Value, changes: C
 
 
 def ended(car: int, track: NewestReading, changes: Changes) -> NewestReading:
-    """The track of the next unit: what the one before told is history."""
+    """End the open run of a former unit; return the track of the next one."""
     if track.open_run is None:
         return NewestReading()
     changes.ended_runs.append((car, track.open_run))

@@ -1,4 +1,4 @@
-"""In charge of taking back what a wrong clock or a hostile key has told of a car."""
+"""Removal of bad telemetry that a wrong clock or a hostile key has caused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from keyrack.telemetry.history import ODOMETERS, POSITIONS, HistoryTable
 from keyrack.telemetry.latest_values import LatestValues
 from keyrack.telemetry.runs import Run, packed, times_of
 
-# Whoever stores readings of the car locks this row first, so nothing comes in between
+# Every transaction that stores readings of the car locks this row first, so none runs in between
 FIRST: LiteralString = "insert into car_state (customer_id, car_id) values ($1, $2) on conflict do nothing"
 STATE: LiteralString = """
 delete from car_state where customer_id = $1 and car_id = $2
@@ -26,20 +26,21 @@ returning position_since, latitude, longitude, position_times, odometer_since, o
 
 @dataclass(frozen=True, slots=True)
 class DiscardCounts:
-    """Whether there was a newest state, and how many readings of positions and odometers are gone."""
+    """Whether a newest state was removed, and how many position and odometer readings."""
 
     state: bool
     readings: int
 
 
 async def discard(connection: Connection, customer: int, car: int, since: datetime) -> DiscardCounts:
-    """Throw the newest state of a car away, and all readings from `since` on; in the caller's transaction.
+    """Delete the newest state of a car and all its readings from `since` on.
 
-    Whatever is told next is the newest then. History cannot stand in for it: another unit may have told it.
+    The caller's transaction commits. The next sample then becomes the newest state. History cannot replace that state,
+    because another unit may have reported it.
     """
     await connection.execute(FIRST, customer, car)
     row = await connection.fetchrow(STATE, customer, car)
-    assert row is not None  # noqa: S101 - it was made if it was not there
+    assert row is not None  # noqa: S101 - the statement before inserts it if it is missing
     readings = 0
     if row["position_since"] is not None:
         place = Run(row["position_since"], (row["latitude"], row["longitude"]), row["position_times"])
@@ -57,7 +58,7 @@ async def discard(connection: Connection, customer: int, car: int, since: dateti
 async def _keep(
     connection: Connection, customer: int, car: int, history: HistoryTable, open: Run, since: datetime
 ) -> int:
-    """Make history of what the newest state alone has, up to `since`; how many readings are not in it."""
+    """Move the open run's readings before `since` to history; return the number of the others."""
     times = times_of(open)
     kept = [(at, open.value) for at in times if at < since]
     if kept:

@@ -1,7 +1,7 @@
-"""In charge of samples that are ahead: later than all that the unit in a car has told, as nearly all of them are.
+"""The fast path for the newest samples of units, as nearly all are.
 
-The database takes them in one statement. It decides as `car_state` does, which takes all others: what is late, the
-first that a unit tells, and cars with several samples in a batch.
+One statement stores them. It decides as `car_state` does. That module processes all others: late samples, the first
+sample of a unit, and cars with several samples in a batch.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from keyrack.db.connection import Database
 from keyrack.telemetry.rollups import KEPT
 from keyrack.telemetry.samples import CheckedSample
 
-# The state of the cars is locked in the order of their keys, as by all who write it. A stretch that ends becomes
-# history, and so does the quarter that ends, unless history has something of it already. Whatever is not certain
-# here is left: the answer is the numbers of what was taken
+# The rows of the cars' state are locked in the order of their keys, as by every writer. A run that ends becomes
+# history. So does the quarter that ends, unless history already has a row of it. Every uncertain sample is left out:
+# the result is the numbers of the stored samples
 TAKE: LiteralString = """
 with told as (
   select * from json_to_recordset($2::text::json) as n (
@@ -97,9 +97,10 @@ select array(select number from taken)
 async def ingest_newer(
     db: Database, customer: int, parts: Sequence[Sequence[CheckedSample]], latest: datetime, days: int
 ) -> list[list[CheckedSample]]:
-    """Store the samples that are ahead, each car's one, and not after `latest`; of each part those that are left.
+    """Store the samples that are the newest of their car; return the others by part.
 
-    `days` are those for which history is kept where the customer has none of its own.
+    Only units with a single sample in the batch qualify, and samples not after `latest`. `days` is the retention of
+    history for a customer without a setting of its own.
     """
     named = Counter(sample.unit for part in parts for sample in part)
     alone = [sample for part in parts for sample in part if named[sample.unit] == 1 and sample.at <= latest]
@@ -109,7 +110,7 @@ async def ingest_newer(
     try:
         numbers: list[int] = await db.fetchval(TAKE, customer, payload, days, KEPT)
     except (asyncpg.CheckViolationError, asyncpg.UniqueViolationError):
-        # there is no partition, or another unit's history in the way: nothing was taken
+        # a partition is missing, or another unit's history has the same key: nothing was stored
         return [list(part) for part in parts]
     taken = {id(alone[number]) for number in numbers}
     return [[sample for sample in part if id(sample) not in taken] for part in parts]

@@ -1,7 +1,7 @@
-"""In charge of history: writing the stretches that have ended, and putting late readings where they belong.
+"""History: stored runs of readings, and the insertion of late readings.
 
-Whoever writes here has the state of the cars locked. The stretches of a car never overlap: between the first times of
-two of them lie readings of the earlier one alone, so whoever looks for a time finds its stretch in one step.
+Every writer has locked the state of the cars. The runs of a car never overlap: between the starts of two successive
+runs lie only readings of the earlier one. A look-up of a time therefore finds its run in one step.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from keyrack.db.connection import Connection, Row
 from keyrack.telemetry.car_state import Changes, Moment, NewestReading
 from keyrack.telemetry.runs import Run, Value, packed, times_of
 
-# The stretch whose first time is the last one up to each moment, if there is one
+# The last run that starts at or before each moment, if any
 BEFORE: LiteralString = """
 select n.car_id, n.at as moment, h.at, {columns}, h.times
 from unnest($2::integer[], $3::timestamptz[]) as n (car_id, at)
@@ -35,7 +35,7 @@ REMOVE: LiteralString = """
 delete from {table} h using unnest($2::integer[], $3::timestamptz[]) as n (car_id, at)
 where h.customer_id = $1 and h.car_id = n.car_id and h.at = n.at
 """
-# How many readings there were
+# Returns the number of deleted readings
 CUT: LiteralString = """
 with gone as (delete from {table} h where customer_id = $1 and car_id = $2 and at >= $3 returning h.at, h.times)
 select count(*)::integer from gone, packed_times(gone.at, gone.times)
@@ -54,7 +54,7 @@ class HistoryTable:
     cut: LiteralString
 
     async def look_behind(self, connection: Connection, customer: int, tracks: Mapping[int, NewestReading]) -> None:
-        """Find out how far the history of these cars goes, which have no open stretch."""
+        """Read how far the history of these cars extends. They have no open run."""
         if tracks:
             for row in await connection.fetch(self.last, customer, list(tracks)):
                 track = tracks[row["car_id"]]
@@ -64,9 +64,9 @@ class HistoryTable:
     async def write(
         self, connection: Connection, customer: int, tracks: Mapping[int, NewestReading], changes: Changes
     ) -> set[Moment]:
-        """Write what a batch adds; of the late readings, those that history did not have.
+        """Write a batch's additions; return the late readings that history did not have.
 
-        The open stretches of `tracks` are changed where a late reading belongs there.
+        Changes the open runs of `tracks` if a late reading belongs there.
         """
         await self.add(connection, customer, changes.ended_runs)
         if not changes.late:
@@ -74,7 +74,7 @@ class HistoryTable:
         outcome = LateReadingResult()
         groups = await self._before(connection, customer, tracks, changes.late)
         for (car, _), (stretch, late) in groups.items():
-            await asyncio.sleep(0)  # others want to be served too
+            await asyncio.sleep(0)  # let other tasks run
             outcome.insert(car, tracks[car], stretch, late)
         if outcome.removed:
             await connection.execute(self.remove, customer, *_columns(outcome.removed))
@@ -82,7 +82,7 @@ class HistoryTable:
         return outcome.new
 
     async def discard(self, connection: Connection, customer: int, car: int, since: datetime) -> int:
-        """Throw away the readings of a car from `since` on; how many they were."""
+        """Delete the readings of a car from `since` on; return their number."""
         discarded: int = await connection.fetchval(self.cut, customer, car, since)
         row = await connection.fetchrow(self.before, customer, [car], [since])
         if row is None or row["at"] is None:
@@ -96,7 +96,7 @@ class HistoryTable:
         return discarded + len(times) - len(kept)
 
     async def add(self, connection: Connection, customer: int, stretches: Sequence[tuple[int, Run]]) -> None:
-        """Write stretches, each with its car, where no others are."""
+        """Insert runs, each with its car. They overlap no stored run."""
         if stretches:
             columns = ("customer_id", "car_id", "at", *self.columns, "times")
             rows = [(customer, car, stretch.at, *stretch.value, stretch.times) for car, stretch in stretches]
@@ -105,7 +105,7 @@ class HistoryTable:
     async def _before(
         self, connection: Connection, customer: int, tracks: Mapping[int, NewestReading], late: Mapping[Moment, Value]
     ) -> dict[tuple[int, datetime | None], tuple[Run | None, list[tuple[datetime, Value]]]]:
-        """The late readings, each with those that belong to the same stretch, or lie before all stretches."""
+        """The late readings, grouped by the run that they belong to; None for a place before all runs."""
         groups: dict[Any, Any] = {}
         elsewhere: list[Moment] = []
         for car, at in late:
@@ -127,10 +127,10 @@ class HistoryTable:
 
 @dataclass(slots=True)
 class LateReadingResult:
-    """What becomes of history when late readings are put into it."""
+    """The changes of history that late readings cause."""
 
     new: set[Moment] = field(default_factory=set[Moment])
-    removed: list[Moment] = field(default_factory=list[Moment])  # stretches, by their first times
+    removed: list[Moment] = field(default_factory=list[Moment])  # runs, by their first times
     added: list[tuple[int, Run]] = field(default_factory=list[Any])
 
     def insert(
@@ -140,11 +140,11 @@ class LateReadingResult:
         stretch: Run | None,
         late: Sequence[tuple[datetime, Value]],
     ) -> None:
-        """Put readings into the stretch they belong to, or before all of them: it may become several."""
+        """Insert readings into their run, or before all runs. The run may be split."""
         readings = {} if stretch is None else dict.fromkeys(times_of(stretch), stretch.value)
         reading_count = len(readings)
         for at, value in late:
-            if at not in readings:  # of two of the same time the first one stays
+            if at not in readings:  # the first of two with the same time remains
                 readings[at] = value
                 self.new.add((car, at))
         if len(readings) == reading_count:

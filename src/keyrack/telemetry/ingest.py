@@ -1,7 +1,7 @@
-"""In charge of telemetry on its way into the database: which unit is in which car, the newest state, and history.
+"""Ingest of telemetry: units and their cars, the newest state, and history.
 
-The rows of `car_state` that a batch is about stay locked until its commit, in the order of their keys: what is newest
-is decided one batch after another, and a car's history is written by one at a time.
+The rows of `car_state` of a batch stay locked until its commit, in the order of their keys. Batches therefore decide
+one after another which reading is the newest, and one transaction at a time writes a car's history.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from keyrack.telemetry.rollups import Quarters, RollupSample, quarter
 from keyrack.telemetry.runs import Run, Value
 from keyrack.telemetry.samples import CheckedSample, readings
 
-AT_ONCE = 2  # batches of one customer under way; those that share a car wait for each other
-AT_A_TIME = 0.01  # seconds for which lines are read before others are served
-PER_BATCH = 1_000  # lines that are stored, and held in the event loop, at once
+AT_ONCE = 2  # batches of one customer at the same time; those that share a car wait for each other
+AT_A_TIME = 0.01  # seconds of reading lines before other tasks run
+PER_BATCH = 1_000  # lines that are stored together, and that block the event loop at most
 
-UNKNOWN_UNIT = "There is no IQ product with this number that is installed in a car."
-TOO_EARLY = "carDataReadTime lies further back than history is kept."
-TOO_LATE = "carDataReadTime lies in the future."
+UNKNOWN_UNIT = "No IQ product with this number is installed in a car."
+TOO_EARLY = "`carDataReadTime` is older than the retained history."
+TOO_LATE = "`carDataReadTime` is in the future."
 
 LOCK: LiteralString = """
 with unit as (
@@ -79,26 +79,26 @@ where s.customer_id = :customer and s.car_id = n.car_id
 
 
 class Telemetry:
-    """Takes samples in, for one process."""
+    """Stores samples, for one process."""
 
     def __init__(self, batches: GroupCommitter, settings: Settings, notify: Notify = discard) -> None:
         self._batches = batches
         self._notify = notify
         self._settings = settings
-        self._months: frozenset[date] = frozenset()  # whose partitions exist
+        self._months: frozenset[date] = frozenset()  # months whose partitions exist
 
     async def ingest(self, customer: int, body: bytes, only: Collection[tuple[str, str]] | None = None) -> Report:
-        """Store the samples of a body, JSON lines or an array; the report once all is committed.
+        """Store the samples of a body (JSON lines or an array); return the report after the commit.
 
-        `only` are the names of the one unit that may speak here, where not all may: any other is one that does not
-        exist. What was stored before a failure is harmless when the delivery is repeated. Raises `NotALine`, and
-        `ContentTooLarge` for too many lines.
+        `only` has the names of the single unit that may report here; None allows all units. Another unit counts as
+        unknown. After a failure, a repeated delivery is harmless: samples that were stored before are duplicates.
+        Raises `NotALine`, and `ContentTooLarge` for too many lines.
         """
         report, part = Report(self._settings.ingest_max_reported_rejections), list[CheckedSample]()
         began = monotonic()
         for line, reading in readings(body, self._settings):
             if monotonic() - began > AT_A_TIME:
-                await asyncio.sleep(0)  # others want to be served too
+                await asyncio.sleep(0)  # let other tasks run
                 began = monotonic()
             if isinstance(reading, InvalidLine) or (only is not None and reading.unit not in only):
                 report.refuse(line, str(reading) if isinstance(reading, InvalidLine) else UNKNOWN_UNIT)
@@ -113,9 +113,9 @@ class Telemetry:
         return report
 
     async def store(self, customer: int, part: list[CheckedSample]) -> Report:
-        """Store these samples; the report once they are committed.
+        """Store these samples; return the report after the commit.
 
-        What is ahead and what is left are committed one after the other: in one transaction, the cars of both could not
+        The fast path and the remaining samples have separate transactions. In a single one, the cars of both could not
         be locked in the order of their keys.
         """
         left = await self._batches.put(self._ahead, customer, part, at_once=AT_ONCE)
@@ -197,7 +197,7 @@ class Telemetry:
     def _judged(
         self, parts: Sequence[Sequence[CheckedSample]], cars: dict[tuple[str, str], Row], reports: list[Report]
     ) -> list[tuple[CheckedSample, Row, Report]]:
-        """The samples that can be taken, in the order of their times; the others are refused."""
+        """The acceptable samples in the order of their times. Rejects the others."""
         now = datetime.now(UTC)
         latest = now + timedelta(seconds=self._settings.max_clock_skew_seconds)
         taken: list[tuple[CheckedSample, Row, Report]] = []
@@ -216,7 +216,7 @@ class Telemetry:
         return taken
 
     async def _make(self, connection: Connection, months: set[date], *changes: Changes) -> frozenset[date]:
-        """Make the partitions that history needs now; the months, to be remembered once they are committed."""
+        """Create the partitions that history needs; return their months, which are valid after the commit."""
         needed = months | {month(stretch.at) for change in changes for _, stretch in change.ended_runs}
         needed |= {month(at) for change in changes for _, at in change.late}
         missing = needed - self._months
@@ -231,7 +231,7 @@ def _count(customer: int, result: str, samples: int) -> None:
 
 
 async def _locked(connection: Connection, customer: int, parts: Sequence[Sequence[CheckedSample]]) -> list[Row]:
-    """The cars of the units that the samples name, each with its newest state, locked."""
+    """The cars of the units in these samples, with their newest state, locked."""
     serials = list({s.unit[1] for part in parts for s in part if s.unit[0] == "serialNumber"})
     uniques = list({s.unit[1] for part in parts for s in part if s.unit[0] == "uniqueId"})
     rows = await connection.fetch(LOCK, customer, serials, uniques)
@@ -243,7 +243,7 @@ async def _locked(connection: Connection, customer: int, parts: Sequence[Sequenc
 
 
 def _known(row: Row, positions: Changes, odometers: Changes, quarters: Quarters) -> CarState:
-    """What is known of a car; if another unit told it, it is history."""
+    """The state of a car. A state that another unit reported becomes history."""
     place = None if row["position_at"] is None else (row["latitude"], row["longitude"])
     position = _track(place, row["position_at"], row["position_since"], row["position_times"])
     distance = None if row["odometer_at"] is None else (row["odometer"],)

@@ -1,7 +1,7 @@
-"""In charge of deliveries of many lines: taking them apart within bounds, and the report of what became of them.
+"""Deliveries of many lines: parsing within limits, and the report of the results.
 
-A few bytes can be packed into millions of lines, and a line can nest thousands of lists: nothing is parsed before it is
-known to be short, and nothing is kept for each line but what the report tells.
+A few compressed bytes can expand to millions of lines, and a line can nest thousands of lists. So no line is parsed
+before its length is known to be small, and only reported rejections use memory per line.
 """
 
 from __future__ import annotations
@@ -16,26 +16,27 @@ from typing import Any, Final
 from pydantic import ValidationError
 from pydantic_core import from_json
 
+from keyrack.api.schema.field_errors import sentence
 from keyrack.api.schema.unknown_members import parse
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import ContentTooLarge
 from keyrack.core.settings import Settings
 from keyrack.core.text import without_byte_order_mark
 
-USUAL = 1_024  # bytes in which the end of an array's element is looked for first
+USUAL = 1_024  # bytes that are searched first for the end of an array's element
 BLANK: Final = re.compile(rb"[ \t\r\n]*")
 DECODER: Final = json.JSONDecoder(strict=False)
 
 
 class InvalidLine(ValueError):
-    """Why a line is not what it should be: the reason that the report tells."""
+    """The reason why a line is invalid, as the report shows it."""
 
 
 @dataclass(slots=True)
 class Report:
-    """What became of the lines of one delivery. `duplicates` told nothing that was not known already.
+    """The results of the lines of one delivery. `duplicates` contained nothing new.
 
-    Of the refused ones, `refusals`, the first `max_reported` are kept with their reasons, in the order of their lines.
+    `refusals` counts all rejected lines. The first `max_reported` of them are kept with their reasons, by line number.
     """
 
     max_reported: int
@@ -51,7 +52,7 @@ class Report:
             self._cut()
 
     def add(self, other: Report) -> None:
-        """Count what became of some of the lines."""
+        """Add the results of other lines."""
         self.accepted += other.accepted
         self.duplicates += other.duplicates
         self.refusals += other.refusals
@@ -69,34 +70,34 @@ class Report:
 
 
 class NotALine(ValueError):
-    """Why the whole body is unusable."""
+    """The reason why the whole body is unusable."""
 
 
 INVALID_LINES = ErrorCode(
-    "invalid-lines", "The body is not valid JSON: {fault}.", "Send one JSON object a line, or one array of them."
+    "invalid-lines", "The body is not valid JSON: {fault}.", "Send one JSON object per line, or one array of objects."
 )
 TOO_MANY_LINES = ErrorCode(
     "too-many-lines",
-    "The body must have at most {most} lines, or elements of its array.",
-    "Send them in several deliveries.",
+    "The body must have at most {most} lines or array elements.",
+    "Split the lines into several deliveries.",
 )
 
 
 def too_many(settings: Settings) -> ContentTooLarge:
-    """The refusal of a body with more lines than are taken."""
+    """The error for a body with too many lines."""
     return ContentTooLarge(TOO_MANY_LINES.format(most=settings.ingest_max_lines))
 
 
 def is_array(body: bytes) -> bool:
-    """Whether a body is one array, and not JSON lines."""
+    """Whether a body is a JSON array instead of JSON lines."""
     return body.startswith(b"[", _behind_blank(body, 0))
 
 
 def texts(body: bytes, settings: Settings) -> Iterator[tuple[int, bytes | InvalidLine]]:
-    """The lines of a body, JSON lines or the elements of one array, with their numbers from 1 on.
+    """The lines of a body, or the elements of its array, numbered from 1.
 
-    `InvalidLine` for a line that is too long. Raises `NotALine` for an array that is not valid, and `ContentTooLarge`
-    for too many lines, before the first one is given.
+    Yields `InvalidLine` for a line that is too long. Before the first line it raises `NotALine` for an invalid array,
+    and `ContentTooLarge` for too many lines.
     """
     if is_array(body):
         for number, (start, end) in enumerate(_elements(body, settings), 1):
@@ -112,7 +113,7 @@ def texts(body: bytes, settings: Settings) -> Iterator[tuple[int, bytes | Invali
 
 
 def _elements(body: bytes, settings: Settings) -> list[tuple[int, int]]:
-    """Where the elements of an array begin and end. Each is read within its bound, and forgotten."""
+    """The ranges of an array's elements. Each is parsed within its limit, and the value is dropped."""
     ranges: list[tuple[int, int]] = []
     at = _behind_blank(body, body.index(b"[") + 1)
     is_more = not body.startswith(b"]", at)
@@ -126,20 +127,23 @@ def _elements(body: bytes, settings: Settings) -> list[tuple[int, int]]:
         if is_more:
             at = _behind_blank(body, at + 1)
     if not body.startswith(b"]", at) or _behind_blank(body, at + 1) != len(body):
-        raise NotALine(f"The body is not valid JSON: the array does not end behind element {len(ranges)}.")
+        raise NotALine(f"The body is not valid JSON: the array does not end after element {len(ranges)}.")
     return ranges
 
 
 def _end(body: bytes, at: int, number: int, longest: int) -> int:
     for size in (min(USUAL, longest), longest):
-        # Latin-1: a character for each byte, and all that gives JSON its structure is the same
+        # Latin-1 has one character for each byte, and keeps all characters that structure JSON
         window = body[at : at + size].decode("latin-1")
         try:
             return at + DECODER.raw_decode(window)[1]
         except (ValueError, RecursionError):
             continue
-    too_long = f", or is longer than {longest} bytes" if len(body) > at + longest else ""
-    raise NotALine(f"The body is not valid JSON: element {number} of the array is none{too_long}.")
+    if len(body) > at + longest:
+        raise NotALine(
+            f"The body is not valid JSON: element {number} of the array is not valid or exceeds {longest} bytes."
+        )
+    raise NotALine(f"The body is not valid JSON: element {number} of the array is not valid.")
 
 
 def _behind_blank(body: bytes, at: int) -> int:
@@ -147,8 +151,7 @@ def _behind_blank(body: bytes, at: int) -> int:
 
 
 def lines(body: bytes, settings: Settings) -> Iterable[tuple[int, Any]]:
-    """The values of a body, with the numbers of their lines; `InvalidLine` for a line that is none. Raises as
-    `texts`."""
+    """The values of a body with their line numbers; `InvalidLine` for an invalid line. Raises as `texts`."""
     for number, text in texts(without_byte_order_mark(body), settings):
         yield number, text if isinstance(text, InvalidLine) else _value(text)
 
@@ -162,30 +165,30 @@ def _value(line: bytes) -> Any:
 
 
 def repeated_member(line: bytes) -> InvalidLine | None:
-    """The reason to refuse a line with a repeated member, or with NaN or Infinity (RFC 8259, sections 4 and 6).
+    """The reason to reject a line for a repeated member, NaN or Infinity.
 
-    None for any other line.
+    See RFC 8259, sections 4 and 6. None for any other line.
     """
     try:
         _, name = parse(line)
     except ValueError as error:
         return InvalidLine(f"The line is not valid JSON: {error}.")
-    return None if name is None else InvalidLine(f"The member {_shown_name(name)} is given more than once.")
+    return None if name is None else InvalidLine(f"The property {_shown_name(name)} is given more than once.")
 
 
 def explained(error: ValidationError) -> str:
-    """The first thing that is wrong with a line."""
-    problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    """The first error of a line."""
+    problem = error.errors(include_url=False)[0]
     name = next((part for part in problem["loc"] if isinstance(part, str)), None)
     if problem["type"] == "json_invalid":
         return f"The line is not valid JSON: {problem['msg'].removeprefix('Invalid JSON: ')}."
     if name is None:
         return "The line must be a JSON object."
     if problem["type"] == "extra_forbidden":
-        return f"Unknown field {_shown_name(name)}."
-    return f"No valid {_shown_name(name)}: {problem['msg'][:1].lower()}{problem['msg'][1:]}."
+        return f"There is no property '{_shown_name(name)}'."
+    return sentence(problem)
 
 
 def _shown_name(name: str) -> str:
-    """The name of a member as a reason shows it: it may be of any length, with any characters."""
+    """A member's name for a reason: at most 60 characters, and printable."""
     return name if name.isprintable() and len(name) <= 60 else name[:60].encode("ascii", "replace").decode()

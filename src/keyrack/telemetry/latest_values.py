@@ -1,4 +1,4 @@
-"""In charge of newest values: of each member the one that was read last, each with its own time."""
+"""The newest value of each telemetry member, with its own time."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from keyrack.telemetry.samples import Json
 
 @dataclass(slots=True)
 class LatestValues:
-    """Values by their members' names: those that were read at `read_at`, others with times in `older_times`."""
+    """Values by member: those read at `read_at`, and others with times in `older_times`."""
 
     read_at: datetime | None = None
     values: Json = field(default_factory=dict[str, Any])
-    older_times: dict[str, str] = field(default_factory=dict[str, str])  # of values older than `read_at`: since when
+    older_times: dict[str, str] = field(default_factory=dict[str, str])  # times of values older than `read_at`
 
     def merge(self, at: datetime, values: Mapping[str, Any]) -> bool:
-        """Take over each value that is newer than the one known by its name; of two of the same time the first one.
+        """Keep each value that is newer than the known one of its member; for equal times the first one.
 
-        Whether there was one.
+        Returns whether there was one.
         """
         last = self.read_at
         if last is None or at > last:
@@ -48,7 +48,7 @@ class LatestValues:
         return has_changed
 
     def by_time(self) -> dict[datetime, Json]:
-        """The values by the times at which they were told."""
+        """The values, grouped by the times of their readings."""
         if self.read_at is None:
             return {}
         values_by_time = {

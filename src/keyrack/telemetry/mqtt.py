@@ -1,7 +1,7 @@
-"""In charge of telemetry that comes by MQTT: subscribed with QoS 1, acknowledged once it is committed.
+"""Telemetry by MQTT: a QoS 1 subscription that acknowledges messages after the commit.
 
-A persistent session at the broker keeps what comes while nobody listens. A message that is not acknowledged comes
-again after a loss of either side, and telemetry that comes again is harmless.
+A persistent session at the broker keeps messages while no subscriber is connected. The broker repeats a message that
+was not acknowledged before either side was lost. Repeated telemetry is harmless.
 """
 
 from __future__ import annotations
@@ -35,32 +35,32 @@ from keyrack.telemetry.samples import CheckedSample, readings
 log = structlog.get_logger("keyrack.mqtt")
 seldom = ThrottledLogger("keyrack.mqtt")
 
-AT_ONCE = 1_000  # messages that are stored together
+AT_ONCE = 1_000  # messages that are stored together, at most
 PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)  # seconds between attempts to reach the broker
 MINUTE = 60.0  # seconds
 LONGEST_TOPIC = 200  # characters of a topic that the log shows
-KEEPALIVE = 15  # seconds after which a silent connection is noticed
+KEEPALIVE = 15  # seconds after which a silent connection is detected
 
 
 class Subscriber:
-    """Takes in what units publish, for all customers."""
+    """Stores the samples that units publish, for all customers."""
 
     def __init__(self, db: Database, settings: Settings, tell: Notify) -> None:
         self._settings = settings
         self._telemetry = Telemetry(GroupCommitter(db), settings, tell)
         self._filter = settings.mqtt_topic.replace("{customer}", "+").replace("{unit}", "+")
-        # one unit has one topic: an id with zeros before it would pass by what a broker allows
+        # a unit has exactly one topic: an id with leading zeros would bypass the broker's access rules
         pattern = re.escape(settings.mqtt_topic).replace(r"\{customer\}", r"([1-9][0-9]{0,9})")
         self._topic = re.compile(pattern.replace(r"\{unit\}", "([^/]+)"))
         self._stopping = asyncio.Event()
         self._refusals = RejectedSamples(settings.mqtt_logged_rejections_per_minute)
 
     def stop(self) -> None:
-        """End after the messages that are being stored."""
+        """Stop after the messages that are being stored."""
         self._stopping.set()
 
     async def run(self, ready: Callable[[], None] = lambda: None) -> None:
-        """Take in messages until `stop`; reconnect for as long as it takes."""
+        """Receive messages until `stop`; reconnect without a limit."""
         try:
             await self._run(ready)
         finally:
@@ -97,7 +97,7 @@ class Subscriber:
             identifier=self._settings.mqtt_client,
             clean_session=False,
             keepalive=KEEPALIVE,
-            # ours, so that what has come already can be taken without a task for each message
+            # a queue of this module, so that pending messages can be taken without a task for each
             queue_type=cast("type[asyncio.Queue[aiomqtt.Message]]", _giving(inbox)),
             tls_context=create_default_context() if secure else None,
         )
@@ -126,7 +126,7 @@ class Subscriber:
             stopped.cancel()
 
     async def _store_until_done(self, batch: list[aiomqtt.Message]) -> None:
-        """Store the messages; while the database is away they stay here, unacknowledged, and none is lost."""
+        """Store the messages. Without the database they stay here, unacknowledged, and none is lost."""
         parts: dict[int, list[CheckedSample]] = {}
         for number, message in enumerate(batch):
             self._read(number, message, parts)
@@ -141,7 +141,10 @@ class Subscriber:
                 await asyncio.sleep(0.5)
 
     async def _store(self, customer: int, part: list[CheckedSample]) -> list[tuple[int, str]]:
-        """Store samples; what was refused. What the database will never take is found by taking each alone."""
+        """Store samples; return the rejected ones.
+
+        If the database rejects the batch for its content, each sample is stored alone to find the faulty ones.
+        """
         try:
             return (await self._telemetry.store(customer, part)).rejections
         except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
@@ -150,10 +153,10 @@ class Subscriber:
         return [refused for sample in part for refused in await self._store(customer, [sample])]
 
     def _read(self, number: int, message: aiomqtt.Message, parts: dict[int, list[CheckedSample]]) -> None:
-        """Add the samples of a message to those of its customer; a sample's line is the number of its message."""
+        """Add the samples of a message to those of its customer. A sample's `line` is its message's number."""
         topic = self._topic.fullmatch(message.topic.value)
         if topic is None or int(topic[1]) > INT32_MAX:
-            self._refusals.log(message.topic.value, "The topic has another form.")
+            self._refusals.log(message.topic.value, "The topic does not match the configured pattern.")
             return
         try:
             if len(message.payload) >= self._settings.max_ingest:
@@ -169,9 +172,9 @@ class Subscriber:
 
 
 class RejectedSamples:
-    """Says which samples were refused, so many a minute, and how many the others were.
+    """Logs rejected samples, up to a number per minute; further ones are only counted.
 
-    They are acknowledged, for they would be refused again.
+    Their messages are acknowledged, because they would be rejected again.
     """
 
     def __init__(self, max_per_minute: int) -> None:
@@ -180,7 +183,7 @@ class RejectedSamples:
         self._count = 0
 
     def log(self, topic: str, reason: str) -> None:
-        """Log the reason, unless there have been many in this minute."""
+        """Log the reason, unless this minute's limit is reached."""
         if time.monotonic() - self._since >= MINUTE:
             self.sum_up()
             self._since = time.monotonic()
@@ -191,7 +194,7 @@ class RejectedSamples:
             log.warning("sample rejection log limit reached", limit_per_minute=self._max_per_minute)
 
     def sum_up(self) -> None:
-        """Log how many were counted only."""
+        """Log how many rejections were only counted."""
         if self._count > self._max_per_minute:
             log.warning("sample rejections not logged", count=self._count - self._max_per_minute)
         self._count = 0
@@ -205,9 +208,9 @@ def _giving(inbox: asyncio.Queue[aiomqtt.Message]) -> Callable[[int], asyncio.Qu
 
 
 def _paho(client: aiomqtt.Client) -> Any:
-    """The client below aiomqtt, which does not hand on paho's acknowledgement by hand.
+    """The paho client of aiomqtt, which does not expose manual acknowledgement itself.
 
-    Raises `RuntimeError`, before there is a connection, if this aiomqtt does not have it.
+    Raises `RuntimeError`, before a connection exists, if this aiomqtt does not have it.
     """
     try:
         return client._client  # pyright: ignore[reportPrivateUsage] - there is no other way to it

@@ -1,9 +1,10 @@
-"""In charge of the series of telemetry: of each quarter of an hour the newest value of each member that is a number.
+"""Telemetry series: the newest value of each numeric member in each quarter of an hour.
 
-The quarter that has not ended is the newest state itself, which costs nothing. It is written when a later reading ends
-it; what comes late is put into the quarter where it belongs, and stays there if nothing newer is. So a quarter depends
-on which readings were told, not on their order, nor on how often they were sent: of two of the same time the first one
-counts. Whoever writes here has the state of the cars locked.
+The current quarter is the newest state itself, at no extra cost. It is written when a later reading ends it. A late
+reading goes into the quarter of its time, and stays there unless that has a newer one.
+
+A quarter therefore depends only on the set of readings: not on their order, and not on repetition. The first of two
+readings with the same time counts. Every writer has locked the state of the cars.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from unnest($2::integer[], $3::timestamptz[], $4::timestamptz[], $5::text[], $6:
 on conflict (customer_id, car_id, at) do update
 set read_at = excluded.read_at, readings = excluded.readings, told = excluded.told
 """
-# The quarter in which the time lies too: what it has of before is put back
+# Includes the quarter that contains the time; its earlier values are written again
 CUT: LiteralString = """
 delete from telemetry where customer_id = $1 and car_id = $2 and at >= $3
 returning car_id, at, read_at, readings::text, told::text
@@ -48,7 +49,7 @@ returning car_id, at, read_at, readings::text, told::text
 
 @dataclass(slots=True)
 class RollupSample:
-    """Values of one time, and whether one of them was new to its quarter: that is known once they are written."""
+    """Values of one time. `new` is whether one of them was new to its quarter, set by `write`."""
 
     at: datetime
     values: Json
@@ -57,12 +58,12 @@ class RollupSample:
 
 @dataclass(slots=True)
 class Quarters:
-    """What a batch adds to series: by car and quarter."""
+    """A batch's additions to series, by car and quarter."""
 
     samples: dict[tuple[int, int], list[RollupSample]] = field(default_factory=dict[Any, Any])
 
     def add(self, car: int, at: datetime, values: Mapping[str, Any]) -> RollupSample | None:
-        """Readings of a quarter that has ended; None where no member is kept."""
+        """Add readings of a quarter that has ended. Returns None if no member of them is stored."""
         kept = {name: value for name, value in values.items() if name in KEPT}
         if not kept:
             return None
@@ -71,7 +72,7 @@ class Quarters:
         return sample
 
     def close(self, car: int, newest: LatestValues, before: datetime | None = None) -> None:
-        """The quarter of a newest state ends, with what was told in it, or in it and before a time."""
+        """End the quarter of a newest state. Adds its readings, or only those before a time."""
         if newest.read_at is None:
             return
         number = quarter(newest.read_at)
@@ -81,11 +82,11 @@ class Quarters:
 
     @property
     def months(self) -> set[date]:
-        """Those whose partitions are needed."""
+        """The months whose partitions are needed."""
         return {month(_begin(number)) for _, number in self.samples}
 
     async def write(self, connection: Connection, customer: int) -> None:
-        """Put all into the series, and find out what was new."""
+        """Write everything to the series, and set which samples were new."""
         if not self.samples:
             return
         cars, begins = zip(*((car, _begin(number)) for car, number in self.samples), strict=True)
@@ -106,7 +107,7 @@ class Quarters:
 
 
 async def discard(connection: Connection, customer: int, car: int, newest: LatestValues, since: datetime) -> None:
-    """Throw away the readings of a car from `since` on, and keep those of its newest state that are older."""
+    """Delete the readings of a car from `since` on; keep the older ones of its newest state."""
     kept = Quarters()
     for row in await connection.fetch(CUT, customer, car, _begin(quarter(since))):
         kept.close(car, _newest(row), since)
@@ -115,7 +116,7 @@ async def discard(connection: Connection, customer: int, car: int, newest: Lates
 
 
 def quarter(at: datetime) -> int:
-    """The number of the quarter of an hour in which a time lies, in UTC."""
+    """The number of the quarter of an hour, in UTC, that contains a time."""
     return int(at.timestamp()) // SECONDS
 
 

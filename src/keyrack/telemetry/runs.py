@@ -1,9 +1,11 @@
-"""In charge of stretches: readings in a row of one value, kept as the value, the first time, and the other times.
+"""Runs: successive readings of one value, stored as the value, the first time, and the other times.
 
-The times after the first one are packed: a byte with the digits of a second's fraction that they have (0, 3 or 6), then
-the step from each time to the next in that unit, as unsigned LEB128. `packed_times` of the database reads it too.
-A stretch lies within one day in UTC, so that retention can drop whole ones, and has at most `LONGEST` bytes, for it is
-written anew with each reading that continues it.
+The times after the first one are packed. A byte has the number of digits of the fraction of a second (0, 3 or 6). Then
+follows the step from each time to the next in that unit, as unsigned LEB128. The SQL function `packed_times` reads it
+too.
+
+A run lies within one UTC day, so that retention can delete whole runs. Its packed times have at most `LONGEST` bytes,
+because each further reading rewrites them.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-Value = tuple[float, ...]  # latitude and longitude, or the odometer's reading
+Value = tuple[float, ...]  # latitude and longitude, or an odometer reading
 
 LONGEST = 256  # bytes of packed times
 MICROSECOND = timedelta(microseconds=1)
@@ -21,7 +23,7 @@ UNITS = {0: 1_000_000, 3: 1_000, 6: 1}  # digits of the fraction -> microseconds
 
 @dataclass(slots=True)
 class Run:
-    """Readings of one value: the first one's time, and the packed times of the others."""
+    """Readings of one value: the first time, and the packed times of the others."""
 
     at: datetime
     value: Value
@@ -29,7 +31,7 @@ class Run:
 
 
 def extend_run(stretch: Run, last: datetime, at: datetime) -> bytes | None:
-    """The packed times with one more, `at` after `last`; None where it has to begin another stretch."""
+    """The packed times with one more, `at` after `last`; None if a new run must begin."""
     step, times = (at - last) // MICROSECOND, stretch.times
     if times is None:
         digits = 6 if step % 1_000 else 3 if step % 1_000_000 else 0
@@ -50,7 +52,7 @@ def _number(step: int) -> bytes:
 
 
 def times_of(stretch: Run) -> list[datetime]:
-    """The times of all its readings."""
+    """The times of all readings of a run."""
     moments, times = [stretch.at], stretch.times
     if times is None:
         return moments
@@ -66,7 +68,7 @@ def times_of(stretch: Run) -> list[datetime]:
 
 
 def packed(readings: Iterable[tuple[datetime, Value]]) -> list[tuple[Run, datetime]]:
-    """Readings in the order of their times as stretches, each with its last time."""
+    """Readings in the order of their times as runs, each with its last time."""
     runs: list[tuple[Run, datetime]] = []
     for at, value in readings:
         if runs and runs[-1][0].value == value:

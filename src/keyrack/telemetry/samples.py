@@ -1,4 +1,4 @@
-"""In charge of samples: what a unit may tell, in which bounds."""
+"""Samples: the members that a unit may report, and their bounds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _within(least: float, most: float) -> Any:
     return Field(ge=least, le=most, allow_inf_nan=False, json_schema_extra={"format": "double"})
 
 
-# The spec names no units of measure: values are kept as they are told, and the bounds only stop what no car can mean
+# The spec names no units of measure. Values are stored as reported; the bounds only reject what no car can mean
 Percent = Annotated[float, _within(0, 100)]
 Temperature = Annotated[float, _within(-100, 1_500)]
 Pressure = Annotated[float, _within(0, 2_000)]
@@ -32,13 +32,13 @@ Voltage = Annotated[float, _within(0, 2_000)]
 Speed = Annotated[float, _within(0, 500)]
 Revolutions = Annotated[int, Field(ge=0, le=30_000, json_schema_extra={"format": "int32"}), WHOLE_NUMBER]
 Flag = bool | None
-SHORT = 262_144  # bytes of an array that is read at once
+SHORT = 262_144  # bytes of an array that is parsed in one step, at most
 STRICT = ConfigDict(extra="forbid", strict=True)
 
 
 @with_config({**STRICT, "title": "Trouble"})
 class TroubleCode(TypedDict):
-    """One diagnostic trouble code."""
+    """A diagnostic trouble code."""
 
     key: Text
     value: Text
@@ -46,7 +46,7 @@ class TroubleCode(TypedDict):
 
 @with_config(STRICT)
 class Sample(TypedDict, total=False):
-    """What one unit read at one time: the members of the spec's telemetry, and which unit it is."""
+    """Readings of one unit at one time: the properties of the spec's telemetry, and the unit."""
 
     serialNumber: Text | None
     uniqueId: Text | None
@@ -99,7 +99,7 @@ class Sample(TypedDict, total=False):
 
 ONE: Final = TypeAdapter(Sample)
 ALL: Final = TypeAdapter(Annotated[list[Sample], FailFast()])
-# The members whose values are texts
+# The members with text values
 TEXTS: Final = (
     "serialNumber", "uniqueId", "carDataReadTime", "selectedCulture", "vin", "fuelType", "timeToNextService",
 )  # fmt: skip
@@ -108,7 +108,7 @@ Kind = Literal["serialNumber", "uniqueId"]
 
 @dataclass(slots=True)
 class CheckedSample:
-    """A checked sample."""
+    """A sample that has passed all checks."""
 
     line: int
     unit: tuple[Kind, str]
@@ -121,10 +121,10 @@ class CheckedSample:
 def readings(
     body: bytes, settings: Settings, named: str | None = None
 ) -> Iterable[tuple[int, CheckedSample | InvalidLine]]:
-    """The samples of a body, JSON lines or an array; `named` is the serial number of the only unit that may speak.
+    """The samples of a body (JSON lines or an array). `named` is the serial number of the only permitted unit.
 
-    JSON is read and checked in one step. Raises `NotALine` for an array that is not valid JSON, `ContentTooLarge` for
-    too many lines.
+    JSON is parsed and checked in one step. Raises `NotALine` for an array that is not valid JSON, and `ContentTooLarge`
+    for too many lines.
     """
     body = without_byte_order_mark(body)
     samples = _at_once(body)
@@ -139,7 +139,7 @@ def readings(
 
 
 def _at_once(body: bytes) -> list[Sample] | None:
-    """The samples of a short array, all in one step, which is quicker; None where one of them is not valid."""
+    """Parse a short array in one step, which is faster; None if a sample is invalid."""
     if len(body) > SHORT or not is_array(body):
         return None
     try:
@@ -159,10 +159,11 @@ def _checked(line: int, text: bytes, named: str | None) -> CheckedSample | Inval
 
 
 def _may_repeat_members(text: bytes, samples: Sequence[Sample]) -> bool:
-    """Whether the JSON of these samples has more texts than the samples need.
+    """Whether the JSON of these samples has more strings than the samples need.
 
-    A member that is given twice adds at least one. An escaped quotation mark in a value counts as half a text, so a hit
-    is no proof. The proof reads the JSON once more, and this costs an eighth of that.
+    A repeated member adds at least one. An escaped quotation mark in a value counts as half a string, so a positive
+    result proves nothing. `repeated_member` proves it with a second pass over the JSON; this check costs an eighth of
+    that.
     """
     needed = 0
     for sample in samples:
@@ -170,7 +171,7 @@ def _may_repeat_members(text: bytes, samples: Sequence[Sample]) -> bool:
         for name in TEXTS:
             if sample.get(name) is not None:
                 needed += 1
-        needed += 4 * len(sample.get("dtc") or ())  # a code has two members, both with texts
+        needed += 4 * len(sample.get("dtc") or ())  # a code has two members, both with text values
     return text.count(b'"') != 2 * needed
 
 
@@ -180,21 +181,21 @@ def _reading(line: int, sample: Sample, named: str | None) -> CheckedSample | In
     serial, unique = values.pop("serialNumber", None), values.pop("uniqueId", None)
     if named is not None:
         if serial not in (None, named) or unique is not None:
-            return InvalidLine("The unit may only speak for itself.")
+            return InvalidLine("A unit can only deliver its own samples.")
         serial = named
     if serial is not None and unique is not None:
-        return InvalidLine("Either serialNumber or uniqueId is needed, not both.")
+        return InvalidLine("A sample must have `serialNumber` or `uniqueId`, not both.")
     unit: tuple[Kind, str]
     if serial is not None:
         unit = ("serialNumber", serial)
     elif unique is not None:
         unit = ("uniqueId", unique)
     else:
-        return InvalidLine("serialNumber or uniqueId is missing.")
+        return InvalidLine("The sample has neither `serialNumber` nor `uniqueId`.")
     if at is None:
-        return InvalidLine("carDataReadTime is missing.")
+        return InvalidLine("`carDataReadTime` is missing.")
     latitude, longitude = values.pop("currentLatitude", None), values.pop("currentLongitude", None)
     if (latitude is None) != (longitude is None):
-        return InvalidLine("currentLatitude and currentLongitude are needed together.")
+        return InvalidLine("`currentLatitude` and `currentLongitude` must be given together.")
     position = None if latitude is None else (latitude, longitude)
     return CheckedSample(line, unit, at, position, values.pop("odometer", None), values)

@@ -1,5 +1,4 @@
-"""In charge of what a car with an IQ unit tells, as part of the model: location, nearest location, telemetry, and the
-newest positions of all cars."""
+"""Resources of cars with an IQ unit: location, nearest location, telemetry, and positions of all cars."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ from keyrack.api.schema.group_scope import scoped_by
 from keyrack.fleet.declarations import CARS
 from keyrack.fleet.schema import CAR, CAR_SEARCH, SERIAL_NUMBER_IN_SCOPE
 
-# What another unit told, before this one was in the car, is not its own
+# The state that a previous unit reported in this car does not belong to the current one
 _STATE: LiteralString = "product {t} left join car_state {t}_state using (customer_id, car_id, product_id)"
 _IQ: LiteralString = "{t}.customer_id = :customer and {t}.kind = 'IQ'"
 
@@ -45,9 +44,9 @@ LOCATION = Resource(
     permission=Permission.POSITIONS_READ,
 )
 
-# Nearest to the date `:id1`, before or after; of two that are equally near the earlier one. A row is a stretch:
-# readings that told the same, the first one's time and the others' packed. Each look-up is one step in an index of one
-# month's partition, for stretches do not overlap; the one that has not ended stands in `car_state`.
+# The reading nearest to the date `:id1`, before or after; of two equally near ones the earlier. A row is a run:
+# readings of the same value, with the first one's time and the others' packed. Each look-up is one step in an index of
+# one month's partition, because runs do not overlap. The open run is in `car_state`.
 _NEAREST: LiteralString = (
     "left join lateral (select n.at, {columns} from ("
     "(select h.at, h.times, {columns} from {table} h where h.customer_id = {t}.customer_id and h.car_id = {t}.car_id"
@@ -82,12 +81,12 @@ LOCATION_AT = Resource(
 
 
 def _telemetry_field(name: LiteralString, type: Type, cast: LiteralString) -> Field:
-    """A telemetry value: kept by its name in the car's newest state."""
+    """A telemetry value, stored under its name in the car's newest state."""
     return Field(type, "({t}_state.telemetry->>'" + name + "')" + cast, nullable=True)
 
 
 def _always(field: Field, otherwise: LiteralString) -> Field:
-    """The same where the spec wants a value: what the unit never told is 0 or false."""
+    """The field with a default, because the spec requires a value: 0 or false without a reading."""
     return replace(field, sql="coalesce(" + field.sql + ", " + otherwise + ")", nullable=False)
 
 
@@ -115,7 +114,7 @@ _DOUBLES: tuple[LiteralString, ...] = (
     "tirePressureRearLeft", "tirePressureRearRight", "interiorTemperature", "outsideTemperature",
     "frontBrakeLifeRemaining", "rearBrakeLifeRemaining",
 )  # fmt: skip
-# The members whose values are numbers, but for the odometer, which has a history of its own
+# The numeric members except the odometer, which has its own history
 MEASURES: tuple[LiteralString, ...] = ("rpm", *_DOUBLES)
 
 TELEMETRY = Resource(
@@ -143,8 +142,8 @@ TELEMETRY = Resource(
     permission=Permission.POSITIONS_READ,
 )
 
-# A car has one row, whether its unit has told anything, and whether it has one. An assignment that has no end ends at
-# `infinity`: so the index finds those in force and those to come, and passes over all that have ended.
+# Every car has one row, also without a unit or without reports. An assignment without end ends at `infinity`: the index
+# then finds those in force and those to come, and skips all that have ended.
 _IN_FORCE: LiteralString = (
     " from assignment a where a.customer_id = {t}.customer_id and a.car_id = {t}.car_id"
     " and coalesce(a.ends_at, 'infinity') > now() and a.starts_at <= now())"
@@ -168,7 +167,7 @@ POSITION = Resource(
         "lastSeen": date_time("{t}_state.read_at", nullable=True),
         "ignition": _flag("ignition"),
         "isDriving": _flag("isDriving"),
-        # As a condition it is one look at all assignments in force; to be shown it is there already
+        # As a condition: one look at all assignments in force. In the output, the join above already has the value
         "inUse": Field(Type.BOOLEAN, "(exists (select" + _IN_FORCE + ")", json="({t}_use.until is not null)"),
         "inUseUntil": date_time("nullif({t}_use.until, 'infinity')", nullable=True),
     },

@@ -1,7 +1,7 @@
-"""The heads of endpoints' answers, read beside the HTTP client: a fault behind a head takes no status away.
+"""The heads of endpoints' answers, read independently of the HTTP client.
 
-aiohttp refuses an answer as a whole if its body or a header breaks the rules, such as a 204 with a body. The receiver
-has processed the delivery by then, so its status decides (RFC 9110, section 15).
+aiohttp rejects a whole answer if its body or a header breaks the rules, such as a 204 with a body. The receiver has
+processed the delivery by then, so its status decides (RFC 9110, section 15).
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from aiohttp.connector import Connection
     from aiohttp.tracing import Trace
 
-MAX_BYTES = 32_768  # of the heads of one answer, with those of its interim answers
+MAX_BYTES = 32_768  # limit for the heads of one answer, including its interim answers
 STATUS_LINE = re.compile(rb"HTTP/[0-9]\.[0-9] +(?P<status>[1-9][0-9]{2})(?: [^\r\n]*)?\r?\n")
 LONGEST_END = b"\r\n\r\n"
 END = re.compile(rb"\r?\n\r?\n")
-SWITCHING = 101  # the only 1xx behind which no other answer follows
+SWITCHING = 101  # the only 1xx that no other answer follows
 
 
 class AnswerHead:
-    """The `status` of an answer, and the value of its `Retry-After`; None until the head is complete."""
+    """The `status` and `Retry-After` of an answer; None until its head is complete."""
 
     def __init__(self) -> None:
         self.status: int | None = None
@@ -37,7 +37,7 @@ class AnswerHead:
         self._is_over = False
 
     def feed(self, data: bytes) -> None:
-        """Read more bytes, up to the end of the first head that is not interim."""
+        """Read more bytes, up to the end of the first final head."""
         self._bytes += len(data)
         while not self._is_over:
             seen = max(0, len(self._head) - len(LONGEST_END) + 1)
@@ -51,7 +51,7 @@ class AnswerHead:
 
     def _read(self, head: bytes) -> None:
         if not (head := head.lstrip(b"\r\n")):
-            return  # blank lines before an answer, as of one before it whose length was wrong
+            return  # blank lines may precede an answer, for example after one whose length was wrong
         line = STATUS_LINE.match(head)
         status = None if line is None else int(line["status"])
         if status is None or status >= 200 or status == SWITCHING:
@@ -65,7 +65,7 @@ ANSWER_HEAD: ContextVar[AnswerHead] = ContextVar("answer_head")
 
 
 class ObservedConnector(aiohttp.TCPConnector):
-    """Connections whose answers are read by the `ANSWER_HEAD` of the task that sends, too."""
+    """Connections that also copy answers to the `ANSWER_HEAD` of the sending task."""
 
     @override
     async def connect(self, req: ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout) -> Connection:
@@ -80,7 +80,7 @@ class ObservedConnector(aiohttp.TCPConnector):
 
 
 class _ObservedProtocol(asyncio.Protocol):
-    """aiohttp's protocol, with a copy of what arrives for the head of the answer."""
+    """aiohttp's protocol, with a copy of incoming data for the head of the answer."""
 
     def __init__(self, own: asyncio.Protocol) -> None:
         self._inner = own

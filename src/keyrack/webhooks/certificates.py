@@ -1,6 +1,6 @@
-"""In charge of looking at the certificates of webhooks' hosts: a handshake, and nothing is sent.
+"""Certificate checks of webhook hosts: a TLS handshake without a request.
 
-Dialled is only what the guard allows, and it is the address that was judged that is dialled.
+The check connects only to addresses that the guard allows, and to exactly the address that the guard has judged.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from keyrack.core.settings import Settings
 from keyrack.core.ssrf_guard import Guard
 from keyrack.webhooks.delivery_errors import CERTIFICATE, TLS
 
-AT_ONCE = 10  # handshakes
-SECONDS = 3.0  # for each
+AT_ONCE = 10  # handshakes at the same time
+SECONDS = 3.0  # limit for each handshake
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What was found at a host: until when its certificate is good, or what is wrong with it. Nobody may answer."""
+    """The check of a host: the end of its certificate's validity, or the fault. Both are None without an answer."""
 
     host: str
     until: datetime | None = None
@@ -34,12 +34,12 @@ class Certificate:
 
     @property
     def days(self) -> float | None:
-        """Days for which it is good from now on."""
+        """Days until the certificate expires."""
         return None if self.until is None else (self.until - datetime.now(UTC)).total_seconds() / 86_400
 
 
 async def check_certificates(urls: Iterable[str], settings: Settings, most: int) -> list[Certificate]:
-    """The certificates of the hosts of these addresses, of `most` of them; those without TLS have none."""
+    """Check the certificates of at most `most` hosts of these URLs. URLs without TLS are skipped."""
     guard, turns, tls = Guard(settings), asyncio.Semaphore(AT_ONCE), ssl.create_default_context()
     hosts: dict[tuple[str, int], None] = {}
     for parts in map(urlsplit, urls):
@@ -69,12 +69,12 @@ async def _handshake(host: str, port: int, guard: Guard, tls: ssl.SSLContext) ->
         return Certificate(name, wrong=CERTIFICATE.format(why=error.verify_message))
     except ssl.SSLError as error:
         return Certificate(name, wrong=TLS.format(why=error.reason))
-    except (OSError, UnicodeError):  # a time-out among them: that is no matter of certificates
+    except (OSError, UnicodeError):  # includes timeouts, which are no fault of the certificate
         return Certificate(name)
 
 
 async def _looked_up(host: str, port: int) -> list[Any]:
-    """What `getaddrinfo` says. Its thread keeps nobody from ending: a name server that is silent takes its time."""
+    """The result of `getaddrinfo`, in a daemon thread: a silent name server does not delay shutdown."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[list[Any]] = loop.create_future()
 
@@ -86,7 +86,7 @@ async def _looked_up(host: str, port: int) -> list[Any]:
         addresses: list[Any] = []
         with suppress(OSError, UnicodeError):
             addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        with suppress(RuntimeError):  # the loop has ended
+        with suppress(RuntimeError):  # the event loop has closed
             loop.call_soon_threadsafe(tell, addresses)
 
     threading.Thread(target=look_up, name="names", daemon=True).start()

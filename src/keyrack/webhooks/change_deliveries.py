@@ -1,7 +1,7 @@
-"""In charge of changes as webhooks are told them: written as deliveries while they are numbered, in that transaction.
+"""Deliveries of changes, written in the transaction that numbers the changes.
 
-A change is one delivery for each webhook that takes its kind: `webhook-id` is made of its record, so what would be
-written twice is there once. Those of a resource share a lane, in the order of their numbers.
+A change becomes one delivery for each webhook that subscribes to its event type. The record determines `webhook-id`, so
+a repeated write adds no row. Changes of one resource share a lane, in the order of their numbers.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from keyrack.webhooks.outbox import LOCK_LANES
 
 log = structlog.get_logger("keyrack.delivery")
 
-KNOWN_FOR = 5.0  # seconds for which it is known how many deliveries wait, at least
-KNOWN = 10_000  # webhooks of which it is known
+KNOWN_FOR = 5.0  # seconds for which a count of waiting deliveries is used
+KNOWN = 10_000  # stored counts above which expired ones are dropped
 
 TAKERS: LiteralString = """
 select customer_id, webhook_id, kinds from webhook where customer_id = any($1) and is_enabled and kinds && $2
@@ -40,7 +40,7 @@ select p.customer_id, p.webhook_id, (select count(*)::integer from (
   limit $3) w) as waiting
 from unnest($1::integer[], $2::integer[]) p (customer_id, webhook_id)
 """
-# Whoever changes a webhook just now is not waited for: what is numbered would wait along
+# Skips a webhook that another transaction is changing, because numbering would wait for it
 DISABLE: LiteralString = """
 update webhook set is_enabled = false, disabled_reason = $3 where ctid = any(array(
   select w.ctid from unnest($1::integer[], $2::integer[]) p (customer_id, webhook_id)
@@ -48,7 +48,7 @@ update webhook set is_enabled = false, disabled_reason = $3 where ctid = any(arr
   order by w.customer_id, w.webhook_id for update of w skip locked))
 returning customer_id, webhook_id
 """
-# Each change is found in its partition by the whole key
+# The whole key finds each change in its partition
 PUBLISH: LiteralString = f"""
 with written as (
   insert into delivery ({COLUMNS})
@@ -68,7 +68,7 @@ _CHECKPOINT: LiteralString = message_sql(
     CheckpointPayload,
     {"type": "$4::text", "timestamp": utc("now()"), "customerId": "w.customer_id", "data": "m.body::json"},
 )
-# In the order in which they were made: they have one lane
+# In the order of creation: they share one lane
 CHECKPOINTS: LiteralString = f"""
 with t as (select 'changes' as resource, 'checkpoint' as resource_id),
 written as (
@@ -88,10 +88,10 @@ Key = tuple[int, int]  # customer, webhook
 
 @dataclass(frozen=True, slots=True)
 class NumberedChange:
-    """A change that has just got its number: where it stands in the log, and what it is of."""
+    """A change that has just received its number: its position in the log, and its resource."""
 
     customer: int
-    retention: int  # its class
+    retention: int  # its retention class
     id: int
     recorded_at: datetime
     kind: str
@@ -100,17 +100,18 @@ class NumberedChange:
 
 @dataclass(slots=True)
 class Publisher:
-    """Writes the deliveries of one worker that numbers."""
+    """Writes the deliveries of changes, for one worker that numbers them."""
 
-    max_pending: int  # deliveries that may wait for a webhook: with more to come it is disabled
+    max_pending: int  # deliveries that may wait for a webhook; if more would wait, it is disabled
     _free_by_webhook: dict[Key, tuple[int, float]] = field(
         default_factory=dict[Key, tuple[int, float]]
-    )  # and up to when
+    )  # free places, and the time until which they are used
 
     async def publish(self, statements: Statements, changes: Iterable[NumberedChange]) -> set[int]:
-        """Write the deliveries of changes, in the transaction that numbers them; the customers that have some.
+        """Write the deliveries of changes, in the transaction that numbers them.
 
-        Where no webhook takes such kinds, a look is all that it costs.
+        Returns the customers with new deliveries or newly disabled webhooks. If no webhook subscribes to these event
+        types, this costs one query.
         """
         webhook_changes = [change for change in changes if change.kind in CHANGES]
         if not webhook_changes:
@@ -128,7 +129,7 @@ class Publisher:
         return {change.customer for change, _ in pairs} | {customer for customer, _ in full}
 
     async def _full(self, statements: Statements, coming: Counter[Key]) -> set[Key]:
-        """Disable the webhooks for which more would wait than may."""
+        """Disable the webhooks whose queue limit these deliveries would exceed; return the disabled ones."""
         now = time.monotonic()
         unknown = [key for key, count in coming.items() if not self._has_room(key, count, now)]
         if unknown:
@@ -164,12 +165,12 @@ class Publisher:
 
 
 def _names(change: NumberedChange) -> tuple[str, ...]:
-    """What a webhook may say to take it."""
+    """The event types and wildcards that match a change."""
     return (change.kind, *wildcards(change.kind, change.resource))
 
 
 def _pairs(changes: Sequence[NumberedChange], takers: Sequence[Row]) -> list[tuple[NumberedChange, int]]:
-    """Each change with each webhook that takes it."""
+    """Each change with each webhook that subscribes to it."""
     taking: dict[tuple[int, str], set[int]] = {}
     for row in takers:
         for name in row["kinds"]:
@@ -182,10 +183,10 @@ def _pairs(changes: Sequence[NumberedChange], takers: Sequence[Row]) -> list[tup
 
 
 async def publish_checkpoints(statements: Statements, made: Mapping[tuple[int, str], object]) -> int:
-    """Write the deliveries of checkpoints, by customer and a key that tells one from its customer's others, in the
-    caller's transaction; how many.
+    """Write the deliveries of checkpoints, in the caller's transaction; return their number.
 
-    What stands there becomes the member `data`. What was written before is not written again.
+    A checkpoint's key is its customer and a value that is unique within that customer. Its value becomes the member
+    `data`. A checkpoint that was written before is not written again.
     """
     messages = [uuid5(NAMESPACE_URL, f"{CHECKPOINT}/{customer}/{key}") for customer, key in made]
     bodies = [to_json(body).decode() for body in made.values()]

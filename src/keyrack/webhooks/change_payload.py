@@ -1,4 +1,4 @@
-"""In charge of how a webhook is told of a change, and of a checkpoint: message, lane and body."""
+"""Messages about changes and checkpoints: their id, lane and body."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from keyrack.api.schema.request_body import Int32, Moment
 from keyrack.changelog.schema import CHANGE
 from keyrack.webhooks.message_sql import message_sql
 
-# SQL of the row `t` of the log. The bytes of its record have the epoch behind version and customer (docs/changes.md)
+# SQL of the row `t` of the log. In the bytes of its record the epoch follows version and customer (docs/changes.md)
 EPOCH: LiteralString = "encode(substring(t.record from 18 for 16), 'hex')::uuid"
-# A UUID of version 8 (RFC 9562, section 5.8), of the first bytes of the record's hash
+# A UUID of version 8 (RFC 9562, section 5.8), from the first bytes of the record's hash
 _HASH: LiteralString = "substring(sha256(t.record) for 16)"
 MESSAGE: LiteralString = (
     "encode(set_byte(set_byte(" + _HASH + ", 6, get_byte(" + _HASH + ", 6) & 15 | 128), 8, get_byte(" + _HASH
     + ", 8) & 63 | 128), 'hex')::uuid"
 )  # fmt: skip
-# Those of assignments, of operations and of tests have numbers of 32 bits, or below zero
+# Sets bit 62. Lanes of assignments have numbers of 32 bits; lanes of operations and tests are negative
 LANE: LiteralString = (
     "(hashtextextended(t.resource || '/' || t.resource_id, 0) & 4611686018427387903 | 4611686018427387904)"
 )
@@ -32,7 +32,7 @@ JsonObject = Annotated[dict[str, Any], WithJsonSchema({"type": "object"})]
 
 
 class ChangePayload(BaseModel):
-    """What a webhook is told of a change: `data` is what `GET /changes` shows of it."""
+    """The message about a change. `data` is the change as in `GET /changes`."""
 
     model_config = ConfigDict(alias_generator=to_camel, title="ChangeTold")
 
@@ -44,7 +44,7 @@ class ChangePayload(BaseModel):
 
 
 class CheckpointPayload(BaseModel):
-    """What a webhook is told of a checkpoint: `data` has it."""
+    """The message about a checkpoint, which is in `data`."""
 
     model_config = ConfigDict(alias_generator=to_camel, title="CheckpointTold")
 
@@ -54,7 +54,7 @@ class CheckpointPayload(BaseModel):
     data: JsonObject
 
 
-# The same in SQL, of the row `t` of the log
+# The same message in SQL, of the row `t` of the log
 PAYLOAD: LiteralString = message_sql(
     ChangePayload,
     {
@@ -65,6 +65,6 @@ PAYLOAD: LiteralString = message_sql(
         "data": "(select row_to_json(x) from (select " + CHANGE.json_columns("t") + ") x)",
     },
 )
-# The columns of a delivery of a change, and their values
+# The columns of a change's delivery, and their values
 COLUMNS: LiteralString = "customer_id, webhook_id, message_id, type, lane, payload, applied"
 VALUES: LiteralString = MESSAGE + ", t.kind, " + LANE + ", " + PAYLOAD + ", t.change_id"

@@ -1,5 +1,7 @@
-"""In charge of forgetting what nobody needs any more: old deliveries and operations, and what removed and disabled
-webhooks leave. Each function is a step of housekeeping."""
+"""Clean-up of old deliveries and operations, and after removed and disabled webhooks.
+
+Each function is a step of housekeeping.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ with gone as (delete from delivery_lane where ctid = any(array(
   select l.ctid from removed_webhook r join delivery_lane l using (customer_id, webhook_id) limit $1)) returning true)
 select count(*) from gone
 """
-# A transaction that saw the webhook may have published to it a moment later
+# Kept for an hour: a transaction that saw the webhook may still publish to it
 FORGET_REMOVED: LiteralString = """
 with gone as (delete from removed_webhook where ctid = any(array(
   select r.ctid from removed_webhook r where removed_at < now() - interval '1 hour' and not exists (
@@ -44,22 +46,22 @@ GIVE_UP_DISABLED: LiteralString = "select give_up_disabled($1, $2)"
 
 
 async def deliveries(db: Database, settings: Settings) -> None:
-    """Forget the log of deliveries that is old enough."""
+    """Delete finished deliveries whose retention has passed."""
     await run_in_batches(db, settings.housekeeping_rows, FORGET_DELIVERIES, settings.delivery_retention_days)
 
 
 async def operations(db: Database, settings: Settings) -> None:
-    """Forget the finished operations that are old enough."""
+    """Delete finished operations whose retention has passed."""
     await run_in_batches(db, settings.housekeeping_rows, FORGET_OPERATIONS, settings.operation_retention_days)
 
 
 async def removed_webhooks(db: Database, settings: Settings) -> None:
-    """Throw away what is left of removed webhooks."""
+    """Delete the deliveries and lanes of removed webhooks."""
     await run_in_batches(db, settings.housekeeping_rows, EMPTY_REMOVED)
     await run_in_batches(db, settings.housekeeping_rows, EMPTY_REMOVED_LANES)
     await run_in_batches(db, settings.housekeeping_rows, FORGET_REMOVED)
 
 
 async def disabled_webhooks(db: Database, settings: Settings) -> None:
-    """Give up what waits for webhooks that have been disabled for as long as a delivery is tried again."""
+    """Give up deliveries of webhooks that were disabled for the whole retry period."""
     await run_in_batches(db, settings.housekeeping_rows, GIVE_UP_DISABLED, settings.webhook_retry_for)

@@ -1,7 +1,7 @@
 """The members of webhooks, each declared once.
 
-`api.schema.declaration` says what follows from a declaration. The statements of `webhooks.subscriptions` add what no
-body has: the signing secrets, and the encryption of the static one.
+`api.schema.declaration` describes what is derived from a declaration. The statements of `webhooks.subscriptions` add
+what no body has: the signing secrets, and the encryption of the static secret.
 """
 
 from __future__ import annotations
@@ -22,50 +22,50 @@ from keyrack.webhooks.dialects import DEFAULT, DIALECTS
 
 
 def check_url(url: str) -> None:
-    """Raises `ValueError` for an address that no webhook can have. Its text follows the member's name.
+    """Raises `ValueError` for a URL that a webhook cannot have. Its text is a sentence.
 
-    The sender judges whether it may be dialled.
+    The sender decides whether the address may be dialled.
     """
     try:
         parts = urlsplit(url)
     except ValueError:
-        raise ValueError("must have a valid host") from None
+        raise ValueError("The URL must have a valid host.") from None
     if parts.scheme not in ("http", "https"):
-        raise ValueError("must begin with https:// or http://")
+        raise ValueError("The URL must begin with https:// or http://.")
     if not parts.hostname:
-        raise ValueError("must name a host")
+        raise ValueError("The URL must name a host.")
     if parts.username is not None or parts.password is not None:
-        raise ValueError("must not hold a user name or a password")
+        raise ValueError("The URL must not contain a user name or a password.")
     if parts.fragment:
-        raise ValueError("must not have a fragment")
+        raise ValueError("The URL must not have a fragment.")
     if any(c.isspace() for c in url):
-        raise ValueError("must not have blanks: write %20")
+        raise ValueError("The URL must not contain blanks. Write %20 instead.")
     if not parts.hostname.isascii():
-        raise ValueError(f"must have its host in ASCII{_a_labels(parts.hostname)}")
+        raise ValueError(_ascii_host(parts.hostname))
     if not url.isascii() or not url.isprintable():
-        raise ValueError("must be printable ASCII: percent-encode the other characters")
+        raise ValueError("The URL must be printable ASCII. Percent-encode the other characters.")
     try:
         is_port = parts.port != 0
     except ValueError:
         is_port = False
     if not is_port:
-        raise ValueError("must have a port from 1 to 65535")
+        raise ValueError("The URL must have a port from 1 to 65535.")
 
 
-def _a_labels(host: str) -> str:
-    """The remedy for a host in other letters (RFC 5891); empty if it has no A-labels."""
+def _ascii_host(host: str) -> str:
+    """The error for a host that is not ASCII, with its A-labels (RFC 5891)."""
     try:
-        return f": write {domain_form(host)}"
+        return f"The host of the URL must be ASCII. Write {domain_form(host)} instead."
     except ValueError:
-        return ""
+        return "The host of the URL must be ASCII."
 
 
 def _checked_url(url: str) -> str:
-    """The address of a webhook. Raises `PydanticCustomError`, whose reason the refusal shows."""
+    """The address of a webhook. Raises `PydanticCustomError`, whose sentence the error shows."""
     try:
         check_url(url)
     except ValueError as error:
-        raise PydanticCustomError("url", "String {fault}", {"fault": str(error)}) from None
+        raise PydanticCustomError("url", "{sentence}", {"sentence": str(error)}) from None
     return url
 
 
@@ -80,7 +80,7 @@ _COUNT: LiteralString = (
 )
 
 
-# The body of a new webhook. A member that is left out or null has the default of the row
+# The body of a new webhook. A missing or null member gets the default of the row
 class NewWebhook(Body):
     url: Url
     dialect: DialectName | None = None
@@ -90,14 +90,14 @@ class NewWebhook(Body):
 
 
 class WebhookRow(Body):
-    """The members of a webhook. A patch that removes one gives it its default."""
+    """The members of a webhook. A patch that removes a member sets its default."""
 
     url: Annotated[
         Url,
         MemberInfo(
             N_("Address"),
             N_("the address"),
-            "Where outcomes and changes are sent: an address of http or https that the operator allows.",
+            "The URL to which outcomes and changes are sent: http or https, at an address that the operator allows.",
             "https://example.org/keyrack",
             is_searchable=True,
         ),
@@ -105,10 +105,10 @@ class WebhookRow(Body):
     kinds: Annotated[
         Kinds,
         MemberInfo(
-            N_("What it is told"),
-            N_("the kinds"),
-            "What it is told: kinds and wildcards that `GET /webhooks/kinds` lists. Left out or null: the outcomes of"
-            " assignments.",
+            N_("Sent event types"),
+            N_("the event types"),
+            "The event types and wildcards to send, from `GET /webhooks/kinds`. Omitted or null: the"
+            " outcomes of assignments.",
             ["assignment.created", "car.*"],
         ),
     ] = Field(default=stored(OUTCOMES))
@@ -117,8 +117,8 @@ class WebhookRow(Body):
         MemberInfo(
             N_("Format"),
             N_("the format"),
-            "The form in which messages are sent: the default `keyrack`, or the envelope of another specification."
-            " Left out or null: the default.",
+            "The format of messages: the default `keyrack`, or the envelope of another specification."
+            " Omitted or null: the default.",
             "keyrack",
         ),
     ] = DEFAULT
@@ -127,7 +127,7 @@ class WebhookRow(Body):
         MemberInfo(
             N_("Enabled"),
             N_("the state"),
-            "Whether anything is sent. Left out of a body it is true; what comes meanwhile waits.",
+            "Whether deliveries are sent. Omitted from a body, it is true. Deliveries of a disabled webhook wait.",
             True,
             column="is_enabled",
             recorded_as="isEnabled",
@@ -139,7 +139,7 @@ class WebhookRow(Body):
         MemberInfo(
             N_("Static secret"),
             N_("the static secret"),
-            "A text that every delivery carries in the header `secret`; null for none.",
+            "A static text that every delivery contains in the header `secret`; null for none.",
             "optional-static-text",
             is_secret=True,
         ),
@@ -147,30 +147,30 @@ class WebhookRow(Body):
     disabled_reason: Annotated[
         str | None,
         MemberInfo(
-            N_("Why it was disabled"),
-            N_("the reason why it is disabled"),
-            "Why Keyrack has disabled it; null where it has not.",
+            N_("Reason of the disabling"),
+            N_("the reason of the disabling"),
+            "Why Keyrack disabled the webhook; null if it did not.",
             None,
             is_read_only=True,
             exported_as=None,
         ),
     ] = None
-    has_secret: Annotated[bool, shown("Whether there is a static secret.", True, "({t}.secret is not null)")]
+    has_secret: Annotated[bool, shown("Whether the webhook has a static secret.", True, "({t}.secret is not null)")]
     old_signing_secret_until: Annotated[
         datetime | None,
         MemberInfo(
             N_("Old signing secret until"),
             N_("the end of the old signing secret"),
-            "Until when the old secret signs too; null where there is none.",
+            "Until when the old secret also signs; null if there is none.",
             "2026-05-02T08:00:00Z",
             is_read_only=True,
             exported_as=None,
             sql="(case when {t}.old_signing_secret_until > now() then {t}.old_signing_secret_until end)",
         ),
     ] = None
-    created: Annotated[datetime, shown("When it was registered.", "2026-04-30T12:00:00Z", "{t}.created_at")]
-    waiting: Annotated[int, shown("How many deliveries wait to be sent.", 0, _COUNT + "'Waiting')")]
-    dead: Annotated[int, shown("How many deliveries were given up.", 0, _COUNT + "'Dead')")]
+    created: Annotated[datetime, shown("When the webhook was created.", "2026-04-30T12:00:00Z", "{t}.created_at")]
+    waiting: Annotated[int, shown("The number of waiting deliveries.", 0, _COUNT + "'Waiting')")]
+    dead: Annotated[int, shown("The number of deliveries that were given up.", 0, _COUNT + "'Dead')")]
 
 
-WEBHOOKS = ResourceTable("Webhook", "webhook", WebhookRow, key="webhook_id", id=("The number of the webhook.", 1))
+WEBHOOKS = ResourceTable("Webhook", "webhook", WebhookRow, key="webhook_id", id=("The id of the webhook.", 1))

@@ -1,9 +1,15 @@
-"""In charge of deliveries under way: claim lanes, send what waits in them, record what came of it.
+"""Webhook delivery: claim lanes, send their deliveries, record the results.
 
-A lane is one assignment at one webhook: its deliveries go out one after another, those of other lanes at the same
-time. A claim is a lease: it ends by itself after a crash, and no attempt is begun that might outlast it. No customer
-and no webhook gets more than its share of a worker, one that is slow gets less, and one that does not answer gets a
-probe now and then, so nobody waits for it.
+A lane is a queue of one webhook, such as the deliveries of one assignment. Its deliveries are sent one after another,
+those of different lanes at the same time.
+
+A claim is a lease. It expires after a crash, and no attempt starts that might outlast it.
+
+Limits keep one webhook from delaying others:
+
+- No customer and no webhook gets more than its share of a worker.
+- A slow webhook gets a smaller share.
+- A webhook that does not answer gets only an occasional probe.
 """
 
 from __future__ import annotations
@@ -49,10 +55,10 @@ log = structlog.get_logger("keyrack.delivery")
 seldom = ThrottledLogger("keyrack.delivery")
 
 PER_LANE = 10  # deliveries of one lane that one claim sends
-SOON = 0.004  # seconds in which freed places are gathered before the next claim
+SOON = 0.004  # seconds in which free places accumulate before the next claim
 ASK_FOR_HELP = 0.1  # seconds between two calls for other workers
 LOOK = 500  # webhooks that one claim looks at
-LOOKS = 10  # that may find nothing, one after another, before the next rest
+LOOKS = 10  # consecutive claims that may find nothing before the next pause
 GONE = 410
 
 DISABLE: LiteralString = """
@@ -70,7 +76,7 @@ class DeliveryWorker:
         self._db = db
         self._settings = settings
         self._vault = vault
-        self._call_others = call_others  # there is more than this worker can take
+        self._call_others = call_others  # more work is due than this worker can take
         self._notify = notify
         self._lease = settings.webhook_timeout + min(5.0, max(1.0, settings.webhook_timeout / 2))
         self._throttles: dict[Key, EndpointThrottle] = {}
@@ -78,18 +84,18 @@ class DeliveryWorker:
         self._finished: list[DeliveryLane] = []
         self._wake = asyncio.Event()
         self._record = asyncio.Event()
-        self._last_webhook: Key = (0, 0)  # the webhook behind which the next claim begins
-        self._empty_claims = 0  # in a row that found nothing and did not get round
-        self._may_have_more = False  # the last claim could have found more
+        self._last_webhook: Key = (0, 0)  # the next claim starts after this webhook
+        self._empty_claims = 0  # consecutive claims that found nothing and did not see all webhooks
+        self._may_have_more = False  # a larger claim might have found more
         self._helped_at = 0.0
         self._stopping = False
 
     def wake(self) -> None:
-        """There may be something to deliver."""
+        """Look for deliveries soon."""
         self._wake.set()
 
     async def run(self, grace: float) -> None:
-        """Deliver until `stop`; what is under way then has `grace` seconds, and is given back after them."""
+        """Deliver until `stop`. Running attempts then have `grace` seconds; after that their lanes are released."""
         self._sender = Sender(self._settings)
         recording = asyncio.create_task(supervise("delivery results", self._recording, lambda: self._stopping))
         try:
@@ -131,7 +137,10 @@ class DeliveryWorker:
                     await self._wake.wait()
 
     def _pause(self) -> float:
-        """Seconds to sleep unless woken: the poll, or until a webhook has rested; none while there is more to see."""
+        """Seconds to sleep unless woken: the poll interval, or less until a webhook's rest ends.
+
+        `SOON` after a claim that found nothing and has not seen all webhooks, less than `LOOKS` times in a row.
+        """
         if 0 < self._empty_claims < LOOKS:
             return SOON
         self._empty_claims = 0
@@ -146,7 +155,9 @@ class DeliveryWorker:
 
     async def _claim(self) -> bool:
         free = self._settings.webhook_concurrency - len(self._sending)
-        self._may_have_more = True  # what ends while the claim is under way has to wake us: its place was not counted
+        # set before the query: a lane that finishes during the claim must wake the worker, because its place was not
+        # counted
+        self._may_have_more = True
         if free <= 0:
             return False
         full = self._settings.webhook_per_endpoint
@@ -168,7 +179,8 @@ class DeliveryWorker:
         self._set_next_claim(rows, seen_all=rows[0]["seen"] < LOOK, free_left=free_left)
         held_by_customer.update(lane.key[0] for lane in lanes)
         self._may_have_more = any(count >= shares.get(key, full) for key, count in taken.items())
-        # Who has got all that a customer may hold, or has used up a webhook's share before, may have more as well
+        # A customer that got all that it may hold, or a webhook that had used up its share before, may have more as
+        # well
         self._may_have_more = self._may_have_more or any(count >= free_left for count in held_by_customer.values())
         self._may_have_more = self._may_have_more or any(
             not share and self._throttles[key].sending for key, share in shares.items()
@@ -176,7 +188,7 @@ class DeliveryWorker:
         return bool(lanes)
 
     def _set_next_claim(self, rows: Sequence[Any], *, seen_all: bool, free_left: int) -> None:
-        """Say where the next claim begins: behind who was served last, or where this one stopped looking."""
+        """Set the start of the next claim: after the customer served last, or where this claim stopped looking."""
         has_lane = rows[0]["lane"] is not None
         self._empty_claims = 0 if has_lane or seen_all else self._empty_claims + 1
         if has_lane:
@@ -202,7 +214,7 @@ class DeliveryWorker:
             self._wake.set()
 
     async def _deliver(self, lane: DeliveryLane) -> None:
-        """Send what waits in the lane, in order, up to the first failure and as long as the lease allows."""
+        """Send the lane's deliveries in order, until the first failure and within the lease."""
         pace = self._throttles[lane.key]
         for delivery in lane.deliveries:
             if self._stopping or time.monotonic() - lane.claimed + self._settings.webhook_timeout > self._lease:
@@ -234,7 +246,7 @@ class DeliveryWorker:
             return
 
     async def _attempt(self, lane: DeliveryLane, delivery: PendingDelivery) -> DeliveryAttempt:
-        """Send one delivery, signed; what cannot be shaped or signed is not sent."""
+        """Sign and send one delivery. Sends nothing if its dialect is unknown or a secret cannot be decrypted."""
         dialect = DIALECTS.get(lane.dialect)
         if dialect is None:
             return DeliveryAttempt(datetime.now(UTC), 0, error=UNKNOWN_DIALECT)
@@ -254,7 +266,7 @@ class DeliveryWorker:
         )
 
     def _log_hidden_error(self, lane: DeliveryLane, pace: EndpointThrottle, attempt: DeliveryAttempt) -> None:
-        """Say in the log what the customer is not told, once for each reason in a row."""
+        """Log each new cause that the customer must not see."""
         if attempt.hidden and attempt.hidden != pace.last_hidden_error:
             log.info("webhook endpoint unreachable", customer=lane.key[0], webhook=lane.key[1], reason=attempt.hidden)
         pace.last_hidden_error = attempt.hidden
@@ -266,7 +278,7 @@ class DeliveryWorker:
             self._notify(lane.key[0], DELIVERED)
 
     async def _recording(self) -> None:
-        """Record what has ended, all that there is at a time, until nothing is under way any more."""
+        """Record finished lanes in batches, until the worker has stopped."""
         while True:
             await self._record.wait()
             self._record.clear()
@@ -285,7 +297,7 @@ class DeliveryWorker:
                 return
 
     async def _record_all(self, lanes: Sequence[DeliveryLane]) -> None:
-        """Record what came of these lanes; what cannot be recorded for a reason of its own keeps no other from it."""
+        """Record the results of these lanes. A lane whose result cannot be recorded does not affect the others."""
         try:
             await self._db.execute(RECORD.sql, *record_arguments(lanes))
             for customer in {lane.key[0] for lane in lanes}:
@@ -301,16 +313,16 @@ class DeliveryWorker:
                 log.exception("delivery result not recorded, delivery will be repeated", **fields)
 
     def _look_again(self, lanes: Sequence[DeliveryLane]) -> None:
-        """What is delivered may have more behind it, now; what failed is due after its pause."""
+        """Wake the worker: at once after a delivery, as its lane may have more; after the wait of a failed one."""
         waits = [lane.wait for lane in lanes if lane.wait is not None]
         if len(waits) < len(lanes):
             self._wake.set()
         for wait in waits:
-            if wait < self._settings.worker_poll:  # the poll finds the others
+            if wait < self._settings.worker_poll:  # the poll finds later ones
                 asyncio.get_running_loop().call_later(wait + SOON, self._wake.set)
 
     async def _give_up(self) -> None:
-        """Cancel what is still under way: its lanes are free at once, and what was sent may be sent again."""
+        """Cancel the running attempts. Their lanes are free at once; deliveries that were sent may be sent again."""
         cut = dict(self._sending)
         for task in cut:
             task.cancel()

@@ -1,7 +1,6 @@
-"""In charge of what the log of deliveries says of an attempt that failed, and a webhook of why it is disabled.
+"""Errors of failed delivery attempts, and reasons why a webhook is disabled.
 
-All that is told of what is not public is `NOT_REACHED`: whoever registers a webhook must not learn which names and
-ports there are.
+For targets that are not public, the only error is `NOT_REACHED`: a customer must not learn which names and ports exist.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ NOT_REACHED = (
 TIMED_OUT = "The endpoint did not answer in time."
 NOT_TAKEN = "The endpoint refused the connection."
 CLOSED = "The endpoint closed the connection without an answer."
-# Only in logs of earlier releases: such an attempt counts by its status now
+# Only in logs of earlier releases: the status of such an answer counts now
 CUT = "The endpoint's answer broke off."
 NO_HTTP = "The endpoint's answer is not valid HTTP."
 ANSWERED = "The endpoint answered {status}."

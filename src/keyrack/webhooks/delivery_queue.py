@@ -1,6 +1,7 @@
-"""In charge of claimed lanes: what a claim takes, for whom, how fast a webhook is sent to, and what is recorded.
+"""The delivery queue: claims of lanes, fair shares, throttling of webhooks, and the record of results.
 
-A lane is one assignment at one webhook. A claim is a lease: it ends by itself after a crash.
+A lane is a queue of one webhook, such as the deliveries of one assignment. A claim is a lease, which expires after a
+crash.
 """
 
 from __future__ import annotations
@@ -19,20 +20,20 @@ from keyrack.db.named_parameters import compile_statement
 from keyrack.webhooks.dialects import WebhookMessage
 from keyrack.webhooks.sender import DeliveryAttempt
 
-LONGEST_REST = 5.0  # seconds that a webhook without success rests, at most, before the next probe
-LONGEST_ASKED_REST = 60.0  # seconds that it rests at its own wish
-QUICK = 1.0  # seconds up to which an answer is no reason to send less at once
-FORGOTTEN = 600.0  # seconds after which it does not matter any more how a webhook failed, or how slow it was
+LONGEST_REST = 5.0  # seconds that a failing webhook rests before the next probe, at most
+LONGEST_ASKED_REST = 60.0  # seconds that it rests on its own request (`Retry-After`), at most
+QUICK = 1.0  # seconds up to which an answer does not reduce the share
+FORGOTTEN = 600.0  # seconds after which failures and slowness of a webhook no longer count
 BUSY = (429, 503)
-_CHANCE = random.Random()  # noqa: S311 - no secret; of its own, as whoever seeds the shared one would seed the waits
+_CHANCE = random.Random()  # noqa: S311 - no secret; separate, because a seed of the shared one would fix the waits
 
-# One statement claims, so that all workers are fair by what the database has at that moment, in one round trip. A
-# choice in Python would be the plainer one, and needs all lanes that are due: of 500 webhooks with 20 places each these
-# are 10,000 rows for a claim that takes 400 lanes at most. They would also have to be locked by a second statement,
-# after other workers have taken some of them, so that places stay free. Each step is a constant with its reason.
+# One statement claims, so that all workers share by the database's current state, in one round trip. A choice in Python
+# would be simpler, but needs all lanes that are due: of 500 webhooks with 20 places each, 10,000 rows for a claim that
+# takes at most 400 lanes. A second statement would also have to lock them, after other workers have taken some, so
+# places would stay free. Each step is a constant with its reason.
 #
-# The walk goes from webhook to webhook that has lanes, once round from behind the last webhook of the claim before, but
-# at most `max_webhooks` steps
+# The walk visits each webhook that has lanes, once round from the last webhook of the claim before, in at most
+# `max_webhooks` steps
 _WALK: LiteralString = """
 walk as (
   select 0 as step, 0 as lap, :after_customer::integer as customer_id, :after_webhook::integer as webhook_id
@@ -50,7 +51,7 @@ walk as (
     limit 1) n
   where w.step < :max_webhooks
 )"""
-# The places that each webhook could fill within its share: `share_of_others` if the worker knows nothing of it
+# The places that each webhook could fill within its share; `share_of_others` for webhooks without a throttle
 _DUE: LiteralString = """
 due as (
   select a.step, a.customer_id, a.webhook_id, n.due_at,
@@ -66,7 +67,7 @@ due as (
     order by l.due_at limit coalesce(p.share, :share_of_others)) n
   where a.step > 0
 )"""
-# How many places its customer holds with each of them. The webhooks of a customer are dealt with in the same way
+# The places that a customer would hold with each of them. A customer's webhooks share its places in the same way
 _RANKED: LiteralString = """
 ranked as (
   select d.step, d.customer_id, d.webhook_id,
@@ -75,20 +76,20 @@ ranked as (
   left join unnest(:sending_customers::integer[], :sending_by_customer::integer[]) h (customer_id, sending)
     on h.customer_id = d.customer_id
 )"""
-# First come the customers that hold the fewest
+# Customers that hold the fewest places come first
 _TURNS: LiteralString = """
 turns as (
   select r.*, row_number() over (order by r.rank, r.step) as turn from ranked r
 )"""
-# No customer gets more of the free places than then stay free: one customer alone gets half, two get a third each, and
-# there is a place for the next one
+# A customer gets at most as many of the free places as then remain free. One customer alone gets half, two get a third
+# each, and there is a place for the next one
 _GRANTED: LiteralString = """
 granted as (
   select customer_id, webhook_id, count(*) as lanes, max(turn) as turn from turns where rank + turn <= :free_places + 1
   group by customer_id, webhook_id
 )"""
-# Lanes are locked by a step of their own, and found by their places: in a join with the change, the limit would hold
-# for each row anew
+# Locks lanes in a step of its own and finds them by `ctid`. In a join with the update, the limit would apply to each
+# row separately
 _LOCKED: LiteralString = """
 locked as materialized (
   select l.place from granted g cross join lateral (
@@ -103,10 +104,10 @@ claimed as (
   where l.ctid = any(array(select place from locked))
   returning l.customer_id, l.webhook_id, l.lane, l.lease, l.attempts
 )"""
-# The rows say how far the walk came, and have each claimed lane with its first deliveries.
+# Each row says how far the walk came. There is a row for each claimed lane and each of its first deliveries.
 #
-# The commit waits for the disk and the synchronous standby, and only then the lanes are sent: so nothing leaves the
-# house that a crash or another leader could take back, nor what a leader shows that came back with what no standby has
+# The commit waits for the disk and the synchronous standby before the lanes are sent. So nothing is sent that a crash
+# or a new primary could undo, and no data of a returned primary that no standby has
 CLAIM = compile_statement(f"""
 with recursive {_WALK}, {_DUE}, {_RANKED}, {_TURNS}, {_GRANTED}, {_LOCKED}, {_CLAIMED}
 select e.step as seen, e.customer_id as last_customer, e.webhook_id as last_webhook,
@@ -126,8 +127,8 @@ left join lateral (
 ) d on true
 order by c.customer_id, c.webhook_id, c.lane, d.applied, d.delivery_id
 """)
-# The parameters have the names of the function's. Its commit does not wait: what is taken back of it is sent again.
-# Times go as texts: for an array of a type with a codec of ours asyncpg would look through the catalogue, which takes
+# The parameters have the names of the function's. Its commit does not wait: a lost result only repeats the delivery.
+# Times are passed as texts: for an array of a type with a custom codec asyncpg would query the catalogue, which takes
 # every new connection 50 ms
 RECORD = compile_statement("""
 select record_attempts(
@@ -152,9 +153,10 @@ def claim_arguments(
 ) -> list[object]:
     """The arguments of `CLAIM`.
 
-    `after`: the webhook behind which the walk begins; `max_webhooks`: how many it looks at. `shares`: lanes that each
-    webhook of `throttles` may get, `share_of_others`: any other one. `held_by_customer`: places of the worker that each
-    customer holds; `free`: those that nobody holds. `lease`: seconds. `per_lane`: deliveries that are read of a lane.
+    - `after`: the walk starts after this webhook. `max_webhooks`: webhooks that it visits.
+    - `shares`: lanes that each webhook of `throttles` may get. `share_of_others`: lanes that any other webhook may get.
+    - `held_by_customer`: the worker's places that each customer holds. `free`: places that no customer holds.
+    - `lease`: seconds. `per_lane`: deliveries read from a lane.
     """
     return CLAIM.arguments(
         after_customer=after[0],
@@ -179,41 +181,41 @@ class PendingDelivery:
 
     id: int
     message: WebhookMessage
-    age: float  # seconds since it came, or was to be sent again
-    traceparent: str | None  # the place in a trace of the request that it is an outcome of
+    age: float  # seconds since it was written or last replayed
+    traceparent: str | None  # trace context of the request that it is an outcome of
 
 
 @dataclass(slots=True)
 class DeliveryLane:
-    """A claimed lane, and what came of it so far."""
+    """A claimed lane, and its results so far."""
 
     key: Key
     number: int
     lease: datetime
-    claimed: float  # on our clock
-    attempts: int  # failed ones in a row, before this claim
+    claimed: float  # on the monotonic clock
+    attempts: int  # consecutive failures before this claim
     url: str
     dialect: str
-    secret: bytes | None  # sealed, like those below
+    secret: bytes | None  # encrypted, like the signing secrets
     signing_secrets: tuple[bytes, ...]
     deliveries: list[PendingDelivery]
     results: list[tuple[int, str, DeliveryAttempt]] = field(default_factory=list[tuple[int, str, DeliveryAttempt]])
-    wait: float | None = None  # seconds until the next try; None: go on at once
+    wait: float | None = None  # seconds until the next attempt; None: the lane is due at once
 
 
 @dataclass(slots=True)
 class EndpointThrottle:
-    """How fast one webhook is sent to, as this worker knows it."""
+    """The send rate of one webhook, as this worker has observed it."""
 
     sending: int = 0
-    failures: int = 0  # in a row
-    seconds: float = 0.0  # that an attempt takes, of late
+    failures: int = 0  # consecutive ones
+    seconds: float = 0.0  # recent duration of an attempt
     rests_until: float = 0.0
-    last_attempt_at: float = 0.0  # when, on our clock
-    last_hidden_error: str | None = None  # what the log has told of its failures last
+    last_attempt_at: float = 0.0  # on the monotonic clock
+    last_hidden_error: str | None = None  # the cause logged last
 
     def share(self, full: int, now: float) -> int:
-        """How many lanes more it may get: one that is slow or fails does not get to hold many places."""
+        """Lanes that the webhook may get in addition. A slow or failing webhook gets few places."""
         if now < self.rests_until:
             return 0
         max_lanes = full >> min(self.failures, 10)
@@ -222,7 +224,7 @@ class EndpointThrottle:
         return max(0, max(1, max_lanes) - self.sending)
 
     def learn(self, attempt: DeliveryAttempt) -> None:
-        """Take note of an attempt: any success ends the failures, and answers that are quick end the slowness."""
+        """Update the throttle: any success resets the failures, and quick answers end the slowness."""
         seconds = attempt.duration / 1000
         self.seconds = (self.seconds + seconds) / 2 if self.last_attempt_at else seconds
         self.last_attempt_at = time.monotonic()
@@ -237,14 +239,17 @@ class EndpointThrottle:
         self.rests_until = max(self.rests_until, self.last_attempt_at + rest)
 
     def is_like_new(self, now: float) -> bool:
-        """Whether nothing about it matters any more."""
+        """Whether it can be dropped: equal to a new one, or too old to count."""
         if self.sending or now < self.rests_until:
             return False
         return (not self.failures and self.seconds <= QUICK) or self.last_attempt_at < now - FORGOTTEN
 
 
 def backoff(settings: Settings, failures: int, attempt: DeliveryAttempt) -> float:
-    """Seconds until the next try: full jitter over a doubling bound, and not before an endpoint wants it."""
+    """Seconds until the next attempt: full jitter below a doubling bound.
+
+    A busy endpoint (429, 503) may request a longer wait with `Retry-After`, up to the maximum.
+    """
     bound = min(settings.webhook_retry_max, settings.webhook_retry_first * 2.0 ** min(failures, 30))
     wait = _CHANCE.random() * bound
     if attempt.status in BUSY and attempt.retry_after is not None:
@@ -253,7 +258,7 @@ def backoff(settings: Settings, failures: int, attempt: DeliveryAttempt) -> floa
 
 
 def lanes_of(rows: Sequence[Any], now: float, server: str) -> list[DeliveryLane]:
-    """The lanes of a claim's rows, of which there is one without a lane where none was found.
+    """The lanes of a claim's rows. A claim without lanes has one row with a null lane.
 
     `server`: the public address of this installation.
     """
@@ -294,7 +299,7 @@ def record_arguments(lanes: Sequence[DeliveryLane]) -> list[object]:
         delivery_ids=[delivery for _, delivery, _, _ in results],
         states=[state for _, _, state, _ in results],
         statuses=[attempt.status for attempt in attempts],
-        # how long it took to find nobody tells whether there is somebody
+        # the duration of a hidden failure would reveal whether a host exists
         durations=[None if attempt.hidden else attempt.duration for attempt in attempts],
         answers=[attempt.answer for attempt in attempts],
         errors=[attempt.error for attempt in attempts],
@@ -308,7 +313,7 @@ def record_arguments(lanes: Sequence[DeliveryLane]) -> list[object]:
 
 
 def count(lane: DeliveryLane, waiting: PendingDelivery, attempt: DeliveryAttempt) -> None:
-    """Count an attempt, and how long what it has delivered had waited."""
+    """Count an attempt and, if it delivered, the time that the delivery waited."""
     result = "delivered" if attempt.succeeded else "unanswered" if attempt.status is None else "refused"
     ATTEMPTS.add(result)
     ATTEMPTS_OF.count(lane.key[0], result)

@@ -1,7 +1,7 @@
 """Dialects of webhooks: how a stored message becomes the body and the headers of a request.
 
-A message is stored once, in a neutral form. The dialect of its webhook shapes it when it is sent, so another dialect
-holds for deliveries that wait as well. A new dialect is a class here and its line in `DIALECTS`.
+A message is stored once, in a neutral form. The webhook's dialect shapes it when it is sent, so a change of the dialect
+also applies to waiting deliveries. A new dialect is a class here and its line in `DIALECTS`.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ JSON = "application/json"
 
 
 class EventEnvelope(NamedTuple):
-    """A message taken apart, as dialects with an envelope need it."""
+    """The parts of a message, for dialects with an envelope."""
 
     type: str
     time: str  # RFC 3339
-    data: dict[str, Any]  # all other members, and those of the message's own `data`
+    data: dict[str, Any]  # all other members of the message, merged with its `data`
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookMessage:
     """A stored message, without a dialect.
 
-    `text` is JSON: an `OutcomePayload`, a `ChangePayload` or a `CheckpointPayload`. Only the latter two have a time of
-    their own. Outcomes have that of their delivery, which is written with them: `created_at`, in RFC 3339. `server` is
-    the public address of this installation.
+    `text` is JSON: an `OutcomePayload`, a `ChangePayload` or a `CheckpointPayload`. Only the latter two have a
+    timestamp. An outcome uses `created_at` of its delivery (RFC 3339), which is written with it. `server` is the public
+    address of this installation.
     """
 
     id: str
@@ -49,7 +49,7 @@ class WebhookMessage:
 
 
 class Dialect(ABC):
-    """A form of what is sent. `label` and `hint` are for people; the console translates them."""
+    """A format of webhook requests. `label` and `hint` are for people; the console translates them."""
 
     name: ClassVar[str]  # in the API and in the database
     label: ClassVar[str]
@@ -68,7 +68,7 @@ class Dialect(ABC):
         static_secret: str | None,
         now: datetime,
     ) -> dict[str, str]:
-        """The headers beside `Content-Type`. Unless a dialect differs: the signatures of Standard Webhooks."""
+        """The headers other than `Content-Type`; by default, the signatures of Standard Webhooks."""
         return signature_headers(body, message.id, signing_secrets, now)
 
 
@@ -112,9 +112,12 @@ class StandardWebhooksDialect(Dialect):
 class CloudEventsDialect(Dialect):
     """CloudEvents 1.0 in its JSON event format and the structured content mode of HTTP.
 
-    `source` is an address below the installation's own, since the specification recommends an absolute URI: numbers of
-    customers repeat among installations. `type` has no reverse DNS name in front: the project has no domain, and that
-    of an installation would give each of them other types. `subject` is what the order of deliveries is kept for.
+    - `source` is an address below the installation's own. The specification recommends an absolute URI, and numbers of
+      customers repeat among installations.
+    - `type` has no reverse DNS prefix. The project has no domain, and that of an installation would give each of them
+      other types.
+    - `subject` is the resource within which deliveries keep their order.
+
     Source: https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/spec.md
     """
 
@@ -141,7 +144,7 @@ class CloudEventsDialect(Dialect):
 
     @staticmethod
     def _subject(data: Mapping[str, Any]) -> str | None:
-        """The resource of a change; the assignment of an outcome, or its operation if there is none. Else None."""
+        """The resource of a change, the assignment of an outcome, or else its operation; None without any."""
         if "resourceId" in data:
             return f"{data['resource']}/{data['resourceId']}"
         if data.get("assignmentId") is not None:

@@ -1,7 +1,7 @@
-"""In charge of taking a person out of the deliveries that tell of changes, before the log itself forgets.
+"""Erasure of a person from the deliveries of changes, before that of the log.
 
-So what is cut off in between is done again: as long as the log has the content, its deliveries are found. Those that
-wait go out without it, in their place.
+An interrupted erasure can be repeated: as long as the log has the content, its deliveries are found. Waiting deliveries
+are sent without the content, in their order.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from keyrack.api.schema.request_body import INT64_MAX
 from keyrack.db.connection import Statements
 from keyrack.webhooks.change_payload import MESSAGE
 
-# Of customers ($1), a user ($2), up to a number ($3)
+# `$1`: customers; `$2`: user; `$3`: the last change number
 _OF_PERSON: LiteralString = """
 select customer_id, record from change where customer_id = any($1::integer[]) and resource = 'user'
 and resource_id = $2::integer::text and change_id <= $3 and person is not null
 """
-# Those of assignments are no webhook's
+# Changes of assignments are not sent to webhooks as changes
 _NAMING: LiteralString = """
 select customer_id, record from change where customer_id = any($1::integer[]) and resource = 'group' and change_id <= $3
 and $2::integer::text in (before ->> 'userId', after ->> 'userId')
 """
-# What was sent to removed webhooks is there until it is thrown away
+# Deliveries to removed webhooks exist until housekeeping deletes them
 _WEBHOOKS: LiteralString = """
 (select customer_id, webhook_id from webhook union all select customer_id, webhook_id from removed_webhook)
 """
 
 
 def _deliveries(changes: LiteralString) -> LiteralString:
-    """SQL of the deliveries that tell of changes, each found by its webhook and message."""
+    """SQL of the deliveries of these changes, found by webhook and message id."""
     return (
         "(select w.customer_id, w.webhook_id, " + MESSAGE + " as message_id from (" + changes + ") t join " + _WEBHOOKS
         + " w using (customer_id)) m where d.customer_id = m.customer_id and d.webhook_id = m.webhook_id"
@@ -39,7 +39,7 @@ def _deliveries(changes: LiteralString) -> LiteralString:
 
 
 def _without(side: LiteralString) -> LiteralString:
-    """SQL of a side of what was told, less the members `$4`."""
+    """SQL of one side of the payload without the members `$4`."""
     return "coalesce(nullif(d.payload::jsonb #> '{data," + side + "}', 'null') - $4::text[], 'null')"
 
 
@@ -57,12 +57,12 @@ CUSTOMERS: LiteralString = "select distinct customer_id from " + _WEBHOOKS + " w
 
 
 async def count(statements: Statements, customer: int, user: int) -> int:
-    """How many deliveries of changes of the customer tell of a user, or name the user."""
+    """The number of a customer's deliveries of changes that concern or name a user."""
     return await statements.fetchval(COUNT, [customer], user, INT64_MAX)
 
 
 async def erase(statements: Statements, user: int, members: Sequence[str]) -> None:
-    """Take these members out of what is told of a user, of whatever customer. The log must still have them."""
+    """Remove these members of a user from all customers' deliveries. The log must still have them."""
     customers = [row["customer_id"] for row in await statements.fetch(CUSTOMERS)]
     await statements.execute(PERSONAL, customers, user, INT64_MAX, members)
 
@@ -70,6 +70,6 @@ async def erase(statements: Statements, user: int, members: Sequence[str]) -> No
 async def erase_of_customer(
     statements: Statements, customer: int, user: int, last: int, members: Sequence[str]
 ) -> None:
-    """The same of one customer, up to the change with the number `last`; and take out who was put into groups."""
+    """The same for one customer, up to the change number `last`; also erase changes of groups that name the user."""
     await statements.execute(PERSONAL, [customer], user, last, members)
     await statements.execute(NAMING, [customer], user, last)

@@ -11,12 +11,12 @@ from keyrack.api.schema.fields import literal
 
 
 def members(model: type[BaseModel]) -> tuple[str, ...]:
-    """The JSON names of a model's members, in their order."""
+    """The JSON names of a model's members, in order."""
     return tuple(field.alias or name for name, field in model.model_fields.items())
 
 
 def message_sql(model: type[BaseModel], values: Mapping[str, LiteralString]) -> LiteralString:
-    """SQL of a message as JSON text: the members of the model in their order, each with its SQL of `values`.
+    """SQL of a message as JSON text: the model's members in order, each with its SQL of `values`.
 
     Raises `ValueError` at import if a member has no SQL, or SQL has no member.
     """

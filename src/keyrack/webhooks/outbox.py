@@ -1,7 +1,8 @@
-"""In charge of publishing outcomes to webhooks, and of sending outcomes and changes again.
+"""The outbox: publication of outcomes to webhooks, and replay of outcomes and changes.
 
-Deliveries are written in the transaction of their outcome. Every statement that writes deliveries also locks the row
-of their lane, in the order of the lanes: a worker that finishes a lane either sees them or comes first.
+Deliveries are written in the transaction of their outcome. Every statement that writes deliveries also locks the rows
+of their lanes, in the order of the lanes. A worker that finishes a lane therefore either sees the new deliveries or
+comes first.
 """
 
 from __future__ import annotations
@@ -15,22 +16,22 @@ from keyrack.db.connection import Row, Statements
 from keyrack.webhooks.change_payload import COLUMNS, MESSAGE, VALUES
 from keyrack.webhooks.outcome_payload import LANE, PAYLOAD, TEST_PAYLOAD, TYPE
 
-REPLAYED_AT_ONCE = 10_000  # outcomes and changes of a time range that one call sends again
+REPLAYED_AT_ONCE = 10_000  # outcomes and changes that one replay of a time range sends
 
-# Lanes that wait for their turn or their next try stay as they are; the assignment to itself locks them
+# Existing lanes keep their due time; the assignment of a column to itself locks their rows
 LOCK_LANES: LiteralString = """
   insert into delivery_lane (customer_id, webhook_id, lane) select distinct customer_id, webhook_id, lane from written
   order by customer_id, webhook_id, lane
   on conflict (customer_id, webhook_id, lane) do update set due_at = delivery_lane.due_at
 """
-# Lanes that nobody holds are due at once
+# Lanes without a lease become due at once
 _WAKE_LANES: LiteralString = """
   insert into delivery_lane (customer_id, webhook_id, lane) select distinct customer_id, webhook_id, lane from written
   order by customer_id, webhook_id, lane
   on conflict (customer_id, webhook_id, lane) do update set attempts = 0,
     due_at = case when delivery_lane.lease > now() then delivery_lane.due_at else now() end
 """
-# The columns of a delivery of an outcome, and their values of the rows `o` of `operation` and `w` of `webhook`
+# The columns of an outcome's delivery, and their values from the rows `o` of `operation` and `w` of `webhook`
 _OUTCOME_COLUMNS: LiteralString = (
     "customer_id, webhook_id, message_id, type, lane, assignment_id, payload, created_at, applied, traceparent"
 )
@@ -38,9 +39,9 @@ _OUTCOME: LiteralString = f"""o.customer_id, w.webhook_id, o.operation_id, {TYPE
     o.finished_at, coalesce(o.applied, 0), o.traceparent"""
 _CHANGES: LiteralString = CHANGE.table.format(t="t")
 _SEND_AGAIN: LiteralString = "state = 'Waiting', since = now(), next_attempt_at = null"
-# Outcomes are written and published by one statement, of customers whose holds the caller has. `applied` numbers the
-# operations of each customer in the order of the arrays. The times only have to differ, so that a replay can go on
-# where it stopped
+# One statement writes and publishes outcomes, for customers that the caller has locked. `applied` numbers each
+# customer's operations in the order of the arrays. Finish times differ by a microsecond only so that a replay can
+# continue where it stopped
 FINISH: LiteralString = f"""
 with outcome as (
   select u.*, row_number() over (partition by u.customer_id order by u.place) as number
@@ -79,10 +80,10 @@ with written as (
 lanes as ({_WAKE_LANES})
 select count(*) from written
 """
-# Of the customer $1 and the webhook $2 from $3 up to $4; $5: only what is not delivered; $6: at most so many; $7: the
-# kinds of changes that webhooks take. Also what was never written, because the webhook was disabled, unknown or did not
-# want it then. A log's changes were recorded in the order of their numbers, so each class is read by its key up to the
-# limit
+# Parameters: customer $1, webhook $2, from $3 up to $4; $5: only what is not delivered; $6: limit; $7: the event types
+# of changes that webhooks can get. Includes what was never written, because the webhook was disabled, did not exist or
+# had not subscribed then. Changes were recorded in the order of their numbers, so each class is read by its key up to
+# the limit
 REPLAY_RANGE: LiteralString = f"""
 with w as materialized (select * from webhook where customer_id = $1 and webhook_id = $2),
 o as (
@@ -137,17 +138,19 @@ select delivery_id from written
 
 
 async def replay(statements: Statements, customer: int, webhook: int, delivery: int) -> bool:
-    """Put a delivery back into its place; False when there is none."""
+    """Make a delivery wait again, in its old order. Returns False if there is none."""
     return bool(await statements.fetchval(REPLAY_ONE, customer, webhook, delivery))
 
 
 async def replay_range(
     statements: Statements, customer: int, webhook: int, since: datetime, until: datetime, *, undelivered: bool
 ) -> tuple[int, datetime | None]:
-    """Send the outcomes and changes of a time again, oldest first: how many, and from when to go on where there are
-    more."""
+    """Replay the outcomes and changes of a time range, oldest first.
+
+    Returns their number, and the time to continue from if there may be more.
+    """
     row: Row | None = await statements.fetchrow(
         REPLAY_RANGE, customer, webhook, since, until, undelivered, REPLAYED_AT_ONCE, [*CHANGES]
     )
-    assert row is not None  # noqa: S101 - one row by its form
+    assert row is not None  # noqa: S101 - an aggregate returns one row
     return row["count"], row["newest"] if row["count"] == REPLAYED_AT_ONCE else None

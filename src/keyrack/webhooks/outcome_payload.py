@@ -1,4 +1,4 @@
-"""In charge of how outcomes are shown: as operations, as webhooks with their deliveries, and as a webhook's payload."""
+"""Resources of operations, webhooks and deliveries, and the webhook payload of outcomes."""
 
 from __future__ import annotations
 
@@ -37,14 +37,16 @@ Sent = Literal["assignment.created", "assignment.updated", "assignment.deleted",
 _OF_CUSTOMER: LiteralString = "{t}.customer_id = :customer"
 
 
-# The outcome, or what was asked for as long as there is none
+# The outcome; before there is one, the request
 _DOCUMENT: LiteralString = "coalesce({t}.result, {t}.request)"
 
 
 def _time(name: LiteralString, column: LiteralString, condition: LiteralString = "") -> LiteralString:
-    """SQL of a time of the assignment that an operation is about, null where there is none: as the outcome tells it,
-    as it was asked for, or as the assignment `a` has it under this condition. What is no time stands in no request that
-    was checked."""
+    """SQL of a time of an operation's assignment; null if there is none.
+
+    The document (outcome or request) has it, or else the assignment `a` under this condition. The pattern only protects
+    the cast: a checked request has no other text.
+    """
     text: LiteralString = "(" + _DOCUMENT + "->>'" + name + "')"
     return (
         "(case when " + _DOCUMENT + " ? '" + name + "' then case when " + text + " ~ '^[0-9T:-]{{19}}Z$' then " + text
@@ -89,7 +91,7 @@ _REQUESTER = Complex(
 
 
 def _moved_to(target: str, id: LiteralString) -> Relation:
-    """The car or the user that a change gives the assignment."""
+    """The car or user to which a change moves the assignment."""
     link: LiteralString = "{t}.customer_id = {p}.customer_id and {t}." + id + "_id = "
     return Relation(target, link + _new(id + "Id", id + "_id", "{p}"), is_collection=False)
 
@@ -126,8 +128,9 @@ OPERATION = Resource(
     walks=("requested",),
     permission=Permission.OPERATIONS_READ,
 )
-# A caller may always read what it asked for itself. Ends that come with the end of a car or a user are not among it:
-# they name users and cars that may be out of the caller's scope, and so does an assignment that was moved since
+# A caller may always read the operations that it requested. Ends that another change caused do not belong to them: they
+# name users and cars that may be out of the caller's scope. The times of an assignment that was moved since are hidden
+# for the same reason
 OWN_OPERATIONS = OwnRows(
     "{t}.asked_by = :caller and {t}.cause = 'Request'",
     _start_and_end(
@@ -174,7 +177,7 @@ DELIVERY = Resource(
 _URL: LiteralString = (
     "(select w.url from webhook w where w.customer_id = {t}.customer_id and w.webhook_id = {t}.webhook_id)"
 )
-# Beside those of all webhooks each says whose it is
+# Deliveries of all webhooks in one list also name their webhook
 DELIVERY_LISTED = replace(
     DELIVERY,
     name="DeliveryListed",
@@ -188,7 +191,7 @@ DELIVERY_LISTED = replace(
 
 
 class OutcomePayload(BaseModel):
-    """What a webhook is told: the same members for all kinds."""
+    """The message about the outcome of an operation. All event types have the same properties."""
 
     model_config = ConfigDict(title="Outcome", alias_generator=to_camel)
 
@@ -225,7 +228,7 @@ PAYLOAD: LiteralString = message_sql(
         **{name: "o.result->" + literal(name) for name in _OF_RESULT},
     },
 )
-# A test is about no operation. SQL of the row `w` of `webhook`
+# A test belongs to no operation. SQL of the row `w` of `webhook`
 TEST_PAYLOAD: LiteralString = message_sql(
     OutcomePayload,
     {

@@ -1,6 +1,6 @@
-"""One attempt to reach a webhook: sign, dial only what may be dialled, read little, report the result.
+"""One delivery attempt: sign, dial only allowed addresses, read little, report the result.
 
-Only workers load this module: its HTTP client is heavy, and the API has no use for it.
+Only workers load this module: its HTTP client is heavy, and the API does not need it.
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ from keyrack.webhooks.delivery_errors import (
 )
 from keyrack.webhooks.dialects import Dialect, WebhookMessage
 
-ANSWER = 1_000  # characters of an endpoint's answer that the log keeps
-# Names looked up at once, for each place: a name server that is silent holds a thread for each, for longer than an
-# attempt takes, and nobody else is to wait for one
+ANSWER = 1_000  # characters of an endpoint's answer that are stored
+# Parallel name lookups for each place of concurrency. A silent name server blocks a thread for longer than an attempt
+# takes, and must not delay other lookups
 LOOKUPS = 2
 MOST_LOOKUPS = 1_000
-REMEMBERED = 10_000  # names whose addresses are known; beyond, it starts anew
+REMEMBERED = 10_000  # names with known addresses; above this, the cache is cleared
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryRequest:
-    """A message on its way to a webhook."""
+    """A message to send to a webhook."""
 
     url: str
     dialect: Dialect
     message: WebhookMessage
     signing_secrets: Sequence[str]
     static_secret: str | None = None
-    traceparent: str | None = None  # of the request that the message is an outcome of
+    traceparent: str | None = None  # trace context of the request that the message is an outcome of
 
     def body_and_headers(self, now: datetime) -> tuple[str, dict[str, str]]:
-        """What is sent, signed at this time."""
+        """The body and the headers, signed at this time."""
         body = self.dialect.body(self.message)
         headers = self.dialect.headers(self.message, body, self.signing_secrets, self.static_secret, now)
         return body, {"Content-Type": self.dialect.content_type} | headers
@@ -66,15 +66,15 @@ class DeliveryRequest:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryAttempt:
-    """What came of one attempt. `status` is None where no answer came."""
+    """The result of one attempt. `status` is None without an answer."""
 
     started: datetime
     duration: int  # milliseconds
     status: int | None = None
     answer: str | None = None
     error: str | None = None
-    hidden: str | None = None  # why it failed, for the operator alone
-    retry_after: float | None = None  # seconds, as the endpoint asked for
+    hidden: str | None = None  # the cause of a failure, for the operator only
+    retry_after: float | None = None  # seconds that the endpoint requested
 
     @property
     def succeeded(self) -> bool:
@@ -82,7 +82,7 @@ class DeliveryAttempt:
 
 
 class _Names(AbstractResolver):
-    """Names looked up in threads of their own, so that a slow name server keeps nobody else waiting."""
+    """A resolver with its own threads: a slow name server delays nothing else."""
 
     def __init__(self, guard: Guard, at_once: int) -> None:
         self._guard = guard
@@ -107,8 +107,8 @@ class _Names(AbstractResolver):
         ]
 
     def is_public(self, host: str) -> bool:
-        """Whether all addresses of a host were public when it was looked up last; False if it never was."""
-        with suppress(ValueError):  # aiohttp does not look up what is an address already
+        """Whether all addresses of a host were public at its last lookup; False if there was none."""
+        with suppress(ValueError):  # aiohttp does not look up IP addresses
             return self._guard.is_public(host)
         return self._public.get(host, False)
 
@@ -123,7 +123,7 @@ class Sender:
         self._guard = Guard(settings)
         self._names = _Names(self._guard, min(MOST_LOOKUPS, LOOKUPS * settings.webhook_concurrency))
         connector = ObservedConnector(
-            limit=0,  # the worker itself bounds how much is sent at once
+            limit=0,  # the worker limits the number of attempts
             ttl_dns_cache=30,
             keepalive_timeout=30,
             resolver=self._names,
@@ -142,8 +142,10 @@ class Sender:
         await self._session.close()
 
     async def send(self, delivery: DeliveryRequest) -> DeliveryAttempt:
-        """POST a message once, in the trace of the request that it is an outcome of, if it has one and traces are on.
-        Never raises for what an endpoint or the network does."""
+        """POST a message once. Never raises for a failure of an endpoint or the network.
+
+        If tracing is on, the attempt joins the trace of the request that the message is an outcome of.
+        """
         place = TRACES.delivery(delivery.traceparent, delivery.message.id) if TRACES.on else None
         if place is None:
             return await self._send(delivery, {})
@@ -174,20 +176,22 @@ class Sender:
         )
 
     async def _exchange(self, url: str, sent: str, headers: dict[str, str], body: bytearray) -> Exception | None:
-        """Send a body, and read the start of the answer's body into `body`. Returns what went wrong, if anything
-        did: before the head of the answer, or behind it."""
+        """Send a body and read the start of the answer into `body`; return the error, if any.
+
+        The error may occur before or after the head of the answer.
+        """
         try:
             async with self._session.post(url, data=sent.encode(), headers=headers, allow_redirects=False) as reply:
                 while len(body) <= ANSWER * 4 and (piece := await reply.content.read(ANSWER * 4)):
                     body += piece
                 if not reply.content.at_eof():
-                    reply.close()  # the rest is not read
-        except (aiohttp.ClientError, OSError, ValueError) as error:  # a time-out is an OSError
+                    reply.close()  # discards the rest
+        except (aiohttp.ClientError, OSError, ValueError) as error:  # a timeout is an OSError
             return error
         return None
 
     def _without_answer(self, url: str, fault: Exception | None) -> dict[str, str]:
-        """The members of an attempt without an answer: what its owner may know, and otherwise the operator alone."""
+        """The fields of an attempt without an answer: the cause for the webhook's owner, or only for the operator."""
         if self._names.is_public(urlsplit(url).hostname or "") and (reason := _reason(fault)) is not None:
             return {"error": reason}
         cause = fault.os_error if isinstance(fault, aiohttp.ClientConnectorError) else fault
@@ -201,7 +205,7 @@ class Sender:
 
 
 def _retry_after(text: str | None, now: datetime) -> float | None:
-    """Seconds of a `Retry-After` header, in either of its forms (RFC 9110, section 10.2.3)."""
+    """Seconds of a `Retry-After` header, in either form (RFC 9110, section 10.2.3)."""
     if text is None:
         return None
     try:
@@ -214,7 +218,7 @@ def _retry_after(text: str | None, now: datetime) -> float | None:
 
 
 def _reason(fault: Exception | None) -> str | None:
-    """The reason of a failure, for the owner of a public endpoint; None if there was no connection."""
+    """The error text for the owner of a public endpoint; None if there was no connection."""
     match fault:
         case TimeoutError():
             return TIMED_OUT

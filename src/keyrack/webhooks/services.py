@@ -1,4 +1,4 @@
-"""The parts of the process that the handlers of webhooks need."""
+"""The parts of the process that webhook handlers need."""
 
 from __future__ import annotations
 

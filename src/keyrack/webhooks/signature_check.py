@@ -1,4 +1,4 @@
-"""In charge of saying why a webhook's signature does not verify: which of the usual mistakes it would verify with."""
+"""Diagnosis of webhook signatures that do not verify: finds the usual mistakes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-TOLERANCE = 300  # seconds that a timestamp may be off (Standard Webhooks)
-LATEST = 10**11  # seconds since 1970: a timestamp beyond, in the year 5138, has another unit
+TOLERANCE = 300  # seconds that a timestamp may differ (Standard Webhooks)
+LATEST = 10**11  # seconds since 1970, in the year 5138: a larger timestamp has another unit
 LONGEST_TIMESTAMP = 19  # digits
 UNITS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
 NEEDED = ("webhook-id", "webhook-timestamp", "webhook-signature")
@@ -20,14 +20,14 @@ NEEDED = ("webhook-id", "webhook-timestamp", "webhook-signature")
 
 @dataclass(frozen=True, slots=True)
 class SignatureVerdict:
-    """Whether a request is genuine, and why not."""
+    """Whether a request is genuine, and the reasons if it is not."""
 
     genuine: bool
     reasons: tuple[str, ...]
 
 
 def diagnose_signature(headers: Mapping[str, str], body: bytes, secret: str, now: datetime) -> SignatureVerdict:
-    """Verify a request as a receiver should, and look for the mistake if it does not."""
+    """Verify a request as a receiver should; if that fails, look for the mistake."""
     given = {name.lower(): value.strip() for name, value in headers.items()}
     missing = [name for name in NEEDED if not given.get(name)]
     if missing:
@@ -63,7 +63,7 @@ def _timestamp(text: str, now: datetime) -> Generator[str]:
 
 
 def _in_seconds(text: str) -> tuple[str, str]:
-    """The timestamp in seconds, and the unit that it has. A text that is no number stays unchanged."""
+    """The timestamp in seconds, and its unit. Returns a text that is not a number unchanged."""
     if _is_number(text):
         for unit, parts in UNITS.items():
             if int(text) // parts < LATEST:

@@ -1,4 +1,4 @@
-"""Signatures of deliveries, by the rules of Standard Webhooks."""
+"""Signatures of deliveries, as Standard Webhooks specifies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In charge of what is kept about webhooks: registered, changed, removed, and their signing secrets."""
+"""Storage of webhooks: registration, changes, removal, and signing secrets."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from keyrack.db.encryption.encrypted_columns import SIGNING_SECRET, STATIC_SECRE
 from keyrack.webhooks.declarations import WEBHOOKS, NewWebhook
 from keyrack.webhooks.outcome_payload import WEBHOOK
 
-# Sealed secrets are bound to the id, so it is drawn first
+# Encrypted secrets are bound to the id, so it is drawn first
 NEXT_ID: LiteralString = "select nextval(pg_get_serial_sequence('webhook', 'webhook_id'))::integer"
 INSERT: LiteralString = (
     "insert into webhook (customer_id, webhook_id, secret, signing_secret, " + WEBHOOKS.columns + ")"
     " select $1, $2, $3, $4, " + WEBHOOKS.parameters(6)
     + " where (select count(*) from webhook where customer_id = $1) < $5 returning webhook_id"
 )  # fmt: skip
-# What the patch does not name stays as it is
+# Members that the patch does not name keep their values
 UPDATE: LiteralString = (
     "update webhook set "
     + WEBHOOKS.assignments("$3")
@@ -39,7 +39,7 @@ update webhook set old_signing_secret = signing_secret, signing_secret = $3,
   old_signing_secret_until = now() + make_interval(hours => $4)
 where customer_id = $1 and webhook_id = $2 returning old_signing_secret_until
 """
-# As after a lost master key: what waits is kept until the webhook is enabled again
+# For a lost master key: waiting deliveries are kept until the webhook is enabled again
 REPLACE: LiteralString = """
 update webhook set signing_secret = $3, secret = null, old_signing_secret = null, old_signing_secret_until = null,
   is_enabled = false, disabled_reason = $4
@@ -57,7 +57,7 @@ def new_signing_secret() -> str:
 async def add(
     connection: Connection, vault: Encryption, customer: int, webhook: NewWebhook, limit: int
 ) -> tuple[int, str] | None:
-    """Register a webhook: its id and its signing secret; None when the customer has `limit` of them already."""
+    """Register a webhook; return its id and signing secret, or None at the customer's `limit`."""
     id = await connection.fetchval(NEXT_ID)
     signing = new_signing_secret()
     sealed = await vault.seal(connection, signing, SIGNING_SECRET, customer, id)
@@ -69,7 +69,7 @@ async def add(
 async def change(
     connection: Connection, vault: Encryption, customer: int, webhook: int, changes: Mapping[str, Any]
 ) -> int | None:
-    """Change what is named of the members of bodies. Its version; None: there is none."""
+    """Change these members; return the new version, or None if there is no such webhook."""
     secret = changes.get("secret")
     static = secret and await vault.seal(connection, secret, STATIC_SECRET, customer, webhook)
     values = {**changes, "secret": True} if "secret" in changes else changes
@@ -79,7 +79,7 @@ async def change(
 async def rotate(
     connection: Connection, vault: Encryption, customer: int, webhook: int, overlap_hours: int
 ) -> tuple[str, Any] | None:
-    """A new signing secret, and until when the old one signs too; None when there is no such webhook."""
+    """Make a new signing secret; return it, and the end of the old one, or None if there is no such webhook."""
     secret = new_signing_secret()
     sealed = await vault.seal(connection, secret, SIGNING_SECRET, customer, webhook)
     until = await connection.fetchval(ROTATE, customer, webhook, sealed, overlap_hours)
@@ -87,8 +87,11 @@ async def rotate(
 
 
 async def replace_all(connection: Connection, vault: Encryption, reason: str) -> int:
-    """New signing secrets for all webhooks, whose old ones are lost; they are disabled until somebody has told their
-    receivers. How many there are."""
+    """Replace the signing secrets of all webhooks after a loss of the old ones; return their number.
+
+    Static secrets are removed. The webhooks are disabled until an administrator has given the new secrets to the
+    receivers.
+    """
     webhooks = await connection.fetch(ALL)
     for row in webhooks:
         customer, id = row["customer_id"], row["webhook_id"]
@@ -98,7 +101,7 @@ async def replace_all(connection: Connection, vault: Encryption, reason: str) ->
 
 
 async def signing_secret(vault: Encryption, webhook: tuple[int, int], value: bytes) -> str:
-    """A signing secret, the old or the new one, of the customer's webhook. Raises `CannotDecrypt`."""
+    """Decrypt a signing secret of the customer's webhook, the old or the new one. Raises `CannotDecrypt`."""
     return await vault.open(value, SIGNING_SECRET, *webhook)
 
 

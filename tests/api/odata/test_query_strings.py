@@ -92,7 +92,7 @@ def test_one_car_in_many_spellings(fleet: Fleet, text: str) -> None:
 )
 def test_filters_of_other_resources(fleet: Fleet, resource: Resource, text: str, count: int | None) -> None:
     if count is None:
-        assert "is no value" in refusal(text, resource)
+        assert "is not a value" in refusal(text, resource)
     else:
         assert len(fleet.ask(resource, text)) == count
 
@@ -127,7 +127,7 @@ def test_a_wall_clock_is_compared_with_what_it_shows(fleet: Fleet, text: str, id
     ],
 )
 def test_elsewhere_a_date_time_needs_an_offset(text: str) -> None:
-    expected = "The date-time '2026-05-01T10:00:00' has no offset: add one, such as Z or +01:00."
+    expected = "The date-time '2026-05-01T10:00:00' has no offset. Add one, such as Z or +01:00."
     assert refusal(text, EVENT) == expected
 
 
@@ -285,7 +285,7 @@ def test_one_object_can_be_selected_from(fleet: Fleet) -> None:
         ("$expand=name", "'name' cannot be expanded on type 'Car'."),
         ("$filter=name eq 1", "cannot compare Edm.String with Edm.Int32"),
         ("$filter=name", "must be Edm.Boolean"),
-        ("$filter=not name eq 'a'", "did you mean not (...)?"),
+        ("$filter=not name eq 'a'", "Did you mean not (...)?"),
         ("$filter=true eq 1", "cannot compare Edm.Boolean"),
         ("$filter=id add 'a' eq 1", "takes numbers"),
         ("$filter=id div 0 eq 1", "divided by zero"),
@@ -295,7 +295,7 @@ def test_one_object_can_be_selected_from(fleet: Fleet) -> None:
         ("$filter=substring(name,1,-1) eq 'a'", "cannot be negative"),
         ("$filter=products/name eq 1", "products"),
         ("$filter=products/all(p:p/foo eq 1)", "Could not find a property named 'foo' on type 'Product'."),
-        ("$filter=name/any(p:true)", "is no relation with many rows"),
+        ("$filter=name/any(p:true)", "is not a collection"),
         ("$filter=year(name) eq 1", "'year' takes"),
         ("$filter=id in ('a')", "cannot compare"),
         ("$filter=name in name", "takes a list"),
@@ -311,14 +311,14 @@ def test_one_object_can_be_selected_from(fleet: Fleet) -> None:
         ("$foo=1", "Query option '$foo' is not known"),
         ("$id=1", "is not known"),
         ("$top=x", "position 0"),
-        ("$format=xml", "there is json"),
+        ("$format=xml", "The only format is json"),
         ("$expand=products,products", "more than once"),
         ("$expand=products($filter=foo eq 1)", "Could not find a property named 'foo' on type 'Product'."),
         ("$expand=products($expand=car($expand=groups))", "limit of 2 levels"),
-        ("$expand=products($expand=car($filter=true))", "only $select and $expand"),
-        ("$expand=products($expand=car($count=true))", "only $select and $expand"),
-        ("$expand=products($expand=car($count=false))", "only $select and $expand"),
-        ("$expand=products($expand=car/$count)", "'car' is no relation with many rows, so it has no /$count."),
+        ("$expand=products($expand=car($filter=true))", "only contain $select and $expand"),
+        ("$expand=products($expand=car($count=true))", "only contain $select and $expand"),
+        ("$expand=products($expand=car($count=false))", "only contain $select and $expand"),
+        ("$expand=products($expand=car/$count)", "'car' is not a collection, so it has no /$count."),
         ("$expand=name/$count", "'name' cannot be expanded on type 'Car'."),
         ("$expand=foo/$count", "Could not find a property named 'foo' on type 'Car'."),
         ("$expand=products,products/$count", "'products' is expanded more than once."),
@@ -399,7 +399,7 @@ def test_an_unknown_name_has_its_place_and_a_suggestion(
 
 
 def test_a_name_beside_a_time_is_told_how_a_time_is_written() -> None:
-    with pytest.raises(errors.BadRequest, match="A time is written as 2026-01-31T08:00:00Z") as refused:
+    with pytest.raises(errors.BadRequest, match="Write a time as 2026-01-31T08:00:00Z") as refused:
         query(EVENT, b"$filter=utcDateTime gt yesterday", Shape.COLLECTION, alias="t", limits=Limits())
     (error,) = refused.value.errors
     assert (error.code, error.parameter, error.position) == ("unknown", "$filter", 15)
@@ -413,7 +413,7 @@ def test_a_time_of_another_form_has_an_error_with_its_option(text: str) -> None:
     assert (error.code, error.parameter) == ("wrong-form", "$filter")
 
 
-BARE = "needs a collection before it: products, assignments, groups."
+BARE = "requires a collection before it. The collections are products, assignments, groups."
 
 
 @pytest.mark.parametrize(
@@ -422,41 +422,41 @@ BARE = "needs a collection before it: products, assignments, groups."
         (CAR, "any()", f"'any' {BARE}"),
         (CAR, "ALL()", f"'all' {BARE}"),
         (CAR, "not any() and name eq 'a'", f"'any' {BARE}"),
-        (CAR, "products/any(p:any())", "'any' needs a collection before it: products, assignments, groups."),
-        (EVENT, "any()", "'any' needs a collection before it, and type 'Event' has none."),
-        (CAR, "any(p:p/id eq 1)", "Syntax error at position 0 of $filter: 'any' needs a collection before it."),
-        (CAR, "true and all(p:true)", "Syntax error at position 9 of $filter: 'all' needs a collection before it."),
-        (CAR, "$it/any(p:true)", "Syntax error at position 4 of $filter: 'any' needs a collection before it."),
-        (CAR, "$it/any()", "'$it' is no relation with many rows."),
-        (CAR, "name/any()", "'name' is no relation with many rows."),
-        (CAR, "name/all(n:n eq 'a')", "'name' is no relation with many rows."),
-        (PRODUCT, "car/any(c:c/name eq 'a')", "'car' is no relation with many rows."),
-        (PRODUCT, "car/name/any()", "'car/name' is no relation with many rows."),
-        (CAR, "products/type/any(t:true)", "'products/type' is no relation with many rows."),
-        (CAR, "products/any(p:p/any())", "'p' is no relation with many rows."),
+        (CAR, "products/any(p:any())", f"'any' {BARE}"),
+        (EVENT, "any()", "'any' requires a collection before it, and type 'Event' has none."),
+        (CAR, "any(p:p/id eq 1)", "Syntax error at position 0 of $filter: 'any' requires a collection before it."),
+        (CAR, "true and all(p:true)", "Syntax error at position 9 of $filter: 'all' requires a collection before it."),
+        (CAR, "$it/any(p:true)", "Syntax error at position 4 of $filter: 'any' requires a collection before it."),
+        (CAR, "$it/any()", "'$it' is not a collection."),
+        (CAR, "name/any()", "'name' is not a collection."),
+        (CAR, "name/all(n:n eq 'a')", "'name' is not a collection."),
+        (PRODUCT, "car/any(c:c/name eq 'a')", "'car' is not a collection."),
+        (PRODUCT, "car/name/any()", "'car/name' is not a collection."),
+        (CAR, "products/type/any(t:true)", "'products/type' is not a collection."),
+        (CAR, "products/any(p:p/any())", "'p' is not a collection."),
         (CAR, "foo/any()", "Could not find a property named 'foo' on type 'Car'."),
-        (USER, "userData/any()", "'userData' is no relation with many rows."),
-        (USER, "userData/firstName/any()", "'userData/firstName' is no relation with many rows."),
+        (USER, "userData/any()", "'userData' is not a collection."),
+        (USER, "userData/firstName/any()", "'userData/firstName' is not a collection."),
         (USER, "userData/foo/any()", "Could not find a property named 'foo' on type 'UserData'."),
         (
             CAR,
             "products/service/any()",
-            "'products/service' goes on behind many rows; ask about each of them: products/any(x:x/service/...).",
+            "'products/service' continues after a collection. Query its rows by products/any(x:x/service/...).",
         ),
         (
             GROUP,
             "cars/products/$count gt 1",
-            "'cars/products' goes on behind many rows; ask about each of them: cars/any(x:x/products/...).",
+            "'cars/products' continues after a collection. Query its rows by cars/any(x:x/products/...).",
         ),
         (
             CAR,
             "products/all()",
-            "Syntax error at position 0 of $filter: 'all' takes a variable and a condition, as in (x:x/name eq 'a').",
+            "Syntax error at position 0 of $filter: 'all' takes a variable and a condition, such as (x:x/name eq 'a').",
         ),
         (
             CAR,
             "products/any(type eq 'a')",
-            "Syntax error at position 0 of $filter: 'any' takes a variable and a condition, as in (x:x/name eq 'a').",
+            "Syntax error at position 0 of $filter: 'any' takes a variable and a condition, such as (x:x/name eq 'a').",
         ),
     ],
 )
@@ -466,12 +466,12 @@ def test_any_and_all_say_what_they_miss(resource: Resource, text: str, expected:
 
 def test_any_without_a_path_is_refused_wherever_it_stands() -> None:
     for text in ("$orderby=any()", "$expand=products($filter=any())", "$filter=@a&@a=any()"):
-        assert "'any' needs a collection before it" in refusal(text)
+        assert "'any' requires a collection before it" in refusal(text)
 
 
 def test_enumerations_know_their_members() -> None:
-    assert "Its members are CarOpened, CarClosed" in refusal("$filter=type eq 'Opened'", EVENT)
-    assert "Its members are" in refusal("$filter=type in ('CarOpened','x')", EVENT)
+    assert "The members are CarOpened, CarClosed" in refusal("$filter=type eq 'Opened'", EVENT)
+    assert "The members are" in refusal("$filter=type in ('CarOpened','x')", EVENT)
     assert "only be compared with an enumeration" in refusal("$filter=name eq A.B'x'")
 
 

@@ -1,4 +1,4 @@
-"""In charge of batches as tests send them, and of what they are told."""
+"""Helpers for tests that send batches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ START, END = "2026-01-01T08:00:00Z", "2026-01-05T08:00:00Z"
 NO_CAR = "Unable to find a car for the given carId which is assigned to the given customerId."
 NO_ASSIGNMENT = "Unable to find an assignment for the given assignmentId which is assigned to the given customerId."
 NO_BOX = "There is no key box installed in the car."
-OVERLAP = "The car has another assignment within this time."
+OVERLAP = "The car has another assignment in this time range."
 NOBODY = 2147483647
 HEAD = "Couldn't carry out the batch. "
 
@@ -38,7 +38,7 @@ def end(id: int) -> Json:
 
 
 def send(person: Person, kind: str, *items: Json, status: int = 200, **members: Any) -> list[Json]:
-    """The results of a batch."""
+    """Send a batch and return its results. Checks `done` and `refused`."""
     headers = members.pop("headers", {})
     answer = person.post("/batch", {"kind": kind, "items": list(items), **members}, headers=headers)
     assert answer.status_code == status, answer.text
@@ -60,7 +60,7 @@ def statuses(results: list[Json]) -> list[int]:
 
 
 def single(person: Person, kind: str, item: Json, **options: Any) -> httpx.Response:
-    """The request that an item stands for."""
+    """Send an item as its single request."""
     row = ROWS[kind, item["op"]]
     path = row.path.format(**dict.fromkeys(row.parameters, item.get("id")))
     body = item.get("body", item.get("patch"))
@@ -70,13 +70,13 @@ def single(person: Person, kind: str, item: Json, **options: Any) -> httpx.Respo
 
 
 class Garage:
-    """A car with a box, and users who want it."""
+    """A car with a box, and a user for its assignments."""
 
     def __init__(self, person: Person) -> None:
         self.person, self.car, self.user = person, person.car_with_box(), person.user()
 
     def wants(self, start: int, end: int | None, **members: Any) -> Json:
-        """Days of January."""
+        """An item that creates an assignment, with days of January as start and end."""
         body = {"carId": self.car, "userId": self.user, "start": day(start), "end": end and day(end)}
         return create(**body | members)
 
@@ -89,7 +89,7 @@ def day(number: int) -> str:
 
 
 def told(result: Json) -> list[tuple[str, int]]:
-    """With whom an item overlaps."""
+    """The overlaps in an item's result."""
     return [
         ("item", one["item"]) if "item" in one else ("id", one["assignmentId"]) for one in result.get("conflicts", ())
     ]

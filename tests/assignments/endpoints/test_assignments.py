@@ -1,4 +1,4 @@
-"""Assignments: what is refused at once, what is written down, and what becomes of it."""
+"""Assignments: immediate errors, accepted operations and their outcomes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ NO_ASSIGNMENT = "Unable to find an assignment for the given assignmentId which i
 NO_CAR = "Unable to find a car for the given carId which is assigned to the given customerId."
 NO_USER = "Unable to find a user for the given userId which is assigned to the given customerId."
 START, LATER, END = "2026-01-01T08:00:00Z", "2026-02-01T08:00:00Z", "2026-03-01T08:00:00Z"
-LIFETIME_RANGE = " The lifetime must be greater than 604800 and less than 2419200 seconds."
-RENEWABLE_RANGE = " renewableAfter must be 0 or more and less than lifetime."
-END_BEFORE_START = " The end must not lie before the start."
+LIFETIME_RANGE = " `lifetime` must be greater than 604800 and less than 2419200 seconds."
+RENEWABLE_RANGE = " `renewableAfter` must be at least 0 and less than `lifetime`."
+END_BEFORE_START = " `end` must not be earlier than `start`."
 
 
 @pytest.fixture(scope="module")
 def car(alice: Person) -> int:
-    """A car that can be assigned."""
+    """A car with a usable box."""
     return alice.car_with_box()
 
 
@@ -35,13 +35,13 @@ def user(alice: Person) -> int:
 
 
 def accepted(answer: httpx.Response) -> uuid.UUID:
-    """The operation of an answer that says: it is written down."""
+    """The operation of an answer that accepts a request."""
     assert (answer.status_code, answer.content) == (204, b""), answer.text
     return uuid.UUID(answer.headers["operation-id"])
 
 
 def outcome(sql: Sql, operation: uuid.UUID) -> tuple[str, str | None]:
-    """State and message of the operation, as soon as it is done."""
+    """State and error message of the operation, once it has finished."""
     rows = eventually(
         lambda: sql.rows(
             "select state, error_message from operation where operation_id = $1 and state <> 'Pending'", operation
@@ -62,7 +62,7 @@ def failed(sql: Sql, answer: httpx.Response, text: str) -> None:
 # List
 
 
-def test_all_assignments_are_listed_with_whose_they_are(carol: Person, bob: Person) -> None:
+def test_all_assignments_are_listed_with_their_cars_and_users(carol: Person, bob: Person) -> None:
     assert carol.get("/assignments").json() == []
     one, two, user = carol.car_with_box("One"), carol.car_with_box("Two"), carol.user()
     past = carol.assignment(one, user, START, end=LATER)
@@ -136,7 +136,7 @@ def test_defaults_and_bounds(
         {"renewableAfter": 0}, {"renewableAfter": 302_400}, {"lifetime": 2_419_199, "renewableAfter": 2_419_198},
     ],
 )  # fmt: skip
-def test_an_assignment_can_be_sent_as_docs_batch_says(
+def test_an_assignment_can_be_copied_as_docs_batch_describes(
     alice: Person, car: int, user: int, members: dict[str, Any]
 ) -> None:
     read = alice.get(f"/assignments/{alice.assignment(car, user, START, **members)}").json()
@@ -149,7 +149,7 @@ def test_an_assignment_can_be_sent_as_docs_batch_says(
 
 
 @pytest.mark.parametrize("lifetime", [604_800, 2_419_200, 0, -1, 1, 2**31 - 1])
-def test_a_lifetime_outside_of_its_bounds(alice: Person, car: int, user: int, lifetime: int) -> None:
+def test_a_lifetime_out_of_range_is_rejected(alice: Person, car: int, user: int, lifetime: int) -> None:
     body = {"carId": car, "userId": user, "start": START, "lifetime": lifetime}
     text = "Couldn't create assignment. No valid lifetime provided." + LIFETIME_RANGE
     refused(alice.put("/assignments", body), 400, text)
@@ -164,13 +164,13 @@ def test_a_lifetime_outside_of_its_bounds(alice: Person, car: int, user: int, li
         {"lifetime": 700_000, "renewableAfter": 2**31 - 1},
     ],
 )
-def test_renewable_after_outside_of_its_bounds(alice: Person, car: int, user: int, members: dict[str, Any]) -> None:
+def test_renewable_after_out_of_range_is_rejected(alice: Person, car: int, user: int, members: dict[str, Any]) -> None:
     body = {"carId": car, "userId": user, "start": START, **members}
     text = "Couldn't create assignment. No valid renewableAfter provided." + RENEWABLE_RANGE
     refused(alice.put("/assignments", body), 400, text)
 
 
-RFC_3339 = "The form is that of RFC 3339, as 2026-01-31T08:00:00Z or 2026-01-31T09:00:00+01:00."
+RFC_3339 = "A time must have the format of RFC 3339, such as 2026-01-31T08:00:00Z or 2026-01-31T09:00:00+01:00."
 WRONG_TIMES = [
     "2026-01-01",
     "2026-01-01T08:00:00",
@@ -195,19 +195,19 @@ WRONG_TIMES = [
 
 @pytest.mark.parametrize("member", ["start", "end"])
 @pytest.mark.parametrize("value", [*WRONG_TIMES, 5, True, {}])
-def test_a_time_of_another_form(alice: Person, car: int, user: int, member: str, value: Any) -> None:
+def test_an_invalid_time_is_rejected(alice: Person, car: int, user: int, member: str, value: Any) -> None:
     body = {"carId": car, "userId": user, "start": START, member: value}
     text = f"Couldn't create assignment. No valid {member} provided. {RFC_3339}"
     refused(alice.put("/assignments", body), 400, text)
 
 
-def test_an_end_before_the_start(alice: Person, car: int, user: int) -> None:
+def test_an_end_before_the_start_is_rejected(alice: Person, car: int, user: int) -> None:
     body = {"carId": car, "userId": user, "start": START, "end": "2026-01-01T07:59:59Z"}
     text = "Couldn't create assignment. No valid end provided." + END_BEFORE_START
     refused(alice.put("/assignments", body), 400, text)
 
 
-def test_an_end_at_the_start(alice: Person, car: int, user: int) -> None:
+def test_an_end_at_the_start_is_valid(alice: Person, car: int, user: int) -> None:
     id = alice.assignment(car, user, START, end=START)
     assert alice.get(f"/assignments/{id}").json()["end"] == START
 
@@ -224,11 +224,11 @@ def test_an_end_at_the_start(alice: Person, car: int, user: int) -> None:
         ({"carId": 1, "userId": 1, "start": START, "renewableAfter": True}, "renewableAfter"),
     ],
 )
-def test_what_is_missing_or_wrong_is_named(alice: Person, body: dict[str, Any], members: str) -> None:
+def test_missing_and_invalid_members_are_named(alice: Person, body: dict[str, Any], members: str) -> None:
     refused(alice.put("/assignments", body), 400, f"Couldn't create assignment. No valid {members} provided.")
 
 
-def test_no_such_car_or_user(alice: Person, bob: Person, car: int, user: int) -> None:
+def test_a_missing_car_or_user_gets_404(alice: Person, bob: Person, car: int, user: int) -> None:
     for id in (2147483647, 0, -1):
         refused(alice.put("/assignments", {"carId": id, "userId": user, "start": START}), 404, NO_CAR)
         refused(alice.put("/assignments", {"carId": car, "userId": id, "start": START}), 404, NO_USER)
@@ -238,7 +238,7 @@ def test_no_such_car_or_user(alice: Person, bob: Person, car: int, user: int) ->
     refused(bob.put("/assignments", {"carId": his_car, "userId": user, "start": START}), 404, NO_USER)
 
 
-def test_what_is_refused_is_not_written_down(alice: Person, car: int, sql: Sql) -> None:
+def test_a_rejected_request_writes_no_operation(alice: Person, car: int, sql: Sql) -> None:
     count = "select count(*) from operation where customer_id = $1"
     before = sql.value(count, alice.customer)
     refused(alice.put("/assignments", {"carId": car, "userId": 2147483647, "start": START}), 404, NO_USER)
@@ -278,13 +278,13 @@ def test_the_checksum_is_that_of_the_body(alice: Person, car: int, user: int, sq
 
 
 @pytest.mark.parametrize("id", ["2147483647", "0", "-1", "2147483648", "x"])
-def test_no_such_assignment(alice: Person, id: str) -> None:
+def test_a_missing_assignment_gets_404(alice: Person, id: str) -> None:
     refused(alice.get(f"/assignments/{id}"), 404, NO_ASSIGNMENT)
     refused(alice.patch(f"/assignments/{id}", remove("end")), 404, NO_ASSIGNMENT)
     refused(alice.delete(f"/assignments/{id}"), 404, NO_ASSIGNMENT)
 
 
-def test_the_neighbour_sees_no_assignment_of_hers(alice: Person, bob: Person, car: int, user: int) -> None:
+def test_another_customer_sees_no_assignment(alice: Person, bob: Person, car: int, user: int) -> None:
     id = alice.assignment(car, user)
     before = alice.get(f"/assignments/{id}").json()
     refused(bob.get(f"/assignments/{id}"), 404, NO_ASSIGNMENT)
@@ -329,9 +329,7 @@ def test_change_every_member(alice: Person, car: int, user: int, sql: Sql, form:
 
 
 @pytest.mark.parametrize("step", [{"op": "remove"}, {"op": "replace", "value": None}])
-def test_what_is_removed_returns_to_its_default(
-    alice: Person, car: int, user: int, sql: Sql, step: dict[str, Any]
-) -> None:
+def test_a_removed_member_gets_its_default(alice: Person, car: int, user: int, sql: Sql, step: dict[str, Any]) -> None:
     id = alice.assignment(car, user, START, end=END, lifetime=900_000, renewableAfter=100_000)
 
     def after(*members: str) -> tuple[Any, ...]:
@@ -346,7 +344,7 @@ def test_what_is_removed_returns_to_its_default(
 
 @pytest.mark.parametrize("member", ["carId", "userId", "start"])
 @pytest.mark.parametrize("step", [{"op": "remove"}, {"op": "replace", "value": None}, {"op": "replace"}])
-def test_what_is_required_cannot_be_removed(
+def test_a_required_member_cannot_be_removed(
     alice: Person, car: int, user: int, member: str, step: dict[str, Any]
 ) -> None:
     id = alice.assignment(car, user)
@@ -385,15 +383,18 @@ def test_what_is_required_cannot_be_removed(
         (replace(carId=True), "No valid carId provided."),
         (replace(carId={}), "No valid carId provided."),
         (replace(renewableAfter=[]), "No valid renewableAfter provided."),
-        ([{"op": "add", "path": "/end", "value": END}], "No valid op provided. op should be 'remove' or 'replace'."),
+        (
+            [{"op": "add", "path": "/end", "value": END}],
+            "No valid op provided. `op` must be 'remove' or 'replace', but is 'add'.",
+        ),
         (
             [{"op": "replace", "path": "/id", "value": "1"}],
-            "No valid path provided. path should be '/carId', '/userId', '/start', '/end', '/lifetime'"
-            " or '/renewableAfter'.",
+            "No valid path provided. `path` must be '/carId', '/userId', '/start', '/end', '/lifetime'"
+            " or '/renewableAfter', but is '/id'.",
         ),
     ],
 )
-def test_a_patch_that_its_body_alone_shows_to_be_wrong(
+def test_an_invalid_patch_is_rejected(
     alice: Person, car: int, user: int, steps: list[dict[str, Any]], text: str
 ) -> None:
     id = alice.assignment(car, user)
@@ -404,13 +405,13 @@ def test_a_patch_that_its_body_alone_shows_to_be_wrong(
 
 @pytest.mark.parametrize("member", ["start", "end"])
 @pytest.mark.parametrize("value", [*(time for time in WRONG_TIMES if time), "", 5])
-def test_a_patch_with_a_time_of_another_form(alice: Person, car: int, user: int, member: str, value: Any) -> None:
+def test_a_patch_with_an_invalid_time_is_rejected(alice: Person, car: int, user: int, member: str, value: Any) -> None:
     answer = alice.patch("/assignments/2147483647", replace(**{member: value}))
     text = f"Couldn't update assignment. No valid {member} provided. {RFC_3339}"
     refused(answer, 400, text)
 
 
-def test_a_patch_to_a_car_or_user_that_is_not_there(alice: Person, bob: Person, car: int, user: int) -> None:
+def test_a_patch_to_a_missing_car_or_user_gets_404(alice: Person, bob: Person, car: int, user: int) -> None:
     id = alice.assignment(car, user)
     for other in (2147483647, 0, bob.car_with_box()):
         refused(alice.patch(f"/assignments/{id}", replace(carId=other)), 404, NO_CAR)
@@ -419,7 +420,7 @@ def test_a_patch_to_a_car_or_user_that_is_not_there(alice: Person, bob: Person, 
     refused(alice.patch("/assignments/2147483647", replace(carId=2147483647)), 404, NO_ASSIGNMENT)
 
 
-def test_a_patch_whose_outcome_depends_on_the_assignment(alice: Person, car: int, user: int, sql: Sql) -> None:
+def test_a_patch_fails_later_if_the_assignment_does_not_allow_it(alice: Person, car: int, user: int, sql: Sql) -> None:
     id = alice.assignment(car, user, START, end=LATER, lifetime=900_000, renewableAfter=800_000)
     before = alice.get(f"/assignments/{id}").json()
     path = f"/assignments/{id}"
@@ -429,7 +430,7 @@ def test_a_patch_whose_outcome_depends_on_the_assignment(alice: Person, car: int
     assert alice.get(path).json() == before
 
 
-# Delete, and the order of it all
+# Delete, and the order of operations
 
 
 def test_delete_an_assignment(alice: Person, car: int, user: int, sql: Sql) -> None:
@@ -440,7 +441,7 @@ def test_delete_an_assignment(alice: Person, car: int, user: int, sql: Sql) -> N
     refused(alice.delete(f"/assignments/{id}"), 404, NO_ASSIGNMENT)
 
 
-def test_the_work_on_a_car_is_done_in_its_order(alice: Person, user: int, sql: Sql) -> None:
+def test_operations_on_a_car_are_applied_in_order(alice: Person, user: int, sql: Sql) -> None:
     car = alice.car_with_box()
     id = alice.assignment(car, user)
     days = [f"2026-04-{day:02}T00:00:00Z" for day in range(1, 21)]

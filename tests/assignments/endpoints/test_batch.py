@@ -1,4 +1,4 @@
-"""Batches: each item as its single request; all or nothing, repeats, neighbours, the order of work."""
+"""Batches: items like their single requests, atomic batches, repeats, isolation, order."""
 
 from __future__ import annotations
 
@@ -110,11 +110,11 @@ def test_the_checksum_of_an_item_is_that_of_its_canonical_body(alice: Person, us
     assert row[0]["checksum"] == created["checksum"]
 
 
-# What is refused: item by item, as the single request would be
+# Errors of items are those of the single requests
 
 
 def limiting(person: Person) -> int:
-    """A group that somebody is limited to."""
+    """A group that restricts a manager's group scope."""
     group = person.group()
     steps = [{"op": "replace", "path": "/groups", "value": [group]}]
     assert person.patch(f"/managers/{member_of(person)}", steps).status_code == 204
@@ -122,7 +122,7 @@ def limiting(person: Person) -> int:
 
 
 def wrong_items(person: Person) -> list[tuple[str, Json]]:
-    """For every row an item for each text that it may be refused with, and more."""
+    """Items for each error text of every endpoint in `ROWS`, and more."""
     car, user, group, taken = person.car_with_box(), person.user(), person.group(), person.group("Taken")
     id = person.assignment(car, user)
     assert person.put(f"/groups/{group}/cars", {"carId": car}).status_code == 204
@@ -164,7 +164,7 @@ def wrong_items(person: Person) -> list[tuple[str, Json]]:
     return [(kind, item) for kind, items in wrong.items() for item in items]
 
 
-def test_a_refused_item_is_told_what_its_request_would_be_told(carol: Person) -> None:
+def test_a_rejected_item_has_the_error_of_its_single_request(carol: Person) -> None:
     told: dict[tuple[str, str], set[str]] = {key: set() for key in ROWS}
     wrong = wrong_items(carol)
     for kind in ("cars", "groups", "users", "assignments"):
@@ -177,15 +177,15 @@ def test_a_refused_item_is_told_what_its_request_would_be_told(carol: Person) ->
             assert answer.status_code >= 400, item
             told[kind, item["op"]].add(answer.text)
     for key, row in ROWS.items():
-        if key == ("users", "end"):  # who is meant is said by the id alone, so it cannot be said in two ways
+        if key == ("users", "end"):  # this item identifies the user only by id, so some errors cannot occur
             continue
         texts = {str(reason) for status, reasons in row.responses.errors.items() if status != 429 for reason in reasons}
         missing = [text for text in texts if not any(text in one for one in told[key])]
         assert not missing, f"{key} has no item for {missing}"
 
 
-def test_what_is_refused_leaves_the_others_alone(carol: Person) -> None:
-    """More of them than share a savepoint."""
+def test_rejected_items_do_not_affect_the_others(carol: Person) -> None:
+    """The batch has more items than share a savepoint."""
     names = [f"G{n}" if n % 3 else "Same" for n in range(120)]
     results = send(carol, "groups", *[create(name=name) for name in names])
     made = [name for name, result in zip(names, results, strict=True) if result["status"] == 201]
@@ -193,49 +193,58 @@ def test_what_is_refused_leaves_the_others_alone(carol: Person) -> None:
     assert sorted(row["name"] for row in carol.get("/groups").json()) == sorted(set(names))
 
 
-def test_one_item_may_be_about_what_one_before_it_did(carol: Person) -> None:
+def test_an_item_sees_the_effect_of_earlier_items(carol: Person) -> None:
     car = carol.car()
     assert statuses(send(carol, "cars", end(car), end(car), change(car, name="x"))) == [204, 404, 404]
 
 
-KINDS = "kind should be one of assignments, cars, groups, users."
-WAYS = "conflicts should be one of allow, report, refuse."
-NO_OP = "No valid op provided. op should be one of"
+KINDS = "`kind` must be 'assignments', 'cars', 'groups' or 'users', but is"
+WAYS = "`conflicts` must be 'allow', 'report' or 'refuse', but is 'ignore'."
+NO_OP = "No valid op provided. `op` must be"
 
 
 @pytest.mark.parametrize(
     ("body", "text"),
     [
         ({}, "No valid kind provided."),
-        ({"kind": "trees", "items": [end(1)]}, f"No valid kind provided. {KINDS}"),
-        ({"kind": 5, "items": [end(1)]}, f"No valid kind provided. {KINDS}"),
+        ({"kind": "trees", "items": [end(1)]}, f"No valid kind provided. {KINDS} 'trees'."),
+        ({"kind": 5, "items": [end(1)]}, f"No valid kind provided. {KINDS} '5'."),
         ({"kind": "cars"}, "No valid items provided."),
         ({"kind": "cars", "items": []}, "No valid items provided."),
         ({"kind": "cars", "items": {}}, "No valid items provided."),
         ({"kind": "cars", "items": [7]}, "No valid items provided."),
         ({"kind": "cars", "items": [{}]}, "No valid op provided."),
-        ({"kind": "cars", "items": [{"op": "delete", "id": 1}]}, f"{NO_OP} change, create, end."),
-        ({"kind": "users", "items": [{"op": "change", "id": 1, "patch": []}]}, f"{NO_OP} create, end."),
+        (
+            {"kind": "cars", "items": [{"op": "delete", "id": 1}]},
+            f"{NO_OP} 'change', 'create' or 'end', but is 'delete'.",
+        ),
+        (
+            {"kind": "users", "items": [{"op": "change", "id": 1, "patch": []}]},
+            f"{NO_OP} 'create' or 'end', but is 'change'.",
+        ),
         ({"kind": "cars", "items": [{"op": "create"}]}, "No valid body provided."),
         ({"kind": "cars", "items": [{"op": "change", "id": 1}]}, "No valid patch provided."),
         ({"kind": "cars", "items": [{"op": "end"}]}, "No valid id provided."),
         ({"kind": "cars", "items": [end(1) | {"id": "1"}]}, "No valid id provided."),
         (
             {"kind": "cars", "items": [end(2**31)]},
-            "No valid id provided. id should be less than or equal to 2147483647.",
+            "No valid id provided. `id` must be at most 2147483647, but is 2147483648.",
         ),
         ({"kind": "cars", "items": [end(1)], "atomic": "yes"}, "No valid atomic provided."),
         ({"kind": "cars", "items": [end(1)], "dryRun": 1}, "No valid dryRun provided."),
         ({"kind": "assignments", "items": [end(1)], "conflicts": "ignore"}, f"No valid conflicts provided. {WAYS}"),
-        ({"kind": "cars", "items": [end(1)], "atomik": True}, "There is no member atomik. Did you mean atomic?"),
-        ({"kind": "cars", "items": [end(1)], "conflicts": "refuse"}, "There is no member conflicts."),
-        ({"kind": "cars", "items": [{"op": "create", "boddy": {}}]}, "There is no member boddy. Did you mean body?"),
-        ({"kind": "cars", "items": [end(1) | {"body": {}}]}, "There is no member body."),
-        ({"kind": "cars", "items": [end(1) | {"ifMatch": '"x"'}]}, "There is no member ifMatch."),
+        ({"kind": "cars", "items": [end(1)], "atomik": True}, "There is no property 'atomik'. Did you mean 'atomic'?"),
+        ({"kind": "cars", "items": [end(1)], "conflicts": "refuse"}, "There is no property 'conflicts'."),
+        (
+            {"kind": "cars", "items": [{"op": "create", "boddy": {}}]},
+            "There is no property 'boddy'. Did you mean 'body'?",
+        ),
+        ({"kind": "cars", "items": [end(1) | {"body": {}}]}, "There is no property 'body'."),
+        ({"kind": "cars", "items": [end(1) | {"ifMatch": '"x"'}]}, "There is no property 'ifMatch'."),
     ],
 )
-def test_a_batch_of_another_form_does_nothing(alice: Person, body: Json, text: str) -> None:
-    """It fails closed: what is unknown or misspelt is refused as a whole."""
+def test_an_invalid_batch_does_nothing(alice: Person, body: Json, text: str) -> None:
+    """Unknown or misspelt members make the whole batch fail."""
     refused(alice.post("/batch", body), 400, HEAD + text)
 
 
@@ -261,18 +270,20 @@ def test_a_batch_of_another_form_does_nothing(alice: Person, body: Json, text: s
         ),
     ],
 )
-def test_where_a_batch_is_wrong(alice: Person, body: Json, place: str, code: str, valid: list[str] | None) -> None:
+def test_an_invalid_batch_names_the_place_of_the_error(
+    alice: Person, body: Json, place: str, code: str, valid: list[str] | None
+) -> None:
     answer = alice.post("/batch", body, headers={"Accept": "application/problem+json"})
     (fault,) = answer.json()["errors"]
     assert (fault["pointer"], fault["code"], fault.get("valid")) == (place, code, valid)
 
 
-def test_an_item_that_is_refused_is_told_where(alice: Person) -> None:
+def test_a_rejected_item_names_the_place_of_the_error(alice: Person) -> None:
     (result,) = send(alice, "cars", create(name="x" * 251))
     assert result["errors"] == [{"pointer": "/name", "code": "too-long", "detail": result["errors"][0]["detail"]}]
 
 
-# All or nothing
+# Atomic batches
 
 
 @pytest.mark.parametrize(
@@ -288,26 +299,26 @@ def test_an_item_that_is_refused_is_told_where(alice: Person) -> None:
         ('{"kind": "cars", "items": [{"op": "create", "body": {"name": "x", "name": "y"}}]}', "name"),
     ],
 )
-def test_what_stands_twice_in_a_batch_is_refused(alice: Person, body: str, name: str) -> None:
+def test_a_repeated_member_in_a_batch_is_rejected(alice: Person, body: str, name: str) -> None:
     before = alice.get("/cars").content
     answer = alice.post("/batch", content=body, headers={"Content-Type": "application/json"})
-    refused(answer, 400, f"Couldn't carry out the batch. The member {name} is given more than once.")
+    refused(answer, 400, f"Couldn't carry out the batch. The property {name} is given more than once.")
     assert alice.get("/cars").content == before
 
 
 def test_a_batch_takes_no_query_string(alice: Person) -> None:
     before = alice.get("/cars").content
     answer = alice.post("/batch?dryRun=true", {"kind": "cars", "items": [create(name="x")]})
-    refused(answer, 400, "Couldn't carry out the batch. It takes no query string: what is wanted stands in the body.")
+    refused(answer, 400, "Couldn't carry out the batch. The endpoint takes no query string.")
     assert alice.get("/cars").content == before
 
 
-def test_a_refused_dry_run_says_so(alice: Person) -> None:
+def test_a_rejected_dry_run_is_marked_as_dry_run(alice: Person) -> None:
     answer = alice.post("/batch", {"kind": "cars", "atomic": True, "dryRun": True, "items": [end(NOBODY)]})
     assert (answer.status_code, answer.json()["dryRun"], answer.json()["refused"]) == (422, True, 1)
 
 
-def test_atomic(carol: Person) -> None:
+def test_an_atomic_batch_is_all_or_nothing(carol: Person) -> None:
     there = carol.group("There")
     answer = carol.post(
         "/batch",
@@ -319,16 +330,20 @@ def test_atomic(carol: Person) -> None:
     )
     assert answer.status_code == 422
     told = answer.json()
-    assert told["message"] == "The batch was not carried out, because an item was refused."
+    assert told["message"] == "The batch was not carried out because an item was rejected."
     assert (told["done"], told["refused"]) == (0, 2)
-    undone = {"status": 424, "code": "item-undone", "detail": "Not done, because another item was refused."}
+    undone = {
+        "status": 424,
+        "code": "item-undone",
+        "detail": "The item was not carried out because another item was rejected.",
+    }
     assert [told["results"][0], told["results"][2]] == [undone, undone]
     assert told["results"][1]["detail"] == "A group with the same name already exists."
     assert [row["name"] for row in carol.get("/groups").json()] == ["There"]
     assert statuses(send(carol, "groups", create(name="New"), end(there), atomic=True)) == [201, 204]
 
 
-def test_atomic_assignments(carol: Person, sql: Sql) -> None:
+def test_an_atomic_batch_of_assignments_is_all_or_nothing(carol: Person, sql: Sql) -> None:
     car, user = carol.car_with_box(), carol.user()
     good = create(carId=car, userId=user, start=START)
     results = send(carol, "assignments", good, create(carId=NOBODY, userId=user, start=START), atomic=True, status=422)
@@ -339,10 +354,10 @@ def test_atomic_assignments(carol: Person, sql: Sql) -> None:
     assert sql.value(count, carol.customer) == 2
 
 
-# Sent again
+# Repeated requests
 
 
-def test_a_batch_sent_again_with_its_key_has_one_effect(carol: Person) -> None:
+def test_a_repeated_batch_with_its_idempotency_key_has_one_effect(carol: Person) -> None:
     garage = Garage(carol)
     key = {"Idempotency-Key": str(uuid.uuid4())}
     body = {"kind": "assignments", "items": [garage.wants(1, 2), garage.wants(1, 2), create()]}
@@ -354,7 +369,7 @@ def test_a_batch_sent_again_with_its_key_has_one_effect(carol: Person) -> None:
     refused(other, 422, "This Idempotency-Key was used for another request.")
 
 
-def test_a_refused_batch_sent_again_is_refused_alike(carol: Person) -> None:
+def test_a_repeated_rejected_batch_gets_the_same_answer(carol: Person) -> None:
     key = {"Idempotency-Key": str(uuid.uuid4())}
     body = {"kind": "groups", "atomic": True, "items": [create(name="A"), end(NOBODY)]}
     first, again = (carol.post("/batch", body, headers=key) for _ in range(2))
@@ -365,7 +380,7 @@ def test_a_refused_batch_sent_again_is_refused_alike(carol: Person) -> None:
     assert problem["results"] == first.json()["results"]
 
 
-def test_sent_many_times_at_once_it_has_one_effect(carol: Person) -> None:
+def test_simultaneous_repeats_of_a_batch_have_one_effect(carol: Person) -> None:
     key = str(uuid.uuid4())
     body = {"kind": "cars", "items": [create(name=f"C{n}") for n in range(200)]}
     url = str(carol.client.base_url).rstrip("/") + "/batch"
@@ -383,10 +398,10 @@ def test_sent_many_times_at_once_it_has_one_effect(carol: Person) -> None:
     assert len(carol.get("/cars").json()) == 200
 
 
-# Neighbours
+# Tenant isolation
 
 
-def test_what_is_anothers_is_answered_like_what_does_not_exist(alice: Person, bob: Person, user: int) -> None:
+def test_ids_of_another_customer_get_the_answer_of_missing_ids(alice: Person, bob: Person, user: int) -> None:
     car, group = alice.car_with_box(), alice.group()
     id = alice.assignment(car, user)
     his_car, his_user = bob.car_with_box(), bob.user()
@@ -414,10 +429,10 @@ def test_what_is_anothers_is_answered_like_what_does_not_exist(alice: Person, bo
     assert alice.get(f"/assignments/{id}").status_code == 200
 
 
-# The order of work
+# The order of operations
 
 
-def test_what_was_asked_for_in_batches_has_its_place_in_the_order(carol: Person, sql: Sql) -> None:
+def test_operations_of_batches_are_applied_in_order(carol: Person, sql: Sql) -> None:
     garage = Garage(carol)
     with nobody_works(carol):
         first = garage.send(garage.wants(1, 2), garage.wants(3, 4))
@@ -425,7 +440,7 @@ def test_what_was_asked_for_in_batches_has_its_place_in_the_order(carol: Person,
         last = garage.send(garage.wants(7, 8))
         ids = [one["operationId"] for one in first] + [between.headers["operation-id"], last[0]["operationId"]]
         gone = carol.car()
-        assert send(carol, "cars", create(name="x"), end(gone)) != []  # applies what was asked for before
+        assert send(carol, "cars", create(name="x"), end(gone)) != []  # applies the pending operations
         rows = {row["id"]: row["applied"] for row in sql.rows(model.OPERATIONS, carol.customer)}
     assert [rows[id] for id in ids] == [1, 2, 3, 4]
 
@@ -448,7 +463,10 @@ def test_ending_cars_ends_their_assignments(carol: Person, sql: Sql) -> None:
 
 @pytest.fixture(params=["cars", "users"])
 def crowded(request: pytest.FixtureRequest, carol: Person) -> tuple[str, int, int]:
-    """A kind, one of it with more assignments than are applied at once, and another one."""
+    """A kind, an id with many assignments, and another id.
+
+    The assignments are more than one batch of a flush applies.
+    """
     car, user, other = carol.car_with_box(), carol.user(), carol.car_with_box()
     carol.sql.execute(
         "insert into assignment (customer_id, car_id, user_id, starts_at, lifetime)"
@@ -461,8 +479,8 @@ def crowded(request: pytest.FixtureRequest, carol: Person) -> tuple[str, int, in
     return ("cars", car, other) if request.param == "cars" else ("users", user, carol.user())
 
 
-def test_what_ends_many_assignments_is_followed_by_other_ends(carol: Person, crowded: tuple[str, int, int]) -> None:
-    """Nobody else could apply the ends that the batch's own transaction has brought about."""
+def test_other_ends_may_follow_an_end_of_many_assignments(carol: Person, crowded: tuple[str, int, int]) -> None:
+    """No other transaction could apply the ends that the batch's own transaction has submitted."""
     kind, full, other = crowded
     with nobody_works(carol):
         assert statuses(send(carol, kind, end(full), end(other), dryRun=True)) == [204, 204]
@@ -472,15 +490,15 @@ def test_what_ends_many_assignments_is_followed_by_other_ends(carol: Person, cro
     assert carol.sql.value("select count(*) from assignment where customer_id = $1", carol.customer) == 0
 
 
-def test_ends_of_too_many_assignments_are_undone(
+def test_a_batch_that_ends_too_many_assignments_is_undone(
     carol: Person, dsn: str, settings: Settings, crowded: tuple[str, int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One by one, they take more than the time that the batch has."""
+    """Applied one by one, the ends take longer than the batch may."""
     kind, full, other = crowded
     monkeypatch.setattr(customer_lock, "PIECE", 1)
     body = {"kind": kind, "items": [end(full), end(other)]}
     with RunningServer(settings.model_copy(update={"batch_seconds": 0.3}), dsn, worker=False) as running:
         answer = web().post(running.url + "/batch", json=body, headers=carol.headers)
-    refused(answer, 503, "The batch took too long, and was undone. Please send fewer items at once.")
+    refused(answer, 503, "The batch took too long and was rolled back. Send fewer items at once.")
     assert carol.sql.value("select count(*) from assignment where customer_id = $1", carol.customer) == 1200
     assert {full, other} <= {row["id"] for row in carol.get(f"/{kind}").json()}

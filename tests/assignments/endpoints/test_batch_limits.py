@@ -1,4 +1,4 @@
-"""What bounds batches: the rate of assignments, sizes, times, and clients that leave."""
+"""Limits of batches: the rate of assignments, sizes, durations, and disconnected clients."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.support.servers import SELDOM, RunningServer, Sql, eventually
 # The rate limit
 
 
-def test_each_creation_counts(carol: Person, dsn: str, settings: Settings) -> None:
+def test_each_creation_counts_for_the_rate_limit(carol: Person, dsn: str, settings: Settings) -> None:
     few = settings.model_copy(update={"assignment_rate": 60, "assignment_burst": 5})
     garage = Garage(carol)
     id = carol.assignment(garage.car, garage.user)
@@ -48,7 +48,7 @@ def test_each_creation_counts(carol: Person, dsn: str, settings: Settings) -> No
         assert ask(*[garage.wants(1, 2)] * 50, garage.wants(1, None, carId=NOBODY), atomic=True).status_code == 422
         assert ask(*[garage.wants(1, 2)] * 50, dryRun=True).status_code == 200
         let_in = ask(*[garage.wants(1, 2)] * 50)
-        assert let_in.status_code == 200  # nothing of all that was counted, and one call may borrow
+        assert let_in.status_code == 200  # the requests before were not counted, and one request may borrow
         assert let_in.headers["ratelimit-policy"] == '"assignments";q=5;w=5'
         name, left, reset = let_in.headers["ratelimit"].split(";")
         assert (name, left) == ('"assignments"', "r=0")
@@ -61,14 +61,14 @@ def test_each_creation_counts(carol: Person, dsn: str, settings: Settings) -> No
             seconds = int(answer.headers["retry-after"])
             assert (answer.status_code, 40 <= seconds <= 46) == (429, True), answer.text
             assert answer.json() == {"status": "429", "message": f"Rate limit exceeded. Retry in {seconds} seconds."}
-        assert ask(end(id)).status_code == 200  # what takes access back is not limited
+        assert ask(end(id)).status_code == 200  # ends of access have no rate limit
         paid = "update rate_limit set full_at = full_at - interval '48 seconds' where key = $1"
         carol.sql.execute(paid, f"assignments:{carol.customer}")
         assert ask(*[garage.wants(1, 2)] * 2).status_code == 200
 
 
-def test_the_average_is_exact_over_two_servers_at_once(carol: Person, dsn: str, settings: Settings) -> None:
-    """Of batches that come at once, one may borrow; the others wait for what it owes."""
+def test_the_rate_limit_is_exact_over_two_servers(carol: Person, dsn: str, settings: Settings) -> None:
+    """One of several simultaneous batches may borrow; the others wait until its debt is repaid."""
     few = settings.model_copy(update={"assignment_rate": SELDOM, "assignment_burst": 5})
     garage = Garage(carol)
     body = {"kind": "assignments", "items": [garage.wants(1, 2)] * 20}
@@ -81,8 +81,8 @@ def test_the_average_is_exact_over_two_servers_at_once(carol: Person, dsn: str, 
     assert carol.sql.value(count, carol.customer) == 20
 
 
-def test_a_clock_that_was_set_back_leaves_one(carol: Person, dsn: str, settings: Settings) -> None:
-    """What is owed is no such clock, what lies beyond it is."""
+def test_one_request_is_allowed_after_a_clock_was_set_back(carol: Person, dsn: str, settings: Settings) -> None:
+    """A debt does not look like a clock that was set back; a time far beyond it does."""
     few = settings.model_copy(update={"assignment_rate": 60, "assignment_burst": 5})
     garage = Garage(carol)
     bucket = f"assignments:{carol.customer}"
@@ -99,28 +99,28 @@ def test_a_clock_that_was_set_back_leaves_one(carol: Person, dsn: str, settings:
         assert ask(garage.wants(1, 2)) == 429
 
 
-# Bounds
+# Limits
 
 
-def test_faults_of_an_item_that_are_told(alice: Person) -> None:
+def test_an_item_lists_at_most_ten_errors(alice: Person) -> None:
     steps = [{"op": "add", "path": "/colour"}] * 30
     (result,) = send(alice, "cars", {"op": "change", "id": 1, "patch": steps})
     assert len(result["errors"]) == 10
 
 
-def test_too_many_items(alice: Person) -> None:
+def test_too_many_items_are_rejected(alice: Person) -> None:
     body = {"kind": "cars", "items": [end(NOBODY)] * 1_001}
-    refused(alice.post("/batch", body), 400, HEAD + "It has too many items: at most 1000 are possible.")
+    refused(alice.post("/batch", body), 400, HEAD + "It must have at most 1000 items.")
     assert statuses(send(alice, "cars", *[end(NOBODY)] * 1_000)) == [404] * 1_000
 
 
-def test_too_many_passwords(alice: Person) -> None:
+def test_too_many_passwords_are_rejected(alice: Person) -> None:
     body = {"kind": "users", "items": [create(type="Normal")] * 51}
-    text = "It has too many users with a password: at most 50 are possible."
+    text = "It must have at most 50 users with a password."
     refused(alice.post("/batch", body), 400, HEAD + text)
 
 
-def test_the_body_has_a_bound_of_its_own(alice: Person, dsn: str, settings: Settings) -> None:
+def test_the_body_of_a_batch_has_its_own_size_limit(alice: Person, dsn: str, settings: Settings) -> None:
     few = settings.model_copy(update={"batch_bytes": 3_000, "max_body_bytes": 2_000})
     body = {"kind": "cars", "items": [create(name="x", description="y" * 2_500)]}
     with RunningServer(few, dsn, worker=False) as running:
@@ -130,7 +130,7 @@ def test_the_body_has_a_bound_of_its_own(alice: Person, dsn: str, settings: Sett
 
 
 def test_a_batch_that_takes_too_long_is_undone(carol: Person, dsn: str, settings: Settings) -> None:
-    """It waits for a row that somebody else has."""
+    """The batch waits for a row that another transaction has locked."""
     quick = settings.model_copy(update={"batch_seconds": 0.3})
     car = carol.car("Old")
     body = {"kind": "cars", "items": [create(name="New"), change(car, name="x")]}
@@ -141,12 +141,12 @@ def test_a_batch_that_takes_too_long_is_undone(carol: Person, dsn: str, settings
         answer = web().post(running.url + "/batch", json=body, headers=carol.headers)
         other.execute("rollback")
     other.close()
-    refused(answer, 503, "The batch took too long, and was undone. Please send fewer items at once.")
+    refused(answer, 503, "The batch took too long and was rolled back. Send fewer items at once.")
     assert answer.headers["retry-after"] == "1"
     assert [row["name"] for row in carol.get("/cars").json()] == ["Old"]
 
 
-def test_batches_that_touch_the_same_rows_in_any_order(carol: Person) -> None:
+def test_batches_on_the_same_rows_do_not_deadlock(carol: Person) -> None:
     cars = [carol.car() for _ in range(60)]
     bodies = [
         {"kind": "cars", "items": [change(car, name=f"N{n}") for car in (cars if n % 2 else reversed(cars))]}
@@ -158,8 +158,8 @@ def test_batches_that_touch_the_same_rows_in_any_order(carol: Person) -> None:
     assert sorted(row["name"] for row in carol.get("/groups").json()) == ["G1", "G2"]
 
 
-def test_a_client_that_leaves_midway_leaves_all_of_it(carol: Person, server: RunningServer, dsn: str) -> None:
-    """Or nothing, where it was not there as a whole: a write that has begun goes on."""
+def test_a_batch_of_a_disconnected_client_is_completed(carol: Person, server: RunningServer, dsn: str) -> None:
+    """A write that has begun continues without its client."""
     body = json.dumps({"kind": "cars", "items": [create(name=f"C{n}") for n in range(300)]}).encode()
     headers = carol.headers | {"Content-Type": "application/json", "Content-Length": str(len(body)), "Host": "x"}
     head = "POST /batch HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in headers.items()) + "\r\n"

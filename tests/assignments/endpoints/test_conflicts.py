@@ -1,4 +1,4 @@
-"""Conflicts: overlaps of one car within a batch and beside it, told or refused."""
+"""Conflicts: overlaps of a car's assignments within a batch and with others, reported or rejected."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def garage(alice: Person) -> Garage:
     return Garage(alice)
 
 
-def test_overlaps_are_those_of_half_open_times_of_one_car(garage: Garage) -> None:
+def test_overlaps_are_between_half_open_periods_of_one_car(garage: Garage) -> None:
     id = garage.person.assignment(garage.car, garage.user, day(10), end=day(20))
     other = garage.person.car_with_box()
     open_end = garage.person.assignment(other, garage.user, day(10))
@@ -36,13 +36,13 @@ def test_overlaps_are_those_of_half_open_times_of_one_car(garage: Garage) -> Non
     ]
 
 
-def test_report_tells_and_does(garage: Garage) -> None:
+def test_report_lists_overlaps_and_accepts_the_items(garage: Garage) -> None:
     first, second = garage.send(garage.wants(1, 5), garage.wants(4, 6), conflicts="report")
     assert (first["status"], second["status"], told(first), told(second)) == (204, 204, [], [("item", 0)])
     assert "operationId" in second
 
 
-def test_refuse_refuses_what_overlaps(garage: Garage, sql: Sql) -> None:
+def test_refuse_rejects_overlapping_items(garage: Garage, sql: Sql) -> None:
     results = garage.send(garage.wants(1, 5), garage.wants(4, 6), garage.wants(5, 6), conflicts="refuse")
     assert statuses(results) == [204, 409, 204]
     assert (results[1]["code"], results[1]["detail"]) == ("assignment-conflict", OVERLAP)
@@ -51,7 +51,7 @@ def test_refuse_refuses_what_overlaps(garage: Garage, sql: Sql) -> None:
     assert sql.value(mine, garage.person.customer, garage.car) == 2
 
 
-def test_what_was_refused_is_in_nobodys_way(garage: Garage) -> None:
+def test_a_rejected_item_causes_no_conflict(garage: Garage) -> None:
     id = garage.person.assignment(garage.car, garage.user, day(10), end=day(20))
     free = garage.person.car_with_box()
     results = garage.send(
@@ -63,19 +63,19 @@ def test_what_was_refused_is_in_nobodys_way(garage: Garage) -> None:
     ]  # fmt: skip
 
 
-def test_an_assignment_does_not_stand_in_its_own_way(garage: Garage) -> None:
+def test_an_assignment_does_not_conflict_with_itself(garage: Garage) -> None:
     id = garage.person.assignment(garage.car, garage.user, day(10), end=day(20))
     results = garage.send(change(id, end=day(25)), change(id, start=day(1), end=None), conflicts="refuse")
     assert statuses(results) == [204, 204]
 
 
-def test_what_ends_makes_room(garage: Garage) -> None:
+def test_an_ended_assignment_causes_no_conflict(garage: Garage) -> None:
     id = garage.person.assignment(garage.car, garage.user, day(10), end=day(20))
     assert statuses(garage.send(end(id), garage.wants(10, 20), conflicts="refuse")) == [204, 204]
 
 
-def test_taking_back_is_never_refused(garage: Garage) -> None:
-    """Two overlap already; who makes one of them shorter, or gives it to somebody else, takes no time anew."""
+def test_a_change_without_new_time_is_never_rejected(garage: Garage) -> None:
+    """Two assignments overlap already. A change that shortens one, or gives it to another user, takes no new time."""
     first = garage.person.assignment(garage.car, garage.user, day(10), end=day(20))
     second = garage.person.assignment(garage.car, garage.user, day(15), end=day(25))
     other = garage.person.user()
@@ -87,14 +87,14 @@ def test_taking_back_is_never_refused(garage: Garage) -> None:
     ]  # fmt: skip
 
 
-def test_what_is_pending_counts(garage: Garage) -> None:
+def test_pending_operations_cause_conflicts(garage: Garage) -> None:
     with nobody_works(garage.person):
         assert garage.send(garage.wants(1, 5))[0]["status"] == 204
         assert statuses(garage.send(garage.wants(1, 5), conflicts="refuse")) == [409]
 
 
-def test_who_does_not_look_is_not_refused(garage: Garage) -> None:
-    """What they ask for is seen by who comes later."""
+def test_requests_without_overlap_detection_are_accepted(garage: Garage) -> None:
+    """Later batches that detect overlaps see these assignments."""
     assert statuses(garage.send(garage.wants(1, 5), conflicts="refuse")) == [204]
     assert garage.person.put("/assignments", garage.wants(4, 8)["body"]).status_code == 204
     assert statuses(garage.send(garage.wants(4, 9))) == [204]
@@ -110,14 +110,16 @@ def test_an_atomic_batch_with_a_conflict_does_nothing(garage: Garage, sql: Sql) 
     assert sql.value(mine, garage.person.customer, garage.car) == 0
 
 
-def test_so_many_conflicts_are_told_at_most(garage: Garage, settings: Settings) -> None:
+def test_listed_conflicts_are_limited(garage: Garage, settings: Settings) -> None:
     most = settings.batch_conflicts
     results = garage.send(*[garage.wants(1, 5) for _ in range(most + 2)], conflicts="report")
     assert [len(told(result)) for result in results] == [*range(most + 1), most]
     assert ["moreConflicts" in result for result in results] == [False] * (most + 1) + [True]
 
 
-def test_a_batch_that_would_be_compared_with_too_many(garage: Garage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_with_too_many_assignments_to_compare_is_rejected(
+    garage: Garage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for n in (1, 3, 5):
         garage.person.assignment(garage.car, garage.user, day(n), end=day(n + 1))
     monkeypatch.setattr(overlaps, "COMPARED", 2)
@@ -127,7 +129,7 @@ def test_a_batch_that_would_be_compared_with_too_many(garage: Garage, monkeypatc
     refused(garage.person.post("/batch", body), 400, HEAD + text)
 
 
-def test_only_one_of_many_gets_what_all_refuse_to_share(carol: Person) -> None:
+def test_one_of_many_exclusive_batches_wins(carol: Person) -> None:
     garage = Garage(carol)
     body = {"kind": "assignments", "conflicts": "refuse", "items": [garage.wants(n, n + 4) for n in (1, 5, 9)]}
     answers = at_once(call(carol, "POST", "/batch", body) for _ in range(10))
@@ -136,7 +138,7 @@ def test_only_one_of_many_gets_what_all_refuse_to_share(carol: Person) -> None:
     assert len(eventually(lambda: len(rows := carol.get(f"/cars/{garage.car}/assignments").json()) == 3 and rows)) == 3
 
 
-def test_a_neighbours_times_are_in_nobodys_way(alice: Person, bob: Person, garage: Garage) -> None:
+def test_assignments_of_another_customer_cause_no_conflict(alice: Person, bob: Person, garage: Garage) -> None:
     alice.assignment(garage.car, garage.user, day(1))
     his = Garage(bob)
     assert his.send(his.wants(1, 5), conflicts="refuse")[0]["status"] == 204

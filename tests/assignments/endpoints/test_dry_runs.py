@@ -1,4 +1,4 @@
-"""Dry runs: what a batch would do is told, and nothing is written."""
+"""Dry runs: they report the results of a batch and write nothing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def user(alice: Person) -> int:
 
 @pytest.fixture(scope="module")
 def place(own: str, settings: Settings) -> Iterator[tuple[Person, Sql]]:
-    """A server whose database nobody else writes to, not even a worker; and somebody with a fleet."""
+    """A server without other writers or a worker, and a manager with a fleet."""
     sql = Sql(own)
     with RunningServer(settings, own, worker=False) as running:
         person = Town(sql, running).person("dora")
@@ -50,7 +50,10 @@ and not c.relispartition and c.relname not in ('rate_limit', 'heartbeat') order 
 
 
 def digest(sql: Sql) -> dict[str, str]:
-    """Of every table, but for the buckets of limits, of which a dry run takes from one of its own, and heartbeats."""
+    """A digest of every table, except heartbeats and rate limits.
+
+    A dry run takes from a rate limit of its own.
+    """
     return {
         table: sql.value(f"select md5(coalesce(string_agg(t::text, chr(10) order by t::text), '')) from \"{table}\" t")
         for (table,) in sql.rows(TABLES)
@@ -58,12 +61,12 @@ def digest(sql: Sql) -> dict[str, str]:
 
 
 def applied(person: Person, sql: Sql) -> None:
-    """What is pending is applied, by a request that changes the ground."""
+    """Apply pending operations, by a request that takes the customer lock."""
     person.delete(f"/cars/{person.car()}")
     assert not sql.value("select exists (select from operation where state = 'Pending')")
 
 
-def test_a_dry_run_tells_what_would_happen_and_writes_nothing(place: tuple[Person, Sql]) -> None:
+def test_a_dry_run_reports_results_and_writes_nothing(place: tuple[Person, Sql]) -> None:
     dora, sql = place
     car, bare, user, group = dora.car_with_box(), dora.car(), dora.user(), dora.group("There")
     dora.put("/webhooks", {"url": "https://hooks.invalid/keyrack"})
@@ -124,20 +127,20 @@ def checksum_of(body: object) -> str:
     return md5(json.dumps(body, sort_keys=True, separators=(",", ":")))
 
 
-def test_a_digest_sees_what_is_written(place: tuple[Person, Sql]) -> None:
-    """What the proof above is trusted with."""
+def test_a_digest_changes_with_every_write(place: tuple[Person, Sql]) -> None:
+    """This validates `digest`, which the test above relies on."""
     dora, sql = place
     before = digest(sql)
     send(dora, "cars", create(name="x"))
     assert [table for table, one in digest(sql).items() if one != before[table]] == ["car", "change_inbox"]
 
 
-def test_a_dry_run_says_so(alice: Person) -> None:
+def test_a_dry_run_is_marked_in_its_answer(alice: Person) -> None:
     answer = alice.post("/batch", {"kind": "cars", "items": [create(name="x")], "dryRun": True})
     assert answer.json() == {"done": 1, "refused": 0, "dryRun": True, "results": [{"status": 201}]}
 
 
-def test_what_was_asked_for_before_counts_in_a_dry_run(alice: Person, user: int) -> None:
+def test_a_dry_run_includes_pending_operations(alice: Person, user: int) -> None:
     car = alice.car_with_box()
     id = alice.assignment(car, user)
     with nobody_works(alice):
@@ -147,7 +150,7 @@ def test_what_was_asked_for_before_counts_in_a_dry_run(alice: Person, user: int)
     assert refused_now == [{"status": 404, "code": "assignment-not-found", "detail": NO_ASSIGNMENT}]
 
 
-def test_dry_runs_have_a_limit_of_their_own(carol: Person, dsn: str, settings: Settings) -> None:
+def test_dry_runs_have_their_own_rate_limit(carol: Person, dsn: str, settings: Settings) -> None:
     few = settings.model_copy(update={"dry_run_rate": 1, "dry_run_burst": 60, "assignment_burst": 1})
     body = {"kind": "cars", "items": [create(name="x")], "dryRun": True}
     with RunningServer(few, dsn, worker=False) as running:

@@ -1,4 +1,4 @@
-"""Hidden assignments: a group-limited caller learns when a car of its groups is taken, and not by whom."""
+"""Hidden assignments: a group-limited caller sees when a car of its groups is assigned, but not to whom."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def end(site: Site, *assignments: int) -> None:
         eventually(lambda id=id: site.whole.get(f"/assignments/{id}").status_code == 404, "the end")
 
 
-def test_it_is_the_times_of_a_visible_car_and_nothing_else(site: Site, bob: Person) -> None:
+def test_only_the_times_of_a_visible_car_are_shown(site: Site, bob: Person) -> None:
     whole, gina = site.whole, site.gina
     hidden = whole.assignment(site.car, site.stranger, START, end="2031-01-02T08:00:00Z")
     others = (whole.assignment(site.car, site.user, START), whole.assignment(site.far, site.stranger, START))
@@ -64,8 +64,8 @@ def test_it_is_the_times_of_a_visible_car_and_nothing_else(site: Site, bob: Pers
     assert gina.get(PATH).json() == []
 
 
-def test_of_those_that_begin_together_the_longest_is_listed(site: Site) -> None:
-    """A row has no id, so the car and the start identify it. How many there are is not shown."""
+def test_the_longest_of_assignments_with_the_same_start_is_listed(site: Site) -> None:
+    """A row has no id, so its car and start identify it. The number of such assignments is not shown."""
     ends = ("2031-01-02T08:00:00Z", None, "2031-01-03T08:00:00Z")
     made = [site.whole.assignment(site.car, site.stranger, START, end=last) for last in ends]
     later = site.whole.assignment(site.car, site.stranger, "2031-02-01T08:00:00Z")
@@ -79,7 +79,7 @@ def test_of_those_that_begin_together_the_longest_is_listed(site: Site) -> None:
     end(site, *made, later)
 
 
-def test_a_car_is_found_free_if_nobody_has_it(site: Site) -> None:
+def test_a_filter_finds_cars_without_hidden_assignments(site: Site) -> None:
     hidden = site.whole.assignment(site.car, site.stranger, START)
     free = "/positions?$select=name&$filter=not hiddenAssignments/any()&$orderby=name"
     assert site.gina.get(free).json() == []
@@ -91,7 +91,7 @@ def test_a_car_is_found_free_if_nobody_has_it(site: Site) -> None:
     assert site.gina.get(free).json() == [{"name": "Near"}]
 
 
-def test_a_time_goes_out_of_sight_with_the_car_and_becomes_an_assignment_with_the_user(site: Site) -> None:
+def test_hidden_assignments_follow_the_groups_of_car_and_user(site: Site) -> None:
     whole, gina = site.whole, site.gina
     hidden = whole.assignment(site.car, site.stranger, START)
     put(whole, site.group, "userId", site.stranger)
@@ -104,8 +104,8 @@ def test_a_time_goes_out_of_sight_with_the_car_and_becomes_an_assignment_with_th
     end(site, hidden)
 
 
-def test_a_box_exists_with_its_car(site: Site) -> None:
-    """A unit does not. A box in another car or in none does not either."""
+def test_a_box_is_visible_with_its_car(site: Site) -> None:
+    """A unit does not become visible with its car. Neither does a box in another car or in none."""
     whole, gina = site.whole, site.gina
     (box,) = [row["id"] for row in whole.get(f"/cars/{site.car}/products").json()]
     (far_box,) = [row["id"] for row in whole.get(f"/cars/{site.far}/products").json()]
@@ -119,7 +119,7 @@ def test_a_box_exists_with_its_car(site: Site) -> None:
     assert statuses == {box: 200, far_box: 404, unit: 404, loose: 404}
     put(whole, site.group, "productId", far_box)
     assert [row["id"] for row in gina.get("/products").json()] == sorted([box, far_box])
-    put(whole, site.group, "productId", box)  # in the group as well as with the car
+    put(whole, site.group, "productId", box)  # in the group itself, and visible with its car
     assert [row["id"] for row in gina.get("/products?$orderby=id").json()] == sorted([box, far_box])
     done(whole.delete(f"/groups/{site.group}/products/{far_box}"))
     done(whole.delete(f"/groups/{site.group}/products/{box}"))

@@ -1,4 +1,4 @@
-"""Operations: asked for by a 204, applied in the order of the customer, with an outcome for each that can be read."""
+"""Operations: accepted with a 204, applied in the customer's order, each with a readable outcome."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def asked(answer: Any) -> str:
 
 
 def outcome(person: Person, answer: Any) -> dict[str, Any]:
-    """The operation of a 204, finished."""
+    """The finished operation of a 204."""
     id = asked(answer)
 
     def finished() -> Any:
@@ -55,10 +55,8 @@ def new(car: int, user: int, **members: Any) -> dict[str, Any]:
     return {"carId": car, "userId": user, "start": START, **members}
 
 
-def test_the_location_is_below_the_path_that_a_proxy_has_put_before_it(
-    carol: Person, dsn: str, settings: Settings
-) -> None:
-    """Of a request, and of each item of a batch."""
+def test_operation_location_includes_the_path_of_the_public_url(carol: Person, dsn: str, settings: Settings) -> None:
+    """This holds for a single request and for each item of a batch."""
     body = {"carId": carol.car(), "userId": carol.user(), "start": "2026-01-01T08:00:00Z"}
     batch = {"kind": "assignments", "items": [{"op": "create", "body": body}]}
     with RunningServer(settings, dsn, worker=False, public_url="https://fleet.example/keys") as running:
@@ -69,7 +67,7 @@ def test_the_location_is_below_the_path_that_a_proxy_has_put_before_it(
         assert told["operationLocation"] == f"/keys/v3/operations/{told['operationId']}"
 
 
-def test_a_204_says_where_to_ask_and_the_outcome_is_there(alice: Person) -> None:
+def test_a_204_names_the_operation_with_its_outcome(alice: Person) -> None:
     car, user = alice.car_with_box(), alice.user()
     operation = outcome(alice, alice.put("/assignments", new(car, user)))
     id = operation.pop("assignmentId")
@@ -99,14 +97,14 @@ def test_a_204_says_where_to_ask_and_the_outcome_is_there(alice: Person) -> None
     assert sorted(row["kind"] for row in listed) == ["CreateAssignment", "DeleteAssignment", "UpdateAssignment"]
 
 
-def test_another_customers_operation_is_like_none(alice: Person, bob: Person) -> None:
+def test_an_operation_of_another_customer_gets_404(alice: Person, bob: Person) -> None:
     id = asked(alice.put("/assignments", new(alice.car_with_box(), alice.user())))
     for wrong in (bob.get(f"/operations/{id}"), alice.get(f"/operations/{uuid.uuid4()}"), alice.get("/operations/x")):
         assert (wrong.status_code, wrong.text) == (404, NO_OPERATION.text)
     assert id not in bob.get("/operations").text
 
 
-def test_the_state_at_the_time_of_the_work_counts(alice: Person) -> None:
+def test_the_state_when_an_operation_is_applied_decides(alice: Person) -> None:
     bare, user = alice.car("bare"), alice.user()
     assert outcome(alice, alice.put("/assignments", new(bare, user)))["errorMessage"] == TEXTS[NO_BOX]
 
@@ -129,8 +127,8 @@ REQUEST = '{"start": "2026-01-01T08:00:00Z", "end": null, "lifetime": null, "ren
 
 
 @pytest.mark.parametrize(("gone", "message"), [("car", TEXTS[NO_CAR]), ("user", TEXTS[NO_USER])])
-def test_what_goes_away_while_it_is_accepted_fails(alice: Person, gone: str, message: str) -> None:
-    """Such an operation was accepted by a statement that still saw the car or the user, and committed after it went."""
+def test_an_operation_fails_if_its_car_or_user_was_deleted_meanwhile(alice: Person, gone: str, message: str) -> None:
+    """The accepting statement still saw the car or the user, and commits after the deletion."""
     car, user = alice.car_with_box(), alice.user()
     if gone == "car":
         assert alice.delete(f"/cars/{car}").status_code == 204
@@ -143,7 +141,7 @@ def test_what_goes_away_while_it_is_accepted_fails(alice: Person, gone: str, mes
     assert (operation["state"], operation["errorMessage"]) == ("Failed", message)
 
 
-def test_a_change_of_an_assignment_that_is_gone_fails(alice: Person) -> None:
+def test_a_change_of_an_ended_assignment_fails(alice: Person) -> None:
     car, user = alice.car_with_box(), alice.user()
     assignment = alice.assignment(car, user)
     with nobody_works(alice):
@@ -179,7 +177,7 @@ def test_the_three_cascades_end_assignments_once_each(alice: Person) -> None:
 END = "2026-01-03T08:00:00Z"
 
 
-def test_what_is_pending_is_shown_as_it_is_asked_for(carol: Person) -> None:
+def test_a_pending_operation_shows_the_requested_values(carol: Person) -> None:
     car, user = carol.car_with_box("Pool 1"), carol.user()
     assignment = carol.assignment(car, user, START, end=END)
     with nobody_works(carol):
@@ -205,7 +203,7 @@ def test_what_is_pending_is_shown_as_it_is_asked_for(carol: Person) -> None:
     assert [(row["start"], row["end"]) for row in ended] == [(START, "2026-01-09T08:00:00Z")]
 
 
-def test_what_failed_says_why_in_a_code(carol: Person) -> None:
+def test_a_failed_operation_has_an_error_code(carol: Person) -> None:
     car, user = carol.car("bare"), carol.user()
     failed = outcome(carol, carol.put("/assignments", new(car, user, end=END)))
     assert (failed["errorMessage"], failed["errorCode"]) == (TEXTS[NO_BOX], "no-key-box")
@@ -217,7 +215,7 @@ def test_what_failed_says_why_in_a_code(carol: Person) -> None:
         assert carol.get(f"/operations?$filter={ask}").json() == []
 
 
-def test_every_code_has_a_text_of_its_own() -> None:
+def test_every_error_code_has_a_distinct_text() -> None:
     public = {name: value for name, value in vars(failure_codes).items() if name.isupper() and name[0] != "_"}
     assert {public[name] for name in public.keys() - {"CODE", "TEXT", "TEXTS"}} == set(TEXTS)
     assert len(set(TEXTS.values())) == len(TEXTS)
@@ -248,7 +246,7 @@ def test_a_process_of_an_older_release_writes_a_text_that_gets_its_code(carol: P
     assert (stored, carol.get(f"/operations/{failed}").json()["errorCode"]) == (code, code)
 
 
-def test_operations_that_failed_before_there_were_codes_get_them_in_pieces(carol: Person, dsn: str) -> None:
+def test_old_failed_operations_get_codes_in_batches(carol: Person, dsn: str) -> None:
     car, user = carol.car("bare"), carol.user()
     older = [outcome(carol, carol.put("/assignments", new(car, user)))["id"] for _ in range(3)]
     mine = "where customer_id = $1 and operation_id = any($2::text[]::uuid[])"
@@ -277,7 +275,7 @@ def test_operations_that_failed_before_there_were_codes_get_them_in_pieces(carol
     assert carol.get(f"/operations/{unknown}").json()["errorMessage"] == "In no list."
 
 
-def test_order_is_kept_while_many_cars_are_worked_on(alice: Person) -> None:
+def test_the_order_per_car_holds_under_load(alice: Person) -> None:
     user = alice.user()
     cars = [alice.car_with_box() for _ in range(4)]
     ids = {car: alice.assignment(car, user) for car in cars}
@@ -312,7 +310,7 @@ def test_order_is_kept_while_many_cars_are_worked_on(alice: Person) -> None:
         "[]",
     ],
 )
-def test_a_poisoned_operation_fails_alone_within_two_seconds(carol: Person, request_: str) -> None:
+def test_a_faulty_operation_fails_alone_after_three_attempts(carol: Person, request_: str) -> None:
     car, other, user = carol.car_with_box(), carol.car_with_box(), carol.user()
     with nobody_works(carol):
         poisoned = carol.sql.value(ASKED, carol.customer, car, user, request_)
@@ -340,7 +338,7 @@ def test_a_change_names_the_old_and_the_new_car_and_user(carol: Person) -> None:
     assert (shown["carId"], shown["newCarId"], shown["userId"], shown["newUserId"]) == (old, new_car, user, new_user)
     assert [shown[name] and shown[name]["name"] for name in ("car", "newCar")] == ["Old", "New"]
     assert [shown[name]["id"] for name in ("user", "newUser")] == [user, new_user]
-    shown = changed(carId=new_car, end="2031-01-01T00:00:00Z")  # it has the car already
+    shown = changed(carId=new_car, end="2031-01-01T00:00:00Z")  # it already has this car
     assert (shown["newCarId"], shown["newUserId"], shown["newCar"], shown["newUser"]) == (None, None, None, None)
     boxless = carol.car("Boxless")
     shown = changed(carId=boxless)
@@ -353,7 +351,7 @@ def test_a_change_names_the_old_and_the_new_car_and_user(carol: Person) -> None:
     assert (ended["newCarId"], ended["newUserId"]) == (None, None)
 
 
-def test_an_operation_names_who_asked_for_it(carol: Person, bob: Person) -> None:
+def test_an_operation_names_its_requester(carol: Person, bob: Person) -> None:
     car, user = carol.car_with_box(), carol.user()
     program = Program(carol, "assignments:write")
     ids = {
@@ -370,8 +368,8 @@ def test_an_operation_names_who_asked_for_it(carol: Person, bob: Person) -> None
     assert ids["manager"] in [row["id"] for row in mine] and ids["client"] not in [row["id"] for row in mine]
 
 
-def test_a_caller_may_always_read_what_it_asked_for(carol: Person, bob: Person) -> None:
-    """A client that may write assignments, and has no permission for operations."""
+def test_a_caller_may_always_read_its_own_operations(carol: Person, bob: Person) -> None:
+    """The client may write assignments, and has no permission for operations."""
     car, user = carol.car_with_box(), carol.user()
     narrow, other = (
         replace(carol, headers=carol.headers | Program(carol, "assignments:write").headers()) for _ in range(2)
@@ -391,7 +389,7 @@ def test_a_caller_may_always_read_what_it_asked_for(carol: Person, bob: Person) 
     assert none.get(f"/operations/{id}").status_code == 404
 
 
-def test_ends_that_come_with_an_end_of_a_user_are_nobodys_own(carol: Person) -> None:
+def test_ends_caused_by_a_removed_user_are_not_the_callers_own(carol: Person) -> None:
     """They name cars that may be out of the caller's scope."""
     car, user = carol.car_with_box(), carol.user()
     carol.assignment(car, user)

@@ -407,11 +407,11 @@ def test_mail_is_sent_encrypted_and_authenticated(dsn: str, tmp_path: Path) -> N
         assert len(inbox.taken) == 1
         for wrong in (trusting | {"KEYRACK_MAIL_PASSWORD": "wrong"}, env):
             refused = operator.run(*arguments, env=wrong)
-            assert refused.returncode == 1 and "did not take it" in refused.stderr
+            assert refused.returncode == 1 and "did not accept the mail" in refused.stderr
             assert "Timed out" not in refused.stderr
     with smtp(inbox) as port:
         refused = operator.run(*arguments, env=trusting | {"KEYRACK_MAIL_PORT": str(port)})
-        assert refused.returncode == 1 and "did not take it" in refused.stderr
+        assert refused.returncode == 1 and "did not accept the mail" in refused.stderr
     assert len(inbox.taken) == 1
 
 

@@ -101,7 +101,7 @@ def test_an_account_with_another_address_is_shown_to_the_inviter(
     assert recorded[0]["after"]["acceptedProvider"] == NAME and recorded[0]["after"]["username"] == email
     # Signed in by it, and by accepting with it
     code = invited(bank, email, "Owner")
-    assert "Prove that the address is yours" in visitor.go("/console/invitation", {"code": code}).text
+    assert "Verify your address" in visitor.go("/console/invitation", {"code": code}).text
     assert visitor.go("/console/invitation/accept", {"code": code}).status_code == 409
     is_refused(Visitor(visitor.url), "unproven", path=ACCEPT, code=code)
     assert row(bank, email) == []

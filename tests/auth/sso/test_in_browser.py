@@ -56,8 +56,8 @@ def test_the_first_proof_says_what_it_has_removed(federated: RunningServer, oidc
         page.set_default_timeout(DEADLINE * 1000)
         page.goto(f"/console/{person.customer}/settings/accounts")
         page.get_by_role("button", name=f"Sign in with {NAME.capitalize()}").click()
-        expect(page.get_by_role("heading", level=1)).to_have_text("Your address is proven")
+        expect(page.get_by_role("heading", level=1)).to_have_text("Your address is verified")
         assert axe.faults(page) == []
-        page.get_by_role("link", name="Go on").click()
+        page.get_by_role("link", name="Continue").click()
         page.wait_for_url(f"**/console/{person.customer}/settings/accounts")
         expect(page.get_by_role("row", name=NAME.capitalize())).to_be_visible()

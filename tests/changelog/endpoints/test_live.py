@@ -1,4 +1,4 @@
-"""Live updates: who hears what, what is told to whom comes back, and when a stream ends."""
+"""Live updates: topics, permissions, resumption, and the end of a stream."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from tests.support.servers import RunningServer, Sql, eventually
 from tests.telemetry.endpoints.test_ingest import unit_of
 from tests.webhooks.receiver import Receiver
 
-# All but `changes`, which tells when what was done before has got its number
+# All topics but `changes`, which is sent when earlier changes get their numbers
 AT_ONCE = "?topics=" + ",".join(topic for topic in TOPICS if topic != "changes")
 A_PLACE = {"currentLatitude": 52.5, "currentLongitude": 13.4}
 
-# What is told of each write
+# The topics of each write
 
 
 def an_assignment(person: Person) -> None:
@@ -84,7 +84,7 @@ WRITES: dict[str, tuple[Callable[[Person], object], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("what", WRITES)
-def test_who_watches_hears_of_it(what: str, carol: Person) -> None:
+def test_a_write_is_announced_to_watchers(what: str, carol: Person) -> None:
     write, topics = WRITES[what]
     with watching(carol, "?topics=" + ",".join(topics)) as watcher:
         write(carol)
@@ -92,32 +92,32 @@ def test_who_watches_hears_of_it(what: str, carol: Person) -> None:
         assert set(watcher.events) == set(topics)
 
 
-def test_a_pairing_is_told(carol: Person) -> None:
+def test_a_pairing_is_announced(carol: Person) -> None:
     with watching(carol, "?topics=services") as watcher:
         body = {"serviceId": carol.service(), "productId": carol.product()}
         assert carol.put("/pairings", body).status_code == 204
         watcher.hears("services")
 
 
-def test_every_topic_is_told_by_something() -> None:
+def test_every_topic_has_a_write_that_announces_it() -> None:
     told = {topic for _, topics in WRITES.values() for topic in topics} | {"services", "changes"}
     assert told == set(TOPICS)
 
 
-# Who may do what: those few who look after it see it when they come back
+# Endpoints that announce nothing: their few users see the changes at the next visit
 NOT_TOLD = {"Managers", "Clients", "Second factor"}
-# A nonce is not shown; a batch is told by its items; telemetry tells of what comes by MQTT as well
+# A nonce is not shown; the items of a batch announce themselves; telemetry also comes by MQTT
 CHANGE_NOTHING = {"POST /boxes/{productId}/enrolment", "POST /batch", "POST /ingest/telemetry"}
 
 
-def test_every_write_of_a_customer_says_what_it_changes() -> None:
+def test_every_write_declares_its_topics() -> None:
     for row in ALL:
         if row.method != "GET" and (row.auth.has_customer or isinstance(row.auth, DeviceAuth)):
             name = f"{row.method} {row.path}"
             assert bool(row.topics) == (row.tag.name not in NOT_TOLD and name not in CHANGE_NOTHING), name
 
 
-def test_a_refused_write_is_not_told(carol: Person) -> None:
+def test_a_rejected_write_is_not_announced(carol: Person) -> None:
     with watching(carol, "?topics=cars,groups") as watcher:
         assert carol.put("/cars", {"nonsense": 1}).status_code == 400
         assert carol.delete("/cars/2147483647").status_code == 404
@@ -127,7 +127,7 @@ def test_a_refused_write_is_not_told(carol: Person) -> None:
 
 
 def test_neighbours_hear_nothing(alice: Person, bob: Person) -> None:
-    """Nor does anybody hear more than names."""
+    """And a stream contains only names."""
     with watching(alice) as hers, watching(bob, AT_ONCE) as his:
         alice.assignment(alice.car_with_box("Secret car"), alice.user())
         hers.hears("cars", "users", "products", "operations", "assignments")
@@ -157,7 +157,7 @@ def test_another_customer_of_the_same_manager_is_another_stream(town: Town, caro
         assert watcher.events == ["groups"]
 
 
-def test_what_a_command_changes_is_told(carol: Person, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_by_a_command_are_announced(carol: Person, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KEYRACK_DATABASE_URL", dsn)
     with watching(carol, "?topics=services") as watcher:
         command = ["service", "add", "--customer", str(carol.customer), "--name", "Service"]
@@ -166,10 +166,10 @@ def test_what_a_command_changes_is_told(carol: Person, dsn: str, monkeypatch: py
         watcher.hears("services")
 
 
-# What may be asked for
+# Options
 
 
-def test_only_what_was_asked_for_comes(carol: Person) -> None:
+def test_only_the_requested_topics_arrive(carol: Person) -> None:
     with watching(carol, "?topics=users,%20groups") as watcher:
         carol.car()
         carol.user()
@@ -179,22 +179,22 @@ def test_only_what_was_asked_for_comes(carol: Person) -> None:
 
 
 @pytest.mark.parametrize("query", ["?topics=cars,cras", "?topics=", "?topics=Cars", "?topics=gap"])
-def test_an_unknown_topic(carol: Person, query: str) -> None:
+def test_an_unknown_topic_is_rejected(carol: Person, query: str) -> None:
     answer = carol.get(f"/live{query}", headers={"Accept": "application/problem+json"})
     assert (answer.status_code, answer.json()["code"]) == (400, INVALID.code)
-    assert f"The topics are {', '.join(TOPICS)}" in answer.json()["detail"]
+    assert f"The valid topics are {', '.join(TOPICS)}" in answer.json()["detail"]
     (fault,) = answer.json()["errors"]
     assert (fault["parameter"], fault["code"], fault["valid"]) == ("topics", "not-one-of", list(TOPICS))
 
 
 @pytest.mark.parametrize("query", ["?topic=cars", "?topics=cars&topics=users", "?$filter=id%20eq%201"])
-def test_another_option(carol: Person, query: str) -> None:
+def test_an_unknown_option_is_rejected(carol: Person, query: str) -> None:
     answer = carol.get(f"/live{query}")
     assert answer.status_code == 400
     assert answer.text.startswith("The query parameter ")
 
 
-def test_head_tells_where_it_is(carol: Person) -> None:
+def test_head_returns_the_current_position(carol: Person) -> None:
     answer = carol.call("HEAD", "/live")
     assert (answer.status_code, answer.content) == (200, b"")
     assert answer.headers["content-type"] == EVENTS
@@ -204,7 +204,7 @@ def test_head_tells_where_it_is(carol: Person) -> None:
         assert watcher.events == ["cars"]
 
 
-def test_it_is_neither_compressed_nor_kept(carol: Person) -> None:
+def test_a_stream_is_neither_compressed_nor_cached(carol: Person) -> None:
     with watching(carol, **{"Accept-Encoding": "gzip"}) as watcher:
         headers = watcher.answer.headers
         assert headers["content-type"] == EVENTS
@@ -221,7 +221,7 @@ def test_http_1_0_knows_no_streams(carol: Person, server: RunningServer) -> None
     assert (reply.status, reply.text) == (400, str(OLD_HTTP))
 
 
-# Who comes back
+# Resumption
 
 CUT = """
 select pg_terminate_backend(pid) from pg_stat_activity
@@ -229,7 +229,7 @@ where application_name = 'keyrack listener' and datname = current_database()
 """
 
 
-def test_who_comes_back_hears_what_was_missed(carol: Person) -> None:
+def test_a_resumed_stream_gets_missed_events(carol: Person) -> None:
     with watching(carol) as watcher:
         carol.car()
         watcher.hears("cars")
@@ -249,7 +249,7 @@ def test_who_comes_back_hears_what_was_missed(carol: Person) -> None:
 
 
 @pytest.mark.parametrize("last", ["00000000-1", "nonsense", "{process}-999999999", "{process}-x"])
-def test_an_id_that_nobody_knows_is_a_gap(carol: Person, last: str) -> None:
+def test_an_unknown_event_id_gives_a_gap(carol: Person, last: str) -> None:
     with watching(carol) as watcher:
         process = watcher.last_id.partition("-")[0]
     with watching(carol, AT_ONCE, **{"Last-Event-ID": last.format(process=process)}) as watcher:
@@ -257,12 +257,12 @@ def test_an_id_that_nobody_knows_is_a_gap(carol: Person, last: str) -> None:
         assert watcher.events == [GAP]
 
 
-def test_an_id_says_nothing_about_other_customers(carol: Person, bob: Person) -> None:
+def test_an_event_id_reveals_nothing_about_other_customers(carol: Person, bob: Person) -> None:
     def position(person: Person) -> str:
         return person.call("HEAD", "/live").headers["last-event-id"]
 
     def stays() -> str | None:
-        """Carol's id if a change of Bob leaves it as it is. Her own earlier changes may still get their numbers."""
+        """Carol's id if a change of Bob leaves it unchanged. Her own earlier changes may still get their numbers."""
         mine, before = position(bob), position(carol)
         bob.car()
         eventually(lambda: position(bob) != mine, "the change")
@@ -280,7 +280,7 @@ def test_an_id_says_nothing_about_other_customers(carol: Person, bob: Person) ->
         assert watcher.events == [GAP]
 
 
-# Narrow, and with signs of life in quick succession
+# Low limits, and frequent keep-alives
 BOUNDS = {
     "live_streams": 3, "live_streams_per_customer": 2, "live_streams_per_caller": 2, "live_keepalive": 0.2,
     "live_tracked_customers": 1,
@@ -289,19 +289,19 @@ BOUNDS = {
 
 @pytest.fixture
 def strict(dsn: str, settings: Settings) -> Iterator[RunningServer]:
-    """A server with narrow bounds."""
+    """A server with low limits."""
     with RunningServer(settings.model_copy(update=BOUNDS), dsn, worker=False) as running:
         yield running
 
 
 @pytest.fixture
 def strict_alone(own: str, settings: Settings) -> Iterator[Town]:
-    """The same on a database without a worker: no notices but those of the test."""
+    """The same on a database without a worker, so without notifications but those of the test."""
     with RunningServer(settings.model_copy(update=BOUNDS), own, worker=False) as running, closing(Sql(own)) as sql:
         yield Town(sql, running)
 
 
-def test_what_is_forgotten_is_a_gap(carol: Person, bob: Person, strict: RunningServer) -> None:
+def test_discarded_events_give_a_gap(carol: Person, bob: Person, strict: RunningServer) -> None:
     with watching(carol, url=strict.url) as hers, watching(bob, url=strict.url) as his:
         carol.car()
         hers.hears("cars")
@@ -314,7 +314,7 @@ def test_what_is_forgotten_is_a_gap(carol: Person, bob: Person, strict: RunningS
         watcher.hears(GAP)
 
 
-def test_who_does_not_hear_the_database_is_told_so(carol: Person, strict: RunningServer, sql: Sql) -> None:
+def test_a_lost_database_listener_gives_a_gap(carol: Person, strict: RunningServer, sql: Sql) -> None:
     with watching(carol, url=strict.url) as watcher:
         before = watcher.last_id
         sql.execute(
@@ -327,10 +327,12 @@ def test_who_does_not_hear_the_database_is_told_so(carol: Person, strict: Runnin
         watcher.hears(GAP)
 
 
-# Bounds
+# Limits
 
 
-def test_streams_are_bounded(carol: Person, alice: Person, bob: Person, town: Town, strict: RunningServer) -> None:
+def test_the_number_of_streams_is_limited(
+    carol: Person, alice: Person, bob: Person, town: Town, strict: RunningServer
+) -> None:
     def ask(person: Person) -> tuple[int, str, str]:
         answer = person.get(f"{strict.url}/v3/live")
         return answer.status_code, answer.headers["retry-after"], answer.text
@@ -355,7 +357,7 @@ def test_streams_are_bounded(carol: Person, alice: Person, bob: Person, town: To
     eventually(opens, "a place of those who have gone")
 
 
-def test_a_stream_holds_no_connection_of_the_database(carol: Person, dsn: str, settings: Settings) -> None:
+def test_a_stream_occupies_no_database_connection(carol: Person, dsn: str, settings: Settings) -> None:
     bounds = {"pool_size": 1, "db_queue_timeout_seconds": 1}
     with RunningServer(settings.model_copy(update=bounds), dsn, worker=False) as running, ExitStack() as streams:
         for _ in range(10):
@@ -363,7 +365,7 @@ def test_a_stream_holds_no_connection_of_the_database(carol: Person, dsn: str, s
         assert carol.get(f"{running.url}/v3/cars").status_code == 200
 
 
-def test_signs_of_life_carry_an_id_that_is_still_known(strict_alone: Town) -> None:
+def test_keep_alives_carry_a_resumable_id(strict_alone: Town) -> None:
     alice, bob, carol = (strict_alone.person(name) for name in ("alice", "bob", "carol"))
     with watching(carol, AT_ONCE) as watcher:
         begin = watcher.last_id
@@ -382,7 +384,7 @@ def test_signs_of_life_carry_an_id_that_is_still_known(strict_alone: Town) -> No
         person.client.close()
 
 
-def test_what_waits_for_a_slow_reader_is_bounded() -> None:
+def test_the_backlog_of_a_slow_reader_is_bounded() -> None:
     async def run() -> bytes:
         hub = EventHub(Settings(), 10)
         stream = EventStream(hub, 7, 1, TOPICS, None, float("inf"), lambda: asyncio.sleep(0, 0.0))
@@ -398,7 +400,7 @@ def test_what_waits_for_a_slow_reader_is_bounded() -> None:
     assert sorted(re.findall(r"event: (\w+)", news)) == sorted(TOPICS)
 
 
-def test_so_many_customers_that_everybody_is_told() -> None:
+def test_too_many_customers_are_notified_as_all() -> None:
     class Notified:
         async def execute(self, _sql: str, said: list[str]) -> None:
             self.said = said
@@ -416,11 +418,11 @@ def test_so_many_customers_that_everybody_is_told() -> None:
 
     named = asyncio.run(run(MOST))
     assert sum(len(list(parse_notification(said))) for said in named) == MOST
-    assert max(len(said.encode()) for said in named) < 8_000  # what PostgreSQL takes
+    assert max(len(said.encode()) for said in named) < 8_000  # the limit of PostgreSQL
     assert asyncio.run(run(MOST + 1)) == list(encode_notifications({EVERYBODY: frozenset(TOPICS)}))
 
 
-# When a stream ends
+# The end of a stream
 
 
 @pytest.mark.parametrize(
@@ -440,25 +442,25 @@ def test_so_many_customers_that_everybody_is_told() -> None:
     ],
     ids=["key", "disabled", "signed out", "customer", "gone", "role", "factor", "limit"],
 )
-def test_who_may_not_watch_any_more_loses_the_stream(carol: Person, alice: Person, sql: Sql, statement: str) -> None:
+def test_a_caller_that_loses_access_loses_the_stream(carol: Person, alice: Person, sql: Sql, statement: str) -> None:
     with watching(carol) as hers, watching(alice) as others:
         sql.execute(statement, carol.username)
         assert hers.ends() == "whole"
-        limited = statement.startswith("update manager_role")  # who comes again hears of less
+        limited = statement.startswith("update manager_role")  # the role still permits a stream, but with fewer topics
         assert carol.call("HEAD", "/live").status_code in ((200,) if limited else (401, 403, 404))
         alice.car()
         others.hears("cars")
 
 
 def test_a_stream_ends_with_its_key(carol: Person, sql: Sql) -> None:
-    """At that moment, though nothing changes then of which the server would hear."""
+    """At that moment, although no change is announced then."""
     with watching(carol) as watcher:
         sql.execute("update api_key set expires_at = now() + interval '1 second' where name = $1", carol.username)
         assert watcher.ends() == "whole"
 
 
 def test_a_session_that_ends_ends_the_stream(carol: Person, strict: RunningServer, sql: Sql) -> None:
-    """And to look whether it goes on is no use of it."""
+    """The checks of the stream do not count as a use of the session."""
     with closing(carol.browser()) as client:
         (cookie,) = client.cookies.jar
     unseen = (
@@ -478,8 +480,8 @@ def test_a_session_that_ends_ends_the_stream(carol: Person, strict: RunningServe
         assert watcher.ends() == "whole"
 
 
-def test_a_stop_ends_the_streams(carol: Person, dsn: str, settings: Settings) -> None:
-    """As a whole answer: what a stop has to wait for is cut off."""
+def test_shutdown_ends_the_streams(carol: Person, dsn: str, settings: Settings) -> None:
+    """As a complete response, not as one that the shutdown cuts off."""
     with RunningServer(settings, dsn, worker=False) as running, watching(carol, url=running.url) as watcher:
         running.__exit__()
         assert watcher.ends() == "whole"

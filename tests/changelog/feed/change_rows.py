@@ -1,4 +1,4 @@
-"""Changes as they stand in the log, made by a test."""
+"""Rows of the change log, written by a test."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ returning change_id
 
 
 def made(whose: Person, count: int = 1, kind: str = "car.updated", **members: Any) -> list[int]:
-    """Numbers of as many new changes of somebody's customer; nobody is told of them."""
+    """Write `count` changes of a customer without a notification. Returns their numbers."""
     whose.sql.execute("select make_changes(current_date)")
     said = {name: None if members.get(name) is None else json.dumps(members[name]) for name in ("before", "after")}
     rows = whose.sql.rows(
@@ -39,6 +39,6 @@ def epoch(person: Person) -> str:
 
 
 def told(whose: Person) -> None:
-    """Tell all processes that the customer's changes have got numbers, as who gives them does."""
+    """Send the notification of new numbers to all processes, as the sequencer does."""
     said = list(encode_notifications({whose.customer: NUMBERED}))
     whose.sql.execute("select pg_notify($1, said) from unnest($2::text[]) said", CHANNEL, said)

@@ -1,4 +1,4 @@
-"""A server over a log in which these tests write what they want: nobody numbers anything there."""
+"""A server over a log that only these tests write: no worker numbers changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The feed: the numbered changes of a customer, read from where somebody stopped."""
+"""The change feed as a list, read from a cursor."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def head(answer: httpx.Response) -> tuple[str | None, str, str]:
     return answer.headers.get(EPOCH), answer.headers[OLDEST], answer.headers[NEWEST]
 
 
-# What a change shows
+# The representation of a change
 
 
-def test_a_change_as_it_is_told(carol: Person) -> None:
+def test_the_representation_of_a_change(carol: Person) -> None:
     who = WHO | {
         "onBehalfOf": {"type": "user", "id": "9", "name": "Uma"}, "address": "192.0.2.7", "requestId": "r",
         "operationId": str(uuid.uuid4()),
@@ -72,7 +72,7 @@ def test_personal_members_are_among_the_others(
     assert (change["before"], change["after"]) == shown
 
 
-def test_what_was_erased_is_null(carol: Person) -> None:
+def test_erased_content_is_null(carol: Person) -> None:
     made(carol, before={"name": "Old"}, after={"name": "New"}, person={"after": {"firstName": "U"}})
     carol.sql.execute(
         "update change set who = null, before = null, after = null, person = null where customer_id = $1",
@@ -88,7 +88,7 @@ def test_what_was_erased_is_null(carol: Person) -> None:
     )
 
 
-# What may be asked for
+# Options
 
 
 def test_a_log_without_a_change(carol: Person) -> None:
@@ -97,13 +97,13 @@ def test_a_log_without_a_change(carol: Person) -> None:
         assert (answer.json(), head(answer)) == ([], (None, "1", "0"))
 
 
-def test_the_head_tells_of_the_log(carol: Person) -> None:
+def test_headers_describe_the_log(carol: Person) -> None:
     made(carol, 3)
     for answer in (carol.get("/changes?$top=0"), carol.call("HEAD", "/changes")):
         assert head(answer) == (epoch(carol), "1", "3")
 
 
-def test_lists_as_everywhere(carol: Person) -> None:
+def test_list_options_work_as_for_other_lists(carol: Person) -> None:
     made(carol, 3, "car.created", after={"name": "x"})
     made(carol, 2, "user.updated", who=WHO | {"id": "8"})
     assert ids(carol.get("/changes")) == [1, 2, 3, 4, 5]
@@ -118,7 +118,7 @@ def test_lists_as_everywhere(carol: Person) -> None:
     ]  # fmt: skip
 
 
-def test_for_whom_it_was_done_is_told_apart_and_asked_for(carol: Person) -> None:
+def test_on_behalf_of_is_returned_and_filterable(carol: Person) -> None:
     anna = {"type": "manager", "id": "7", "name": "anna"}
     made(carol)
     made(carol, who=WHO | {"onBehalfOf": anna})
@@ -130,7 +130,7 @@ def test_for_whom_it_was_done_is_told_apart_and_asked_for(carol: Person) -> None
     assert [change["onBehalfOf"] for change in parts] == [None, {"name": "anna"}]
 
 
-def test_the_newest_come_first_where_that_is_asked_for(carol: Person) -> None:
+def test_descending_order_returns_the_newest_first(carol: Person) -> None:
     made(carol, 5)
     assert ids(carol.get("/changes?$orderby=id desc&$top=2")) == [5, 4]
     assert ids(carol.get("/changes?$orderby=id desc&$top=2&$filter=id lt 4")) == [3, 2]
@@ -163,7 +163,7 @@ def test_changes_of_all_classes_are_one_log(carol: Person) -> None:
     assert ids(carol.get("/changes?$filter=id gt 1&$top=2")) == [2, 3]
 
 
-def test_a_client_that_has_the_list(carol: Person) -> None:
+def test_a_client_with_the_current_list_gets_304(carol: Person) -> None:
     made(carol)
     tag = carol.get("/changes").headers["etag"]
     assert carol.get("/changes", headers={"If-None-Match": tag}).status_code == 304
@@ -184,11 +184,11 @@ def test_a_neighbour_sees_nothing(carol: Person, alice: Person) -> None:
     assert head(carol.get("/changes")) == (epoch(carol), "1", "5") != head(alice.get("/changes"))
 
 
-# What cannot be gone on from
+# Invalid cursors
 
 
 def gone(answer: httpx.Response) -> dict[str, Any]:
-    """What a 410 tells; its head says the same."""
+    """The properties of a 410 problem, which equal its headers."""
     problem = answer.json()
     assert (answer.status_code, problem["status"], problem["code"]) == (410, 410, CURSOR_GONE.code)
     told = {name: problem[name] for name in ("epoch", "oldest", "newest")}
@@ -198,7 +198,7 @@ def gone(answer: httpx.Response) -> dict[str, Any]:
 
 @pytest.mark.parametrize("number", ["-1", "2", "6", "9223372036854775807"])
 @pytest.mark.parametrize("form", ["id gt {}", "{} lt id", "kind eq 'car.updated' and (id gt {} and id gt -5)"])
-def test_a_cursor_that_is_too_old_or_too_high(carol: Person, form: str, number: str) -> None:
+def test_a_cursor_outside_the_log_gives_410(carol: Person, form: str, number: str) -> None:
     made(carol, 5)
     carol.sql.execute("update change_log set oldest_id = 4 where customer_id = $1", carol.customer)
     answer = carol.get("/changes", params={"$filter": form.format(number)}, headers=PROBLEM)
@@ -218,12 +218,12 @@ def test_a_cursor_by_an_alias(carol: Person) -> None:
 @pytest.mark.parametrize(
     "condition", ["id gt 7 or id gt 0", "not (id gt 7)", "id ge 0", "recordedTime gt 2001-01-01T00:00:00Z"]
 )
-def test_what_is_no_cursor(carol: Person, condition: str) -> None:
+def test_other_conditions_are_not_cursors(carol: Person, condition: str) -> None:
     made(carol)
     assert ids(carol.get("/changes", params={"$filter": condition})) == [1]
 
 
-def test_another_epoch(carol: Person) -> None:
+def test_a_cursor_of_another_epoch_gives_410(carol: Person) -> None:
     query = f"/changes?$filter=id gt 0&epoch={uuid.uuid4()}"
     assert gone(carol.get(query, headers=PROBLEM)) == {"epoch": None, "oldest": 1, "newest": 0}
     made(carol, 2)
@@ -235,7 +235,7 @@ def test_another_epoch(carol: Person) -> None:
 
 
 @pytest.mark.parametrize("query", ["epoch=yesterday", "epoch=", "epoch=1&epoch=1"])
-def test_an_epoch_that_is_none(carol: Person, query: str) -> None:
+def test_an_invalid_epoch_is_rejected(carol: Person, query: str) -> None:
     answer = carol.get(f"/changes?{query}", headers=PROBLEM)
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid-query-parameter")
     assert answer.json()["errors"][0]["parameter"] == "epoch"

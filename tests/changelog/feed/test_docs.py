@@ -1,4 +1,4 @@
-"""docs/changes.md, "The feed": its programs as they stand."""
+"""The programs of docs/changes.md, "The feed", unchanged."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PAGE = "docs/changes.md"
 
 
 def started(command: list[str], place: Path, person: Person, server: RunningServer) -> subprocess.Popen[bytes]:
-    """The program, which prints into a file."""
+    """Start the program, with its output in a file."""
     env = os.environ | {
         "KEYRACK_URL": f"{server.url}/v3",
         "KEYRACK_API_KEY": person.api_key,
@@ -46,7 +46,7 @@ def running(command: list[str], place: Path, person: Person, server: RunningServ
 
 
 def goes_on_where_it_was(command: list[str], kept: str, place: Path, person: Person, server: RunningServer) -> None:
-    """`kept` is the file in which the program keeps its place."""
+    """Run the program several times; `kept` is the file with its cursor."""
     missed = "Read everything anew: the changes before 3 were missed."
 
     def prints(*lines: str) -> None:
@@ -81,12 +81,12 @@ def goes_on_where_it_was(command: list[str], kept: str, place: Path, person: Per
     assert epoch(person) in (place / kept).read_text()
 
 
-def test_the_program_that_waits(carol: Person, server: RunningServer, tmp_path: Path) -> None:
+def test_the_long_poll_program_of_the_page(carol: Person, server: RunningServer, tmp_path: Path) -> None:
     (tmp_path / "wait.py").write_text(block(PAGE, "wait").text)
     goes_on_where_it_was([sys.executable, "wait.py"], "place.json", tmp_path, carol, server)
 
 
-def test_the_program_that_listens(carol: Person, server: RunningServer, tmp_path: Path) -> None:
+def test_the_stream_program_of_the_page(carol: Person, server: RunningServer, tmp_path: Path) -> None:
     if (node := shutil.which("node")) is None:
         pytest.skip("no Node.js is installed (Debian: apt-get install nodejs)")
     version = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout

@@ -1,4 +1,4 @@
-"""Who follows the log of changes: requests that wait, and streams."""
+"""Long polls and streams of the change feed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STREAM = {"Accept": EVENTS}
 
 @pytest.fixture
 def strict(dsn: str, settings: Settings) -> Iterator[RunningServer]:
-    """A server with narrow bounds, signs of life in quick succession, and looks of its own."""
+    """A server with low limits, frequent keep-alives and frequent polls."""
     bounds = {
         "live_streams": 3,
         "live_streams_per_customer": 2,
@@ -49,7 +49,7 @@ def strict(dsn: str, settings: Settings) -> Iterator[RunningServer]:
 
 @contextmanager
 def asking(person: Person, path: str, **options: Any) -> Iterator[Future[httpx.Response]]:
-    """A request that waits: the block begins when it does."""
+    """Send a request that waits; the block begins when it does."""
     before = held()
     with ThreadPoolExecutor(1) as threads:
         answer = threads.submit(person.get, path, **options)
@@ -58,7 +58,7 @@ def asking(person: Person, path: str, **options: Any) -> Iterator[Future[httpx.R
 
 
 def held() -> int:
-    """How many streams and requests that wait the servers of these tests hold."""
+    """The number of open streams and waiting requests of these tests' servers."""
     return int(STREAMS.of().value)
 
 
@@ -68,7 +68,7 @@ def ids(answer: httpx.Response) -> list[int]:
 
 
 class Listener(Watcher):
-    """Somebody who listens to changes."""
+    """A client of a stream of changes."""
 
     @property
     def told(self) -> list[tuple[str, dict[str, Any]]]:
@@ -81,7 +81,7 @@ class Listener(Watcher):
         return [data["id"] for name, data in self.told if name == "change"]
 
     def has(self, *numbers: int) -> None:
-        """Wait until exactly these have come."""
+        """Wait until exactly these changes have arrived."""
         eventually(lambda: self.numbers == list(numbers), f"{numbers}, beside {self.lines[-9:]}")
 
 
@@ -103,18 +103,18 @@ def listening(person: Person, query: str = "", *, url: str = "", **headers: str)
         client.close()
 
 
-# Requests that wait
+# Long polls
 
 
-def test_what_is_there_is_answered_at_once(carol: Person) -> None:
+def test_existing_changes_are_returned_at_once(carol: Person) -> None:
     made(carol, 2)
     begun = time.monotonic()
     assert ids(carol.get("/changes?$filter=id gt 1&wait=60")) == [2]
     assert time.monotonic() - begun < DEADLINE / 2
 
 
-def test_a_request_waits_for_what_comes(carol: Person) -> None:
-    """Of a log that there is not yet as well."""
+def test_a_request_waits_for_new_changes(carol: Person) -> None:
+    """Also for a log that does not exist yet."""
     for number in (1, 2, 3):
         with asking(carol, f"/changes?$filter=id gt {number - 1}&wait=60") as answer:
             made(carol)
@@ -124,7 +124,7 @@ def test_a_request_waits_for_what_comes(carol: Person) -> None:
         assert (found.headers[EPOCH], found.headers[NEWEST]) == (epoch(carol), str(number))
 
 
-def test_it_waits_on_while_nothing_is_what_it_wants(carol: Person) -> None:
+def test_a_request_waits_until_a_change_matches(carol: Person) -> None:
     made(carol)
     with asking(carol, "/changes?$filter=id gt 1 and kind eq 'car.deleted'&wait=60") as answer:
         made(carol, 2)
@@ -135,7 +135,7 @@ def test_it_waits_on_while_nothing_is_what_it_wants(carol: Person) -> None:
     assert (ids(found), found.headers[NEWEST]) == ([4], "4")
 
 
-def test_after_its_time_the_list_is_empty(carol: Person) -> None:
+def test_a_timed_out_request_returns_an_empty_list(carol: Person) -> None:
     made(carol)
     begun = time.monotonic()
     answer = carol.get("/changes?$filter=id gt 1&wait=1")
@@ -144,7 +144,7 @@ def test_after_its_time_the_list_is_empty(carol: Person) -> None:
     assert carol.call("HEAD", "/changes?$filter=id gt 1&wait=60").status_code == 200
 
 
-def test_who_has_the_list_waits_for_another(carol: Person) -> None:
+def test_a_client_with_the_current_list_waits_for_a_change(carol: Person) -> None:
     made(carol)
     tag = carol.get("/changes?wait=1").headers["etag"]
     assert carol.get("/changes?wait=1", headers={"If-None-Match": tag}).status_code == 304
@@ -154,13 +154,13 @@ def test_who_has_the_list_waits_for_another(carol: Person) -> None:
         assert ids(answer.result(DEADLINE)) == [1, 2]
 
 
-def test_what_nobody_has_told_is_found_by_a_look(carol: Person, strict: RunningServer) -> None:
+def test_a_waiting_request_finds_unannounced_changes(carol: Person, strict: RunningServer) -> None:
     with asking(carol, f"{strict.url}/v3/changes?wait=60") as answer:
         made(carol)
         assert ids(answer.result(DEADLINE)) == [1]
 
 
-def test_many_wait_for_the_same(carol: Person) -> None:
+def test_many_requests_wait_for_the_same_change(carol: Person) -> None:
     made(carol)
     with ThreadPoolExecutor(20) as threads:
         answers = [threads.submit(carol.get, "/changes?$filter=id gt 1&wait=60") for _ in range(20)]
@@ -169,12 +169,12 @@ def test_many_wait_for_the_same(carol: Person) -> None:
         assert [ids(answer.result(DEADLINE)) for answer in answers] == [[2, 3, 4]] * 20
 
 
-def test_a_cursor_that_is_gone_does_not_wait(carol: Person) -> None:
+def test_an_invalid_cursor_does_not_wait(carol: Person) -> None:
     made(carol)
     assert carol.get("/changes?$filter=id gt 2&wait=60").status_code == 410
 
 
-def test_an_epoch_that_ends_while_somebody_waits(carol: Person) -> None:
+def test_a_new_epoch_ends_a_waiting_request(carol: Person) -> None:
     made(carol)
     with asking(carol, f"/changes?$filter=id gt 1&epoch={epoch(carol)}&wait=60", headers=PROBLEM) as answer:
         carol.sql.execute("update change_log set epoch = gen_random_uuid() where customer_id = $1", carol.customer)
@@ -184,20 +184,20 @@ def test_an_epoch_that_ends_while_somebody_waits(carol: Person) -> None:
 
 
 @pytest.mark.parametrize("wait", ["0", "61", "-1", "1.5", "long", ""])
-def test_a_time_that_cannot_be_waited(carol: Person, wait: str) -> None:
+def test_an_invalid_wait_is_rejected(carol: Person, wait: str) -> None:
     problem = carol.get(f"/changes?wait={wait}", headers=PROBLEM).json()
     assert (problem["status"], problem["code"]) == (400, "invalid-query-parameter")
     assert "from 1 to 60" in problem["detail"]
 
 
-def test_who_may_not_call_any_more_is_told_nothing(carol: Person, sql: Sql) -> None:
+def test_a_revoked_caller_gets_401_instead_of_changes(carol: Person, sql: Sql) -> None:
     made(carol)
     with asking(carol, "/changes?$filter=id gt 1&wait=60") as answer:
         sql.execute("update api_key set revoked_at = now() where name = $1", carol.username)
         assert answer.result(DEADLINE).status_code == 401
 
 
-def test_a_stop_ends_what_is_held(carol: Person, dsn: str, settings: Settings) -> None:
+def test_shutdown_ends_waiting_requests_and_streams(carol: Person, dsn: str, settings: Settings) -> None:
     made(carol)
     with ExitStack() as stack, RunningServer(settings, dsn, worker=False) as running:
         address = f"{running.url}/v3/changes?$filter=id gt 1&wait=60"
@@ -212,7 +212,7 @@ def test_a_stop_ends_what_is_held(carol: Person, dsn: str, settings: Settings) -
 # Streams
 
 
-def test_a_stream_tells_what_there_is_and_what_comes(carol: Person) -> None:
+def test_a_stream_delivers_existing_and_new_changes(carol: Person) -> None:
     made(carol, 250, after={"name": "Car\nof two lines"})
     with listening(carol) as listener:
         assert listener.answer.headers["content-type"] == EVENTS
@@ -231,7 +231,7 @@ def test_a_stream_tells_what_there_is_and_what_comes(carol: Person) -> None:
         assert listener.told[0] == ("change", change)
 
 
-def test_a_stream_begins_behind_a_number(carol: Person) -> None:
+def test_a_stream_starts_after_a_number(carol: Person) -> None:
     made(carol, 3)
     with listening(carol, f"?$filter=id gt 2&epoch={epoch(carol)}") as listener:
         listener.has(3)
@@ -252,7 +252,7 @@ def test_a_stream_of_a_log_without_a_change(carol: Person) -> None:
         listener.has(1)
 
 
-def test_a_stream_that_broke_goes_on_where_it_was(carol: Person) -> None:
+def test_a_broken_stream_is_resumed(carol: Person) -> None:
     made(carol, 3)
     with listening(carol) as listener:
         listener.has(1, 2, 3)
@@ -268,13 +268,13 @@ def test_a_stream_that_broke_goes_on_where_it_was(carol: Person) -> None:
         listener.has(6)
 
 
-def test_changes_that_nobody_has_told_are_found_by_a_look(carol: Person, strict: RunningServer) -> None:
+def test_a_stream_finds_unannounced_changes(carol: Person, strict: RunningServer) -> None:
     with listening(carol, url=strict.url) as listener:
         made(carol)
         listener.has(1)
 
 
-def test_signs_of_life(carol: Person, strict: RunningServer) -> None:
+def test_idle_streams_get_keep_alives(carol: Person, strict: RunningServer) -> None:
     with listening(carol, url=strict.url) as listener:
         eventually(lambda: listener.lines.count(":") > 2, "signs of life")
         assert listener.told == []
@@ -293,8 +293,8 @@ def test_neighbours_hear_nothing(carol: Person, town: Town) -> None:
 
 
 @pytest.mark.parametrize("last", ["nonsense", "{epoch}:7", "{other}:1", "{epoch}:-1", "{epoch}:", "x:1"])
-def test_an_id_that_cannot_be_gone_on_from(carol: Person, last: str) -> None:
-    """A browser comes back with the id of `gone`, and is told by a 204 that it need not."""
+def test_an_invalid_event_id_ends_the_stream(carol: Person, last: str) -> None:
+    """A browser that reconnects with the id of `gone` gets 204, and stops."""
     made(carol, 2)
     id = last.format(epoch=epoch(carol), other="5f0c1c1e-7c0e-4a55-9a0b-9a2f4d8a1e55")
     with listening(carol, **{"Last-Event-ID": id}) as listener:
@@ -305,14 +305,14 @@ def test_an_id_that_cannot_be_gone_on_from(carol: Person, last: str) -> None:
 
 
 @pytest.mark.parametrize("query", ["?$filter=id gt 3", "?epoch=5f0c1c1e-7c0e-4a55-9a0b-9a2f4d8a1e55"])
-def test_a_cursor_of_a_stream_that_is_gone(carol: Person, query: str) -> None:
+def test_an_invalid_cursor_ends_the_stream(carol: Person, query: str) -> None:
     made(carol, 2)
     with listening(carol, query) as listener:
         assert listener.ends() == "whole"
         assert [name for name, _ in listener.told] == ["gone"]
 
 
-def test_an_epoch_that_ends_while_somebody_listens(carol: Person) -> None:
+def test_a_new_epoch_ends_the_stream(carol: Person) -> None:
     made(carol)
     with listening(carol) as listener:
         listener.has(1)
@@ -327,7 +327,7 @@ def test_an_epoch_that_ends_while_somebody_listens(carol: Person) -> None:
     [("$top=1", "$top"), ("wait=5", "wait"), ("$filter=kind eq 'x'", "$filter"), ("top=1", "top"),
      ("$filter=id gt 1 and kind eq 'x'", "$filter"), ("$orderby=id", "$orderby"), ("$select=id", "$select")],
 )  # fmt: skip
-def test_what_a_stream_does_not_do(carol: Person, query: str, parameter: str) -> None:
+def test_a_stream_rejects_list_options(carol: Person, query: str, parameter: str) -> None:
     accept = {"Accept": f"{EVENTS}, application/problem+json"}
     problem = carol.get(f"/changes?{query}", headers=accept).json()
     assert (problem["status"], problem["code"]) == (400, NOT_OF_STREAMS.code)
@@ -339,7 +339,7 @@ def test_what_a_stream_does_not_do(carol: Person, query: str, parameter: str) ->
     [("application/json", False), ("*/*", False), ("text/*", False), ("text/event-stream;q=0", False),
      ("application/json, text/event-stream;q=0.5", False), ("text/event-stream;q=0.5", True)],
 )  # fmt: skip
-def test_who_gets_a_stream(carol: Person, accept: str, streams: bool) -> None:
+def test_the_accept_header_selects_a_stream(carol: Person, accept: str, streams: bool) -> None:
     answer = carol.call("HEAD", "/changes", headers={"Accept": accept})
     assert (answer.status_code, answer.headers["content-type"] == EVENTS) == (200, streams)
     assert "Accept" in answer.headers["vary"]
@@ -353,23 +353,25 @@ def test_http_1_0_knows_no_streams(carol: Person, server: RunningServer) -> None
     assert (reply.status, reply.text) == (400, str(OLD_HTTP))
 
 
-def test_who_may_not_call_any_more_loses_the_stream(carol: Person, sql: Sql) -> None:
+def test_a_revoked_caller_loses_the_stream(carol: Person, sql: Sql) -> None:
     with listening(carol) as listener:
         sql.execute("update api_key set revoked_at = now() where name = $1", carol.username)
         assert listener.ends() == "whole"
 
 
-def test_a_database_that_was_not_heard_for_a_moment(carol: Person, sql: Sql) -> None:
+def test_a_stream_survives_a_lost_database_listener(carol: Person, sql: Sql) -> None:
     with listening(carol) as listener:
         sql.execute(CUT)
         made(carol)
         listener.has(1)
 
 
-# Bounds
+# Limits
 
 
-def test_what_is_held_is_bounded(carol: Person, alice: Person, bob: Person, strict: RunningServer) -> None:
+def test_waiting_requests_and_streams_are_limited(
+    carol: Person, alice: Person, bob: Person, strict: RunningServer
+) -> None:
     def ask(person: Person, **headers: str) -> tuple[int, str, str]:
         answer = person.get(f"{strict.url}/v3/changes?$filter=id eq 0&wait=60", headers=headers)
         return answer.status_code, answer.headers["retry-after"], answer.text
@@ -388,7 +390,7 @@ def test_what_is_held_is_bounded(carol: Person, alice: Person, bob: Person, stri
 
 
 class Proven:
-    """Of a database that has nobody who could take over."""
+    """The proof of a database without failover."""
 
     def check(self) -> int:
         return 0
@@ -398,7 +400,7 @@ class Proven:
 
 
 async def followers(dsn: str, settings: Settings, person: Person, count: int) -> tuple[FeedService, list[FeedFollower]]:
-    """Streams of this process, which have had everything that there is."""
+    """Streams of this process that have delivered everything so far."""
     feed = FeedService(await connect(dsn, settings), EventHub(settings, count), settings, Proven())
     found = [
         FeedFollower(feed, person.customer, 1, float("inf"), lambda: asyncio.sleep(0, float("inf")), (None, 0))
@@ -416,7 +418,7 @@ async def ended(feed: FeedService, found: list[FeedFollower]) -> None:
     await feed.db.close()
 
 
-def test_all_who_listen_share_the_same_bytes(carol: Person, dsn: str, settings: Settings) -> None:
+def test_all_subscribers_share_the_same_bytes(carol: Person, dsn: str, settings: Settings) -> None:
     async def run() -> None:
         feed, found = await followers(dsn, settings, carol, 3)
         coming = [asyncio.ensure_future(anext(one)) for one in found]
@@ -431,8 +433,8 @@ def test_all_who_listen_share_the_same_bytes(carol: Person, dsn: str, settings: 
     asyncio.run(run())
 
 
-def test_what_waits_for_a_listener_is_bounded(carol: Person, dsn: str, settings: Settings) -> None:
-    """Who takes nothing has had a piece too few when it comes back, and no change is missed then."""
+def test_the_backlog_of_a_subscriber_is_bounded(carol: Person, dsn: str, settings: Settings) -> None:
+    """A client that reads nothing is disconnected, and misses no change when it resumes."""
 
     async def run() -> None:
         narrow = settings.model_copy(update={"feed_queue_batches": 2, "feed_poll_interval_seconds": 0.05})

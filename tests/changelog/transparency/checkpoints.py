@@ -1,4 +1,4 @@
-"""In charge of checkpoints that tests ask for: of somebody's log, or by who signs on a database of the test's own."""
+"""Checkpoints for tests: of a customer's log, or by a signer on the test's own database."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.changelog.outbox import house
 from tests.support.people import Person
 from tests.support.servers import Sql, eventually
 
-# What a record needs is made by who numbers it
+# The sequencer makes the rest of a record
 WRITE = """
 insert into change_inbox (customer_id, kind, resource, resource_id, who, after)
 select $1, 'car.created', 'car', n::text, '{"type": "system", "name": "worker"}', '{"name": "A car"}'
@@ -30,12 +30,12 @@ select last_id from change_log l where customer_id = $1
 
 
 def settled(person: Person) -> int:
-    """The number of the newest change of somebody's customer, when none waits for its number."""
+    """The number of the customer's newest change, after all changes have their numbers."""
     return eventually(lambda: person.sql.value(NEWEST, person.customer), "the numbers of the changes")
 
 
 def signed(person: Person, **settings: Any) -> int:
-    """The same, of which there is a checkpoint now."""
+    """The same, after a checkpoint of it is signed."""
     newest = settled(person)
 
     async def sign(raw: Any) -> CreatedCheckpoint | None:
@@ -48,7 +48,7 @@ def signed(person: Person, **settings: Any) -> int:
 
 
 class Signing:
-    """Who signs, with a key of the test's own, as often as is asked."""
+    """A signer with the test's own key, which signs on request."""
 
     def __init__(self, dsn: str, folder: Path, sql: Sql, **settings: Any) -> None:
         self.dsn, self.sql = dsn, sql
@@ -63,7 +63,7 @@ class Signing:
         return Settings(**self.given)
 
     def write(self, customer: int, count: int = 1) -> None:
-        """So many changes, numbered."""
+        """Write and number `count` changes."""
         self.sql.execute(WRITE, customer, count)
 
         async def number() -> None:
@@ -73,12 +73,12 @@ class Signing:
         asyncio.run(number())
 
     def sign(self) -> None:
-        """A round, for which what was signed before is old enough."""
+        """Sign what is due, as if the previous checkpoints were old enough."""
         self.sql.execute("update change_checkpoint set at = at - interval '1 s'")
         self.run(checkpoints.create_due_checkpoints)
 
     def run(self, step: Any) -> None:
-        """One of the steps of housekeeping."""
+        """Run a housekeeping step."""
 
         async def run() -> None:
             acting.set(system("housekeeping"))
@@ -91,12 +91,12 @@ class Signing:
         self.run(checkpoint_publisher.publish_checkpoints)
 
     def made(self, customer: int) -> list[CreatedCheckpoint]:
-        """The checkpoints that are kept of a log."""
+        """The stored checkpoints of a log."""
         rows = self.sql.rows("select * from change_checkpoint where customer_id = $1 order by size", customer)
         return [CreatedCheckpoint.of(row) for row in rows]
 
     def keys(self, customer: int) -> list[VerificationKey]:
-        """By what they are verified."""
+        """The keys that verify the checkpoints."""
         origin = Checkpoint.read(Note.read(self.made(customer)[-1].note.encode()).text).origin
         return [
             one.key
@@ -105,5 +105,5 @@ class Signing:
 
 
 def secret(letter: str) -> str:
-    """A key of checkpoints, as it stands in a file."""
+    """A checkpoint key as in a file."""
     return base64.b64encode(letter.encode() * checkpoint_keys.LENGTH).decode()

@@ -1,4 +1,4 @@
-"""Checkpoints: what is signed of a log, what is never signed, how long they are kept, and their copies."""
+"""Checkpoints: signing, tampering, retention and copies."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture(scope="module")
 def own(database_server: str) -> Iterator[str]:
-    """A database that nobody else numbers or signs in."""
+    """A database without other sequencers and signers."""
     with migrated_database(database_server) as dsn:
         yield dsn
 
@@ -65,10 +65,10 @@ def sizes(signing: Signing, customer: int) -> list[int]:
     return [made.size for made in signing.made(customer)]
 
 
-# What is signed
+# Signing
 
 
-def test_a_log_is_signed_when_something_was_added(signing: Signing, customer: int) -> None:
+def test_a_log_is_signed_when_it_has_grown(signing: Signing, customer: int) -> None:
     other = next(IDS)
     signing.write(customer, 5)
     signing.write(other, 300)
@@ -88,7 +88,7 @@ def test_a_log_is_signed_when_something_was_added(signing: Signing, customer: in
     assert (log, time) == (None, int(newest.at.timestamp()))
 
 
-def test_a_log_is_signed_once_in_its_time(signing: Signing, customer: int) -> None:
+def test_a_log_is_signed_once_per_interval(signing: Signing, customer: int) -> None:
     signing.given["checkpoint_seconds"] = 3600
     for _ in range(2):
         signing.write(customer)
@@ -121,7 +121,7 @@ def test_classes_of_retention_make_no_difference(signing: Signing, customer: int
 # Keys
 
 
-def test_without_a_key_nothing_is_signed_and_it_is_said(signing: Signing, customer: int, tmp_path: Path) -> None:
+def test_a_missing_key_is_reported_and_nothing_is_signed(signing: Signing, customer: int, tmp_path: Path) -> None:
     signing.given["checkpoint_key_file"] = tmp_path / "missing"
     signing.write(customer, 5)
     with pytest.raises(CheckpointKeyError, match=f"{tmp_path}/missing is missing. `keyrack audit keys` makes it"):
@@ -134,7 +134,7 @@ def test_without_a_key_nothing_is_signed_and_it_is_said(signing: Signing, custom
 
 
 @pytest.mark.parametrize("text", ["", "no key", secret("a")[:-4], "\n".join(map(secret, "abcde")), "\x80"])
-def test_what_is_no_key_is_refused(text: str, signing: Signing, tmp_path: Path) -> None:
+def test_an_invalid_checkpoint_key_is_rejected(text: str, signing: Signing, tmp_path: Path) -> None:
     (tmp_path / "key").write_text(text, "latin-1")
     with pytest.raises(CheckpointKeyError) as error:
         signing.sign()
@@ -172,11 +172,11 @@ def test_a_key_is_replaced_while_both_sign(signing: Signing, customer: int, tmp_
     assert Note.read(before.note.encode()).verify(old).keys() == set(old)
 
 
-# What is never signed: what somebody with all rights did to the log
+# Tampering: changes to the log by an attacker with all rights
 
 
 def rewritten(sql: Sql, customer: int, change: Callable[[list[bytes]], list[bytes]]) -> None:
-    """The log made anew of other records, with every hash of it, as somebody who knows how would do it."""
+    """Replace the log's records and all its hashes, as an attacker who knows the format would."""
     rows = sql.rows("select * from change where customer_id = $1 order by change_id", customer)
     records, before = list[bytes](), FIRST
     for number, record in enumerate(change([row["record"] for row in rows]), start=1):
@@ -210,7 +210,7 @@ REWRITTEN: dict[str, Callable[[list[bytes]], list[bytes]]] = {
 
 
 @pytest.mark.parametrize("done", REWRITTEN)
-def test_a_log_that_was_written_anew_is_never_signed_and_is_found_out(
+def test_a_rewritten_log_is_never_signed_and_is_detected(
     done: str, signing: Signing, customer: int, tmp_path: Path
 ) -> None:
     signing.given["checkpoint_directory"] = tmp_path / "published"
@@ -222,13 +222,13 @@ def test_a_log_that_was_written_anew_is_never_signed_and_is_found_out(
     signing.write(neighbour, 2)
     with pytest.raises(LogRefused, match=f"customer {customer}: "):
         signing.sign()
-    signing.write(customer, 5)  # whatever comes
+    signing.write(customer, 5)  # later changes do not matter
     with pytest.raises(LogRefused, match=f"customer {customer}: "):
         signing.sign()
     assert (sizes(signing, customer), sizes(signing, neighbour)) == ([5], [2])
     found = verified(signing, customer, "--checkpoints", tmp_path / "published", fails=True)
     assert found.startswith("keyrack: Change "), found
-    # Who removes the checkpoints and what is kept of the tree gets a signature, and is found out by what was published
+    # Without the checkpoints and the stored tree it is signed, but the published copies still contradict it
     for table in ("change_tree", "change_checkpoint", "change_tile"):
         signing.sql.execute(f"delete from {table} where customer_id = $1", customer)
     signing.sign()
@@ -254,7 +254,7 @@ def test_a_change_that_is_missing_is_not_signed_over(signing: Signing, customer:
         signing.sign()
 
 
-def test_a_checkpoint_that_was_replaced_is_found_out(signing: Signing, customer: int) -> None:
+def test_a_replaced_checkpoint_is_detected(signing: Signing, customer: int) -> None:
     signing.write(customer, 5)
     signing.sign()
     rewritten(signing.sql, customer, REWRITTEN["altered"])
@@ -266,7 +266,7 @@ def test_a_checkpoint_that_was_replaced_is_found_out(signing: Signing, customer:
         signing.sign()
 
 
-def test_hashes_that_were_replaced_are_found_out(signing: Signing, customer: int) -> None:
+def test_replaced_hashes_are_detected(signing: Signing, customer: int) -> None:
     signing.write(customer, 300)
     signing.sign()
     rewritten(signing.sql, customer, REWRITTEN["altered"])
@@ -277,7 +277,7 @@ def test_hashes_that_were_replaced_are_found_out(signing: Signing, customer: int
         signing.sign()
 
 
-def test_hashes_that_were_removed_are_found_out(signing: Signing, customer: int) -> None:
+def test_removed_hashes_are_detected(signing: Signing, customer: int) -> None:
     signing.write(customer, 5)
     signing.sign()
     signing.write(customer)
@@ -286,7 +286,7 @@ def test_hashes_that_were_removed_are_found_out(signing: Signing, customer: int)
         signing.sign()
 
 
-def test_a_log_that_is_what_it_was_again_is_signed_again(signing: Signing, customer: int) -> None:
+def test_a_restored_log_is_signed_again(signing: Signing, customer: int) -> None:
     signing.write(customer, 5)
     signing.sign()
     record = signing.sql.value("select record from change where customer_id = $1 and change_id = 5", customer)
@@ -302,10 +302,10 @@ def test_a_log_that_is_what_it_was_again_is_signed_again(signing: Signing, custo
     assert signing.sql.value("select count(*) from change_tree where refused is not null") == 0
 
 
-# How long
+# Retention
 
 
-def test_of_old_days_the_last_checkpoint_is_kept(signing: Signing, customer: int) -> None:
+def test_the_last_checkpoint_of_an_old_day_is_kept(signing: Signing, customer: int) -> None:
     for _ in range(6):
         signing.write(customer)
         signing.sign()
@@ -317,7 +317,7 @@ def test_of_old_days_the_last_checkpoint_is_kept(signing: Signing, customer: int
         assert sizes(signing, customer) == [2, 3, 4, 5, 6]
     signing.sql.execute("update change_log set oldest_id = 4 where customer_id = $1", customer)
     signing.run(checkpoints.prune_checkpoints)
-    assert sizes(signing, customer) == [3, 4, 5, 6]  # the first is the one over what was dropped
+    assert sizes(signing, customer) == [3, 4, 5, 6]  # the first covers the dropped changes
 
 
 # Copies
@@ -326,7 +326,7 @@ def test_of_old_days_the_last_checkpoint_is_kept(signing: Signing, customer: int
 def test_each_checkpoint_is_published_once(signing: Signing, customer: int, tmp_path: Path) -> None:
     signing.write(customer)
     signing.sign()
-    signing.publish()  # nowhere
+    signing.publish()  # no directory is configured
     folder = tmp_path / "published"
     signing.given["checkpoint_directory"] = folder
     signing.write(customer)
@@ -344,7 +344,7 @@ def test_each_checkpoint_is_published_once(signing: Signing, customer: int, tmp_
     assert list(checkpoint_publisher.of_log(folder, 7, made[0].epoch)) == []
 
 
-def test_a_copy_that_was_interrupted_comes_again(signing: Signing, customer: int, tmp_path: Path) -> None:
+def test_an_interrupted_copy_is_written_again(signing: Signing, customer: int, tmp_path: Path) -> None:
     signing.given["checkpoint_directory"] = tmp_path / "published"
     signing.write(customer)
     signing.sign()
@@ -354,7 +354,7 @@ def test_a_copy_that_was_interrupted_comes_again(signing: Signing, customer: int
     assert signing.sql.value("select bool_and(is_published) from change_checkpoint")
 
 
-def test_a_copy_that_cannot_be_written_is_told(signing: Signing, customer: int, tmp_path: Path) -> None:
+def test_an_unwritable_copy_is_reported(signing: Signing, customer: int, tmp_path: Path) -> None:
     (tmp_path / "published").write_text("a file")
     signing.given["checkpoint_directory"] = tmp_path / "published"
     signing.write(customer)
@@ -365,10 +365,10 @@ def test_a_copy_that_cannot_be_written_is_told(signing: Signing, customer: int, 
 
 
 @pytest.mark.parametrize("done", REWRITTEN)
-def test_a_log_that_is_not_what_was_published_is_told_by_who_publishes(
+def test_the_publisher_reports_a_log_that_contradicts_its_copies(
     done: str, signing: Signing, customer: int, tmp_path: Path
 ) -> None:
-    """Whoever writes the log anew and removes every trace of it in the database has not reached the copies."""
+    """An attacker who rewrites the log and removes all traces in the database cannot reach the copies."""
     folder, neighbour = tmp_path / "published", next(IDS)
     signing.given["checkpoint_directory"] = folder
     signing.write(customer, 5)
@@ -388,7 +388,7 @@ def test_a_log_that_is_not_what_was_published_is_told_by_who_publishes(
     assert len(list((folder / str(neighbour)).rglob("*.note"))) == 3
 
 
-def test_what_is_no_checkpoint_where_one_should_be_is_told(signing: Signing, customer: int, tmp_path: Path) -> None:
+def test_an_invalid_copy_is_reported(signing: Signing, customer: int, tmp_path: Path) -> None:
     folder = tmp_path / "published"
     signing.given["checkpoint_directory"] = folder
     signing.write(customer)
@@ -400,11 +400,11 @@ def test_what_is_no_checkpoint_where_one_should_be_is_told(signing: Signing, cus
         signing.publish()
 
 
-# By the command line
+# The command line
 
 
 def verified(signing: Signing, customer: int, *options: object, fails: bool = False) -> Any:
-    """`keyrack audit verify` of the log: its JSON, or its standard error where it is refused."""
+    """Run `keyrack audit verify` on the log. Returns its JSON, or its standard error if it fails."""
     words = ["verify", "--customer", customer, *options, *([] if fails else ["--json"])]
     said = audit(signing, *words)
     assert bool(said.exit_code) is fails, said.output
@@ -423,7 +423,7 @@ def test_a_checkpoint_is_made_at_once(signing: Signing, customer: int) -> None:
     assert sizes(signing, customer) == [3, 8]
     signing.write(0)
     assert "/changes/0/" in audit(signing, "checkpoint", "--installation").stdout
-    assert "Say whose log" in audit(signing, "checkpoint").stderr
+    assert "Choose a log with" in audit(signing, "checkpoint").stderr
     rewritten(signing.sql, customer, REWRITTEN["removed"])
     said = audit(signing, "checkpoint", "--customer", customer)
     assert (
@@ -434,7 +434,7 @@ def test_a_checkpoint_is_made_at_once(signing: Signing, customer: int) -> None:
     assert "There is no key that signs checkpoints" in audit(signing, "checkpoint", "--customer", customer).stderr
 
 
-def test_keys_are_printed_and_made_where_there_are_none(signing: Signing, customer: int, tmp_path: Path) -> None:
+def test_keys_are_printed_and_made_if_missing(signing: Signing, customer: int, tmp_path: Path) -> None:
     signing.write(customer)
     signing.write(0)
     file = signing.given["checkpoint_key_file"] = tmp_path / "other/key"
@@ -445,12 +445,12 @@ def test_keys_are_printed_and_made_where_there_are_none(signing: Signing, custom
     told = json.loads(audit(signing, "keys", "--json").stdout)["keys"]
     assert [(one["customerId"], one["use"]) for one in told] == [(0, "log"), (customer, "log"), (None, "time")]
     assert [one["key"] for one in told[1:]] == first.splitlines()
-    signing.given["public_url"] = "https://elsewhere.example.com"  # of what was signed the names stay
+    signing.given["public_url"] = "https://elsewhere.example.com"  # signed names stay
     assert audit(signing, "keys", "--customer", customer).stdout == first
-    assert "there is no log" in audit(signing, "keys", "--customer", next(IDS)).stderr
+    assert "There is no change log" in audit(signing, "keys", "--customer", next(IDS)).stderr
 
 
-def test_a_log_is_compared_with_what_is_kept_beside_it(signing: Signing, customer: int, tmp_path: Path) -> None:
+def test_a_log_is_compared_with_its_stored_checkpoints(signing: Signing, customer: int, tmp_path: Path) -> None:
     signing.write(customer, 3)
     signing.sign()
     keyring = [str(key) for key in signing.keys(customer)]
@@ -458,8 +458,8 @@ def test_a_log_is_compared_with_what_is_kept_beside_it(signing: Signing, custome
     told = verified(signing, customer)
     assert (told["proven"], told["checkpoints"], told["withinReach"], told["otherKeys"]) == (3, 1, True, 0)
     said = audit(signing, "verify", "--customer", customer).stdout
-    assert "These checkpoints are kept with the log: whoever may write there can remove the newest ones." in said
-    (tmp_path / "key").write_text(secret("n"))  # the old one is gone
+    assert "These checkpoints are stored with the log: write access there can remove the newest ones." in said
+    (tmp_path / "key").write_text(secret("n"))  # the old key is gone
     signing.sign()
     told = verified(signing, customer)
     assert (told["proven"], told["checkpoints"], told["otherKeys"]) == (5, 1, 1)
@@ -467,7 +467,7 @@ def test_a_log_is_compared_with_what_is_kept_beside_it(signing: Signing, custome
     assert (told["proven"], told["checkpoints"], told["otherKeys"]) == (3, 1, 1)
     (tmp_path / "key").unlink()
     said = audit(signing, "verify", "--customer", customer).stdout
-    assert f"No checkpoint was compared: {tmp_path}/key is missing, so no key says whose signatures count." in said
+    assert f"No checkpoint was compared: {tmp_path}/key is missing, so no signing key is trusted." in said
 
 
 def test_a_directory_without_checkpoints_of_the_log_proves_nothing(
@@ -476,12 +476,12 @@ def test_a_directory_without_checkpoints_of_the_log_proves_nothing(
     signing.write(customer)
     (tmp_path / "empty").mkdir()
     said = verified(signing, customer, "--checkpoints", tmp_path / "empty", fails=True)
-    assert f"No checkpoint in {tmp_path}/empty is of the log changes/{customer}/" in said
+    assert f"{tmp_path}/empty has no checkpoint of the log changes/{customer}/" in said
     missing = verified(signing, customer, "--checkpoints", tmp_path / "missing", fails=True)
     assert missing == f"keyrack: {tmp_path}/missing cannot be read: it is no directory.\n"
 
 
-def test_an_export_is_compared_with_what_was_published(signing: Signing, customer: int, tmp_path: Path) -> None:
+def test_an_export_is_compared_with_published_checkpoints(signing: Signing, customer: int, tmp_path: Path) -> None:
     signing.given["checkpoint_directory"] = tmp_path / "published"
     for _ in range(2):
         signing.write(customer, 2)
@@ -490,25 +490,25 @@ def test_an_export_is_compared_with_what_was_published(signing: Signing, custome
     keyring = [word for key in signing.keys(customer) for word in ("--key", str(key))]
     export, published = tmp_path / "log.jsonl", ("--checkpoints", tmp_path / "published")
     assert audit(signing, "export", "--customer", customer, "--to", export).exit_code == 0
-    signing.given = {}  # on a machine that knows nothing of the server
+    signing.given = {}  # on a machine without the server's settings
     told = json.loads(audit(signing, "verify", export, *published, *keyring, "--json").stdout)
     assert (told["proven"], told["checkpoints"], told["withinReach"]) == (4, 2, False)
-    assert "say it with --key" in audit(signing, "verify", export, *published).stderr
+    assert "Pass the key with --key" in audit(signing, "verify", export, *published).stderr
     others = audit(signing, "verify", export, *published, "--key", keyring[1].replace("/changes/", "/others/"))
     assert "--key: the hash" in others.stderr
 
 
-def test_who_may_not_write_makes_no_checkpoint(signing: Signing, customer: int) -> None:
+def test_a_read_only_session_makes_no_checkpoint(signing: Signing, customer: int) -> None:
     signing.write(customer)
     dsn = str(signing.given["database_url"])
     signing.given["database_url"] = f"{dsn}{'&' if '?' in dsn else '?'}default_transaction_read_only=on"
     said = audit(signing, "checkpoint", "--customer", customer)
-    assert said.stderr == "keyrack: The database refuses: cannot execute INSERT in a read-only transaction\n"
+    assert said.stderr == "keyrack: The database reports an error: cannot execute INSERT in a read-only transaction\n"
     assert sizes(signing, customer) == []
 
 
 def test_the_commands_of_the_page(signing: Signing, customer: int, tmp_path: Path) -> None:
-    """docs/changes.md: `keys` and `published`, as they stand there."""
+    """docs/changes.md: `keys` and `published`, unchanged."""
     signing.given["checkpoint_directory"] = tmp_path / "published"
     signing.write(customer, 2)
     signing.sign()
@@ -522,11 +522,11 @@ def test_the_commands_of_the_page(signing: Signing, customer: int, tmp_path: Pat
         capture_output=True, text=True, timeout=SCRIPT_DEADLINE,
     )  # fmt: skip
     assert ran.stderr == ""
-    assert "Up to number 2 they are what the newest checkpoint says" in ran.stdout
+    assert "The newest checkpoint confirms them up to number 2" in ran.stdout
     assert (tmp_path / "verifiers.txt").read_text().splitlines() == [str(key) for key in signing.keys(customer)]
 
 
-# What operators are told
+# Reports to operators
 
 
 def test_status_and_doctor_say_what_is_wrong(signing: Signing, customer: int, tmp_path: Path) -> None:
@@ -552,7 +552,7 @@ def test_status_and_doctor_say_what_is_wrong(signing: Signing, customer: int, tm
     assert found.level is Severity.CRITICAL
 
 
-def test_housekeeping_says_that_nothing_signs(signing: Signing, tmp_path: Path) -> None:
+def test_housekeeping_reports_a_missing_key(signing: Signing, tmp_path: Path) -> None:
     async def one(db: Database, settings: Settings) -> None:
         steps = [step for step in STEPS if step.name == "checkpoints"]
         await db.execute(KNOW, [step.name for step in steps])

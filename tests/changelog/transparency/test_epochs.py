@@ -1,4 +1,4 @@
-"""Another epoch of a log: when it begins, how, and what of the one before can still be proven."""
+"""Epochs of a log: when and how a new one begins, and the proofs of the previous one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CHANGES = "select * from change where customer_id = $1 order by change_id"
 
 @pytest.fixture(scope="module")
 def own(database_server: str) -> Iterator[str]:
-    """A database that nobody else numbers in."""
+    """A database without other sequencers."""
     with migrated_database(database_server) as dsn:
         yield dsn
 
@@ -55,7 +55,7 @@ async def begin(home: House) -> None:
 
 
 def test_a_new_epoch_names_the_end_of_the_one_before(own: str, tmp_path: Path) -> None:
-    """Its numbers are new, it comes before what was waiting for a number, and both epochs verify."""
+    """Its numbers are new, it precedes waiting changes, and both epochs verify."""
 
     async def main() -> tuple[int, UUID, UUID]:
         async with house(own) as home:
@@ -83,12 +83,12 @@ def test_a_new_epoch_names_the_end_of_the_one_before(own: str, tmp_path: Path) -
             assert begun["who"] == {"type": "system", "name": "numbering"}
             assert {decode(row["record"]).epoch for row in rows[3:]} == {new.epoch}
             assert rows[4]["after"] == {"version": 4}
-            # whoever stopped anywhere in the old one is told, with its epoch or without
+            # every cursor of the old epoch is gone, with or without the epoch
             for place, epoch in ((3, old.epoch), (3, None), (0, None), (5, old.epoch), (new.newest, old.epoch)):
                 with pytest.raises(Gone):
                     new.check(place, epoch)
             new.check(new.oldest - 1, new.epoch)
-            # a log without a change has nothing to end
+            # a log without a change has no epoch to end
             assert (await load_extent(home.db, nobody)).oldest == 1
             assert [row["change_id"] for row in await home.db.fetch(CHANGES, nobody)] == [1]
             assert old.epoch is not None and new.epoch is not None
@@ -107,11 +107,14 @@ def test_a_new_epoch_names_the_end_of_the_one_before(own: str, tmp_path: Path) -
         assert (head.epoch, head.last) == (epoch, last)
         assert audit(own, "verify", file, "--json")["last"] == last
     said = audit(own, "verify", "--customer", customer)
-    assert f"Another epoch of this log ended with number 3: --epoch {old} verifies it." in said
+    assert f"Another epoch of this log ended with number 3. Verify it with --epoch {old}." in said
 
 
-def test_an_epoch_in_which_nothing_was_numbered_is_passed_over(own: str) -> None:
-    """Restored twice before a worker ran: the first change names the last epoch that had one, and the one it begins."""
+def test_an_epoch_without_changes_is_skipped(own: str) -> None:
+    """After two restores without a worker, the first change names the last epoch with changes.
+
+    It also names the epoch that it begins.
+    """
 
     async def main() -> None:
         async with house(own) as home:
@@ -138,8 +141,8 @@ def test_an_epoch_in_which_nothing_was_numbered_is_passed_over(own: str) -> None
         ("system = system - 1, is_synchronous = true", "server"),
     ],
 )
-def test_numbers_go_on_elsewhere(found: LiteralString, why: str | None, own: str) -> None:
-    """In another history a new epoch begins, unless commits had waited for the standby; on another server always."""
+def test_the_epoch_changes_with_the_server_or_history(found: LiteralString, why: str | None, own: str) -> None:
+    """A promotion begins a new epoch unless commits waited for the standby; another server always does."""
 
     async def main() -> None:
         async with house(own) as home:
@@ -162,8 +165,8 @@ def test_numbers_go_on_elsewhere(found: LiteralString, why: str | None, own: str
     asyncio.run(main())
 
 
-def test_another_worker_begins_with_the_beginning_too(own: str) -> None:
-    """Who has numbered far behind it already does not pass over what stands at the beginning of the inbox."""
+def test_every_worker_numbers_the_beginning_of_an_epoch_first(own: str) -> None:
+    """A sequencer that is far ahead does not skip `log.begun` at the beginning of the outbox."""
 
     async def main() -> None:
         async with house(own, sequencer_batch_rows=1) as home:

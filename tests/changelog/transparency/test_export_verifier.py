@@ -1,4 +1,4 @@
-"""`keyrack audit verify`: an exported log without a database, and everything that somebody may have done to it."""
+"""`keyrack audit verify`: an exported log without a database, and all ways to tamper with it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ KEY = ["--key", str(LOG.key)]
 
 @pytest.fixture
 def audit(tmp_path: Path) -> Any:
-    """The command on these lines, with these checkpoints: its JSON, or its standard error where it is refused."""
+    """Run the command on these lines and checkpoints. Returns its JSON, or its standard error if it fails."""
 
     def run(lines: list[object], *options: object, notes: tuple[bytes, ...] = (), fails: bool = False) -> Any:
         file = tmp_path / "log.jsonl"
@@ -57,7 +57,7 @@ def lines(changes: list[ExportedChange], behind: int = 0) -> list[object]:
     return [head(changes, behind), *changes[behind:]]
 
 
-def test_a_log_that_is_what_it_was(audit: Any) -> None:
+def test_an_intact_log_verifies(audit: Any) -> None:
     told = audit(lines(WHOLE), *KEY, "--key", TIME.key, notes=(checkpoint(WHOLE[:2]), checkpoint(WHOLE)))
     assert told == {
         "valid": True, "customerId": 3, "epoch": "0d5e8c1a-5b1f-4c8e-9a54-2f7d6c3b1a00", "behind": 0, "last": 5,
@@ -73,26 +73,26 @@ def test_an_empty_log_and_one_without_its_beginning(audit: Any) -> None:
     assert (told["behind"], told["proven"], told["root"]) == (2, 5, tree(WHOLE).root.hex())
 
 
-def test_what_was_erased_leaves_the_proof(audit: Any) -> None:
+def test_an_erasure_leaves_the_proof(audit: Any) -> None:
     gone = [WHOLE[0], erased(WHOLE[1], "person"), erased(WHOLE[2], "who", "content", "person"), *WHOLE[3:]]
     told = audit(lines(gone), *KEY, notes=(checkpoint(WHOLE),))
     assert (told["erased"], told["proven"], told["root"]) == (2, 5, tree(WHOLE).root.hex())
 
 
-def test_in_words(tmp_path: Path) -> None:
+def test_the_text_output(tmp_path: Path) -> None:
     file, note = tmp_path / "log.jsonl", tmp_path / "note"
     file.write_text("".join(f"{line}\n" for line in lines([erased(WHOLE[0], "who"), *WHOLE[1:]])), "utf-8")
     note.write_bytes(checkpoint(WHOLE[:3]))
     words = ["audit", "verify", "-", *KEY, "--key", str(TIME.key), "--checkpoint", str(note)]
     said = CliRunner().invoke(application("audit"), words, input=file.read_bytes())
     assert said.stdout.splitlines() == [
-        "Customer 3: 5 changes behind number 0 fit together.",
-        "Parts of 1 of them were erased, which leaves the proof as it was.",
-        "Up to number 3 they are what the newest checkpoint says, signed 2026-11-23 14:06:06 UTC.",
-        "What comes behind it is newer than the checkpoint, and may have been written anew.",
+        "Customer 3: 5 changes after number 0 are consistent.",
+        "Parts of 1 changes were erased. The proof is still valid.",
+        "The newest checkpoint confirms them up to number 3, signed 2026-11-23 14:06:06 UTC.",
+        "Later changes are newer than the checkpoint, and could have been rewritten.",
     ]
     said = CliRunner().invoke(application("audit"), ["audit", "verify", str(file)])
-    assert "No checkpoint was compared: whoever wrote the file may have made all of it." in said.stdout
+    assert "No checkpoint was compared: the author of the file could have made up all of it." in said.stdout
 
 
 def test_the_command_of_the_page(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_the_command_of_the_page(tmp_path: Path) -> None:
     assert (ran.stderr, ran.stdout) == ("", block("docs/changes.md", "verified").text)
 
 
-# What somebody did without making the records anew: found out by the records alone
+# Tampering without new records: the records alone detect it
 
 
 def altered(number: int, **members: Any) -> Callable[[], list[object]]:
@@ -168,13 +168,13 @@ def record(number: int, **members: Any) -> Callable[[], list[object]]:
         ),
     ],
 )
-def test_the_first_number_that_does_not_fit(done: Any, number: int, why: str, audit: Any) -> None:
+def test_the_first_invalid_change_is_named(done: Any, number: int, why: str, audit: Any) -> None:
     said = audit(done(), fails=True)
     assert said.startswith(f"keyrack: Change {number}: "), said
     assert why in said
 
 
-def test_machines_are_told_the_same(tmp_path: Path) -> None:
+def test_the_json_output_names_the_invalid_change(tmp_path: Path) -> None:
     file = tmp_path / "log.jsonl"
     file.write_text("".join(f"{line}\n" for line in altered(2, kind="x")()), "utf-8")
     result = CliRunner().invoke(application("audit"), ["audit", "verify", str(file), "--json"])
@@ -186,11 +186,11 @@ def test_time_does_not_run_backwards(audit: Any) -> None:
     assert "recorded before the one before it" in audit(lines(remade(3, recorded_at=BEGIN)), fails=True)
 
 
-# What somebody did who made every record behind it anew: found out by a checkpoint that was taken out
+# Tampering with new records from there on: only a checkpoint detects it
 
 
 def remade(number: int, **members: Any) -> list[ExportedChange]:
-    """The log with other members of a change, its records made anew from there on."""
+    """The log with other members of a change, and new records from there on."""
     changes, previous = WHOLE[: number - 1], WHOLE[number - 2].record if number > 1 else b""
     before = hash_of(previous) if previous else FIRST
     for one in WHOLE[number - 1 :]:
@@ -210,7 +210,7 @@ def remade(number: int, **members: Any) -> list[ExportedChange]:
 
 
 def renumbered(changes: list[ExportedChange]) -> list[ExportedChange]:
-    """These changes, numbered and recorded anew."""
+    """These changes with new numbers and records."""
     found, before = list[ExportedChange](), FIRST
     for number, one in enumerate(changes, start=1):
         anew = encode(replace(decode(one.record), number=number, previous=before, recorded_at=BEGIN))
@@ -229,27 +229,27 @@ FORGED = {
 
 
 @pytest.mark.parametrize("forged", FORGED)
-def test_a_log_that_was_made_anew_is_found_out_by_a_checkpoint_alone(forged: str, audit: Any) -> None:
+def test_only_a_checkpoint_detects_a_rewritten_log(forged: str, audit: Any) -> None:
     changes = FORGED[forged]
     assert audit(lines(changes))["proven"] is None
     said = audit(lines(changes), *KEY, notes=(checkpoint(WHOLE),), fails=True)
     assert said.startswith("keyrack: Change 1: it, or one up to 5, is not what it was at the checkpoint of 5 records")
 
 
-def test_checkpoints_say_between_which_numbers_it_was(audit: Any) -> None:
+def test_checkpoints_narrow_down_the_altered_change(audit: Any) -> None:
     notes = (checkpoint(WHOLE), checkpoint(WHOLE[:2]), checkpoint(WHOLE[:4]))
     said = audit(lines(remade(3, kind="assignment.changed")), *KEY, notes=notes, fails=True)
     assert said.startswith("keyrack: Change 3: it, or one up to 4, is not what it was at the checkpoint of 4 records")
 
 
-def test_what_was_cut_off_behind_is_found_out(audit: Any) -> None:
+def test_a_truncated_end_is_detected(audit: Any) -> None:
     said = audit(lines(WHOLE[:4]), *KEY, notes=(checkpoint(WHOLE),), fails=True)
     assert said.startswith("keyrack: Change 5: it is missing: there is a checkpoint of 5 records.")
 
 
 @at_most(max_examples=40)
 @given(number=st.integers(1, 5), other=st.text(min_size=1), size=st.integers(1, 5))
-def test_a_checkpoint_binds_what_is_before_it_and_nothing_else(number: int, other: str, size: int) -> None:
+def test_a_checkpoint_covers_exactly_the_records_before_it(number: int, other: str, size: int) -> None:
     changes = remade(number, kind=f"{other}!")
     seen = Checkpoint(ORIGIN, size, tree(WHOLE[:size]).root)
     export = (str(line).encode() for line in lines(changes))
@@ -260,23 +260,23 @@ def test_a_checkpoint_binds_what_is_before_it_and_nothing_else(number: int, othe
             verify(export, [seen])
 
 
-# What cannot be compared
+# Checkpoints that cannot be compared
 
 
-def test_a_checkpoint_counts_by_a_key_that_is_trusted(audit: Any) -> None:
+def test_a_checkpoint_needs_a_trusted_key(audit: Any) -> None:
     note = checkpoint(WHOLE)
-    assert "say it with --key" in audit(lines(WHOLE), notes=(note,), fails=True)
+    assert "Pass the key with --key" in audit(lines(WHOLE), notes=(note,), fails=True)
     stranger = ["--key", str(replace(LOG.key, name="stranger"))]
     assert "no signature is of a key that is known" in audit(lines(WHOLE), *stranger, notes=(note,), fails=True)
     spoilt = note.replace(b"\n5\n", b"\n4\n")
     assert "does not hold" in audit(lines(WHOLE), *KEY, notes=(spoilt,), fails=True)
-    assert "is no checkpoint to be trusted" in audit(lines(WHOLE), *KEY, notes=(b"no note",), fails=True)
+    assert "is not a trusted checkpoint" in audit(lines(WHOLE), *KEY, notes=(b"no note",), fails=True)
     assert "--key: " in audit(lines(WHOLE), "--key", "no+key", fails=True)
     text = bytes(signed("only a text\n", LOG, at=0))
     assert "a checkpoint has lines" in audit(lines(WHOLE), *KEY, notes=(text,), fails=True)
 
 
-def test_a_checkpoint_of_something_else_is_refused(audit: Any) -> None:
+def test_a_checkpoint_of_another_log_is_rejected(audit: Any) -> None:
     def of(origin: str) -> bytes:
         return bytes(signed(str(Checkpoint(origin, 5, tree(WHOLE).root)), LOG, at=0))
 
@@ -286,14 +286,14 @@ def test_a_checkpoint_of_something_else_is_refused(audit: Any) -> None:
     assert "the checkpoint is of 1 records, and the export begins behind 2" in early
 
 
-def test_a_file_that_is_not_there(audit: Any, tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(audit: Any, tmp_path: Path) -> None:
     missing = tmp_path / "missing"
     result = CliRunner().invoke(application("audit"), ["audit", "verify", str(missing)])
     assert result.stderr == f"keyrack: {missing} cannot be read: No such file or directory.\n"
     assert "cannot be read" in audit(lines(WHOLE), *KEY, "--checkpoint", missing, fails=True)
 
 
-# What is no export
+# Invalid exports
 
 
 @given(behind=st.integers(0, 5))
@@ -314,7 +314,7 @@ HEAD, LINE_OF = json.loads(str(head(WHOLE, 1))), json.loads(str(WHOLE[1]))
         {"hash": "*"}, {"tree": "AAAA"}, {"behind": None}, {"last": []},
     ],
 )  # fmt: skip
-def test_a_first_line_that_is_none(wrong: dict[str, Any], audit: Any) -> None:
+def test_an_invalid_first_line_is_rejected(wrong: dict[str, Any], audit: Any) -> None:
     assert "cannot be verified: " in audit([json.dumps(HEAD | wrong)], fails=True)
     with pytest.raises(NotAnExport):
         Head.read(json.dumps({name: value for name, value in HEAD.items() if name not in wrong}).encode())
@@ -328,7 +328,7 @@ def test_a_first_line_that_is_none(wrong: dict[str, Any], audit: Any) -> None:
         {"record": None}, {"salts": []},
     ],
 )  # fmt: skip
-def test_a_line_that_is_no_change(wrong: dict[str, Any], audit: Any) -> None:
+def test_an_invalid_change_is_rejected(wrong: dict[str, Any], audit: Any) -> None:
     said = audit([head(WHOLE, 1), json.dumps(LINE_OF | wrong)], fails=True)
     assert "cannot be verified: line 2: it is no change: " in said
     with pytest.raises(NotAnExport):
@@ -336,32 +336,32 @@ def test_a_line_that_is_no_change(wrong: dict[str, Any], audit: Any) -> None:
 
 
 @pytest.mark.parametrize("line", [b"", b"\n", b"{", b"[]", b"null", b"\xff", b"[" * 100_000, b"1e999999999"])
-def test_what_is_no_line_is_refused(line: bytes) -> None:
+def test_malformed_lines_are_rejected(line: bytes) -> None:
     for read in (Head.read, ExportedChange.read):
         with pytest.raises(NotAnExport):
             read(line)
 
 
-def test_a_number_beyond_all_numbers_costs_nothing(audit: Any) -> None:
+def test_a_huge_number_costs_no_memory(audit: Any) -> None:
     for number in ("1e999999999", "1e150001"):
         line = str(WHOLE[0]).replace("1234.5", number)
         assert audit([head(WHOLE), line], fails=True).startswith("keyrack: Change 1: its part `content` is not")
         assert "cannot be verified" in audit([str(head(WHOLE)).replace('"last":5', f'"last":{number}')], fails=True)
 
 
-def test_a_line_is_bounded(audit: Any) -> None:
+def test_the_length_of_a_line_is_limited(audit: Any) -> None:
     said = audit([head(WHOLE), "x" * (LINE + 1)], fails=True)
     assert f"line 2 has more than {LINE} bytes" in said
 
 
-def test_the_edge_of_the_head_is_left_as_it_is() -> None:
+def test_verification_does_not_change_the_head() -> None:
     whole = head(WHOLE, 2)
     export = [str(whole).encode(), *(str(change).encode() for change in WHOLE[2:])]
     assert verify(iter(export), []).tree == tree(WHOLE)
     assert whole.tree == Tree.read(base64.b64decode(json.loads(str(whole))["tree"]))
 
 
-# Out of a database: what was numbered, and what somebody with all its rights does to it
+# Logs in a database, and tampering with all its rights
 
 SOMEBODY = {"type": "manager", "id": "7", "name": "anna", "address": "192.0.2.7"}
 PEOPLE = [
@@ -391,14 +391,14 @@ async def numbered(dsn: str, customer: int) -> None:
 
 
 async def empty(dsn: str) -> None:
-    """Wait until everything has its number."""
+    """Wait until all changes have their numbers."""
     async with house(dsn) as home, home.workers(1):
         pass
 
 
 @pytest.fixture(scope="module")
 def own(database_server: str) -> Iterator[str]:
-    """A database that nobody else numbers in."""
+    """A database without other sequencers."""
     with migrated_database(database_server) as dsn:
         yield dsn
 
@@ -436,7 +436,7 @@ def exported(own: str, tmp_path: Path) -> Any:
 
 @pytest.fixture
 def stored(own: str) -> Any:
-    """The command on the database: its JSON, or its standard error where it is refused."""
+    """Run the command on the database. Returns its JSON, or its standard error if it fails."""
 
     def run(*options: object, fails: bool = False) -> Any:
         words = ["audit", "verify", *map(str, options), *([] if fails else ["--json"])]
@@ -448,7 +448,7 @@ def stored(own: str) -> Any:
 
 
 def seen(export: list[str]) -> tuple[bytes, ...]:
-    """A checkpoint of all that is in an export, as it would have been taken out."""
+    """A checkpoint of all changes of an export, as if it had been published."""
     first, *changes = (line.encode() for line in export)
     found = Head.read(first)
     root = Tree.of(leaf_hash(ExportedChange.read(line).record) for line in changes).root
@@ -456,7 +456,7 @@ def seen(export: list[str]) -> tuple[bytes, ...]:
     return (bytes(signed(text, LOG, at=0)),)
 
 
-def test_what_was_numbered_is_exported_and_verified(logged: int, exported: Any, audit: Any) -> None:
+def test_a_numbered_log_is_exported_and_verified(logged: int, exported: Any, audit: Any) -> None:
     export = exported("--customer", logged)
     told = audit(export, *KEY, notes=seen(export))
     assert (told["customerId"], told["last"], told["proven"], told["erased"]) == (logged, 5, 5, 0)
@@ -468,9 +468,7 @@ def test_what_was_numbered_is_exported_and_verified(logged: int, exported: Any, 
     }  # fmt: skip
 
 
-def test_what_a_person_was_is_erased_and_the_rest_verifies(
-    logged: int, exported: Any, audit: Any, own_sql: Sql
-) -> None:
+def test_personal_data_are_erased_and_the_rest_verifies(logged: int, exported: Any, audit: Any, own_sql: Sql) -> None:
     notes = seen(exported("--customer", logged))
     own_sql.execute("update change set person = null, person_salt = null where customer_id = $1", logged)
     export = exported("--customer", logged)
@@ -497,7 +495,7 @@ def test_what_a_person_was_is_erased_and_the_rest_verifies(
         ),
     ],
 )
-def test_what_was_altered_in_the_database_is_found_out(
+def test_alterations_in_the_database_are_detected(
     done: str, said: str, logged: int, exported: Any, audit: Any, stored: Any, own_sql: Sql
 ) -> None:
     notes = seen(exported("--customer", logged))
@@ -506,7 +504,7 @@ def test_what_was_altered_in_the_database_is_found_out(
     assert said in stored("--customer", logged, fails=True)
 
 
-def test_a_log_whose_end_was_cut_off_with_its_number_is_found_out_by_a_checkpoint(
+def test_a_checkpoint_detects_a_log_truncated_with_its_number(
     logged: int, exported: Any, audit: Any, own_sql: Sql
 ) -> None:
     notes = seen(exported("--customer", logged))
@@ -542,7 +540,7 @@ def test_changes_of_several_classes_stand_in_one_order(
     assert audit(exported("--customer", logged))["last"] == 17
 
 
-def test_a_log_is_read_piece_by_piece(own: str, exported: Any, audit: Any, own_sql: Sql) -> None:
+def test_a_log_is_read_in_batches(own: str, exported: Any, audit: Any, own_sql: Sql) -> None:
     customer, count = next(IDS), PIECE + 50
     own_sql.execute(MANY, customer, count)
     asyncio.run(empty(own))
@@ -557,7 +555,7 @@ def test_the_installation_has_a_log_of_its_own(own: str, exported: Any, audit: A
     assert stored("--installation") == audit(export)
 
 
-def test_a_log_is_verified_where_it_stands(logged: int, exported: Any, audit: Any, stored: Any, tmp_path: Path) -> None:
+def test_a_log_is_verified_in_the_database(logged: int, exported: Any, audit: Any, stored: Any, tmp_path: Path) -> None:
     export = exported("--customer", logged)
     (tmp_path / "newest").write_bytes(seen(export)[0])
     told = stored("--customer", logged, *KEY, "--checkpoint", tmp_path / "newest")
@@ -566,12 +564,12 @@ def test_a_log_is_verified_where_it_stands(logged: int, exported: Any, audit: An
 
 def test_one_log_is_verified_at_a_time(logged: int, stored: Any, tmp_path: Path) -> None:
     for options in ([], ["--customer", logged, "--installation"], [tmp_path, "--customer", logged]):
-        assert "Say one thing that is to be verified" in stored(*options, fails=True)
-    assert "there is no log" in stored("--customer", 999_999_999, fails=True)
+        assert "Choose one log to verify" in stored(*options, fails=True)
+    assert "There is no change log" in stored("--customer", 999_999_999, fails=True)
     assert "There is no customer" in stored("--customer", "nobody", fails=True)
 
 
-def test_an_export_that_comes_to_nothing(own: str, logged: int, tmp_path: Path) -> None:
+def test_failed_exports_leave_no_file(own: str, logged: int, tmp_path: Path) -> None:
     def refused(*options: object) -> str:
         words = ["audit", "export", *map(str, options)]
         result = CliRunner(env={"KEYRACK_DATABASE_URL": own}).invoke(application("audit"), words)
@@ -580,12 +578,12 @@ def test_an_export_that_comes_to_nothing(own: str, logged: int, tmp_path: Path) 
 
     there = tmp_path / "there"
     there.write_text("mine")
-    assert "is there already" in refused("--customer", logged, "--to", there)
+    assert "already exists" in refused("--customer", logged, "--to", there)
     assert there.read_text() == "mine"
     new = tmp_path / "new"
-    assert "there is no log" in refused("--customer", 999_999_999, "--to", new)
-    assert "Say whose log" in refused("--to", new)
-    assert "Say whose log" in refused("--customer", logged, "--installation", "--to", new)
+    assert "There is no change log" in refused("--customer", 999_999_999, "--to", new)
+    assert "Choose a log with" in refused("--to", new)
+    assert "Choose a log with" in refused("--customer", logged, "--installation", "--to", new)
     assert "cannot be written: No such file or directory" in refused(
         "--customer", logged, "--to", tmp_path / "no" / "x"
     )

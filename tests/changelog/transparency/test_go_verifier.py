@@ -1,6 +1,6 @@
-"""What Keyrack proves is verified by others: Go's own library for notes and transparency logs.
+"""Go's own library for notes and transparency logs verifies Keyrack's proofs.
 
-`apt-get install golang-go golang-golang-x-mod-dev` brings both; without them the test is skipped.
+`apt-get install golang-go golang-golang-x-mod-dev` installs both; without them the tests are skipped.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def asked(program: Path, told: dict[str, Any]) -> subprocess.CompletedProcess[st
     return subprocess.run([program], input=json.dumps(told), capture_output=True, text=True, timeout=60)
 
 
-def test_others_verify_it(program: Path) -> None:
+def test_go_verifies_the_proofs(program: Path) -> None:
     ran = asked(program, shown())
     assert (ran.returncode, ran.stderr) == (0, "")
     *said, note = ran.stdout.split("\n", 4)
@@ -81,7 +81,7 @@ def test_others_verify_it(program: Path) -> None:
     assert Note.read(note.encode()).verify([LOG.key]) == {LOG.key: None}
 
 
-def test_others_refuse_what_was_changed(program: Path) -> None:
+def test_go_rejects_altered_proofs(program: Path) -> None:
     spoilt = [b"x" * 32, *inclusion(LEAVES, INDEX)[1:]]
     for changed in (
         {"Record": RECORDS[INDEX + 1]}, {"Inclusion": spoilt}, {"Consistent": consistency(LEAVES, OLD - 1)},

@@ -1,4 +1,4 @@
-"""Proofs over a log's tree: each verifies for what it is of, and for nothing else."""
+"""Merkle proofs: each verifies its own statement, and no other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.changelog.transparency.test_merkle_tree import LEAVES, ROOTS
 MANY = [leaf_hash(number.to_bytes(2, "big")) for number in range(300)]
 OTHER = hashlib.sha256(b"another").digest()
 
-# What Certificate Transparency's own implementations prove of `LEAVES`: by the proof's beginnings
+# The proofs of Certificate Transparency's own implementations for `LEAVES`, by the beginnings of their hashes
 INCLUSION = {
     (0, 1): [], (0, 8): ["96a296d2", "5f083f0a", "6b47aaf2"], (5, 8): ["bc1a0643", "ca854ea1", "d37ee418"],
     (2, 3): ["fac54203"], (1, 5): ["6e340b9c", "5f083f0a", "bc1a0643"],
@@ -96,7 +96,7 @@ def test_a_log_does_not_shrink() -> None:
     assert not verify_consistency(root, 4, longer, -1, [])
 
 
-def test_what_is_not_there_is_not_proven() -> None:
+def test_missing_leaves_cannot_be_proven() -> None:
     for index in (-1, 3):
         with pytest.raises(IndexError, match="there is no leaf"):
             inclusion(MANY[:3], index)
@@ -106,7 +106,7 @@ def test_what_is_not_there_is_not_proven() -> None:
 
 
 def spoilt(proof: list[bytes], data: st.DataObject) -> list[list[bytes]]:
-    """The proof with a hash too many, one too few, another one, and two that changed places."""
+    """The proof with an extra, a missing, another, and two swapped hashes."""
     longer = [[*proof, OTHER], [OTHER, *proof]]
     if not proof:
         return longer

@@ -1,4 +1,4 @@
-"""The hashes that are kept of a tree: whatever is proven of them is what the whole tree proves."""
+"""Tiles of a Merkle tree: their proofs equal those of the whole tree."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LEAVES = [leaf_hash(str(number).encode()) for number in range(3 * WIDTH)]
 
 
 def grown(leaves: list[bytes], pieces: list[int]) -> dict[Place, bytes]:
-    """The tiles of a tree that has grown in pieces, each time from what was kept alone."""
+    """The tiles of a tree that grows in batches, each time only from the stored tiles."""
     kept, tree, begin = dict[Place, bytes](), Tree(), 0
     for end in [*sorted(pieces), len(leaves)]:
         growth = Growth(Tree.read(tree.stored), {place: bytearray(kept[place]) for place in unfinished(tree.size)})
@@ -75,6 +75,6 @@ def test_each_hash_is_kept_once() -> None:
     assert kept == [MOST, MOST // WIDTH, MOST // WIDTH // WIDTH]
 
 
-def test_a_hash_that_is_not_there_is_none() -> None:
+def test_a_missing_hash_is_an_error() -> None:
     with pytest.raises(NoTile):
         root((0, 3), {(0, 0): b"x" * 2 * HASH})

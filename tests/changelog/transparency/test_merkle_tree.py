@@ -1,4 +1,4 @@
-"""The tree over a log: the roots and proofs that other implementations of RFC 6962 have, for any size and any leaf."""
+"""The Merkle tree of a log: the roots of other implementations of RFC 6962, for any size."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from keyrack.changelog.transparency.merkle_tree import EMPTY, NotATree, Tree, leaf_hash, node_hash
 
-# The leaves and roots by which Certificate Transparency's own implementations are tested
+# Test leaves and roots of Certificate Transparency's own implementations
 LEAVES = [bytes.fromhex(leaf) for leaf in (
     "", "00", "10", "2021", "3031", "40414243", "5051525354555657", "606162636465666768696a6b6c6d6e6f",
 )]  # fmt: skip
@@ -28,7 +28,7 @@ ROOTS = [
 
 
 def as_defined(leaves: list[bytes]) -> bytes:
-    """RFC 6962, 2.1, word by word, over the hashes of leaves."""
+    """The definition of RFC 6962, 2.1, over the hashes of leaves."""
     if len(leaves) < 2:
         return leaves[0] if leaves else hashlib.sha256().digest()
     half = 1
@@ -38,12 +38,12 @@ def as_defined(leaves: list[bytes]) -> bytes:
 
 
 @pytest.mark.parametrize("size", range(9))
-def test_the_roots_are_those_of_others(size: int) -> None:
+def test_roots_match_other_implementations(size: int) -> None:
     assert Tree.of(map(leaf_hash, LEAVES[:size])).root.hex() == ROOTS[size]
 
 
 @given(leaves=st.lists(st.binary(min_size=32, max_size=32), max_size=200))
-def test_a_root_is_as_it_is_defined(leaves: list[bytes]) -> None:
+def test_a_root_follows_the_definition(leaves: list[bytes]) -> None:
     assert Tree.of(leaves).root == as_defined(leaves)
 
 
@@ -70,7 +70,7 @@ def test_a_tree_of_any_size_takes_no_more_than_its_edge() -> None:
 
 
 @pytest.mark.parametrize("wrong", [b"\0", bytes(8), bytes(7) + b"\1", bytes(7) + b"\3" + bytes(32), b"x" * 40])
-def test_what_is_no_edge_is_refused(wrong: bytes) -> None:
+def test_invalid_edges_are_rejected(wrong: bytes) -> None:
     with pytest.raises(NotATree, match="bytes are no edge of a tree of"):
         Tree.read(wrong)
 

@@ -1,4 +1,4 @@
-"""What proves the log to whoever asks: `GET /changes/checkpoint` and `GET /changes/{changeId}/proof`."""
+"""Proofs over the API: `GET /changes/checkpoint` and `GET /changes/{changeId}/proof`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TEXT = {"Accept": "text/plain"}
 
 @pytest.fixture(scope="module")
 def dsn(database_server: str) -> Iterator[str]:
-    """A database in which nobody else numbers or signs."""
+    """A database without other sequencers and signers."""
     with migrated_database(database_server) as address:
         yield address
 
@@ -82,7 +82,7 @@ def refused(answer: httpx.Response) -> tuple[int, str]:
 
 
 def proven(proof: dict[str, Any], folder: Path, *, fails: bool = False) -> str:
-    """What the program of docs/changes.md says of a proof: somebody else's verifier."""
+    """The output of the program in docs/changes.md, an independent verifier, for a proof."""
     (folder / "proof.json").write_text(json.dumps(proof))
     program = ["python", "-c", block("docs/changes.md", "prover").text, str(folder / "proof.json")]
     program[0] = sys.executable
@@ -113,13 +113,13 @@ def test_the_newest_checkpoint_as_json_and_as_text(alice: Person, bob: Person, s
     Note.read(text.content).verify(signing.keys(alice.customer))
     tag = {"If-None-Match": text.headers["etag"]}
     assert alice.get("/changes/checkpoint", headers=TEXT | tag).status_code == 304
-    assert alice.get("/changes/checkpoint", headers=tag).status_code == 200  # another form of it
+    assert alice.get("/changes/checkpoint", headers=tag).status_code == 200  # the tag is of the other representation
     signing.write(alice.customer)
     signing.sign()
     assert alice.get("/changes/checkpoint", headers=TEXT | tag).status_code == 200
 
 
-def test_each_change_is_proven_to_somebody_elses_verifier(alice: Person, signing: Signing, tmp_path: Path) -> None:
+def test_another_verifier_accepts_the_proof_of_each_change(alice: Person, signing: Signing, tmp_path: Path) -> None:
     signing.write(alice.customer, 520)
     signing.sign()
     size = newest(alice)
@@ -133,20 +133,20 @@ def test_each_change_is_proven_to_somebody_elses_verifier(alice: Person, signing
     proven(proof, tmp_path, fails=True)
 
 
-def test_what_is_newer_than_the_checkpoint_is_not_proven_yet(alice: Person, signing: Signing) -> None:
+def test_a_change_after_the_checkpoint_is_not_proven_yet(alice: Person, signing: Signing) -> None:
     signing.write(alice.customer)
     signing.sign()
     size = newest(alice)
     signing.write(alice.customer)
     answer = alice.get(f"/changes/{size + 1}/proof", headers=PROBLEM)
     assert refused(answer) == (404, "change-not-proven")
-    assert f"which is of {size} changes." in answer.json()["detail"]
+    assert f"which covers {size} changes." in answer.json()["detail"]
     signing.sign()
     assert alice.get(f"/changes/{size + 1}/proof").json()["checkpoint"]["size"] == size + 1
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "x", "99999", "9223372036854775807", "99999999999999999999"])
-def test_a_number_that_is_not_there(number: str, alice: Person, signing: Signing) -> None:
+def test_an_unknown_number_gives_404(number: str, alice: Person, signing: Signing) -> None:
     signing.write(alice.customer)
     signing.sign()
     assert refused(alice.get(f"/changes/{number}/proof", headers=PROBLEM)) == (404, "change-not-found")
@@ -160,7 +160,7 @@ def test_a_number_whose_month_was_dropped(alice: Person, signing: Signing) -> No
     answer = alice.get("/changes/2/proof", headers=PROBLEM)
     assert refused(answer) == (410, "cursor-gone")
     assert (answer.json()["oldest"], answer.json()["newest"]) == (3, newest(alice))
-    assert alice.get("/changes/3/proof").status_code == 200  # by the hashes that are kept of those that went
+    assert alice.get("/changes/3/proof").status_code == 200  # the stored hashes of dropped changes suffice
 
 
 def test_a_change_that_was_altered_is_not_proven(alice: Person, signing: Signing) -> None:
@@ -186,7 +186,7 @@ def test_a_checkpoint_that_is_ahead_is_refused(alice: Person, signing: Signing) 
     assert refused(alice.get("/changes/checkpoint?since=x", headers=PROBLEM)) == (400, "invalid-query-parameter")
 
 
-def test_nobody_sees_anothers_nor_the_installations(alice: Person, bob: Person, signing: Signing) -> None:
+def test_proofs_of_other_customers_are_hidden(alice: Person, bob: Person, signing: Signing) -> None:
     signing.write(alice.customer, 5)
     signing.write(0, 5)
     signing.sign()
@@ -201,7 +201,7 @@ def test_nobody_sees_anothers_nor_the_installations(alice: Person, bob: Person, 
 
 
 @in_go
-def test_others_verify_what_is_answered(alice: Person, signing: Signing, program: Path) -> None:
+def test_go_verifies_the_answers(alice: Person, signing: Signing, program: Path) -> None:
     """Go's own library reads the notes, the inclusion and the consistency as they come by HTTP."""
     signing.write(alice.customer, 300)
     signing.sign()

@@ -1,4 +1,4 @@
-"""Signed notes and checkpoints: those of C2SP's own texts verify, ours do, and nothing that was changed does."""
+"""Signed notes and checkpoints: C2SP's examples and ours verify, altered ones do not."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ THEIR_NOTE = (
     "This is an example message.\n\n— example.com/foo "
     "Uw2QOkn8srV1yJGh2VYRlL1Tnagv1YEq6TfXppzi2ONncAlTgK7Ztg1ERYNZXsYjOBH3mFXmRKuwHjG1Yu72IneyaQM=\n"
 )
-# The example of C2SP's tlog-cosignature, whose keys are not told
+# The example of C2SP's tlog-cosignature, whose keys are not published
 THEIR_CHECKPOINT = (
     "example.com/behind-the-sofa\n20852163\nCsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I=\n\n"
     "— example.com/behind-the-sofa "
@@ -64,11 +64,11 @@ def test_the_checkpoint_of_others_is_read() -> None:
     assert (checkpoint.origin, checkpoint.size) == ("example.com/behind-the-sofa", 20852163)
     assert (str(checkpoint), bytes(note)) == (note.text, THEIR_CHECKPOINT.encode())
     assert [one.name for one in note.signatures] == ["example.com/behind-the-sofa", "witness.example.com/w1"]
-    assert int.from_bytes(note.signatures[1].value[:8], "big") == 1679315147  # as their text says
+    assert int.from_bytes(note.signatures[1].value[:8], "big") == 1679315147  # the time in the specification
 
 
 @given(text=TEXTS, seed=st.binary(min_size=32, max_size=32))
-def test_what_was_signed_verifies(text: str, seed: bytes) -> None:
+def test_a_signed_text_verifies(text: str, seed: bytes) -> None:
     signer = NoteSigner.make("somebody", seed=seed)
     note = Note.read(bytes(signed(text, signer, at=NOW)))
     assert (note.text, note.verify([signer.key])) == (text, {signer.key: None})
@@ -76,7 +76,7 @@ def test_what_was_signed_verifies(text: str, seed: bytes) -> None:
 
 @given(place=st.integers(0, len(bytes(NOTE)) - 1), bit=st.integers(0, 7))
 def test_a_note_that_was_changed_does_not_verify(place: int, bit: int) -> None:
-    """Of all its bits: the note is refused, or one of its two signatures is of nobody now and says nothing."""
+    """For each bit: the note is rejected, or one of its two signatures counts as an unknown one."""
     changed = bytearray(bytes(NOTE))
     changed[place] ^= 1 << bit
     try:
@@ -88,7 +88,7 @@ def test_a_note_that_was_changed_does_not_verify(place: int, bit: int) -> None:
     assert note.text == TEXT
 
 
-def test_a_cosignature_says_when() -> None:
+def test_a_cosignature_includes_its_time() -> None:
     assert NOTE.verify(KEYS) == {LOG.key: None, TIME.key: NOW}
     raw = NOTE.signatures[1]
     later = replace(raw, value=(NOW + 1).to_bytes(8, "big") + raw.value[8:])
@@ -106,7 +106,7 @@ def test_a_cosignature_is_of_checkpoints_alone() -> None:
         forged.verify(KEYS)
 
 
-def test_a_time_beyond_all_times_is_none() -> None:
+def test_an_out_of_range_time_is_rejected() -> None:
     at = (1 << 63).to_bytes(8, "big")
     value = at + TIME.private.sign(f"cosignature/v1\ntime {1 << 63}\n{TEXT}".encode())
     with pytest.raises(NoteNotVerified, match="says no time"):
@@ -114,7 +114,7 @@ def test_a_time_beyond_all_times_is_none() -> None:
 
 
 def test_unknown_signatures_are_ignored() -> None:
-    """Also such that share a name or an id with a known key, but not both, and of kinds that nobody here knows."""
+    """Also those that share only a name or only an id with a known key, and those of unknown kinds."""
     own, _ = NOTE.signatures
     others = (
         STRANGER.sign(TEXT, NOW),
@@ -166,13 +166,13 @@ LINE = str(NOTE.signatures[0])
         (b"x" * 200_000, "at most 131072 bytes"),
     ],
 )  # fmt: skip
-def test_what_is_no_note_is_refused(data: bytes, said: str) -> None:
+def test_invalid_notes_are_rejected(data: bytes, said: str) -> None:
     with pytest.raises(NotANote, match=said):
         Note.read(data)
 
 
 @pytest.mark.parametrize("text", ["", "no end", "two\n\nno end", "\x07\n", f"x\n\n{LINE}y"])
-def test_no_note_has_such_a_text(text: str) -> None:
+def test_invalid_texts_are_rejected(text: str) -> None:
     with pytest.raises(NotANote, match=r"note|em dash"):
         signed(text, LOG, at=NOW)
 
@@ -186,7 +186,7 @@ def test_a_checkpoint_of_an_empty_log() -> None:
     assert Checkpoint.read(text) == Checkpoint(LOG.key.name, 0, EMPTY)
 
 
-def test_more_lines_of_a_checkpoint_are_signed_and_say_nothing_here() -> None:
+def test_extension_lines_of_a_checkpoint_are_signed_and_ignored() -> None:
     note = signed(TEXT + "an extension\n", LOG, TIME, at=NOW)
     assert note.verify(KEYS) == {LOG.key: None, TIME.key: NOW}
     assert Checkpoint.read(note.text) == CHECKPOINT
@@ -203,7 +203,7 @@ ROOT = base64.b64encode(bytes(32)).decode()
         f"o\n1\n{ROOT}\n\n", f"o\n1\n{ROOT}\n\nmore\n", "o\n1\nAAAA\n",
     ],
 )  # fmt: skip
-def test_what_is_no_checkpoint_is_refused(text: str) -> None:
+def test_invalid_checkpoints_are_rejected(text: str) -> None:
     with pytest.raises(NotANote, match=r"checkpoint|base64"):
         Checkpoint.read(text)
 
@@ -241,12 +241,12 @@ def test_the_same_bytes_of_another_kind_are_another_key() -> None:
         ("x+00000000+" + base64.b64encode(b"\x02" + bytes(32)).decode(), "kind 1"),
     ],
 )  # fmt: skip
-def test_what_is_no_key_is_refused(text: str, said: str) -> None:
+def test_invalid_keys_are_rejected(text: str, said: str) -> None:
     with pytest.raises(NotAKey, match=said):
         VerificationKey.read(text)
 
 
-def test_what_is_no_key_that_signs_is_refused_and_not_quoted() -> None:
+def test_invalid_signing_keys_are_rejected_and_not_quoted() -> None:
     secret = LOG.secret.rsplit("+", 1)[1]
     for wrong in (str(LOG.key), LOG.secret[:-4], LOG.secret.replace("customers", "others"), LOG.secret.lower()):
         with pytest.raises(NotAKey) as refused:

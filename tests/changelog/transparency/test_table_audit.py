@@ -1,5 +1,4 @@
-"""`keyrack audit verify --tables`: what the log says last of each resource is what stands in the tables, or who changed
-it past the log is found out."""
+"""`keyrack audit verify --tables`: the tables match the log, or an unlogged change is named."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ HAS_LOG = "select exists (select from change_log where customer_id = $1)"
 
 @pytest.fixture
 def carl(town: Town) -> Iterator[Person]:
-    """Of a customer that is new in each test."""
+    """The owner of a new customer in each test."""
     person = town.person(f"carl{next(NEW)}")
     yield person
     person.client.close()
@@ -34,7 +33,7 @@ def replaced(**members: object) -> list[dict[str, object]]:
 
 
 def lived(person: Person) -> dict[str, int]:
-    """Everything that a customer has, made, changed and removed; ids of what there is."""
+    """Create, change and delete something of everything a customer may have. Returns ids that exist."""
     car, user = person.car_with_box(), person.user(email=f"state{person.customer}@example.org")
     done(person.patch(f"/cars/{car}", replaced(name="Other", description="of last year")))
     done(person.patch(f"/cars/{car}", replaced(description=None)))
@@ -58,7 +57,7 @@ def state(dsn: str, customer: int) -> Any:
 
 
 def unseen(sql: Sql, statement: str, *values: object) -> None:
-    """Changed by somebody who has the triggers switched off."""
+    """Run a statement as an attacker who disables the triggers."""
     literal = statement
     for number, value in enumerate(values, 1):
         literal = literal.replace(f"${number}", str(value))
@@ -66,7 +65,7 @@ def unseen(sql: Sql, statement: str, *values: object) -> None:
 
 
 def test_the_tables_are_what_the_log_says(carl: Person, dsn: str) -> None:
-    """Also of what has no number yet, and of what was made before there was a log, which is counted."""
+    """Also for changes without a number, and for rows that are older than the log, which are counted."""
     lived(carl)
     found = state(dsn, carl.customer)
     assert found["in_part"] == found["unsaid"] == 0 and found["whole"] >= 8
@@ -76,18 +75,21 @@ def test_the_tables_are_what_the_log_says(carl: Person, dsn: str) -> None:
     done(carl.patch(f"/cars/{old}", replaced(name="New")))
     assert state(dsn, carl.customer) == found | {"in_part": 1}
     said = Operator(dsn).quick("audit", "verify", "--customer", carl.customer, "--tables")[1]
-    assert f"{found['whole']} resources as a whole, 1 as far as it is kept; 0 are older than it" in said
+    assert (
+        f"{found['whole']} resources completely, 1 in the part that the log retains. 0 resources are older than the log"
+        in said
+    )
     assert state(dsn, carl.customer)["whole"] == found["whole"]
 
 
 async def number_changes(dsn: str) -> None:
-    """Give each change its number, as the worker does."""
+    """Number each change, as the worker does."""
     async with house(dsn) as home, home.workers(1):
         pass
 
 
-def test_the_installation_too(database_server: str) -> None:
-    """A database of its own: in the shared one every test changes what belongs to the installation."""
+def test_the_installation_is_compared_too(database_server: str) -> None:
+    """A separate database: in the shared one every test changes data of the installation."""
     with migrated_database(database_server) as dsn:
         operator = Operator(dsn)
         customer = operator.value("customer", "add", "Fleet")["id"]
@@ -121,7 +123,7 @@ def test_the_installation_too(database_server: str) -> None:
         ),
     ],
 )
-def test_what_was_changed_past_the_log_is_named(what: str, resource: str, why: str, carl: Person, dsn: str) -> None:
+def test_unlogged_changes_are_named(what: str, resource: str, why: str, carl: Person, dsn: str) -> None:
     ids = {**lived(carl), "c": carl.customer}
     gone = "select max(resource_id::integer) from change where customer_id = $1 and kind = 'car.deleted'"
     ids["gone"] = eventually(lambda: carl.sql.value(gone, carl.customer), "the number")
@@ -131,12 +133,12 @@ def test_what_was_changed_past_the_log_is_named(what: str, resource: str, why: s
     assert resource.format(**ids) in said and why.format(**ids) in said
     code, told, _ = Operator(dsn).quick("audit", "verify", "--customer", carl.customer, "--tables", "--json")
     assert code == 1 and json.loads(told)["resource"] == resource.split(" ")[0]
-    # the log itself is as it was
+    # the log itself is intact
     assert Operator(dsn).value("audit", "verify", "--customer", carl.customer)["tables"] is None
 
 
-def test_what_was_erased_is_not_known(carl: Person, dsn: str) -> None:
-    """Content that is gone says nothing of the rows; what was said since then counts again."""
+def test_erased_content_is_not_compared(carl: Person, dsn: str) -> None:
+    """Erased content proves nothing about the rows; later changes count again."""
     ids = lived(carl)
     eventually(
         lambda: carl.sql.value("select count(*) = 0 from change_inbox where customer_id = $1", carl.customer),
@@ -160,7 +162,7 @@ def test_only_the_newest_log_of_the_database_is_compared(carl: Person, dsn: str)
     refused = Operator(dsn).refused
     epoch = "6f0c1c1e-7c0e-4a55-9a0b-9a2f4d8a1e55"
     for options in (["/nowhere"], ["--customer", carl.customer, "--epoch", epoch]):
-        assert "leave out FILE and --epoch" in refused("audit", "verify", *options, "--tables")
+        assert "Remove FILE and --epoch" in refused("audit", "verify", *options, "--tables")
 
 
 def test_every_table_that_is_recorded_can_be_compared(sql: Sql) -> None:

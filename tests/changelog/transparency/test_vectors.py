@@ -1,4 +1,4 @@
-"""The vectors of the log's bytes are what the code makes, and what docs/changes.md says: by a verifier of its own."""
+"""The test vectors of the log's bytes: the code and the verifier of docs/changes.md agree with them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOGS = {log["name"]: log for log in VECTORS["logs"]}
 
 
 def test_the_vectors_are_what_the_code_makes() -> None:
-    """Where this fails, the bytes of logs that are there would verify no more: a new `VERSION`, or a fault."""
+    """If this fails, existing logs would not verify any more: it is a new `VERSION`, or a fault."""
     assert vectors.FILE.read_text() == vectors.text()
 
 
@@ -34,7 +34,7 @@ def test_an_erased_change_leaves_the_proof_as_it_was() -> None:
 
 @pytest.fixture(scope="module")
 def verifier(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The program of the page, run by a Python that has nothing of Keyrack."""
+    """The program of the page, run by a Python without Keyrack."""
     program = tmp_path_factory.mktemp("verifier") / "verifier.py"
     program.write_text(block("docs/changes.md", "verifier").text)
 
@@ -76,7 +76,7 @@ def test_the_verifier_of_the_page_finds_what_was_altered(was: str, now: str, ver
 
 
 def test_the_checkpoint_of_the_page_is_that_of_the_vectors() -> None:
-    """docs/changes.md shows it with signatures that are cut short."""
+    """docs/changes.md shows it with shortened signatures."""
     page = (ROOT / Path("docs/changes.md")).read_text()
     text, _, signatures = LOGS["five changes"]["checkpoint"].partition("\n\n")
     assert text in page

@@ -1,7 +1,7 @@
-"""In charge of the vectors of the log's bytes, for somebody else's verifier.
+"""The test vectors of the log's bytes, for other verifiers.
 
-`python -m tests.changelog.transparency.vectors` writes tests/changelog/transparency/vectors.json anew.
-Salts and keys in it are made up; docs/changes.md says what each thing is.
+`python -m tests.changelog.transparency.vectors` writes tests/changelog/transparency/vectors.json. Its salts and keys
+are made up; docs/changes.md explains the fields.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TIME = NoteSigner.make("keyrack.example.com/time", COSIGNATURE, seed=hashlib.sha
 
 ANNA = {"type": "manager", "id": "7", "name": "anna", "address": "192.0.2.7", "requestId": "f00d"}
 WORKER = {"type": "system", "id": "worker", "operationId": "12", "onBehalfOf": {"type": "manager", "id": "7"}}
-# Kind, resource's id, groups, who, content, what is personal
+# Kind, resource id, groups, actor, content, personal members
 TOLD: list[tuple[str, str, list[int], Any, Any, Any]] = [
     ("car.created", "17", [], ANNA, {"before": None, "after": {"name": "Kombi", "odometer": 1234.5}}, None),
     ("user.updated", "21", [4, 9], ANNA, {"before": {"type": "Normal"}, "after": {"type": "Anonymous"}},
@@ -79,7 +79,7 @@ def tree(changes: Sequence[ExportedChange]) -> Tree:
 
 
 def head(all_: Sequence[ExportedChange], behind: int = 0) -> Head:
-    """Of an export of what comes behind a number."""
+    """The head of an export of the changes after number `behind`."""
     before = all_[:behind]
     last = hash_of(before[-1].record) if before else FIRST
     return Head(CUSTOMER, EPOCH, behind, len(all_), last, tree(before))

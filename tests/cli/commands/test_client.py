@@ -1,4 +1,4 @@
-"""Machine clients on the command line, and what docs/access.md shows of them."""
+"""Machine clients on the command line, and the commands of docs/access.md."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_client_of_several_customers(operator: Operator, alice: Person, bob: P
     (listed,) = [row for row in operator.value("client", "list", "--customer", bob.customer) if row["id"] == made["id"]]
     assert listed["customers"] == sorted([alice.customer, bob.customer]) and listed["managedBy"] is None
     assert listed["scopes"][str(alice.customer)] == ["cars:read", "keys:read"]
-    # Owners see it, say what it may with them, and take it out; the rest is the operator's
+    # Owners can see it, change its scopes and remove it from their customer; only the operator changes the rest
     path = f"/clients/{made['id']}"
     assert alice.get(path).json()["managedHere"] is False
     for answer in (
@@ -70,7 +70,7 @@ def test_what_is_changed(operator: Operator, alice: Person) -> None:
     operator.value("client", "change", id, "--enable")
     second = operator.value("client", "new-secret", id)
     assert token(alice, made).status_code == 200
-    assert "two secrets already" in operator.refused("client", "new-secret", id)
+    assert "already has two secrets" in operator.refused("client", "new-secret", id)
     first = next(row["id"] for row in alice.get(f"/clients/{id}/secrets").json() if row["id"] != second["secretId"])
     operator.value("client", "remove-secret", id, first)
     assert token(alice, made).status_code == 401
@@ -83,13 +83,13 @@ def test_what_is_changed(operator: Operator, alice: Person) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "told"),
     [
-        (("add", "X", "--scope", "cars:raed"), 2, "'cars:raed' is no scope"),
-        (("add", "X", "--scope", "clients:write"), 2, "'clients:write' is no scope"),
-        (("add", "X", "--scope", "cars:read", "--expires", "2020-01-01"), 2, "has passed"),
+        (("add", "X", "--scope", "cars:raed"), 2, "'cars:raed' is not a scope"),
+        (("add", "X", "--scope", "clients:write"), 2, "'clients:write' is not a scope"),
+        (("add", "X", "--scope", "cars:read", "--expires", "2020-01-01"), 2, "is in the past"),
         (("add", "X", "--scope", "cars:read", "--customer", "2000000000"), 1, "There is no"),
         (("change", "2000000000", "--disable"), 1, "There is no client 2000000000."),
-        (("change", "1"), 2, "Say what to change"),
-        (("change", "1", "--scope", "cars:read"), 2, "name both"),
+        (("change", "1"), 2, "Nothing to change"),
+        (("change", "1", "--scope", "cars:read"), 2, "need each other"),
         (("new-secret", "2000000000"), 1, "There is no client 2000000000."),
         (("remove-secret", "2000000000", "1"), 1, "has no secret 1."),
         (("remove", "2000000000"), 1, "There is no client 2000000000."),
@@ -101,7 +101,7 @@ def test_what_is_refused(operator: Operator, alice: Person, arguments: tuple[str
 
 
 def test_the_page_leads_to_a_token(database_server: str, settings: Settings, tmp_path: Path) -> None:
-    """The blocks that are marked client, one after another."""
+    """Run the blocks that are marked client, in order."""
     with migrated_database(database_server) as dsn, RunningServer(settings, dsn) as running:
         same = {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_MASTER_KEY": os.environ["KEYRACK_MASTER_KEY"]}
         operator = Operator(dsn)

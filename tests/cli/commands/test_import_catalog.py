@@ -1,4 +1,4 @@
-"""Imports of products, services and brands: quick, with a report by line, and all or nothing."""
+"""Imports of products, services and brands: fast, with errors by line, and all or nothing."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_products_from_csv(operator: Operator, customer: int, write: Write, sql:
     assert (code, output) == (1, "")
     assert "line 2: the customer already has a product with the serial number S1" in errors
     assert "line 5: the customer already has a product with the unique id U3" in errors
-    assert errors.endswith("keyrack: Nothing was imported: 3 of 3 rows are wrong.\n")
+    assert errors.endswith("keyrack: Nothing was imported: 3 of 3 rows have errors.\n")
 
 
 def test_products_from_json_name_their_customers(operator: Operator, customer: int, write: Write, sql: Sql) -> None:
@@ -107,13 +107,13 @@ def test_every_line_is_reported_and_nothing_imported(operator: Operator, custome
     assert {row["line"]: row["problem"] for row in report["problems"]} == {
         3: "type must be 'vendor Box' or 'vendor IQ', not 'vendor Boat'",
         4: "serialNumber is missing; sapNumber is missing",
-        5: "serialNumber S1 stands in line 2 already",
+        5: "serialNumber S1 is already in line 2",
         6: "there is no customer 2000000000",
-        7: "customerId is no number: 'x'",
-        8: "has 6 cells, the heading has 5",
-        9: "serialNumber holds characters that cannot be printed",
+        7: "customerId must be a whole number from 0 to 2147483647, not 'x'",
+        8: "has 6 cells, but the header has 5",
+        9: "serialNumber contains unprintable characters",
     }
-    assert "line 3: type must be" in errors and errors.endswith("7 of 8 rows are wrong.\n")
+    assert "line 3: type must be" in errors and errors.endswith("7 of 8 rows have errors.\n")
     assert sql.value("select count(*) from product where customer_id = $1", customer) == 0
 
 
@@ -127,15 +127,15 @@ def test_a_dry_run_checks_and_changes_nothing(operator: Operator, customer: int,
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("x.csv", b"", "has no heading"),
-        ("x.csv", b"type,colour\n", "has columns that are not known: colour. Columns: customerId, type,"),
-        ("x.csv", b"type,Type\n", "a column twice"),
+        ("x.csv", b"", "has no header"),
+        ("x.csv", b"type,colour\n", "has unknown columns: colour. Valid columns: customerId, type,"),
+        ("x.csv", b"type,Type\n", "a duplicate column"),
         ("x.csv", b'type\n"open', "line 2: unexpected end of data"),
         ("x.csv", b"type\n\xff\n", "is not UTF-8"),
-        ("x.json", b"{", "is no JSON"),
-        ("x.json", b"[" * 100_000, "is no JSON"),
-        ("x.json", b"{}", "holds no array of objects"),
-        ("x.xlsx", b"", "say which with --format"),
+        ("x.json", b"{", "is not valid JSON"),
+        ("x.json", b"[" * 100_000, "is not valid JSON"),
+        ("x.json", b"{}", "must contain an array of objects"),
+        ("x.xlsx", b"", "Add --format csv or --format json"),
     ],
 )  # fmt: skip
 def test_a_file_that_cannot_be_read(operator: Operator, write: Write, name: str, content: bytes, said: str) -> None:
@@ -149,9 +149,9 @@ def test_a_file_that_is_not_there(operator: Operator, tmp_path: Path) -> None:
 def test_items_of_json_that_are_no_rows(operator: Operator, customer: int, write: Write) -> None:
     file = write("x.json", [1, {"colour": "red"}, {"type": ["vendor Box"]}])
     errors = operator.quick("import", "products", file, "--customer", customer)[2]
-    assert "line 1: is no object" in errors
-    assert "line 2: has a member that is not known: 'colour'" in errors
-    assert "line 3: type is neither text nor a whole number" in errors
+    assert "line 1: is not an object" in errors
+    assert "line 2: has an unknown property: 'colour'" in errors
+    assert "line 3: type must be text or a whole number" in errors
 
 
 def test_services_with_products_and_contracts(operator: Operator, customer: int, write: Write, sql: Sql) -> None:
@@ -180,8 +180,8 @@ def test_services_with_products_and_contracts(operator: Operator, customer: int,
     assert "line 1: there is already a service for the product with the serial number S1" in errors
     assert "line 2: the customer has no product with the serial number S9" in errors
     assert "line 3: A contract needs order number, document number, start and end" in errors
-    assert "line 4: orderPosition is no number: '-1'; start is no date" in errors
-    assert "line 5: productSerialNumber S1 stands in line 1 already" in errors
+    assert "line 4: orderPosition must be a whole number from 0 to 2147483647, not '-1'; start is not a date" in errors
+    assert "line 5: productSerialNumber S1 is already in line 1" in errors
 
 
 def test_brands(operator: Operator, write: Write) -> None:
@@ -202,8 +202,8 @@ def test_brands(operator: Operator, write: Write) -> None:
     assert "line 2: Imperia already has the key form Imperia flip with this box" in errors
     twice = write("twice.csv", "brand,keyForm,imageUrl\nNew,F,\nnew,F,\nNew,G,ftp://x\n")
     errors = operator.quick("import", "brands", twice)[2]
-    assert "line 3: the key form F of new stands in line 2 already" in errors
-    assert "line 4: imageUrl does not begin with http" in errors
+    assert "line 3: the key form F of new is already in line 2" in errors
+    assert "line 4: imageUrl must begin with http" in errors
 
 
 def test_a_statement_takes_longer_than_a_request_may(
@@ -224,7 +224,7 @@ def test_a_statement_takes_longer_than_a_request_may(
 
 @pytest.mark.cluster
 def test_a_hundred_thousand_lines_are_imported(database_server: str, write: Write) -> None:
-    """In a database of its own: a worker would number these changes first."""
+    """Uses its own database, because a worker would number these changes first."""
     lines = "".join(f"vendor Box,S{i},U{i},P\n" for i in range(100_000))
     file = write("many.csv", "type,serialNumber,uniqueId,sapNumber\n" + lines)
     with migrated_database(database_server) as dsn, closing(Sql(dsn)) as sql:
@@ -232,5 +232,7 @@ def test_a_hundred_thousand_lines_are_imported(database_server: str, write: Writ
         customer = operator.value("customer", "add", "Importing fleet")["id"]
         code, output, errors = operator.quick("import", "products", file, "--customer", customer)
         assert (code, output) == (0, "100,000 products imported.\n"), errors
-        assert re.fullmatch(r"(\d\d,000 rows read\n)*", errors)  # progress is for terminals, and for what takes long
+        assert re.fullmatch(
+            r"(\d\d,000 rows read\n)*", errors
+        )  # without a terminal, progress appears only for long work
         assert sql.value("select count(*) from product where customer_id = $1", customer) == 100_000

@@ -22,7 +22,7 @@ def operator(dsn: str) -> Operator:
 
 @pytest.fixture
 def person(town: Town) -> Person:
-    """A manager of a customer of the test's own."""
+    """A manager of a customer that only this test uses."""
     return town.person(f"roots{next(NUMBERS)}")
 
 
@@ -55,7 +55,7 @@ class Machine:
         return self._operator.value("keys", "accept", signed, *self.of)["root"]
 
     def move(self, *others: Path) -> None:
-        """Have this machine have the root."""
+        """Move the root to this machine."""
         request = self.request("root", "offline", "--public-key", self.public["publicKey"])
         assert self.accept(self.sign(request, *others)) == self.public["root"]
 
@@ -77,7 +77,7 @@ def test_a_root_moves_to_another_machine_and_signs_there(person: Person, operato
     machine.move()
     assert operator.value("keys", "show", *machine.of)["root"] == machine.public["root"]
     assert_opens(person, box, phone, machine.public["root"])
-    # The server cannot sign a set any more, nor make another root
+    # The server can no longer sign a set or create another root
     for command in (("rotate",), ("rotate", "--revoke", "--yes"), ("root", "replace", "--yes")):
         assert "The root is on another machine." in operator.refused("keys", *command, *machine.of)
     before = operator.value("keys", "list", *machine.of)
@@ -106,7 +106,7 @@ def test_an_offline_root_names_the_next_one(person: Person, operator: Operator, 
 
 
 def test_a_root_that_is_not_there_is_not_named(person: Person, operator: Operator, tmp_path: Path) -> None:
-    """A server in other hands has its own root signed along with a rotation."""
+    """A compromised server adds its own root to the request of a rotation."""
     visited(person)
     machine, thief = Machine(operator, person, tmp_path), Machine(operator, person, tmp_path, "thief")
     machine.move()
@@ -126,10 +126,8 @@ def test_what_the_root_has_not_signed_is_refused(
 ) -> None:
     visited(person)
     machine, thief = Machine(operator, person, tmp_path), Machine(operator, person, tmp_path, "thief")
-    assert "Nothing waits for a signature" in operator.refused("keys", "accept", _file(tmp_path, []), *machine.of)
-    assert "The server has the root itself." in operator.refused(
-        "keys", "request", *machine.of, "--out", tmp_path / "r"
-    )
+    assert "No request waits for a signature" in operator.refused("keys", "accept", _file(tmp_path, []), *machine.of)
+    assert "The root is on the server." in operator.refused("keys", "request", *machine.of, "--out", tmp_path / "r")
     machine.move()
     request = machine.request()
     forged = tmp_path / "forged.json"
@@ -143,9 +141,9 @@ def test_what_the_root_has_not_signed_is_refused(
     assert "the root has not signed it" in operator.refused("keys", "accept", old, *machine.of), "of an older request"
     other = town.person(f"roots{next(NUMBERS)}")
     visited(other)
-    assert "Nothing waits" in operator.refused("keys", "accept", signed, "--customer", other.customer)
+    assert "No request waits" in operator.refused("keys", "accept", signed, "--customer", other.customer)
     machine.accept(signed)
-    assert "Nothing waits" in operator.refused("keys", "accept", signed, *machine.of), "a second time"
+    assert "No request waits" in operator.refused("keys", "accept", signed, *machine.of), "a second time"
 
 
 def test_a_request_ends_with_the_keys_that_it_stands_on(person: Person, operator: Operator, tmp_path: Path) -> None:
@@ -174,11 +172,11 @@ def test_what_are_no_files_of_it(person: Person, operator: Operator, tmp_path: P
         signing = operator.refused("keys", "sign", path, "--root-key", machine.key, "--out", tmp_path / "out")
         assert "is not a file of" in signing or "no request of the server" in signing
         refused = operator.refused("keys", "accept", path, *machine.of)
-        assert "is not a file of" in refused or "Nothing waits" in refused
+        assert "is not a file of" in refused or "No request waits" in refused
     request = machine.request()
     no_key = operator.refused("keys", "sign", request, "--root-key", request, "--out", tmp_path / "out")
     assert "is not a file of `keyrack keys root new`" in no_key
-    assert "exists. Name a new file." in operator.refused("keys", "root", "new", "--root-key", machine.key)
+    assert "already exists. Choose another file." in operator.refused("keys", "root", "new", "--root-key", machine.key)
     nowhere = tmp_path / "nowhere" / "file"
     for command in (("root", "new", "--root-key", nowhere), ("request", *machine.of, "--out", nowhere)):
         said = operator.refused("keys", *command)

@@ -1,4 +1,4 @@
-"""`keyrack keys`: who signs, what a customer wants of keys, and changing either."""
+"""`keyrack keys`: signing keys, the policy of a customer, and changes of both."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ def operator(dsn: str) -> Operator:
 
 @pytest.fixture(scope="module")
 def enrolled(alice: Person) -> Person:
-    """Somebody whose customer has an authority."""
+    """A manager whose customer has a key authority."""
     garage(alice)
     return alice
 
 
 def key_set(kim: Phone) -> list[bytes]:
-    """Which issuing keys the phone carries to boxes, the one that signs last."""
+    """The issuing keys that the phone carries to boxes; the newest one is last."""
     return [key.kid for key in cose.read(raw(kim.fetch()["keySet"]), KEY_SET).claims["keys"]]
 
 
 def keys_of(operator: Operator, person: Person, kind: str = "issuing") -> list[dict[str, Any]]:
-    """The keys of this kind, the newest first."""
+    """The keys of this kind, newest first."""
     return [key for key in operator.value("keys", "list", "--customer", person.customer) if key["kind"] == kind]
 
 
 def test_who_has_no_authority(carol: Person, operator: Operator) -> None:
-    none = f"keyrack: Customer {carol.customer} has no authority yet: it is made when the first box is enrolled.\n"
+    none = f"keyrack: Customer {carol.customer} has no key authority yet. Enrolling the first box creates it.\n"
     of = ("--customer", carol.customer)
     assert operator.refused("keys", "show", *of) == none
     assert operator.refused("keys", "policy", *of, "--limit", "2d") == none
@@ -92,7 +92,7 @@ def test_limits(enrolled: Person, operator: Operator, text: str, seconds: int) -
 @pytest.mark.parametrize("text", ["299s", "4m", "29d", "2419201", "-1h", "1.5h", "h", "", "2w", "1 d", "٣d", "On"])
 def test_what_is_no_limit(enrolled: Person, operator: Operator, text: str) -> None:
     said = operator.refused("keys", "policy", "--customer", enrolled.customer, f"--limit={text}", status=2)
-    assert "it is off, or a time from 300s to 28d" in " ".join(re.sub("[│|]", " ", said).split()), said
+    assert "must be off, or a time from 300s to 28d" in " ".join(re.sub("[│|]", " ", said).split()), said
 
 
 def test_a_policy_changes_what_it_names(carol: Person, operator: Operator) -> None:
@@ -108,10 +108,10 @@ def test_a_policy_changes_what_it_names(carol: Person, operator: Operator) -> No
     both = policy | {"approvePhones": "on"}
     assert operator.value(*of, "--second-person", "off", "--approve-phones", "on") == both
     said = operator.run(*of, "--second-person", "on").stdout
-    assert "The enrolment that replaces a box at work needs the approval of another manager." in said
+    assert "An enrolment that replaces a box in use needs the approval of another manager." in said
     assert "A new phone needs the approval of a manager." in said
     assert operator.value(*of, "--limit", "off")["uncertain"] == "open"
-    assert "--limit, --uncertain, --second-person and" in operator.refused(*of, status=2)
+    assert "--limit, --uncertain, --second-person or" in operator.refused(*of, status=2)
     assert operator.refused(*of, "--uncertain", "maybe", status=2)
 
 
@@ -134,7 +134,7 @@ def test_a_narrower_policy_revokes_what_gives_more(carol: Person, bob: Person, o
     second = one_key(kim, box)
     assert cose.read(second, KEY).claims["limit"] == 172_800
     said = operator.run(*of, "--uncertain", "refuse", "--yes").stdout
-    assert "Boxes refuse while their clock is uncertain. Keys revoked: 1.\n" in said
+    assert "With an uncertain clock, boxes refuse. Keys revoked: 1.\n" in said
     assert is_revoked(carol, second)
     third = one_key(kim, box)
     assert operator.value(*of, "--limit", "2d", "--uncertain", "refuse")["revokedKeys"] == 0
@@ -192,9 +192,9 @@ def test_another_key_signs(carol: Person, operator: Operator) -> None:
     carol.assignment(carol.sql.value("select car_id from product where product_id = $1", box.product), lee.user)
     assert cose.read(one_key(lee, box), KEY).kid.hex() == newest["kid"]
     assert lee.visit(box) is BoxRefusalCode.GOOD
-    # A box holds two: as long as keys of the older one open, there is no third
+    # A box knows two issuing keys, so a third one waits until keys of the older one have expired
     said = operator.refused("keys", "rotate", *of)
-    assert said.startswith("keyrack: Keys that the issuing key before the newest one has signed may open until 20")
+    assert said.startswith("keyrack: A box knows two issuing keys, and keys signed by the older one are valid until 20")
     assert len(keys_of(operator, carol)) == 2
     carol.sql.execute("update box_key set is_placed = false where customer_id = $1 and issuing_key_id = $2",
                       carol.customer, before["id"])  # fmt: skip
@@ -203,7 +203,7 @@ def test_another_key_signs(carol: Person, operator: Operator) -> None:
     assert [key["revokedAt"] is None for key in keys_of(operator, carol, "service")] == [True, True, False]
     assert [one["revokedAt"] is None for one in third] == [True, True, False]
     assert key_set(lee) == [bytes.fromhex(newest["kid"]), bytes.fromhex(third[0]["kid"])]
-    # What the one that has gone signed is not told any more: a box that has the new set would not take it
+    # Lists signed by the removed key are no longer served, because a box with the new set would reject them
     assert listed(carol, box.product).kid == bytes.fromhex(third[0]["kid"])
     assert lee.visit(box) is BoxRefusalCode.GOOD
     box.provision(carol)
@@ -233,7 +233,7 @@ def test_all_are_revoked_with_consent_alone(carol: Person, operator: Operator) -
 
 
 def test_a_stolen_issuing_key_ends_with_its_revocation(carol: Person, operator: Operator) -> None:
-    """Lists that the thief has signed go with it: each box gets another generation, and hears of revocations."""
+    """Lists signed by the thief end with the key: each box gets a new generation, and learns of revocations."""
     box, kim = visited(carol)
     of = ("--customer", carol.customer)
     generation = box.challenge().generation
@@ -254,7 +254,7 @@ def test_a_stolen_issuing_key_ends_with_its_revocation(carol: Person, operator: 
 
 
 def test_another_root_signs(carol: Person, operator: Operator) -> None:
-    """Phones carry new roots and key sets, also to a box that missed two of them."""
+    """Phones carry new roots and key sets, even to a box that missed two."""
     box, kim = visited(carol)
     late = Firmware(carol.box_in(carol.car()))
     late.enrol(carol)

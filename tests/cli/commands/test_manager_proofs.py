@@ -1,4 +1,4 @@
-"""`keyrack manager prove` and `add`: the operator's word proves an address, on a server that sends no mail."""
+"""`keyrack manager prove` and `add`: the operator proves an address, on a server without mail."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def test_prove_removes_what_was_set_before_and_prints_a_link(operator: Operator,
     assert token(alice, address, EVIL).status_code == 401
     eventually(lambda: attacker.get("/me", alice.customer).status_code == 401, "the end of the token")
     assert posted(alice, "/password/set", code=code_of(made), new_password=OWN).status_code == 303
-    # Again nothing is changed: the way in that the person has set stays
+    # The second call changes nothing: the new password stays
     again = operator.value("manager", "prove", address)
     assert again == made | {"changed": False, "link": None, "removed": []}
     status, text, _ = operator.quick("manager", "prove", address)
-    assert status == 0 and "is proven already" in text and "Nothing was changed." in text
+    assert status == 0 and "is already proven" in text and "Nothing was changed." in text
     assert token(alice, address, OWN).status_code == 200
     operator.value("manager", "change", address, "--customer", bob.customer, "--role", "viewer")
     person = Account(address, OWN, bob)
@@ -43,8 +43,8 @@ def test_what_it_prints_for_people(operator: Operator, alice: Person) -> None:
     address = fresh_address()
     prepared(alice, address)
     status, text, _ = operator.quick("manager", "prove", address)
-    assert status == 0 and f"is proven: {address}. Its password is removed, and so are:\n  session: " in text
-    assert "/console/password#" in text and "shown only this once" in text
+    assert status == 0 and f"is proven: {address}. The password was removed, and so were:\n  session: " in text
+    assert "/console/password#" in text and "shown only once" in text
     assert "There is no manager called missing" in operator.refused("manager", "prove", "missing")
 
 
@@ -78,7 +78,7 @@ def test_an_unproven_manager_gets_no_further_customer(operator: Operator, alice:
 
 
 def test_a_name_that_is_no_address_needs_no_proof(operator: Operator, town: Town, bob: Person) -> None:
-    """No invitation makes it: the operator of an older release has."""
+    """An operator created it with an older release, without an invitation."""
     person = town.person("an old name")
     person.rename(f"{person.username} of before", is_proven=False)
     operator.value("manager", "change", person.username, "--customer", bob.customer, "--role", "viewer")
@@ -98,4 +98,4 @@ def test_the_list_names_the_proof(operator: Operator, town: Town, alice: Person)
 def test_the_page_proves_as_it_stands(database_server: str) -> None:
     """The block prove of docs/access.md."""
     output = run_block(database_server, "docs/access.md", "prove", before=CUSTOMER + VIEWER)
-    assert "is proven already" in output
+    assert "is already proven" in output

@@ -1,4 +1,4 @@
-"""`keyrack webhook`: what operators and the writers of receivers do; and why a signature fails."""
+"""`keyrack webhook`: commands for operators and for developers of receivers; explanations of bad signatures."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.fixture
 def keyrack(dsn: str) -> Any:
-    """A command in this process: its JSON, or its standard error where it is refused."""
+    """A command in this process: its JSON, or its standard error if it fails."""
 
     def run(*arguments: object, fails: bool = False) -> Any:
         words = ["webhook", *map(str, arguments)]
@@ -100,7 +100,7 @@ def test_what_cannot_be_is_refused(keyrack: Any, alice: Person) -> None:
     assert "perhaps" in told and "car.created" in told
     for command in ("remove", "rotate-secret", "deliveries", "test", "change"):
         assert "There is no webhook" in keyrack(command, 2**31 - 1, fails=True)
-    assert "Say what" in keyrack("replay", 1, fails=True)
+    assert "Choose either --delivery" in keyrack("replay", 1, fails=True)
 
 
 def headers(body: bytes = BODY, secrets: tuple[str, ...] = (SECRET,), age: float = 0) -> dict[str, str]:

@@ -161,8 +161,8 @@ def test_without_the_packages_nothing_starts(command: tuple[str, ...], monkeypat
     said = CliRunner().invoke(application(command[0]), command)
     assert (said.exit_code, said.stderr.strip()) == (
         1,
-        "keyrack: KEYRACK_TRACES is set, but opentelemetry.sdk is not installed: "
-        "pip install 'keyrack[traces]' brings it. Nothing was started.",
+        "keyrack: KEYRACK_TRACES is set, but opentelemetry.sdk is not installed. "
+        "Run: pip install 'keyrack[traces]'. Nothing was started.",
     )
 
 

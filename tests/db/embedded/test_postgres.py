@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL against real processes: first start, adoption, every kind of crash, every kind of user."""
+"""The embedded PostgreSQL with real processes: first start, adoption, crashes and OS users."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.servers import DEADLINE, reachable_directory
 pytestmark = pytest.mark.cluster
 
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
-QUICK = {"fsync": "off"}  # for tests that lose no power
+QUICK = {"fsync": "off"}  # for tests without a power loss
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL as another user")
 NEEDS_TMP = pytest.mark.skipif(not os.access("/tmp", os.W_OK), reason="/tmp is not writable")  # noqa: S108
 
@@ -41,7 +41,7 @@ print("ready", flush=True)
 sys.stdin.read()
 server.stop()
 """
-# The same, as root in a container: it may not look into the processes of others.
+# The same as root in a container: it may not inspect other users' processes.
 WITHOUT_PTRACE = """
 import ctypes, os, sys
 assert ctypes.CDLL(None).prctl(24, 19, 0, 0, 0) == 0  # PR_CAPBSET_DROP, CAP_SYS_PTRACE
@@ -71,12 +71,12 @@ class Nobody:
         )
 
     def run(self, *code: str | Path) -> str:
-        """What the code prints."""
+        """The output of the code."""
         return self.start(*code).communicate()[0].decode()
 
 
 class Process:
-    """Another process that serves the state directory."""
+    """Another process that uses the state directory."""
 
     def __init__(self, state: Path, *, ptrace: bool = True, nobody: Nobody | None = None) -> None:
         code = [SERVE, state] if ptrace else [WITHOUT_PTRACE, SERVE, state]
@@ -110,7 +110,7 @@ class Process:
 
 
 def until(look: Callable[[], object]) -> None:
-    """Wait until `look` returns something true and raises nothing."""
+    """Wait until `look` returns a true value without an error."""
     deadline = time.monotonic() + DEADLINE
     while True:
         try:
@@ -124,7 +124,7 @@ def until(look: Callable[[], object]) -> None:
 
 
 def query(server: EmbeddedServer, sql: str) -> object:
-    """The first value of the statement's result, over a connection of its own."""
+    """The first value of a statement's result, on a separate connection."""
 
     async def run() -> object:
         connection = await asyncpg.connect(server.dsn)
@@ -145,7 +145,7 @@ def parent(pid: int) -> int:
 
 
 def gone(pid: int) -> bool:
-    """Whether it has ended; nobody may have collected it yet."""
+    """Whether the process has ended, even if it is not reaped yet."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -201,7 +201,7 @@ def nobody() -> Nobody:
 
 @pytest.fixture(scope="module")
 def made() -> Iterator[Path]:
-    """A state directory in which a server has run, and runs no more; shared by the tests that leave it so."""
+    """A state directory in which a server has run and stopped; shared by tests that leave it so."""
     with reachable_directory() as path:
         EmbeddedServer(path / "state", options=QUICK).__enter__().stop()
         yield path / "state"
@@ -258,10 +258,10 @@ def test_no_process_of_the_server_inherits_secrets(made: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("end", [Process.end, Process.kill], ids=["ends", "is killed"])
-def test_the_server_stays_for_the_others(
+def test_the_server_stays_while_others_use_it(
     state: Path, process: Callable[..., Process], end: Callable[[Process], None]
 ) -> None:
-    """B13: whoever has started the server may go, in whatever way; nobody else notices."""
+    """B13: the process that started the server may end in any way without an effect on others."""
     first = process(state).ready()
     with EmbeddedServer(state) as server:
         server_of_both = postmaster(state)
@@ -269,7 +269,7 @@ def test_the_server_stays_for_the_others(
         async def notice_nothing() -> None:
             connection = await asyncpg.connect(server.dsn)
             await asyncio.to_thread(end, first)
-            await asyncio.sleep(0.3)  # in which the watchdogs of both have looked
+            await asyncio.sleep(0.3)  # both watchdogs have checked in this time
             assert await connection.fetchval("select 1") == 1
             await connection.close()
 
@@ -283,7 +283,7 @@ def test_the_server_stays_for_the_others(
 def test_the_server_ends_with_its_last_user(
     state: Path, process: Callable[..., Process], end: Callable[[Process], None]
 ) -> None:
-    """B13: the last user ends the server, also by its own death, also when it has not started it."""
+    """B13: the end or death of the last user stops the server, even if that user did not start it."""
     first, second = process(state).ready(), process(state).ready()
     server = postmaster(state)
     keeper = parent(server)
@@ -291,7 +291,7 @@ def test_the_server_ends_with_its_last_user(
     assert not gone(server)
     end(second)
     until(lambda: gone(server) and gone(keeper))
-    assert not (state / "pgdata/postmaster.pid").exists()  # it had the time to remove it
+    assert not (state / "pgdata/postmaster.pid").exists()  # the server had the time to remove it
 
 
 def test_a_killed_keeper_is_replaced(state: Path) -> None:
@@ -305,8 +305,8 @@ def test_a_killed_keeper_is_replaced(state: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_keeper_goes_by_its_users_alone(state: Path, number: signal.Signals) -> None:
-    """B13: a service manager that tells all processes to end does not take the database from those that finish."""
+def test_a_keeper_ignores_termination_signals(state: Path, number: signal.Signals) -> None:
+    """B13: a service manager that signals all processes does not stop the database early."""
     with EmbeddedServer(state) as server:
         old = postmaster(state)
         os.kill(parent(old), number)
@@ -314,8 +314,8 @@ def test_a_keeper_goes_by_its_users_alone(state: Path, number: signal.Signals) -
         assert postmaster(state) == old
 
 
-def test_who_comes_while_the_server_ends_gets_a_new_one(state: Path) -> None:
-    """B13: start and end as quickly as they can be, by several at once."""
+def test_a_user_that_joins_while_the_server_stops_gets_a_new_one(state: Path) -> None:
+    """B13: several users start and stop concurrently, as fast as possible."""
 
     def use(number: int) -> object:
         with EmbeddedServer(state, options=QUICK) as server:
@@ -406,7 +406,9 @@ def open_files(pid: int) -> list[str]:
 
 
 @pytest.mark.parametrize("ptrace", [True, pytest.param(False, marks=AS_ROOT)], ids=["", "as in a container"])
-def test_pid_files_that_name_somebody_else(state: Path, process: Callable[..., Process], ptrace: bool) -> None:
+def test_pid_files_of_an_unrelated_process_are_removed(
+    state: Path, process: Callable[..., Process], ptrace: bool
+) -> None:
     process(state).ready().end()
     owner = (state / "pgdata").stat()
     # PostgreSQL takes any live process of its own user for a server.
@@ -542,7 +544,7 @@ def test_normal_user_then_root(base: Path, fresh: Path, nobody: Nobody, process:
     os.chown(base, nobody.uid, -1)
     first = process(fresh, nobody=nobody).ready()
     assert Path(f"/proc/{postmaster(fresh)}").stat().st_uid == nobody.uid
-    with EmbeddedServer(fresh) as server:  # root may adopt
+    with EmbeddedServer(fresh) as server:  # root may use the server of a normal user
         query(server, "create table t as select 7 as v")
         first.end()
         old = postmaster(fresh)
@@ -560,11 +562,13 @@ def test_other_users_are_kept_out(state: Path, nobody: Nobody) -> None:
 
 
 @AS_ROOT
-def test_nobody_is_not_let_in_where_the_server_runs_as_nobody(
+def test_other_processes_of_the_account_nobody_are_kept_out(
     fresh: Path, nobody: Nobody, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """B15: where there is no user `postgres`, the server is `nobody`; other processes of `nobody` get neither at its
-    sockets nor at its files nor into its processes."""
+    """B15: without a user `postgres` the server runs as `nobody`.
+
+    Other processes of `nobody` reach neither its sockets nor its files nor its processes.
+    """
 
     def no_postgres(name: str) -> pwd.struct_passwd:
         if name == "postgres":
@@ -582,8 +586,8 @@ def test_nobody_is_not_let_in_where_the_server_runs_as_nobody(
         assert "Permission denied" in nobody.run(look, fresh / "pgdata/PG_VERSION")
         assert "Permission denied" in nobody.run(look, running / "cwd/PG_VERSION")
         assert "Permission denied" in nobody.run(look, running / "environ")
-        assert query(server, "show dynamic_shared_memory_type") == "mmap"  # not in /dev/shm, by the user alone
-        fresh.chmod(0o711)  # and if somebody opens the directory again, they are not let in
+        assert query(server, "show dynamic_shared_memory_type") == "mmap"  # /dev/shm would only check the user
+        fresh.chmod(0o711)  # even with an open directory, authentication rejects them
         assert "Peer authentication failed" in nobody.run(CONNECT, fresh)
     with EmbeddedServer(fresh, options=QUICK) as server:
         assert query(server, "select 1") == 1

@@ -1,4 +1,4 @@
-"""B9: a secret is sealed for one place, by a key that is not in the database."""
+"""B9: a secret is sealed for one place, by a key outside the database."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLACES = st.tuples(st.sampled_from(["webhook.secret", "webhook.signing_secret"])
 
 
 @given(key=KEYS, number=st.integers(1, 2**31 - 1), secret=st.text(), place=PLACES)
-def test_what_was_sealed_opens_in_its_place(key: bytes, number: int, secret: str, place: tuple[str, int, int]) -> None:
+def test_a_sealed_secret_opens_in_its_place(key: bytes, number: int, secret: str, place: tuple[str, int, int]) -> None:
     value = encrypt(key, number, secret, place)
     assert decrypt(key, value, place) == secret
     assert number_of(value) == number
@@ -30,7 +30,7 @@ def test_what_was_sealed_opens_in_its_place(key: bytes, number: int, secret: str
 
 
 @given(key=KEYS, other=KEYS, place=PLACES, elsewhere=PLACES, bit=st.integers(0))
-def test_nothing_else_opens_it(
+def test_another_key_place_or_value_does_not_open(
     key: bytes, other: bytes, place: tuple[str, int, int], elsewhere: tuple[str, int, int], bit: int
 ) -> None:
     value = encrypt(key, 1, "a secret", place)
@@ -47,7 +47,7 @@ def test_nothing_else_opens_it(
             decrypt(key, value, elsewhere)
 
 
-def test_what_is_not_sealed_has_no_data_key() -> None:
+def test_an_unsealed_value_has_no_data_key() -> None:
     for value in (b"", b"\0plain", b"\x01", b"\x01\0\0\0\x01", b"whsec_" + b"A" * 50):
         assert number_of(value) == 0
 
@@ -61,15 +61,15 @@ def test_a_data_key_is_wrapped_for_its_number_and_its_master_key() -> None:
         unwrapped([row | {"number": 4}], ours)
 
 
-# Where a master key is found
+# Sources of the master key
 
 
 def of(**given: object) -> Settings:
     return Settings().model_copy(update={"master_key": None, "database_url": None} | given)
 
 
-def test_the_file_is_made_once_however_many_begin_together(tmp_path: Path) -> None:
-    """B9: for its owner alone, whole, and never in the place of one that is there."""
+def test_concurrent_starts_make_one_key_file(tmp_path: Path) -> None:
+    """B9: the file is complete, readable only by its owner, and never replaced."""
     settings, found = of(state=tmp_path / "state"), set[bytes]()
     barrier = threading.Barrier(8)
 
@@ -90,8 +90,8 @@ def test_the_file_is_made_once_however_many_begin_together(tmp_path: Path) -> No
     assert {key.raw for key in master_keys.make(settings)} == found
 
 
-def test_a_key_that_must_be_given_is_not_made(tmp_path: Path) -> None:
-    """B9: not for somebody else's database, and not where a file is named."""
+def test_a_key_that_the_operator_must_configure_is_not_made(tmp_path: Path) -> None:
+    """B9: not for an external database, and not if a key file is configured."""
     for where in ({"database_url": "postgresql://elsewhere/x"}, {"master_key_file": tmp_path / "named"}):
         with pytest.raises(MasterKeyError, match=r"is missing\. Make one with `keyrack master-key new`"):
             master_keys.make(of(state=tmp_path, **where))
@@ -99,7 +99,7 @@ def test_a_key_that_must_be_given_is_not_made(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "short", base64.b64encode(b"x" * 31).decode(), "é" * 44, "x" * 44 + ",y"])
-def test_what_is_no_key_is_refused_and_not_quoted(tmp_path: Path, text: str) -> None:
+def test_an_invalid_master_key_is_rejected_and_not_quoted(tmp_path: Path, text: str) -> None:
     file = tmp_path / "key"
     file.write_text(text)
     with pytest.raises(MasterKeyError) as refused:
@@ -111,7 +111,7 @@ def test_what_is_no_key_is_refused_and_not_quoted(tmp_path: Path, text: str) -> 
     assert "xxxx" not in str(refused.value)
 
 
-def test_several_keys_stand_in_lines_or_between_commas(tmp_path: Path) -> None:
+def test_several_keys_are_separated_by_lines_or_commas(tmp_path: Path) -> None:
     keys = [master_keys.new(), master_keys.new()]
     file = tmp_path / "key"
     for text in ("\n".join(key.text for key in keys) + "\n", ", ".join(key.text for key in keys)):

@@ -1,4 +1,4 @@
-"""B9: a backup alone signs nothing: the database's secrets are closed under a key that is not in it."""
+"""B9: a backup alone signs nothing: the key that seals the database's secrets is outside of it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ STATIC = "a static secret of ours"
 
 @pytest.fixture
 def own(database_server: str) -> Iterator[str]:
-    """A database of the test's own."""
+    """A separate database for the test."""
     with migrated_database(database_server) as dsn:
         yield dsn
 
@@ -65,7 +65,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 class House:
-    """Two servers on a database of their own, the first one with a worker, and somebody with a webhook."""
+    """Two servers on their own database, the first with a worker, and a caller with a webhook."""
 
     def __init__(self, dsn: str, settings: Settings, receiver: Receiver, stack: contextlib.ExitStack) -> None:
         self.dsn, self.settings, self.stack = dsn, settings, stack
@@ -88,7 +88,7 @@ class House:
         return answer.json()["id"], answer.json()["signingSecret"]
 
     def delivers(self, hook: int, path: str, signing: str) -> None:
-        """Whether a test of the webhook arrives, signed as its receiver knows it."""
+        """Check that a test delivery arrives, signed with the receiver's secret."""
         before = len(self.receiver.of(path))
         assert self.alice.post(f"/webhooks/{hook}/test").status_code == 201
         got = eventually(lambda: self.receiver.of(path)[before:], "the delivery")[-1]
@@ -96,7 +96,7 @@ class House:
         assert got.headers["secret"] == STATIC
 
     def goes_on(self) -> None:
-        """Whether every server takes the tokens of every other one, and webhooks are signed as before."""
+        """Check that all servers accept each other's tokens, and that webhooks are signed as before."""
         form = {"grant_type": "password", "username": self.alice.username, "password": self.alice.password}
         for issuer in (self.one, self.two):
             key = {"vendor-API-Key": self.alice.api_key}
@@ -107,13 +107,13 @@ class House:
         self.delivers(self.hook, "/first", self.signing)
 
     def open(self, settings: Settings) -> Encryption:
-        """The vault, by the keys of a node with these settings. Raises `MasterKeyError`."""
+        """Open the encryption with the keys of a node with these settings. Raises `MasterKeyError`."""
         return self.sql.run(bootstrap.open_vault(InTransaction(Connection(self.sql._connection)), settings))
 
 
 @pytest.fixture(scope="module")
 def home(database_server: str, settings: Settings) -> Iterator[House]:
-    """A house whose keys nobody changes."""
+    """A house whose keys no test changes."""
     with contextlib.ExitStack() as stack:
         dsn = stack.enter_context(fresh_database(database_server))
         asyncio.run(schema_version.migrate(dsn))
@@ -127,7 +127,7 @@ def house(own: str, settings: Settings, receiver: Receiver) -> Iterator[House]:
 
 
 def everything(sql: Sql) -> bytes:
-    """All rows of all tables, as a backup has them: as text, and what bytes stand for."""
+    """All rows of all tables, as a backup has them: as text, and the bytes behind hexadecimal text."""
     tables = sql.rows("select relname from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace")
     rows = [row[0] for table in tables for row in sql.rows(f'select t::text from "{table[0]}" t')]
     binary = [bytes.fromhex(part) for row in rows for part in re.findall(r"\\x((?:[0-9a-f]{2})+)", row)]
@@ -135,7 +135,7 @@ def everything(sql: Sql) -> bytes:
 
 
 def test_a_backup_alone_signs_nothing(home: House) -> None:
-    """B9: no private key, no webhook's secret and no key that opens them stands in any table."""
+    """B9: no table contains a private key, a webhook's secret or a key that opens them."""
     first = home.signing
     home.signing = rotated = home.alice.post(f"/webhooks/{home.hook}/rotate-secret").json()["signingSecret"]
     home.delivers(home.hook, "/first", rotated)
@@ -154,7 +154,7 @@ def test_a_backup_alone_signs_nothing(home: House) -> None:
 
 @pytest.mark.parametrize("column", ["signing_secret", "secret"])
 def test_secrets_do_not_open_in_another_row(home: House, column: str) -> None:
-    """B9: who can write the database cannot have one webhook signed with another one's secret."""
+    """B9: write access to the database does not make one webhook use another's secret."""
     path = f"/{column}"
     second, signing = home.webhook(home.two, path)
     before = len(home.receiver.got)
@@ -179,7 +179,7 @@ def test_secrets_do_not_open_in_another_row(home: House, column: str) -> None:
 
 
 def test_a_signing_key_of_another_row_is_left_out(home: House) -> None:
-    """B9: what was planted or moved neither signs nor verifies, and the others go on."""
+    """B9: a planted or moved key neither signs nor verifies, and the other keys still work."""
     home.sql.execute(
         "insert into signing_key (kid, private_key, created_at)"
         " select 'planted', private_key, now() + interval '1 hour' from signing_key"
@@ -198,7 +198,7 @@ def test_a_signing_key_of_another_row_is_left_out(home: House) -> None:
 
 
 def keyrack(*arguments: object, fails: bool = False, **env: str) -> str:
-    """A command: its output, or the one line of its refusal."""
+    """Run a command. Returns its output, or the one line of its error."""
     words = [str(argument) for argument in arguments]
     result = CliRunner(env=env).invoke(application(words[0]), words)
     assert bool(result.exit_code) is fails, result.output
@@ -208,7 +208,7 @@ def keyrack(*arguments: object, fails: bool = False, **env: str) -> str:
 
 
 def refused(*arguments: str, **env: str) -> str:
-    """What a process says that does not come up, and nothing else."""
+    """The only output of a process that does not start."""
     process = Process(*arguments, env=env)
     said, errors = process.popen.communicate(timeout=DEADLINE)
     assert (process.popen.returncode, said, errors.count("\n")) == (1, "", 1), errors
@@ -216,10 +216,8 @@ def refused(*arguments: str, **env: str) -> str:
 
 
 @pytest.mark.parametrize("command", [("serve", "--port", "0", "--processes", "2"), ("work",)], ids=lambda c: c[0])
-def test_a_node_with_another_key_is_refused_before_it_says_anything(
-    alice: Person, dsn: str, command: tuple[str, ...]
-) -> None:
-    """B9: in plain words, which name both keys by their fingerprints."""
+def test_a_node_with_another_key_does_not_start(alice: Person, dsn: str, command: tuple[str, ...]) -> None:
+    """B9: the error names both keys by their fingerprints."""
     other = master_keys.new()
     said = refused(*command, KEYRACK_DATABASE_URL=dsn, KEYRACK_MASTER_KEY=other.text)
     assert said == (
@@ -230,8 +228,8 @@ def test_a_node_with_another_key_is_refused_before_it_says_anything(
     )
 
 
-def test_a_node_without_a_key_is_refused_and_makes_none(alice: Person, dsn: str, own: str, tmp_path: Path) -> None:
-    """B9: a key that was made silently would be lost with the node: whoever names a database gives the key too."""
+def test_a_node_without_a_key_does_not_start_and_makes_none(alice: Person, dsn: str, own: str, tmp_path: Path) -> None:
+    """B9: a key made silently would be lost with the node, so an external database needs a configured key."""
     env = {"KEYRACK_MASTER_KEY": "", "KEYRACK_STATE": str(tmp_path)}
     missing = f"{tmp_path}/master.key is missing"
     for known, words in ((dsn, "there is none: " + missing), (own, "There is no master key for the secrets in this")):
@@ -241,8 +239,8 @@ def test_a_node_without_a_key_is_refused_and_makes_none(alice: Person, dsn: str,
     assert "is not valid" in refused("work", KEYRACK_DATABASE_URL=dsn, KEYRACK_MASTER_KEY="x")
 
 
-def test_only_what_touches_secrets_needs_the_key(alice: Person, dsn: str, tmp_path: Path) -> None:
-    """B9: other commands, and `migrate`, go without."""
+def test_only_commands_that_use_secrets_need_the_key(alice: Person, dsn: str, tmp_path: Path) -> None:
+    """B9: other commands, and `migrate`, need no key."""
     env = {"KEYRACK_MASTER_KEY": "", "KEYRACK_STATE": str(tmp_path), "KEYRACK_DATABASE_URL": dsn}
     keyrack("migrate", **env)
     keyrack("manager", "list", **env)
@@ -258,8 +256,8 @@ def test_only_what_touches_secrets_needs_the_key(alice: Person, dsn: str, tmp_pa
 
 
 @pytest.mark.skipif("KEYRACK_TEST_DATABASE_URL" in os.environ, reason="is about the embedded server")
-def test_the_embedded_database_brings_its_key_along() -> None:
-    """B9: made in the state directory, once; without it the database stays closed; rotated by one command."""
+def test_the_embedded_database_makes_its_own_key() -> None:
+    """B9: made once in the state directory, required afterwards, rotated by one command."""
     with reachable_directory() as directory, contextlib.ExitStack() as stack:
         state, env = directory / "state", {"KEYRACK_MASTER_KEY": ""}
         file = state / "master.key"
@@ -277,7 +275,7 @@ def test_the_embedded_database_brings_its_key_along() -> None:
         assert second != first and second.count("\n") == 1
         (listed,) = json.loads(keyrack("master-key", "list", "--json", "--state", state, **env))
         assert (listed["opens"], listed["held"]) == (True, True)
-        assert said == f"2 secrets sealed anew. The master key is {listed['id']} from now on.\n"
+        assert said == f"2 secrets re-encrypted. The master key is now {listed['id']}.\n"
         keyrack(*hook, **env)
         file.unlink()
         said = refused("work", "--state", str(state), **env)
@@ -289,19 +287,19 @@ def test_the_embedded_database_brings_its_key_along() -> None:
         keyrack(*hook, **env)
 
 
-# Changing the key
+# Rotation
 
 
 def steps() -> str:
-    """The shell block of docs/secrets.md that changes the key."""
+    """The shell block of docs/secrets.md that rotates the key."""
     text = (ROOT / "docs/secrets.md").read_text().split("<!-- rotation:")[1]
     found = re.search(r"```sh\n(.*?)```", text, re.DOTALL)
     assert found
     return found[1]
 
 
-def test_the_key_is_changed_while_all_nodes_go_on(house: House, settings: Settings) -> None:
-    """B9: the steps of docs/secrets.md, as they stand there."""
+def test_the_key_is_rotated_while_all_nodes_run(house: House, settings: Settings) -> None:
+    """B9: the steps of docs/secrets.md, unchanged."""
     (old,), script = master_keys.read(Settings()), steps()
     house.signing = house.alice.post(f"/webhooks/{house.hook}/rotate-secret").json()["signingSecret"]
     prelude = f'set -euo pipefail; keyrack() {{ {sys.executable} -m keyrack "$@"; }}; OLD={old.text}\n'
@@ -310,10 +308,10 @@ def test_the_key_is_changed_while_all_nodes_go_on(house: House, settings: Settin
     first = prelude + script[:at] + '\necho "NEW $NEW"'
     ran = subprocess.run(["bash", "-c", first], env=env, capture_output=True, text=True, timeout=SCRIPT_DEADLINE)
     assert ran.returncode == 0, ran.stderr
-    assert f"retire what still opens the database: {old.id}." in ran.stdout
+    assert f"retire the other master keys: {old.id}." in ran.stdout
     new = ran.stdout.split("NEW ")[1].strip()
 
-    house.goes_on()  # with the old key alone, which is all that they have
+    house.goes_on()  # all nodes have only the old key
     second, secret = house.webhook(house.two, "/second")
     house.delivers(second, "/second", secret)
     assert house.sql.rows("select distinct data_key_of(signing_secret), data_key_of(secret) from webhook") == [(2, 2)]
@@ -322,7 +320,7 @@ def test_the_key_is_changed_while_all_nodes_go_on(house: House, settings: Settin
     fresh = settings.model_copy(update={"master_key": SecretStr(new)})
     house.two = house.server(master_key=SecretStr(new))
     house.goes_on()
-    house.open(settings)  # a node that starts with the old one still may
+    house.open(settings)  # a node with the old key still starts
 
     third = prelude + f"NEW={new}\n" + re.sub(r"retire --yes \w+", f"retire --yes {old.id}", script[at:])
     ran = subprocess.run(["bash", "-c", third], env=env, capture_output=True, text=True, timeout=SCRIPT_DEADLINE)
@@ -334,10 +332,10 @@ def test_the_key_is_changed_while_all_nodes_go_on(house: House, settings: Settin
     assert house.sql.rows("select number, master from data_key") == [(2, master_keys.read(fresh)[0].id)]
 
 
-def test_a_rotation_that_was_interrupted_is_taken_up(
+def test_an_interrupted_rotation_is_continued(
     house: House, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """B9: whatever is under which key meanwhile, every node opens all of it."""
+    """B9: every node opens everything, whatever key each value is sealed with meanwhile."""
     for number in range(3):
         house.webhook(house.one, f"/{number}")
     new = master_keys.new()
@@ -407,7 +405,7 @@ def test_a_sealed_message_opens_in_every_process_during_a_rotation(house: House,
     asyncio.run(run())
 
 
-def test_only_a_key_that_is_not_the_last_is_retired(home: House) -> None:
+def test_the_last_master_key_cannot_be_retired(home: House) -> None:
     (only,) = master_keys.read(Settings())
     env = {"KEYRACK_DATABASE_URL": home.dsn}
     said = keyrack("master-key", "retire", "--yes", only.id, fails=True, **env)
@@ -418,16 +416,16 @@ def test_only_a_key_that_is_not_the_last_is_retired(home: House) -> None:
     assert "The first key in KEYRACK_MASTER_KEY is the database's already" in said
 
 
-def test_a_lost_key_costs_what_it_closed_and_nothing_else(house: House) -> None:
-    """B9: `master-key reset` gives up the secrets, says so, and the house goes on with new ones."""
+def test_a_lost_key_costs_only_the_sealed_secrets(house: House) -> None:
+    """B9: `master-key reset` gives up the secrets, reports it, and the servers continue with new ones."""
     env = {"KEYRACK_DATABASE_URL": house.dsn}
     assert "nothing is lost" in keyrack("master-key", "reset", "--lose-secrets", fails=True, **env)
     new = master_keys.new()
     env["KEYRACK_MASTER_KEY"] = new.text
     said = keyrack("master-key", "reset", fails=True, **env)
-    assert "closed with another master key" in said and "--lose-secrets revokes all signing keys" in said
+    assert "closed with another master key" in said and "--lose-secrets: it revokes all signing keys" in said
     said = keyrack("master-key", "reset", "--lose-secrets", **env)
-    assert said.endswith("every token of before is refused. 1 webhooks are disabled.\n")
+    assert said.endswith("every older token is rejected. 1 webhooks are disabled.\n")
     house.one = house.server(worker=True, master_key=SecretStr(new.text))
     headers = house.alice.headers
     assert web().get(house.one.url + "/v3/cars", headers=headers).status_code == 401
@@ -447,13 +445,13 @@ def test_a_lost_key_costs_what_it_closed_and_nothing_else(house: House) -> None:
     Webhook(signing).verify(got.body, got.headers)
 
 
-# What an older release has stored
+# Secrets of an older release
 
 
-def test_what_was_stored_in_the_clear_is_sealed_at_the_first_start(
+def test_secrets_stored_as_text_are_sealed_at_the_first_start(
     database_server: str, settings: Settings, receiver: Receiver
 ) -> None:
-    """B9: by whichever node is first, and it is the same secret afterwards."""
+    """B9: the first node seals them, and their values stay the same."""
     jwk = RSAKey.generate_key(2048, {"use": "sig", "alg": "RS256", "kid": "old"}).as_dict(private=True)
     signing, older = ("whsec_" + base64.b64encode(bytes([n]) * 32).decode() for n in (1, 2))
     with fresh_database(database_server) as dsn, contextlib.ExitStack() as stack:
@@ -492,13 +490,13 @@ def test_what_was_stored_in_the_clear_is_sealed_at_the_first_start(
         assert got.headers["secret"] == STATIC
 
 
-# What proves the log of changes: salts and hashes of what stands beside them, no secrets
+# Proofs of the change log: salts and hashes of data in the same tables, no secrets
 PROOFS = (
     "change.who_salt", "change.content_salt", "change.person_salt", "change.record", "change_log.hash",
     "change_log.tree", "change_epoch.hash", "change_epoch.tree", "change_edge.hash", "change_edge.tree",
     "change_tree.edge", "change_tile.hashes", "change_checkpoint.root",
 )  # fmt: skip
-# What boxes and phones are known by and have signed, and what is signed for them: worth nothing without a private key
+# Identifiers and signed data of boxes and phones: useless without a private key
 SIGNED = (
     "app_device.device_id", "app_device.public_key", "box_epoch.public_key", "box_epoch.receipt", "box_entry.entry",
     "box_entry.hash", "box_report.hash", "box_key.device_id", "box_key.token", "enrolment_nonce.nonce",
@@ -506,7 +504,7 @@ SIGNED = (
     "issuing_key.public_key", "key_authority.public_key", "key_authority.key_set", "status_generation.list",
     "service_key.public_key", "new_root.message",
 )  # fmt: skip
-# What is secret in the schema, and how it is kept
+# Secret columns, and their protection
 NUMBER = "the number of one"
 KEPT = {
     "api_key.hash": "hash", "invitation.hash": "hash", "invitation.mailed_hash": "hash", "password_link.hash": "hash",
@@ -530,10 +528,10 @@ KEPT = {
 
 
 def test_every_column_of_secrets_is_known(sql: Sql) -> None:
-    """B9: a new column of bytes, or one that is called a secret, says here and in docs/secrets.md how it is kept."""
+    """B9: a new column of bytes, or with a secret's name, is listed here and in docs/secrets.md."""
     found = sql.rows(
         "select table_name || '.' || column_name as name from information_schema.columns"
-        " where table_schema = 'public' and column_name !~ 'times$'"  # packed, of readings
+        " where table_schema = 'public' and column_name !~ 'times$'"  # packed times of readings
         " and not exists (select from pg_class where oid = to_regclass(table_name) and relispartition)"
         " and (data_type = 'bytea'"
         " or (column_name ~ 'secret|private|password|token' and data_type <> 'timestamp with time zone'))"

@@ -1,4 +1,4 @@
-"""Two PostgreSQL servers over TCP: one leads, the other follows it, and can be promoted."""
+"""Two PostgreSQL servers over TCP: a primary, and a replica that can be promoted."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Server:
         return False
 
     def ask(self, sql: str, *args: object, database: str = "keyrack") -> Any:
-        """What the server itself says, over a connection of its own."""
+        """The answer of the server itself, on a separate connection."""
 
         async def ask() -> Any:
             raw = await asyncpg.connect(self.dsn, database=database, timeout=DEADLINE)
@@ -74,13 +74,13 @@ class Server:
         return asyncio.run(ask())
 
     def waits_for(self, standby: str) -> None:
-        """Have commits wait for this standby; "" for none."""
+        """Make commits wait for this standby; "" for none."""
         self.ask(f"alter system set synchronous_standby_names = '{standby}'")
         self.ask("select pg_reload_conf()")
         eventually(lambda: self.ask("show synchronous_standby_names") == standby, "the new setting")
 
     def signal(self, number: int) -> None:
-        """To the server and all its processes, as if the machine stood still, or went on."""
+        """Signal the server and all its processes, like a machine that freezes or resumes."""
         assert self._process is not None
         pid = self._process.pid
         os.kill(pid, number)
@@ -98,7 +98,7 @@ class Server:
 
 
 class Cluster:
-    """A leader and its replica, which has to be begun."""
+    """A primary and its replica, which `begin_replica` creates."""
 
     def __init__(self, directory: Path) -> None:
         account = OsAccount.choose(directory / "one")
@@ -115,7 +115,7 @@ class Cluster:
         asyncio.run(schema_version.migrate(self.leader.dsn))
 
     def begin_replica(self) -> None:
-        """Make the replica anew, from the leader."""
+        """Recreate the replica from the primary."""
         self.replica.kill()
         shutil.rmtree(self.replica.data, ignore_errors=True)
         source = self.leader.dsn.rpartition("/")[0]
@@ -126,14 +126,14 @@ class Cluster:
         eventually(lambda: self.leader.ask(following), "the replica")
 
     def hand_over(self) -> Server:
-        """Promote the replica. Returns the server that has led until then, and does not know it yet."""
+        """Promote the replica. Returns the previous primary, which does not know it yet."""
         before, self.leader, self.replica = self.leader, self.replica, self.leader
         self.leader.ask("select pg_promote(true, 60)")
         return before
 
     @property
     def dsn(self) -> str:
-        """One address of both, that of the leader of now first."""
+        """One address of both servers, the current primary first."""
         return self.named(self.leader.port, self.replica.port)
 
     @staticmethod

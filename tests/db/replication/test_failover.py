@@ -1,4 +1,4 @@
-"""Another server takes over: the leader is found, no old permission is honoured, no write is cut, nobody restarts."""
+"""Failover: a new primary is found, no revoked permission counts, no write is cut off, no restart."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from tests.webhooks.receiver import Receiver
 
 pytestmark = pytest.mark.cluster
 
-UNKNOWN = "The connection to the database was lost while this was being written. It may have been done, or not."
-UNPROVEN = "It cannot be proven at the moment that the database is up to date. Please try again."
-# What a transaction has written to it holds until the end
+UNKNOWN = "The connection to the database was lost during the write. It is unknown whether the change was made."
+UNPROVEN = "The server cannot confirm at the moment that its database is the primary. Please try again."
+# A transaction keeps this lock from its first write to its end
 CLAIMS = """exists (select from pg_locks l where l.pid = pg_stat_activity.pid and l.relation = 'delivery_lane'::regclass
 and l.mode = 'RowExclusiveLock')"""
 WAITING = "select count(*) from pg_stat_activity where wait_event = 'SyncRep' and application_name = $1"
@@ -46,7 +46,7 @@ def cluster() -> Iterator[Cluster]:
 
 @contextlib.contextmanager
 def silent_server() -> Iterator[int]:
-    """The port of a server that accepts and says nothing, as one that was stopped."""
+    """The port of a server that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as accepts:
         yield accepts.getsockname()[1]
 
@@ -55,7 +55,7 @@ def silent_server() -> Iterator[int]:
 def serving(
     dsn: str, direct: Server, settings: Settings, *, worker: bool = True
 ) -> Iterator[tuple[RunningServer, Person, Sql]]:
-    """The API at `dsn`, with a worker unless a test does its work, and a manager who calls it."""
+    """The API at `dsn`, with a worker unless a test does its work, and a manager as caller."""
     sql = Sql(direct.dsn)
     try:
         with RunningServer(settings, dsn, worker=worker) as running:
@@ -68,10 +68,10 @@ def patient(settings: Settings, **values: Any) -> Settings:
     return settings.model_copy(update={"primary_lease_seconds": 2.0, **values})
 
 
-# Who leads
+# Finding the primary
 
 
-def test_the_leader_is_found_behind_one_that_is_silent_and_a_replica(cluster: Cluster) -> None:
+def test_the_primary_is_found_behind_a_silent_server_and_a_replica(cluster: Cluster) -> None:
     async def found() -> list[int]:
         with silent_server() as port:
             dsn = cluster.named(port, cluster.replica.port, cluster.leader.port)
@@ -87,7 +87,7 @@ def test_the_leader_is_found_behind_one_that_is_silent_and_a_replica(cluster: Cl
     assert asyncio.run(found()) == [cluster.leader.port] * 3
 
 
-def test_without_a_leader_each_server_is_named_and_no_password() -> None:
+def test_an_error_without_a_primary_names_each_server_but_no_password() -> None:
     with silent_server() as silent, socket.create_server(("127.0.0.1", 0)) as gone:
         nobody = gone.getsockname()[1]
         gone.close()
@@ -99,7 +99,7 @@ def test_without_a_leader_each_server_is_named_and_no_password() -> None:
     assert "secret" not in text
 
 
-def test_a_replica_alone_is_refused_where_another_server_may_lead(cluster: Cluster) -> None:
+def test_a_replica_alone_is_rejected_if_failover_is_configured(cluster: Cluster) -> None:
     async def connect(settings: Settings) -> bool:
         raw = await PrimaryConnector(cluster.replica.dsn, settings).connect()
         raw.terminate()
@@ -108,16 +108,16 @@ def test_a_replica_alone_is_refused_where_another_server_may_lead(cluster: Clust
     with pytest.raises(NoPrimary, match=f"127.0.0.1:{cluster.replica.port}: replica") as raised:
         asyncio.run(connect(Settings(database_ha=True)))
     assert PASSWORD not in str(raised.value)
-    assert asyncio.run(connect(Settings()))  # as it always was: who has one server knows which
+    assert asyncio.run(connect(Settings()))  # without other servers, the only one is used as it is
 
 
-def test_a_wrong_password_is_no_matter_of_who_leads(cluster: Cluster) -> None:
+def test_a_wrong_password_is_reported_as_such(cluster: Cluster) -> None:
     dsn = cluster.dsn.replace(quote(PASSWORD), "wrong")
     with pytest.raises(asyncpg.InvalidPasswordError):
         asyncio.run(PrimaryConnector(dsn, Settings()).connect())
 
 
-def test_a_connection_over_tcp_is_looked_after(cluster: Cluster) -> None:
+def test_tcp_connections_have_keep_alive(cluster: Cluster) -> None:
     async def options() -> list[int]:
         raw: Any = await PrimaryConnector(cluster.leader.dsn, Settings()).connect()
         try:
@@ -135,8 +135,8 @@ def test_a_connection_over_tcp_is_looked_after(cluster: Cluster) -> None:
 # Writes
 
 
-def test_no_time_out_and_nobody_who_leaves_cuts_a_commit(cluster: Cluster, settings: Settings) -> None:
-    """A cancelled wait for the standby would be a commit that everybody sees, and that the next leader may not have."""
+def test_neither_a_timeout_nor_a_disconnect_cancels_a_commit(cluster: Cluster, settings: Settings) -> None:
+    """A cancelled wait for the standby is still a commit, visible to all, which the next primary may lack."""
     careless = patient(settings, database_ha=False, statement_timeout_seconds=0.5)
     with serving(cluster.leader.dsn, cluster.leader, careless) as (server, alice, sql):
         cars = "select count(*) from car where customer_id = $1 and name = $2"
@@ -151,13 +151,13 @@ def test_no_time_out_and_nobody_who_leaves_cuts_a_commit(cluster: Cluster, setti
                     + body
                 )
                 eventually(lambda: sql.value(WAITING, "keyrack"), "its commit")
-            # Who leaves it to a task is cancelled with it
+            # A write in a task that is cancelled
             assert asyncio.run(cancelled(cluster.leader.dsn, careless)) == 0
             key = {"Idempotency-Key": "7c9e6679-7425-40de-944b-e07fc1f90ae7"}
             answer = alice.put("/cars", {"name": "slow"}, headers=key)
             refused(answer, 503, UNKNOWN)
-            assert "retry-after" not in answer.headers  # without a key it would not be safe to send it again
-            assert sql.value(WAITING, "keyrack") >= 2  # both go on
+            assert "retry-after" not in answer.headers  # without an idempotency key, a retry would not be safe
+            assert sql.value(WAITING, "keyrack") >= 2  # both are still running
             assert [sql.value(cars, alice.customer, name) for name in ("left", "slow")] == [0, 0]
         finally:
             cluster.leader.waits_for("")
@@ -169,7 +169,7 @@ def test_no_time_out_and_nobody_who_leaves_cuts_a_commit(cluster: Cluster, setti
 
 
 async def cancelled(dsn: str, settings: Settings) -> int:
-    """How many rows are seen of writes whose tasks were cancelled while they waited for the standby."""
+    """The number of visible rows of writes whose tasks were cancelled while they waited for the standby."""
     acting.set(system("tests"))
     database = await Database.connect(dsn, settings, application="keyrack cancelled")
     looks = await asyncpg.connect(dsn)
@@ -188,20 +188,20 @@ async def cancelled(dsn: str, settings: Settings) -> int:
         for task in tasks:
             task.cancel()
         assert all(isinstance(e, asyncio.CancelledError) for e in await asyncio.gather(*tasks, return_exceptions=True))
-        for _ in range(5):  # a cancel would have come with the first of them
+        for _ in range(5):  # a cancel request would have arrived with the first of them
             await (await asyncpg.connect(dsn)).close()
         assert await looks.fetchval(WAITING, "keyrack cancelled") == 2
         return await looks.fetchval("select count(*) from api_key where name = 'cancelled'")
     finally:
-        await database.close()  # nor does the end of the process
+        await database.close()  # the end of the process cancels nothing either
         assert await looks.fetchval(WAITING, "keyrack cancelled") == 2
         await looks.close()
 
 
-# What is proven
+# Proof of the primary
 
 
-def test_nothing_is_answered_while_it_is_not_proven_who_leads(cluster: Cluster, settings: Settings) -> None:
+def test_requests_get_503_while_the_primary_is_not_proven(cluster: Cluster, settings: Settings) -> None:
     with serving(cluster.dsn, cluster.leader, patient(settings)) as (server, alice, sql):
         car = alice.car("before")
         roles = "select array_agg(role order by role) from heartbeat where pid = $1"
@@ -217,15 +217,15 @@ def test_nothing_is_answered_while_it_is_not_proven_who_leads(cluster: Cluster, 
             key = {"vendor-API-Key": alice.api_key}
             assert web().post(server.url + "/v3/oauth2/token", data=form, headers=key).status_code == 503
             assert web().get(server.url + "/health").status_code == 503
-            assert web().get(server.url + "/").status_code == 200  # it lives
+            assert web().get(server.url + "/").status_code == 200  # the process is alive
         finally:
             cluster.leader.waits_for("")
         eventually(lambda: alice.get(f"/cars/{car}").status_code == 200, "a read")
         alice.car()
-    assert cluster.leader.ask(roles, os.getpid()) is None  # a clean stop takes its rows away
+    assert cluster.leader.ask(roles, os.getpid()) is None  # a clean shutdown deletes its rows
 
 
-def test_a_single_server_has_nothing_to_prove(cluster: Cluster, settings: Settings) -> None:
+def test_a_single_server_needs_no_proof(cluster: Cluster, settings: Settings) -> None:
     with serving(cluster.leader.dsn, cluster.leader, patient(settings, primary_lease_seconds=0.2)) as (_, alice, sql):
         car = alice.car("before")
         cluster.leader.waits_for("nobody")
@@ -240,7 +240,7 @@ def test_a_single_server_has_nothing_to_prove(cluster: Cluster, settings: Settin
 
 
 class Asking(threading.Thread):
-    """Somebody who asks all the time, and keeps what was answered."""
+    """A caller that sends requests all the time, and records the answers."""
 
     def __init__(self, person: Person, path: str) -> None:
         super().__init__(daemon=True)
@@ -261,16 +261,19 @@ class Asking(threading.Thread):
 
 @pytest.fixture
 def standby(cluster: Cluster) -> Iterator[Cluster]:
-    """The leader's commits wait for the replica."""
+    """The primary's commits wait for the replica."""
     cluster.leader.waits_for("*")
     yield cluster
     cluster.leader.waits_for("")
     cluster.begin_replica()
 
 
-def test_a_leader_that_is_cut_off_and_does_not_know_it_is_left(standby: Cluster, settings: Settings) -> None:
-    """As when Patroni alone is stopped: it answers reads as before. Who was revoked at the new leader is not let in by
-    a process that has asked the old one; and that process goes on."""
+def test_an_isolated_old_primary_is_abandoned(standby: Cluster, settings: Settings) -> None:
+    """As when only Patroni is stopped: the old primary still answers reads.
+
+    A caller that was revoked on the new primary gets no access from a process that used the old one. That process
+    continues to work.
+    """
     with serving(standby.dsn, standby.leader, patient(settings)) as (server, alice, sql):
         bob = Town(sql, server).person("bob")
         car, user, his = alice.car_with_box("before"), alice.user(), bob.car("his")
@@ -286,17 +289,17 @@ def test_a_leader_that_is_cut_off_and_does_not_know_it_is_left(standby: Cluster,
             eventually(lambda: asking.heard and asking.heard[-1] == 401, "who was revoked")
             eventually(lambda: alice.get(f"/cars/{car}").status_code == 200, "reads")
             made = eventually(lambda: (a := alice.put("/cars", {"name": "after"})).status_code == 201 and a, "writes")
-            assert alice.assignment(car, user)  # a worker goes on as well
+            assert alice.assignment(car, user)  # a worker continues as well
             assert 200 not in asking.end()
             assert new.value("select name from car where car_id = $1", made.json()["id"]) == "after"
             assert old.ask("select count(*) from car where name = 'after'") == 0
-            assert old.ask("select pg_is_in_recovery()") is False  # it believes so still
+            assert old.ask("select pg_is_in_recovery()") is False  # it still believes so
         finally:
             new.close()
 
 
-def test_a_leader_that_stands_still_is_left(standby: Cluster, settings: Settings) -> None:
-    """What was under way at it ends, with a word to come again, and what it says when it goes on is not told."""
+def test_a_frozen_primary_is_abandoned(standby: Cluster, settings: Settings) -> None:
+    """Running requests end with a retry, and late answers of the old primary are not returned."""
     with serving(standby.dsn, standby.leader, patient(settings, statement_timeout_seconds=30)) as (_, alice, _):
         car, user = alice.car_with_box("before"), alice.user()
         assert when_proven(lambda: alice.get(f"/cars/{car}")).json()["name"] == "before"
@@ -315,11 +318,11 @@ def test_a_leader_that_stands_still_is_left(standby: Cluster, settings: Settings
         assert when_proven(lambda: alice.get(f"/cars/{car}")).json()["name"] == "after"
 
 
-# Deliveries: last, since an office begins with an empty database
+# Deliveries: last, because an office begins with an empty database
 
 
-def test_nothing_is_sent_before_its_claim_was_acknowledged(cluster: Cluster) -> None:
-    """What everybody sees may be gone with the leader that shows it; what a commit of ours came after is not."""
+def test_a_delivery_is_sent_only_after_its_claim_is_acknowledged(cluster: Cluster) -> None:
+    """A visible row may be lost with its primary. A row seen before our own acknowledged commit is not."""
 
     async def work(receiver: Receiver) -> None:
         async with Office.open(cluster.leader.dsn) as office:

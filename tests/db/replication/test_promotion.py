@@ -1,5 +1,4 @@
-"""A standby is promoted: logs of changes go on in another epoch where it may lack numbers that were told, else in the
-same."""
+"""Promotion of a standby: a new epoch of the change log if numbers may be missing, else the same."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from tests.support.servers import DEADLINE, Sql, eventually
 pytestmark = pytest.mark.cluster
 
 LOCK_OF_NUMBERS = 7260925
-# Whoever gives numbers, and waits for the standby
+# A sequencer that waits for the standby
 NUMBERING = (
     "select exists (select from pg_locks l join pg_stat_activity a using (pid) where l.locktype = 'advisory'"
     f" and l.objid = {LOCK_OF_NUMBERS} and l.granted and a.wait_event = 'SyncRep')"
@@ -38,7 +37,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def numbered(cluster: Cluster, customer: int, version: int) -> Extent:
-    """The log after one more change of the leader's."""
+    """The log after one more change on the primary."""
 
     async def main() -> Extent:
         async with house(cluster.leader.dsn) as home:
@@ -49,8 +48,8 @@ def numbered(cluster: Cluster, customer: int, version: int) -> Extent:
     return asyncio.run(main())
 
 
-def test_a_standby_that_lagged_begins_another_epoch(cluster: Cluster) -> None:
-    """What it had not got is lost: its numbers are not given again. One that commits waited for has everything."""
+def test_promotion_of_a_lagging_standby_begins_a_new_epoch(cluster: Cluster) -> None:
+    """Numbers that it lacks are lost and not reused. A synchronous standby has all numbers."""
     customer = next(IDS)
     first = numbered(cluster, customer, 1)
     has = "select count(*) from change where customer_id = $1"
@@ -64,7 +63,7 @@ def test_a_standby_that_lagged_begins_another_epoch(cluster: Cluster) -> None:
     assert cluster.leader.ask(has, customer) == 1
     new = numbered(cluster, customer, 3)
     assert new.epoch != first.epoch and (new.oldest, new.newest) == (JUMP + 2, JUMP + 3)
-    # with a standby that commits wait for
+    # with a synchronous standby
     cluster.begin_replica()
     cluster.leader.waits_for("*")
     kept = numbered(cluster, customer, 4)
@@ -76,8 +75,10 @@ def test_a_standby_that_lagged_begins_another_epoch(cluster: Cluster) -> None:
 
 
 def number_changes(cluster: Cluster, begun: threading.Event) -> None:
-    """Number what waits in the inbox as a worker does, in as many rounds as it takes; `begun` is set after a round that
-    found somebody else at it."""
+    """Number the waiting changes like a worker.
+
+    `begun` is set after an attempt that found another process at work.
+    """
 
     async def main() -> None:
         async with house(cluster.leader.dsn) as home:
@@ -88,13 +89,15 @@ def number_changes(cluster: Cluster, begun: threading.Event) -> None:
     asyncio.run(main())
 
 
-def test_a_number_is_told_when_the_standby_has_it(cluster: Cluster, settings: Settings) -> None:
-    """A leader that comes back after a crash shows what it had not been acknowledged yet. Nobody is told of it, neither
-    who listens already nor who asks, until the standby has it."""
+def test_a_number_is_published_only_after_the_standby_has_it(cluster: Cluster, settings: Settings) -> None:
+    """A primary that comes back after a crash shows changes that were not acknowledged.
+
+    Neither streams nor requests get them until the standby has them.
+    """
     often = patient(settings, feed_poll_interval_seconds=0.1)
     newest = "select last_id from change_log where customer_id = $1"
-    # The test numbers changes itself. A worker may write another change, whose commit waits, too, and holds the number
-    # up: the sequencer passes over no open writer
+    # The test numbers changes itself. A worker could write another change, whose waiting commit would block the number:
+    # the sequencer skips no open writer
     with (
         serving(cluster.dsn, cluster.leader, often, worker=False) as (server, alice, _),
         ThreadPoolExecutor(1) as sequencer,
@@ -106,7 +109,7 @@ def test_a_number_is_told_when_the_standby_has_it(cluster: Cluster, settings: Se
             number = cluster.leader.ask(newest, alice.customer)
             eventually(lambda: all(reader.place == number for reader in readers), "what there is")
             try:
-                # The lock keeps the sequencer from a look at the server's settings, which commits by itself
+                # The lock keeps the sequencer from checking the server's settings, which is a commit of its own
                 with closing(Sql(cluster.leader.dsn)) as lock:
                     lock.execute("select pg_advisory_lock($1)", LOCK_OF_NUMBERS)
                     lock.execute(

@@ -1,4 +1,4 @@
-"""Reads go to replicas, and nobody is told an older story than they have seen: a real leader, a real replica."""
+"""Read routing: reads go to replicas, without stale answers. A real primary, a real replica."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from tests.support.servers import RunningServer, Sql, eventually
 pytestmark = pytest.mark.cluster
 
 HEADER = "keyrack-position"
-INVALID = "The header Keyrack-Position must be one that an answer had, or latest."
+INVALID = "The header Keyrack-Position must be the value from a response, or latest."
 RENAME = "update car set name = $2 where car_id = $1"
-NUMBERING = 7260925  # the lock of who gives numbers
+NUMBERING = 7260925  # the lock of the sequencer
 PAUSED = "select pg_get_wal_replay_pause_state() = 'paused'"
 
 
@@ -45,7 +45,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 class House:
-    """A server with a replica for reads, and who calls it."""
+    """A server with a replica for reads, and its caller."""
 
     def __init__(self, running: RunningServer, sql: Sql, replica: Server) -> None:
         self.running = running
@@ -54,7 +54,7 @@ class House:
         self.alice = Town(sql, running).person("alice")
 
     def asked(self, person: Person, path: str, **options: Any) -> tuple[httpx.Response, str]:
-        """The answer, and who gave it."""
+        """The answer, and the server that gave it."""
         before = counts()
         answer = person.get(path, **options)
         changed = [server for server, count in counts().items() if count != before[server]]
@@ -62,24 +62,24 @@ class House:
         return answer, changed[0]
 
     def car(self, name: str, person: Person | None = None) -> int:
-        """A car that nobody was given notice of: until everybody was, reads are the leader's."""
+        """A car without a notification: until it were confirmed, the primary would answer the reads."""
         customer = (person or self.alice).customer
         return self.sql.value("insert into car (customer_id, name) values ($1, $2) returning car_id", customer, name)
 
     def elsewhere(self, person: Person, path: str, **options: Any) -> httpx.Response:
-        """The answer of the replica, as soon as it gives one."""
+        """The replica's answer, as soon as it gives one."""
         return eventually(
             lambda: (told := self.asked(person, path, **options))[1] == "replica" and told[0], "the replica's answer"
         )
 
     def alike(self, path: str, leaders: httpx.Response) -> bool:
-        """Whether the replica has answered, and just as the leader has."""
+        """Whether the replica answers, and exactly as the primary did."""
         answer, server = self.asked(self.alice, path)
         same = (answer.status_code, answer.content, answer.headers.get("etag"))
         return server == "replica" and same == (200, leaders.content, leaders.headers.get("etag"))
 
     def reads_elsewhere(self, person: Person | None = None) -> None:
-        """Wait until reads leave the leader."""
+        """Wait until reads go to the replica."""
         who = person or self.alice
         self.elsewhere(who, "/groups")
 
@@ -90,9 +90,9 @@ def counts() -> dict[str, float]:
 
 @contextmanager
 def house(cluster: Cluster, settings: Settings, read: str | None = None, **values: Any) -> Iterator[House]:
-    """A server at the leader that reads at the replica, which may be a minute behind unless said otherwise.
+    """A server that writes to the primary and reads from the replica, with a lag of up to a minute.
 
-    No change gets a number: notices of that would come at any time, and lead reads to the leader.
+    No change gets a number, because its notification would send reads to the primary.
     """
     wanted = {"read_database_url": read or cluster.replica.dsn, "replica_max_lag_seconds": 60.0, **values}
     sql = Sql(cluster.leader.dsn)
@@ -112,7 +112,7 @@ def standing(cluster: Cluster, settings: Settings) -> Iterator[House]:
 
 @pytest.fixture
 def home(standing: House) -> House:
-    """The server of all these tests, with an Alice of this one's own."""
+    """The shared server, with a new Alice for this test."""
     return House(standing.running, standing.sql, standing.replica)
 
 
@@ -125,7 +125,7 @@ def other(standing: House, cluster: Cluster) -> Iterator[RunningServer]:
 
 @contextmanager
 def paused(replica: Server) -> Iterator[None]:
-    """Nothing is replayed within the block."""
+    """Replay is paused within the block."""
     replica.ask("select pg_wal_replay_pause()")
     try:
         eventually(lambda: replica.ask(PAUSED), "the pause")
@@ -136,7 +136,7 @@ def paused(replica: Server) -> Iterator[None]:
 
 @contextmanager
 def behind(home: House, person: Person) -> Iterator[None]:
-    """The replica has everything of the person until now, and nothing that comes."""
+    """The replica has all data of the person so far, and nothing later."""
     now = home.sql.value("select pg_current_wal_flush_lsn()::text")
     eventually(lambda: home.replica.ask("select pg_last_wal_replay_lsn() >= $1::text::pg_lsn", now), "the replay")
     with paused(home.replica):
@@ -144,10 +144,10 @@ def behind(home: House, person: Person) -> Iterator[None]:
         yield
 
 
-# What callers have seen
+# Read your writes
 
 
-def test_reads_leave_the_leader_and_tell_how_far_they_go(cluster: Cluster, home: House) -> None:
+def test_reads_go_to_the_replica_and_return_their_position(cluster: Cluster, home: House) -> None:
     car = home.car("here")
     home.reads_elsewhere()
     system = cluster.leader.ask("select system_identifier from pg_control_system()")
@@ -159,7 +159,7 @@ def test_reads_leave_the_leader_and_tell_how_far_they_go(cluster: Cluster, home:
     seen = home.alice.get(f"/cars/{car}")
     again = home.elsewhere(home.alice, f"/cars/{car}", headers={"If-None-Match": seen.headers["etag"]})
     assert again.status_code == 304 and HEADER in again.headers
-    for path in ("/operations", "/me"):  # what is waited for, and who one is
+    for path in ("/operations", "/me"):  # the state of operations, and the caller itself
         answer, server = home.asked(home.alice, path)
         assert (answer.status_code, server) == (200, "leader-only") and HEADER in answer.headers
     match, server = home.asked(home.alice, f"/cars/{car}", headers={"If-Match": seen.headers["etag"]})
@@ -169,7 +169,7 @@ def test_reads_leave_the_leader_and_tell_how_far_they_go(cluster: Cluster, home:
     assert [labels for labels, _ in READ_LAG.series()] == [[f"127.0.0.1:{cluster.replica.port}"]]
 
 
-def test_every_read_is_answered_alike(home: House) -> None:
+def test_replica_and_primary_give_equal_answers(home: House) -> None:
     alice = home.alice
     car, user, group = alice.car("Car"), alice.user(), alice.group()
     ids = {"carId": car, "userId": user, "groupId": group, "productId": alice.box_in(car, "IQ")}
@@ -185,7 +185,7 @@ def test_every_read_is_answered_alike(home: House) -> None:
         has_span = {"from", "to"} <= {option.name for option in row.query_parameters}
         path = row.path.format(**ids | own) + (span if has_span else "")
         leaders = alice.get(path, headers={HEADER: "latest"})
-        if leaders.status_code == 404:  # which the leader says in any case
+        if leaders.status_code == 404:  # the primary gives it in any case
             continue
         eventually(partial(home.alike, path, leaders), path)
         found += 1
@@ -193,7 +193,7 @@ def test_every_read_is_answered_alike(home: House) -> None:
 
 
 def test_long_lists_come_from_a_replica_too(cluster: Cluster, settings: Settings) -> None:
-    """In pieces, and by a file: each is more than one statement."""
+    """In batches, and through a file: each is more than one statement."""
     with house(cluster, settings, list_chunk_rows=2) as home:
         cars = sorted(home.car(f"Car {number}") for number in range(7))
         home.elsewhere(home.alice, f"/cars/{cars[-1]}")
@@ -203,8 +203,8 @@ def test_long_lists_come_from_a_replica_too(cluster: Cluster, settings: Settings
             assert position(answer.headers[HEADER])
 
 
-def test_who_writes_sees_it(home: House, other: RunningServer) -> None:
-    """By the same process without a word, and by every process with the position."""
+def test_writers_read_their_writes(home: House, other: RunningServer) -> None:
+    """In the same process without a header, in other processes with the position."""
     car = home.car("before")
     elsewhere = Person(**{**vars(home.alice), "client": http_client(base_url=other.url + "/v3")})
     home.reads_elsewhere(elsewhere)
@@ -223,8 +223,8 @@ def test_who_writes_sees_it(home: House, other: RunningServer) -> None:
     elsewhere.client.close()
 
 
-def test_what_another_process_gave_notice_of_is_seen(home: House, other: RunningServer) -> None:
-    """Who hears of a change and reads, without a position, is not told what was before."""
+def test_reads_include_writes_announced_by_another_process(home: House, other: RunningServer) -> None:
+    """A client that reads after a notification, without a position, gets the new state."""
     car = home.car("before")
     elsewhere = Person(**{**vars(home.alice), "client": http_client(base_url=other.url + "/v3")})
     with behind(home, elsewhere):
@@ -234,10 +234,10 @@ def test_what_another_process_gave_notice_of_is_seen(home: House, other: Running
     elsewhere.client.close()
 
 
-def test_without_a_position_a_replica_may_be_behind_and_with_one_not(home: House) -> None:
+def test_a_position_rules_out_a_stale_read(home: House) -> None:
     car = home.car("before")
     with behind(home, home.alice):
-        home.sql.execute(RENAME, car, "after")  # by nobody who tells
+        home.sql.execute(RENAME, car, "after")  # without a notification
         answer, server = home.asked(home.alice, f"/cars/{car}")
         assert (answer.json()["name"], server) == ("before", "replica")
         old = {HEADER: answer.headers[HEADER]}
@@ -248,15 +248,15 @@ def test_without_a_position_a_replica_may_be_behind_and_with_one_not(home: House
             assert (answer.json()["name"], server) == ("after", "leader-ahead")
 
 
-def test_what_a_replica_does_not_find_the_leader_is_asked_for(home: House) -> None:
+def test_the_primary_answers_what_the_replica_does_not_find(home: House) -> None:
     with behind(home, home.alice):
         car = home.car("new")
         answer, server = home.asked(home.alice, f"/cars/{car}")
         assert (answer.json()["name"], server) == ("new", "leader-after") and HEADER in answer.headers
 
 
-def test_the_log_of_changes_is_read_and_followed_at_the_leader(home: House) -> None:
-    """A replica that commits do not wait for may show a number that the next leader has not."""
+def test_the_change_feed_is_read_from_the_primary(home: House) -> None:
+    """A replica may show a number that the next primary lacks, unless commits wait for it."""
     (number,) = made(home.alice)
     home.reads_elsewhere(home.alice)
     for query in (f"$filter=id ge {number}", f"$filter=id ge {number}&wait=60"):
@@ -264,8 +264,8 @@ def test_the_log_of_changes_is_read_and_followed_at_the_leader(home: House) -> N
         assert (answer.json()[0]["id"], server) == (number, "leader-only")
 
 
-def test_a_replica_that_is_too_far_behind_is_not_asked(cluster: Cluster, settings: Settings) -> None:
-    """Heartbeats alone tell that it is: nobody else writes."""
+def test_a_replica_with_too_much_lag_is_skipped(cluster: Cluster, settings: Settings) -> None:
+    """Only heartbeats show the lag: nothing else writes."""
     with house(cluster, settings, replica_max_lag_seconds=0.7, primary_lease_seconds=0.4) as home:
         car = home.car("before")
         home.reads_elsewhere()
@@ -276,7 +276,7 @@ def test_a_replica_that_is_too_far_behind_is_not_asked(cluster: Cluster, setting
         home.reads_elsewhere()
 
 
-def test_pages_show_what_the_leader_has(home: House) -> None:
+def test_console_pages_read_from_the_primary(home: House) -> None:
     car = home.car("before")
     with home.alice.browser() as browser, behind(home, home.alice):
         home.sql.execute(RENAME, car, "after")
@@ -285,7 +285,7 @@ def test_pages_show_what_the_leader_has(home: House) -> None:
         assert scripts.json()["name"] == "after"
 
 
-def test_a_neighbour_sees_nothing_and_changes_nothing(home: House) -> None:
+def test_another_customer_sees_nothing_and_changes_nothing(home: House) -> None:
     bob = Town(home.sql, home.running).person("bob")
     car = home.car("hers")
     home.reads_elsewhere(bob)
@@ -302,7 +302,7 @@ def test_a_neighbour_sees_nothing_and_changes_nothing(home: House) -> None:
 # The header
 
 
-def test_what_is_no_position_is_refused(cluster: Cluster, home: House) -> None:
+def test_an_invalid_position_is_rejected(cluster: Cluster, home: House) -> None:
     none = ("x", "1-1-0", "1-1-0/G", "9" * 21 + "-1-0/0", "1-1-100000000/0", "\u0661-1-0/0", "1-1-0/0,1-1-0/0")
     for wrong in none:
         refused(home.alice.get("/cars", headers={HEADER: wrong.encode()}), 400, INVALID)
@@ -313,16 +313,16 @@ def test_what_is_no_position_is_refused(cluster: Cluster, home: House) -> None:
         assert (answer.status_code, server) == (200, "leader-ahead"), (other, answer.text)
 
 
-def test_without_replicas_nothing_is_told_and_the_header_is_read(town: Town) -> None:
+def test_without_replicas_the_header_is_checked_but_not_returned(town: Town) -> None:
     alice = town.person("alice")
     assert HEADER not in alice.get("/cars", headers={HEADER: "1-1-0/0"}).headers
     refused(alice.get("/cars", headers={HEADER: "x"}), 400, INVALID)
 
 
-# Replicas that fail
+# Failures of replicas
 
 
-def test_the_doctor_looks_at_each_server_that_reads_go_to(cluster: Cluster, database_server: str) -> None:
+def test_the_doctor_checks_each_read_server(cluster: Cluster, database_server: str) -> None:
     def told(*addresses: str) -> list[tuple[str, str]]:
         checks = [
             doctor({"KEYRACK_DATABASE_URL": cluster.leader.dsn, "KEYRACK_READ_DATABASE_URL": dsn})[1]["read-servers"]
@@ -346,8 +346,8 @@ def test_the_doctor_looks_at_each_server_that_reads_go_to(cluster: Cluster, data
     assert rest == [nobody]
 
 
-def test_a_replica_where_recovery_is_in_the_way_fails_no_request(cluster: Cluster, settings: Settings) -> None:
-    """A lock that was replayed, and whose end was not: a read waits for it, and then asks the leader."""
+def test_a_recovery_lock_on_the_replica_fails_no_request(cluster: Cluster, settings: Settings) -> None:
+    """A lock was replayed, but not its release: the read waits, then the primary answers."""
     with house(cluster, settings, lock_timeout_seconds=0.2) as home:
         car = home.car("Car")
         home.reads_elsewhere()
@@ -370,7 +370,7 @@ def test_a_replica_where_recovery_is_in_the_way_fails_no_request(cluster: Cluste
             assert (answer.status_code, server) == (200, "leader-after") and HEADER in answer.headers
 
 
-def test_a_statement_that_recovery_cancels_is_done_by_the_leader(cluster: Cluster, settings: Settings) -> None:
+def test_the_primary_runs_a_statement_that_recovery_cancels(cluster: Cluster, settings: Settings) -> None:
     """`canceling statement due to conflict with recovery`: 40001."""
     sleeps = "select case when pg_is_in_recovery() then pg_sleep(600) end, count(*) as cars from car"
 
@@ -401,7 +401,7 @@ def test_a_statement_that_recovery_cancels_is_done_by_the_leader(cluster: Cluste
         cluster.replica.ask("select pg_reload_conf()")
 
 
-def test_a_replica_that_stands_still_goes_and_comes_back_fails_no_request(cluster: Cluster, home: House) -> None:
+def test_an_unreachable_replica_fails_no_request(cluster: Cluster, home: House) -> None:
     car = home.car("Car")
     home.reads_elsewhere()
     asking = Asking(home.alice, f"/cars/{car}")
@@ -429,10 +429,10 @@ def reads_again() -> None:
     eventually(lambda: counts()["replica"] > before, "a read of the replica")
 
 
-def test_a_server_of_another_system_is_refused(
+def test_a_server_of_another_system_is_skipped(
     cluster: Cluster, settings: Settings, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """However far it is: what it has is another story."""
+    """Whatever its position: its data are of another system."""
     with running_cluster() as strangers:
         strangers.leader.ask("select pg_logical_emit_message(false, 'test', repeat('x', 1000000)) from pg_switch_wal()")
         with house(cluster, settings, read=strangers.replica.dsn) as home:
@@ -442,8 +442,8 @@ def test_a_server_of_another_system_is_refused(
             assert (answer.json()["name"], server) == ("ours", "leader-ahead")
 
 
-def test_who_leads_is_passed_over_and_replicas_change_with_it(cluster: Cluster, settings: Settings) -> None:
-    """One address of all servers, for writes and for reads: the last test, since another server leads afterwards."""
+def test_read_routing_follows_a_failover(cluster: Cluster, settings: Settings) -> None:
+    """One address of all servers, for writes and reads. The last test, because it ends with another primary."""
     proof = {"primary_lease_seconds": 1.0, "read_database_url": cluster.dsn, "replica_max_lag_seconds": 60.0}
     sql = Sql(cluster.leader.dsn)
     try:
@@ -452,7 +452,7 @@ def test_who_leads_is_passed_over_and_replicas_change_with_it(cluster: Cluster, 
             car = home.car("before")
             home.reads_elsewhere()
             before = home.elsewhere(home.alice, f"/cars/{car}").headers[HEADER]
-            old = cluster.hand_over()  # which believes that it leads still
+            old = cluster.hand_over()  # it still believes that it is the primary
             renamed = [{"op": "replace", "path": "/name", "value": "after"}]
             old.kill()
             eventually(lambda: home.alice.patch(f"/cars/{car}", renamed).status_code == 204, "a write")
@@ -463,15 +463,15 @@ def test_who_leads_is_passed_over_and_replicas_change_with_it(cluster: Cluster, 
             cluster.begin_replica()
             home.reads_elsewhere()
             answer, server = home.asked(home.alice, f"/cars/{car}", headers={HEADER: before})
-            assert (answer.json()["name"], server) == ("after", "leader-ahead")  # it is of another timeline
+            assert (answer.json()["name"], server) == ("after", "leader-ahead")  # the position is of another timeline
             answer = home.elsewhere(home.alice, f"/cars/{car}", headers={HEADER: answer.headers[HEADER]})
             assert answer.json()["name"] == "after"
     finally:
         sql.close()
 
 
-def test_a_replica_that_is_promoted_by_itself_is_left(cluster: Cluster, settings: Settings) -> None:
-    """The leader goes on, and what the other one takes is nobody's story."""
+def test_an_independently_promoted_replica_is_abandoned(cluster: Cluster, settings: Settings) -> None:
+    """The primary keeps running, and writes to the other server are never shown."""
     with house(cluster, settings) as home:
         car = home.car("Car")
         home.reads_elsewhere()

@@ -1,4 +1,4 @@
-"""Brands: the keyfob tool. The catalogue belongs to nobody, so every manager sees the same."""
+"""Brands: the keyfob tool. The catalogue belongs to no customer and is the same for every manager."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def catalogue(sql: Sql) -> Iterator[Catalogue]:
     sql.execute("delete from key_form where key_form_id = any($1)", [form, other])
 
 
-def test_all_brands(alice: Person, bob: Person, catalogue: Catalogue) -> None:
+def test_brands_are_listed_once_for_all_managers(alice: Person, bob: Person, catalogue: Catalogue) -> None:
     answer = alice.get("/brands")
     assert answer.status_code == 200
     brands = answer.json()
@@ -86,7 +86,7 @@ def test_the_keys_of_a_brand(alice: Person, server: RunningServer, catalogue: Ca
     ]
 
 
-def test_the_case_of_a_brand_does_not_matter(alice: Person, catalogue: Catalogue) -> None:
+def test_brand_names_ignore_case(alice: Person, catalogue: Catalogue) -> None:
     answers = [
         alice.get(f"/brands/{quote(name, safe='')}/keys")
         for name in (catalogue.brand, catalogue.brand.lower(), f" {catalogue.brand} ")
@@ -96,12 +96,12 @@ def test_the_case_of_a_brand_does_not_matter(alice: Person, catalogue: Catalogue
 
 
 @pytest.mark.parametrize("brand", ["Nobody", "%27", "x" * 250, "A%25", "1"])
-def test_no_such_brand(alice: Person, brand: str) -> None:
+def test_an_unknown_brand_gets_404(alice: Person, brand: str) -> None:
     refused(alice.get(f"/brands/{brand}/keys"), 404, NO_BRAND)
 
 
 @pytest.mark.parametrize("brand", ["%20", "%09", "%00", "A%00B", "%FF", "x" * 251, "A%0AB", "%C2%A0"])
-def test_what_no_brand_is_called(alice: Person, brand: str) -> None:
+def test_an_invalid_brand_name_gets_400(alice: Person, brand: str) -> None:
     refused(alice.get(f"/brands/{brand}/keys"), 400, INVALID)
 
 
@@ -117,7 +117,7 @@ def test_the_drawing_of_a_key_form(server: RunningServer, alice: Person, catalog
     assert answer.headers["content-security-policy"] == "default-src 'none'; style-src 'unsafe-inline'"
 
 
-def test_no_such_drawing(server: RunningServer, catalogue: Catalogue) -> None:
+def test_a_missing_drawing_gets_404(server: RunningServer, catalogue: Catalogue) -> None:
     for id in (catalogue.other_form, 2147483647, 0, -1, "x", 2**31):
         refused(web().get(f"{server.url}/key-forms/{id}.svg"), 404, NO_DRAWING)
 

@@ -1,4 +1,4 @@
-"""Cars, and what is asked of one car."""
+"""Cars, and the sub-resources of one car."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_only_the_name_is_required(alice: Person) -> None:
         assert alice.get(f"/cars/{car}").json() == {"id": car, "name": "Bare", **dict.fromkeys(OPTIONAL)}
 
 
-def test_text_is_kept_as_it_is(alice: Person) -> None:
+def test_text_is_stored_unchanged(alice: Person) -> None:
     name = ' Ä "quoted" \\ 🚗 <b>&amp;\t'
     assert alice.get(f"/cars/{alice.car(name)}").json()["name"] == name
 
@@ -52,22 +52,22 @@ def test_unknown_members_are_ignored(alice: Person) -> None:
 
 
 @pytest.mark.parametrize("body", [{}, {"name": None}, {"name": ""}, {"name": " \t\n"}, {"name": 5}, {"name": "a\0b"}])
-def test_no_name_given(alice: Person, body: dict[str, Any]) -> None:
+def test_a_missing_name_is_rejected(alice: Person, body: dict[str, Any]) -> None:
     refused(alice.put("/cars", body), 400, "Couldn't create car. No valid name provided.")
 
 
 @pytest.mark.parametrize("member", OPTIONAL)
 @pytest.mark.parametrize("value", [5, True, ["x"], {}, "a\0b"])
-def test_a_member_of_another_type(alice: Person, member: str, value: Any) -> None:
+def test_a_member_of_the_wrong_type_is_rejected(alice: Person, member: str, value: Any) -> None:
     refused(alice.put("/cars", {"name": "A", member: value}), 400, f"Couldn't create car. No valid {member} provided.")
 
 
-def test_all_members_that_are_wrong_are_named(alice: Person) -> None:
+def test_all_invalid_members_are_named(alice: Person) -> None:
     body = {"vin": 1, "brand": 2}
     refused(alice.put("/cars", body), 400, "Couldn't create car. No valid name, vin and brand provided.")
 
 
-def test_a_name_of_250_characters_and_no_more(alice: Person) -> None:
+def test_a_name_has_at_most_250_characters(alice: Person) -> None:
     assert alice.put("/cars", {"name": "🚗" * 250}).status_code == 201
     answer = alice.put("/cars", {"name": "x" * 251})
     assert answer.status_code == 400
@@ -78,7 +78,7 @@ def test_a_name_of_250_characters_and_no_more(alice: Person) -> None:
 # Read
 
 
-def test_all_cars_in_their_order(carol: Person) -> None:
+def test_cars_are_listed_by_id(carol: Person) -> None:
     assert (carol.get("/cars").status_code, carol.get("/cars").json()) == (200, [])
     ids = [carol.car(name) for name in ("B", "C", "A")]
     rows = carol.get("/cars").json()
@@ -99,7 +99,7 @@ def test_the_neighbour_sees_no_car_of_hers(alice: Person, bob: Person) -> None:
     "id", ["2147483647", "0", "-1", "2147483648", "99999999999999999999", "abc", "1.0", "%00", "1e3", "1%2F1"]
 )
 @pytest.mark.parametrize("rest", ["", "/products", "/telemetry", "/location", "/assignments", "/events"])
-def test_no_such_car(alice: Person, id: str, rest: str) -> None:
+def test_a_missing_car_gets_404(alice: Person, id: str, rest: str) -> None:
     refused(alice.get(f"/cars/{id}{rest}"), 404, NO_CAR)
 
 
@@ -135,11 +135,11 @@ def test_the_last_step_counts(alice: Person) -> None:
     assert alice.get(f"/cars/{car}").json()["vin"] == "new"
 
 
-def test_no_such_car_to_change(alice: Person) -> None:
+def test_a_change_of_a_missing_car_gets_404(alice: Person) -> None:
     refused(alice.patch("/cars/2147483647", [{"op": "remove", "path": "/vin"}]), 404, NO_CAR)
 
 
-def test_a_patch_may_say_that_it_is_one(alice: Person) -> None:
+def test_a_patch_may_have_the_json_patch_media_type(alice: Person) -> None:
     headers = {"Content-Type": "application/json-patch+json"}
     done(alice.patch(f"/cars/{alice.car()}", content=b'[{"op": "remove", "path": "/vin"}]', headers=headers))
     assert alice.put("/cars", content=b'{"name": "A"}', headers=headers).status_code == 415
@@ -154,50 +154,52 @@ def test_a_patch_may_say_that_it_is_one(alice: Person) -> None:
         {"op": "remove", "path": "/name"},
     ],
 )
-def test_a_car_keeps_a_name_and_a_patch_is_applied_whole_or_not_at_all(alice: Person, step: dict[str, Any]) -> None:
+def test_a_patch_cannot_remove_the_name_and_is_all_or_nothing(alice: Person, step: dict[str, Any]) -> None:
     car = alice.car(**FULL)
     steps = [{"op": "replace", "path": "/vin", "value": "new"}, step]
     refused(alice.patch(f"/cars/{car}", steps), 400, "Couldn't update car. No valid name provided.")
     assert alice.get(f"/cars/{car}").json() == {"id": car, **FULL}
 
 
-OP = " op should be 'remove' or 'replace'."
+OP = " `op` must be 'remove' or 'replace', but is "
 *_FIRST, _LAST = [f"'/{name}'" for name in CARS.by_name]
-PATH = f" path should be {', '.join(_FIRST)} or {_LAST}."
+PATH = f" `path` must be {', '.join(_FIRST)} or {_LAST}, but is "
 
 
 @pytest.mark.parametrize(
     ("step", "member", "right"),
     [
-        ({"op": "add", "path": "/vin", "value": "x"}, "op", OP),
-        ({"op": None, "path": "/vin", "value": "x"}, "op", OP),
+        ({"op": "add", "path": "/vin", "value": "x"}, "op", OP + "'add'."),
+        ({"op": None, "path": "/vin", "value": "x"}, "op", OP + "null."),
         ({"path": "/vin", "value": "x"}, "op", ""),
-        ({"op": "replace", "path": "/id", "value": "7"}, "path", PATH),
-        ({"op": "replace", "path": "vin", "value": "x"}, "path", PATH),
+        ({"op": "replace", "path": "/id", "value": "7"}, "path", PATH + "'/id'."),
+        ({"op": "replace", "path": "vin", "value": "x"}, "path", PATH + "'vin'."),
         ({"op": "replace", "value": "x"}, "path", ""),
         ({"op": "replace", "path": "/vin", "value": 5}, "value", ""),
         ({"op": "replace", "path": "/vin", "value": "a\0b"}, "value", ""),
-        ({"op": "add", "path": "/id", "value": "7"}, "op and path", OP + PATH),
+        ({"op": "add", "path": "/id", "value": "7"}, "op and path", f"{OP}'add'.{PATH}'/id'."),
         ({}, "op and path", ""),
     ],
 )
-def test_a_step_that_is_none(alice: Person, step: dict[str, Any], member: str, right: str) -> None:
-    """The values that are taken are named, also of several members."""
+def test_an_invalid_patch_step_is_rejected(alice: Person, step: dict[str, Any], member: str, right: str) -> None:
+    """The error names the valid values, also for several members."""
     refused(
         alice.patch(f"/cars/{alice.car()}", [step]), 400, f"Couldn't update car. No valid {member} provided.{right}"
     )
 
 
-def test_values_that_are_too_long(alice: Person) -> None:
+def test_values_that_are_too_long_are_rejected(alice: Person) -> None:
     car = alice.car()
     done(alice.patch(f"/cars/{car}", [{"op": "replace", "path": "/description", "value": "x" * 4000}]))
     for member in ("vin", "name", "licensePlate", "brand", "model"):
         done(alice.patch(f"/cars/{car}", [{"op": "replace", "path": f"/{member}", "value": "x" * 250}]))
         for length in (251, 4001):
             answer = alice.patch(f"/cars/{car}", [{"op": "replace", "path": f"/{member}", "value": "x" * length}])
-            refused(answer, 400, f"Couldn't update car. No valid {member} provided. It has at most 250 characters.")
+            sentence = f"`{member}` must have at most 250 characters, but has {length}."
+            refused(answer, 400, f"Couldn't update car. No valid {member} provided. {sentence}")
     answer = alice.patch(f"/cars/{car}", [{"op": "replace", "path": "/description", "value": "x" * 4001}])
-    refused(answer, 400, "Couldn't update car. No valid description provided. It has at most 4000 characters.")
+    sentence = "`description` must have at most 4000 characters, but has 4001."
+    refused(answer, 400, f"Couldn't update car. No valid description provided. {sentence}")
 
 
 # Delete
@@ -244,7 +246,7 @@ def test_the_products_of_a_car(alice: Person) -> None:
     assert rows[0]["dongleTerminationTimeStamp"] is None
 
 
-def test_a_car_without_products(alice: Person) -> None:
+def test_a_car_without_products_gets_404(alice: Person) -> None:
     answer = alice.get(f"/cars/{alice.car()}/products")
     refused(answer, 404, "Unable to find any products which are assigned to the given carId.")
 
@@ -256,7 +258,7 @@ NOTHING = {"latitude": None, "longitude": None, "date": None, "odometerDate": No
 
 
 @pytest.mark.parametrize("rest", ["telemetry", "location", "location/2026-01-01T00:00:00Z"])
-def test_a_car_without_an_iq_product(alice: Person, rest: str) -> None:
+def test_a_car_without_an_iq_product_gets_404(alice: Person, rest: str) -> None:
     for car in (alice.car(), alice.car_with_box()):
         refused(alice.get(f"/cars/{car}/{rest}"), 404, NO_IQ)
 
@@ -267,7 +269,7 @@ def car_with_iq(person: Person) -> int:
     return car
 
 
-def test_an_iq_product_that_told_nothing_yet(alice: Person) -> None:
+def test_an_iq_product_without_reports_has_no_values(alice: Person) -> None:
     car = car_with_iq(alice)
     for rest in ("location", "location/2026-01-01T00:00:00Z"):
         answer = alice.get(f"/cars/{car}/{rest}")
@@ -280,8 +282,8 @@ def test_an_iq_product_that_told_nothing_yet(alice: Person) -> None:
     ["yesterday", "2026-01-01", "2026-01-01T00:00:00", "2026-01-01T00:00:00+0000", "2026-02-30T00:00:00Z",
      "2026-01-01T25:00:00Z", "2026-01-01T00:00:00.Z", "0000-01-01T00:00:00Z", "2026-01-01T00:00:00Z%0A", "%00"],
 )  # fmt: skip
-def test_a_date_of_another_form(alice: Person, date: str) -> None:
-    form = "The form is that of RFC 3339, as 2026-01-31T08:00:00Z or 2026-01-31T09:00:00+01:00."
+def test_an_invalid_search_date_is_rejected(alice: Person, date: str) -> None:
+    form = "A time must have the format of RFC 3339, such as 2026-01-31T08:00:00Z or 2026-01-31T09:00:00+01:00."
     text = f"Invalid searchDate provided. {form}"
     refused(alice.get(f"/cars/{car_with_iq(alice)}/location/{date}"), 400, text)
     refused(alice.get(f"/cars/2147483647/location/{date}"), 400, text)
@@ -296,7 +298,7 @@ def test_the_first_and_the_last_date(alice: Person, date: str) -> None:
     assert alice.get(f"/cars/{car_with_iq(alice)}/location/{date}").json() == NOTHING
 
 
-# Assignments and events: their own tests show how they come to be
+# Assignments and events, whose creation has its own tests
 
 
 def test_the_assignments_of_a_car(alice: Person, bob: Person) -> None:

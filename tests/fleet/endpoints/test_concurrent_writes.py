@@ -1,4 +1,4 @@
-"""What several clients do at once: the database decides, one of them gets what it asked for, and nobody a 500."""
+"""Concurrent writes: the database lets one client succeed, and no client gets 500."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ CROWD = 8
 
 
 def at_once(calls: Iterable[Callable[[], httpx.Response]]) -> list[httpx.Response]:
-    """The answers of calls that start together."""
+    """The answers of calls that start at the same time."""
     waiting = list(calls)
     barrier = Barrier(len(waiting))
 
     def run(call: Callable[[], httpx.Response]) -> httpx.Response:
         barrier.wait()
-        while (answer := call()).status_code == 503:  # few may wait for their turn; it says when to come back
+        # only a few may wait for the customer lock; the header says when to retry
+        while (answer := call()).status_code == 503:
             time.sleep(float(answer.headers["Retry-After"]) / 10)
         return answer
 
@@ -39,29 +40,32 @@ def call(person: Person, method: str, path: str, body: Any) -> Callable[[], http
 
 
 def statuses(person: Person, method: str, path: str, *bodies: Any) -> Counter[int]:
-    """How often each status is answered when these bodies, or one by everybody, are sent at once."""
+    """How often each status occurs when these bodies are sent at the same time.
+
+    A single body is sent `CROWD` times.
+    """
 
     crowd = bodies if len(bodies) > 1 else bodies * CROWD
     return Counter(answer.status_code for answer in at_once(call(person, method, path, body) for body in crowd))
 
 
-def test_the_same_name_of_a_group(alice: Person) -> None:
+def test_one_of_many_groups_with_the_same_name_is_created(alice: Person) -> None:
     assert statuses(alice, "PUT", "/groups", {"name": "Raced"}) == {201: 1, 409: CROWD - 1}
 
 
-def test_the_same_address_of_a_user(alice: Person) -> None:
+def test_one_of_many_users_with_the_same_address_is_created(alice: Person) -> None:
     body = {"emailAddress": f"race.{os.getpid()}@example.org", "userData": {"firstName": "A", "lastName": "B"}}
     assert statuses(alice, "PUT", "/users", body) == {201: 1, 409: CROWD - 1}
 
 
-def test_the_same_user_into_a_customer(alice: Person, bob: Person) -> None:
+def test_one_of_many_requests_assigns_a_user(alice: Person, bob: Person) -> None:
     body = {"emailAddress": f"crowd.{os.getpid()}@example.org"}
     bob.user(body["emailAddress"])
     assert statuses(alice, "PUT", "/users/assignments/customers", body) == {204: 1, 409: CROWD - 1}
     assert statuses(alice, "DELETE", "/users/assignments/customers", body) == {204: 1, 404: CROWD - 1}
 
 
-def test_the_same_car_into_a_group(alice: Person) -> None:
+def test_one_of_many_requests_adds_a_car_to_a_group(alice: Person) -> None:
     group, car = alice.group(), alice.car()
     assert statuses(alice, "PUT", f"/groups/{group}/cars", {"carId": car}) == {204: 1, 409: CROWD - 1}
     assert statuses(alice, "DELETE", f"/groups/{group}/cars/{car}", None) == {204: 1, 404: CROWD - 1}
@@ -73,37 +77,37 @@ def installable(person: Person) -> int:
     return product
 
 
-def test_the_same_product_into_several_cars(alice: Person) -> None:
+def test_a_product_is_installed_into_one_of_several_cars(alice: Person) -> None:
     product = installable(alice)
     bodies = [{"carId": alice.car(), "productId": product} for _ in range(CROWD)]
     assert statuses(alice, "PUT", "/installations", *bodies) == {204: 1, 409: CROWD - 1}
 
 
-def test_several_boxes_into_the_same_car(alice: Person) -> None:
+def test_one_of_several_boxes_is_installed_into_a_car(alice: Person) -> None:
     car = alice.car()
     bodies = [{"carId": car, "productId": installable(alice)} for _ in range(CROWD)]
     assert statuses(alice, "PUT", "/installations", *bodies) == {204: 1, 409: CROWD - 1}
     assert len(alice.get(f"/cars/{car}/products").json()) == 1
 
 
-def test_the_same_service_with_several_products(alice: Person) -> None:
+def test_a_service_is_paired_with_one_of_several_products(alice: Person) -> None:
     service = alice.service()
     bodies = [{"serviceId": service, "productId": alice.product()} for _ in range(CROWD)]
     assert statuses(alice, "PUT", "/pairings", *bodies) == {204: 1, 409: CROWD - 1}
 
 
-def test_several_services_with_the_same_product(alice: Person) -> None:
+def test_one_of_several_services_is_paired_with_a_product(alice: Person) -> None:
     product = alice.product()
     bodies = [{"serviceId": alice.service(), "productId": product} for _ in range(CROWD)]
     assert statuses(alice, "PUT", "/pairings", *bodies) == {204: 1, 409: CROWD - 1}
 
 
-def test_the_same_car_deleted(alice: Person) -> None:
+def test_one_of_many_requests_deletes_a_car(alice: Person) -> None:
     assert statuses(alice, "DELETE", f"/cars/{alice.car_with_box()}", None) == {204: 1, 404: CROWD - 1}
 
 
-def test_a_car_goes_while_everybody_uses_it(alice: Person, sql: Sql) -> None:
-    """Whatever comes first: each request is done or finds nothing, and every operation gets its outcome."""
+def test_a_car_is_deleted_while_other_requests_use_it(alice: Person, sql: Sql) -> None:
+    """In any order, each request succeeds or finds nothing. Every operation gets its outcome."""
     for _ in range(3):
         car, user, group, event = alice.car(), alice.user(), alice.group(), "2026-01-01T00:00:00Z"
         box = alice.box_in(car)

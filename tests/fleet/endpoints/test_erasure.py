@@ -1,4 +1,4 @@
-"""Erasing a person from a customer: what would go, what goes, and what others keep."""
+"""Erasure of a person from a customer: preview, erasure, and the data of other customers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ START, END = "2026-01-01T08:00:00Z", "2026-01-03T08:00:00Z"
 
 @pytest.fixture
 def tidy(dsn: str, settings: Settings) -> Any:
-    """A round of the two steps of housekeeping that finish what was asked for."""
+    """Run the two steps of housekeeping that finish an erasure."""
     sql = Sql(dsn)
 
     async def run() -> None:
@@ -38,7 +38,7 @@ def address() -> str:
 
 
 def counted(person: Person, user: int) -> dict[str, int]:
-    """What the preview says that goes, but for the membership."""
+    """The counts of the preview, without the membership."""
     goes = person.get(f"/users/{user}/erasure").json()["goes"]
     assert goes.pop(0) == {"kind": "membership", "how": "removed", "count": 1}
     return {each["kind"]: each["count"] for each in goes}
@@ -49,7 +49,7 @@ def erase(person: Person, user: int) -> None:
 
 
 def ended(person: Person, user: int) -> None:
-    """Wait until nothing is pending of the user."""
+    """Wait until nothing of the user is pending."""
     eventually(lambda: person.get(f"/operations?$filter=userId eq {user} and state eq 'Pending'").json() == [], "ends")
 
 
@@ -58,21 +58,24 @@ def exists(sql: Sql, user: int) -> bool:
 
 
 def whole(person: Person, email: str | None = None) -> tuple[int, int, int]:
-    """A user with a group, an assignment, an event and an operation; the user, the car and the event."""
+    """A user with a group, an assignment, an event and an operation.
+
+    Returns the ids of the user, the car and the event.
+    """
     car, user = person.car_with_box(), person.user(email)
     done(person.put(f"/groups/{person.group()}/users", {"userId": user}))
     person.assignment(car, user, START, end=END)
     return user, car, person.event(car, user, latitude=52.5, longitude=13.4)
 
 
-def test_what_would_go_is_told_and_goes(carol: Person, tidy: Any) -> None:
+def test_the_preview_lists_what_erasure_removes(carol: Person, tidy: Any) -> None:
     hook = carol.put("/webhooks", {"url": "http://127.0.0.1:9/nobody"}).json()["id"]
     email = address()
     user, car, event = whole(carol, email)
     carol.sql.execute("update delivery set state = 'Dead', answer = 'no' where customer_id = $1", carol.customer)
     told = carol.get(f"/users/{user}/erasure")
     goes = {"groups": 1, "assignments": 1, "devices": 0, "keys": 0, "events": 1, "operations": 1, "deliveries": 1}
-    # the user was made and put into a group, and the assignment was made
+    # the creation of the user, its membership in a group, and the creation of the assignment
     assert counted(carol, user) == goes | {"changes": 3}
     assert [each["kind"] for each in told.json()["stays"]] == ["person", "answers", "receivers"]
     assert told.json()["customers"] == []
@@ -113,7 +116,7 @@ def test_what_would_go_is_told_and_goes(carol: Person, tidy: Any) -> None:
     assert carol.sql.value(forgotten, carol.customer) == 0
 
 
-def test_a_hand_over_loses_the_erased_user_alone(carol: Person, tidy: Any) -> None:
+def test_a_hand_over_loses_only_the_erased_user(carol: Person, tidy: Any) -> None:
     hook = carol.put("/webhooks", {"url": "http://127.0.0.1:9/nobody"}).json()["id"]
     car, giver, taker = carol.car_with_box(), carol.user(), carol.user()
     assignment = carol.assignment(car, giver, START, end=END)
@@ -141,7 +144,7 @@ def test_a_hand_over_loses_the_erased_user_alone(carol: Person, tidy: Any) -> No
     assert "userId" not in carol.sql.value(stored, carol.customer)
 
 
-def test_another_customer_keeps_the_person_and_nobody_is_told(alice: Person, bob: Person, tidy: Any) -> None:
+def test_another_customer_keeps_the_person_and_is_not_revealed(alice: Person, bob: Person, tidy: Any) -> None:
     alone = alice.user()
     nothing = alice.get(f"/users/{alone}/erasure").json()
     email = address()
@@ -166,7 +169,7 @@ def test_another_customer_keeps_the_person_and_nobody_is_told(alice: Person, bob
     refused(alice.get(f"/users/{user}/erasure"), 404, NO_USER)
 
 
-def test_a_manager_is_told_of_customers_of_its_own(carol: Person, town: Town) -> None:
+def test_the_preview_lists_other_customers_of_the_manager(carol: Person, town: Town) -> None:
     user = carol.user()
     other = town.another_fleet(carol)
     done(other.put(MEMBERSHIP, {"userId": user}))
@@ -176,8 +179,8 @@ def test_a_manager_is_told_of_customers_of_its_own(carol: Person, town: Town) ->
     assert other.get(f"/users/{user}/erasure").json()["customers"] == []
 
 
-def test_who_was_let_go_lately_can_be_taken_back_whoever_erases(alice: Person, bob: Person, tidy: Any) -> None:
-    """An address is enough to take somebody in: to erase that person must not be enough to take it from others."""
+def test_a_recently_removed_person_can_be_added_again_despite_an_erasure(alice: Person, bob: Person, tidy: Any) -> None:
+    """A customer can add a person by address alone. Erasure there must not take the person from other customers."""
     email = address()
     user = bob.user(email)
     event = bob.event(bob.car(), user)
@@ -190,7 +193,7 @@ def test_who_was_let_go_lately_can_be_taken_back_whoever_erases(alice: Person, b
     assert bob.get(f"/users/{user}").json()["emailAddress"] == email
 
 
-def test_who_comes_back_keeps_what_happens_then(carol: Person, alice: Person, tidy: Any) -> None:
+def test_a_person_who_returns_keeps_later_data(carol: Person, alice: Person, tidy: Any) -> None:
     email = address()
     user, car, event = whole(carol, email)
     done(alice.put(MEMBERSHIP, {"emailAddress": email}))
@@ -204,7 +207,7 @@ def test_who_comes_back_keeps_what_happens_then(carol: Person, alice: Person, ti
     assert operation["assignmentId"] == assignment
 
 
-def test_what_was_asked_for_before_comes_first(carol: Person) -> None:
+def test_pending_operations_precede_an_erasure(carol: Person) -> None:
     car, user = carol.car_with_box(), carol.user()
     with nobody_works(carol):
         answer = carol.put("/assignments", {"carId": car, "userId": user, "start": START})
@@ -218,7 +221,7 @@ def test_what_was_asked_for_before_comes_first(carol: Person) -> None:
     ]
 
 
-def test_a_repeat_with_a_key_has_the_first_answer(carol: Person) -> None:
+def test_a_repeated_erasure_with_its_key_gets_the_first_answer(carol: Person) -> None:
     user = carol.user()
     key = {"Idempotency-Key": str(uuid.uuid4())}
     done(carol.post(f"/users/{user}/erase", headers=key))
@@ -227,7 +230,7 @@ def test_a_repeat_with_a_key_has_the_first_answer(carol: Person) -> None:
     assert again.headers["Idempotency-Replayed"] == "true"
 
 
-def test_a_user_without_anything_has_nothing_to_lose(carol: Person) -> None:
+def test_the_preview_of_a_user_without_data_is_empty(carol: Person) -> None:
     counts = counted(carol, carol.user())
-    assert counts.pop("changes") == 1  # that it was made
+    assert counts.pop("changes") == 1  # its creation
     assert set(counts.values()) == {0}

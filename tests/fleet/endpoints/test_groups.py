@@ -1,4 +1,4 @@
-"""Groups, and the four kinds of things that are put into them."""
+"""Groups, and the four kinds of items in them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ IN_USE = "The group still has relations. Delete all relations first."
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of thing that a group holds."""
+    """A kind of item in groups."""
 
     name: str
     make: Callable[[Person], int]
-    members: list[str]  # of its rows
+    members: list[str]  # the members of its rows
 
     @property
     def member(self) -> str:
@@ -66,18 +66,18 @@ def test_create_a_group(carol: Person) -> None:
 
 
 @pytest.mark.parametrize("body", [{}, {"name": None}, {"name": ""}, {"name": " \n"}, {"name": 5}, {"name": "a\0"}])
-def test_no_name_given(alice: Person, body: dict[str, Any]) -> None:
+def test_a_missing_name_is_rejected(alice: Person, body: dict[str, Any]) -> None:
     refused(alice.put("/groups", body), 400, "Couldn't create group. No valid name provided.")
 
 
-def test_a_name_of_250_characters_and_no_more(alice: Person) -> None:
+def test_a_name_has_at_most_250_characters(alice: Person) -> None:
     assert alice.put("/groups", {"name": "🚗" * 250}).status_code == 201
     answer = alice.put("/groups", {"name": "🚗" * 251})
     assert answer.status_code == 400
     assert answer.text.startswith("Couldn't create group. No valid name provided.")
 
 
-def test_a_name_is_there_once_in_a_customer(alice: Person, bob: Person) -> None:
+def test_a_group_name_is_unique_within_a_customer(alice: Person, bob: Person) -> None:
     alice.group("Only one")
     refused(alice.put("/groups", {"name": "Only one"}), 409, SAME_NAME)
     bob.group("Only one")
@@ -95,35 +95,35 @@ def test_rename_a_group(alice: Person) -> None:
     ("step", "text"),
     [
         ({"value": None}, "Couldn't update group. No valid name provided."),
-        ({}, "Couldn't update group. No valid name provided. A replace needs a value."),
+        ({}, "Couldn't update group. No valid name provided. A `replace` step must have a `value`."),
         ({"value": ""}, "Couldn't update group. No valid name provided."),
         ({"value": " \t"}, "Couldn't update group. No valid name provided."),
         ({"value": "x" * 251}, "Couldn't update group. The name must not be longer than 250 characters."),
         ({"value": "x" * 5000}, "Couldn't update group. The name must not be longer than 250 characters."),
         ({"value": 5}, "Couldn't update group. No valid value provided."),
         ({"value": "a\0"}, "Couldn't update group. No valid value provided."),
-        ({"op": "remove"}, "Couldn't update group. No valid op provided. op should be 'replace'."),
+        ({"op": "remove"}, "Couldn't update group. No valid op provided. `op` must be 'replace', but is 'remove'."),
         (
             {"path": "/id", "value": "5"},
-            "Couldn't update group. No valid path provided. path should be '/name'.",
+            "Couldn't update group. No valid path provided. `path` must be '/name', but is '/id'.",
         ),
     ],
 )
-def test_a_group_keeps_a_name(alice: Person, step: dict[str, Any], text: str) -> None:
+def test_an_invalid_change_of_a_group_name_is_rejected(alice: Person, step: dict[str, Any], text: str) -> None:
     group = alice.group()
     before = alice.get("/groups").json()
     refused(alice.patch(f"/groups/{group}", [{"op": "replace", "path": "/name", **step}]), 400, text)
     assert alice.get("/groups").json() == before
 
 
-def test_rename_to_a_name_that_is_taken(alice: Person) -> None:
+def test_a_group_name_that_is_taken_gets_409(alice: Person) -> None:
     alice.group("Taken")
     group = alice.group("Free")
     refused(alice.patch(f"/groups/{group}", [{"op": "replace", "path": "/name", "value": "Taken"}]), 409, SAME_NAME)
     done(alice.patch(f"/groups/{group}", [{"op": "replace", "path": "/name", "value": "Free"}]))
 
 
-def test_no_such_group(alice: Person) -> None:
+def test_a_missing_group_gets_404(alice: Person) -> None:
     for id in ("2147483647", "0", "-1", "2147483648", "x"):
         refused(alice.patch(f"/groups/{id}", [{"op": "replace", "path": "/name", "value": "A"}]), 404, NO_GROUP)
         refused(alice.delete(f"/groups/{id}"), 404, NO_GROUP)
@@ -137,7 +137,7 @@ def test_delete_a_group(alice: Person) -> None:
     alice.group("Short-lived")
 
 
-def test_the_neighbour_sees_no_group_of_hers(alice: Person, bob: Person) -> None:
+def test_another_customer_sees_no_group(alice: Person, bob: Person) -> None:
     group = alice.group("Hers")
     assert group not in [row["id"] for row in bob.get("/groups").json()]
     refused(bob.patch(f"/groups/{group}", [{"op": "replace", "path": "/name", "value": "His"}]), 404, NO_GROUP)
@@ -145,11 +145,11 @@ def test_the_neighbour_sees_no_group_of_hers(alice: Person, bob: Person) -> None
     assert {"id": group, "name": "Hers"} in alice.get("/groups").json()
 
 
-# What is in it
+# Items of a group
 
 
 @of_every_kind
-def test_put_into_a_group_and_take_out(alice: Person, kind: Kind) -> None:
+def test_an_item_is_added_to_a_group_and_removed(alice: Person, kind: Kind) -> None:
     group, first, second = alice.group(), kind.make(alice), kind.make(alice)
     answer = alice.get(kind.path(group))
     assert (answer.status_code, answer.json()) == (200, [])
@@ -163,7 +163,7 @@ def test_put_into_a_group_and_take_out(alice: Person, kind: Kind) -> None:
 
 
 @of_every_kind
-def test_a_thing_may_be_in_several_groups(alice: Person, kind: Kind) -> None:
+def test_an_item_may_be_in_several_groups(alice: Person, kind: Kind) -> None:
     one, other, item = alice.group(), alice.group(), kind.make(alice)
     for group in (one, other):
         done(alice.put(kind.path(group), {kind.member: item}))
@@ -173,7 +173,7 @@ def test_a_thing_may_be_in_several_groups(alice: Person, kind: Kind) -> None:
 
 
 @of_every_kind
-def test_already_in_the_group(alice: Person, kind: Kind) -> None:
+def test_an_item_that_is_already_in_the_group_gets_409(alice: Person, kind: Kind) -> None:
     group, item = alice.group(), kind.make(alice)
     done(alice.put(kind.path(group), {kind.member: item}))
     answer = alice.put(kind.path(group), {kind.member: item})
@@ -182,14 +182,14 @@ def test_already_in_the_group(alice: Person, kind: Kind) -> None:
 
 @of_every_kind
 @pytest.mark.parametrize("value", ["absent", None, "1", 1.5, True, [1]])
-def test_no_valid_id(alice: Person, kind: Kind, value: Any) -> None:
+def test_an_invalid_item_id_is_rejected(alice: Person, kind: Kind, value: Any) -> None:
     body = {} if value == "absent" else {kind.member: value}
     text = f"Couldn't assign {kind.name} to group. No valid {kind.member} provided."
     refused(alice.put(kind.path(alice.group()), body), 400, text)
 
 
 @of_every_kind
-def test_no_such_thing(alice: Person, kind: Kind) -> None:
+def test_a_missing_item_gets_404(alice: Person, kind: Kind) -> None:
     group = alice.group()
     for id in (2147483647, 0, -1):
         refused(alice.put(kind.path(group), {kind.member: id}), 404, kind.missing)
@@ -197,7 +197,7 @@ def test_no_such_thing(alice: Person, kind: Kind) -> None:
 
 
 @of_every_kind
-def test_no_such_group_for_a_thing(alice: Person, kind: Kind) -> None:
+def test_items_of_a_missing_group_get_404(alice: Person, kind: Kind) -> None:
     item = kind.make(alice)
     for group in ("2147483647", "0", "-1", "99999999999", "x"):
         refused(alice.get(kind.path(group)), 404, NO_GROUP)
@@ -207,13 +207,13 @@ def test_no_such_group_for_a_thing(alice: Person, kind: Kind) -> None:
 
 
 @of_every_kind
-def test_a_thing_that_is_not_in_the_group(alice: Person, kind: Kind) -> None:
+def test_an_item_that_is_not_in_the_group_gets_404(alice: Person, kind: Kind) -> None:
     group, item = alice.group(), kind.make(alice)
     refused(alice.delete(f"{kind.path(group)}/{item}"), 404, kind.absent)
 
 
 @of_every_kind
-def test_a_group_in_use_stays(alice: Person, kind: Kind) -> None:
+def test_a_group_with_items_cannot_be_deleted(alice: Person, kind: Kind) -> None:
     group, item = alice.group(), kind.make(alice)
     done(alice.put(kind.path(group), {kind.member: item}))
     refused(alice.delete(f"/groups/{group}"), 409, IN_USE)
@@ -223,7 +223,7 @@ def test_a_group_in_use_stays(alice: Person, kind: Kind) -> None:
 
 
 @of_every_kind
-def test_the_neighbours_things_and_groups(alice: Person, bob: Person, kind: Kind) -> None:
+def test_items_and_groups_of_another_customer_get_404(alice: Person, bob: Person, kind: Kind) -> None:
     hers, his = alice.group(), bob.group()
     her_item, his_item = kind.make(alice), kind.make(bob)
     done(alice.put(kind.path(hers), {kind.member: her_item}))

@@ -1,4 +1,4 @@
-"""Installations: which product is in which car."""
+"""Installations of products in cars."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NO_PRODUCT = "Unable to find a product for the given parameters which is assigne
 
 
 def ready(person: Person, kind: str = "Box", **columns: Any) -> int:
-    """A product with a service: one that can be installed."""
+    """A product with a service, which can be installed."""
     product = person.product(kind, **columns)
     person.service(product)
     return product
@@ -33,7 +33,7 @@ def test_install_and_uninstall(alice: Person, by: str) -> None:
     done(alice.put(PATH, body))
 
 
-def test_several_names_must_mean_the_same_product(alice: Person) -> None:
+def test_several_identifiers_must_match_one_product(alice: Person) -> None:
     car, one, other = alice.car(), ready(alice), ready(alice)
     serial = {product: alice.get(f"/products/{product}").json()["serialNumber"] for product in (one, other)}
     for method in ("PUT", "DELETE"):
@@ -52,7 +52,7 @@ def test_a_car_holds_a_box_and_an_iq_unit(alice: Person) -> None:
 
 @pytest.mark.parametrize(("method", "what"), [("PUT", "install"), ("DELETE", "uninstall")])
 @pytest.mark.parametrize("value", ["absent", None, "1", 1.5, True])
-def test_no_valid_car(alice: Person, method: str, what: str, value: Any) -> None:
+def test_an_invalid_car_id_is_rejected(alice: Person, method: str, what: str, value: Any) -> None:
     body = {"productId": ready(alice)} | ({} if value == "absent" else {"carId": value})
     refused(alice.call(method, PATH, body), 400, f"Couldn't {what} product. No valid carId provided.")
 
@@ -62,20 +62,22 @@ def test_no_valid_car(alice: Person, method: str, what: str, value: Any) -> None
     "names",
     [{}, {"productId": None, "serialNumber": None, "uniqueId": None}, {"serialNumber": "", "uniqueId": " \t"}],
 )
-def test_no_name_of_a_product(alice: Person, method: str, what: str, names: dict[str, Any]) -> None:
+def test_a_missing_product_identifier_is_rejected(alice: Person, method: str, what: str, names: dict[str, Any]) -> None:
     text = f"Couldn't {what} product. No valid productId, serialNumber or uniqueId provided."
     refused(alice.call(method, PATH, {"carId": alice.car(), **names}), 400, text)
 
 
 @pytest.mark.parametrize(("method", "what"), [("PUT", "install"), ("DELETE", "uninstall")])
 @pytest.mark.parametrize(("member", "value"), [("productId", "1"), ("serialNumber", 5), ("uniqueId", "a\0")])
-def test_a_name_of_another_type(alice: Person, method: str, what: str, member: str, value: Any) -> None:
+def test_a_product_identifier_of_the_wrong_type_is_rejected(
+    alice: Person, method: str, what: str, member: str, value: Any
+) -> None:
     answer = alice.call(method, PATH, {"carId": alice.car(), member: value})
     refused(answer, 400, f"Couldn't {what} product. No valid {member} provided.")
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE"])
-def test_no_such_car(alice: Person, bob: Person, method: str) -> None:
+def test_a_missing_car_gets_404(alice: Person, bob: Person, method: str) -> None:
     product = ready(bob)
     for car in (2147483647, alice.car()):
         refused(bob.call(method, PATH, {"carId": car, "productId": product}), 404, NO_CAR)
@@ -84,8 +86,8 @@ def test_no_such_car(alice: Person, bob: Person, method: str) -> None:
 
 @pytest.mark.parametrize(("method", "what"), [("PUT", "install"), ("DELETE", "uninstall")])
 @pytest.mark.parametrize("id", [0, -1, -2147483648])
-def test_an_id_that_nothing_can_have(alice: Person, method: str, what: str, id: int) -> None:
-    """A8: 400 as the table of conditions says, and not 404."""
+def test_an_impossible_id_gets_400(alice: Person, method: str, what: str, id: int) -> None:
+    """A8: 400 as in the table of conditions, not 404."""
     product = ready(alice)
     text = f"Couldn't {what} product. No valid "
     refused(alice.call(method, PATH, {"carId": id, "productId": product}), 400, text + "carId provided.")
@@ -98,7 +100,7 @@ def test_an_id_that_nothing_can_have(alice: Person, method: str, what: str, id: 
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE"])
-def test_no_such_product(alice: Person, bob: Person, method: str) -> None:
+def test_a_missing_product_gets_404(alice: Person, bob: Person, method: str) -> None:
     car = bob.car()
     hers = ready(alice, unique_id="HERS-" + method, serial_number="HERS-" + method)
     for names in ({"productId": 2147483647}, {"productId": hers}):
@@ -116,7 +118,7 @@ def test_two_customers_may_have_the_same_serial_number(alice: Person, bob: Perso
         assert [row["id"] for row in person.get(f"/cars/{car}/products").json()] == [product]
 
 
-def test_already_installed(alice: Person) -> None:
+def test_an_installed_product_gets_409(alice: Person) -> None:
     car, product = alice.car(), ready(alice)
     done(alice.put(PATH, {"carId": car, "productId": product}))
     for where in (car, alice.car()):
@@ -124,13 +126,13 @@ def test_already_installed(alice: Person) -> None:
         refused(answer, 409, "The product is already installed into a car.")
 
 
-def test_no_service_assigned(alice: Person) -> None:
+def test_a_product_without_a_service_gets_409(alice: Person) -> None:
     answer = alice.put(PATH, {"carId": alice.car(), "productId": alice.product()})
     refused(answer, 409, "The product has no service assigned.")
 
 
 @pytest.mark.parametrize("kind", ["Box", "IQ"])
-def test_one_product_of_each_type(alice: Person, kind: str) -> None:
+def test_a_second_product_of_the_same_type_gets_409(alice: Person, kind: str) -> None:
     car = alice.car()
     first = alice.box_in(car, kind)
     answer = alice.put(PATH, {"carId": car, "productId": ready(alice, kind)})
@@ -138,19 +140,19 @@ def test_one_product_of_each_type(alice: Person, kind: str) -> None:
     assert [row["id"] for row in alice.get(f"/cars/{car}/products").json()] == [first]
 
 
-def test_not_installed(alice: Person) -> None:
+def test_a_product_that_is_not_installed_gets_409(alice: Person) -> None:
     answer = alice.delete(PATH, {"carId": alice.car(), "productId": ready(alice)})
     refused(answer, 409, "The product is already uninstalled.")
 
 
-def test_installed_in_another_car(alice: Person) -> None:
+def test_a_product_in_another_car_gets_409(alice: Person) -> None:
     product = alice.box_in(alice.car())
     answer = alice.delete(PATH, {"carId": alice.car(), "productId": product})
     refused(answer, 409, "The product is not assigned to the given car.")
     assert alice.get(f"/products/{product}/cars").status_code == 200
 
 
-def test_taking_the_box_out_ends_the_assignments(alice: Person, sql: Sql) -> None:
+def test_removing_the_box_ends_the_assignments(alice: Person, sql: Sql) -> None:
     car, user = alice.car(), alice.user()
     box, iq = alice.box_in(car), alice.box_in(car, "IQ")
     assignments = {alice.assignment(car, user), alice.assignment(car, alice.user())}

@@ -1,4 +1,4 @@
-"""Pairings: which service belongs to which product."""
+"""Pairings of services with products."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_service_has_one_product_and_a_product_one_service(alice: Person) -> N
     assert alice.get(f"/services/{service}").json()["productId"] == product
 
 
-def test_what_is_not_paired_cannot_be_unlinked(alice: Person) -> None:
+def test_a_pair_that_does_not_exist_cannot_be_unlinked(alice: Person) -> None:
     service, product = alice.service(), alice.product()
     text = "The service is not paired with the given product."
     refused(alice.delete(PATH, {"serviceId": service, "productId": product}), 409, text)
@@ -50,20 +50,20 @@ def test_what_is_not_paired_cannot_be_unlinked(alice: Person) -> None:
 
 @both
 @pytest.mark.parametrize("value", ["absent", None, "1", 1.5, True])
-def test_no_valid_service(alice: Person, method: str, value: Any) -> None:
+def test_an_invalid_service_id_is_rejected(alice: Person, method: str, value: Any) -> None:
     body = {"productId": alice.product()} | ({} if value == "absent" else {"serviceId": value})
     refused(alice.call(method, PATH, body), 400, f"Couldn't {WHAT[method]}. No valid serviceId provided.")
 
 
 @both
 @pytest.mark.parametrize("names", [{}, {"productId": None, "serialNumber": "", "uniqueId": " "}])
-def test_no_name_of_a_product(alice: Person, method: str, names: dict[str, Any]) -> None:
+def test_a_missing_product_identifier_is_rejected(alice: Person, method: str, names: dict[str, Any]) -> None:
     text = f"Couldn't {WHAT[method]}. No valid productId, serialNumber or uniqueId provided."
     refused(alice.call(method, PATH, {"serviceId": alice.service(), **names}), 400, text)
 
 
 @both
-def test_no_such_service(alice: Person, bob: Person, method: str) -> None:
+def test_a_missing_service_gets_404(alice: Person, bob: Person, method: str) -> None:
     product = bob.product()
     for service in (2147483647, alice.service()):
         refused(bob.call(method, PATH, {"serviceId": service, "productId": product}), 404, NO_SERVICE)
@@ -71,8 +71,8 @@ def test_no_such_service(alice: Person, bob: Person, method: str) -> None:
 
 @both
 @pytest.mark.parametrize("id", [0, -1])
-def test_an_id_that_nothing_can_have(alice: Person, method: str, id: int) -> None:
-    """A8: as at an installation."""
+def test_an_impossible_id_gets_400(alice: Person, method: str, id: int) -> None:
+    """A8: the same as for an installation."""
     text = f"Couldn't {WHAT[method]}. No valid "
     refused(
         alice.call(method, PATH, {"serviceId": id, "productId": alice.product()}), 400, text + "serviceId provided."
@@ -82,7 +82,7 @@ def test_an_id_that_nothing_can_have(alice: Person, method: str, id: int) -> Non
 
 
 @both
-def test_no_such_product(alice: Person, bob: Person, method: str) -> None:
+def test_a_missing_product_gets_404(alice: Person, bob: Person, method: str) -> None:
     service = bob.service()
     hers = alice.product(serial_number="HERS-" + method)
     for names in ({"productId": 2147483647}, {"productId": hers}, {"serialNumber": "HERS-" + method}):

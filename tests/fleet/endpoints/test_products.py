@@ -1,4 +1,4 @@
-"""Products: key boxes and IQ units, their service and the car that holds them."""
+"""Products: key boxes and IQ units, their service and their car."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support.servers import Sql
 NO_PRODUCT = "Unable to find a product for the given productId which is assigned to the given customerId."
 
 
-def test_all_products_in_their_order(carol: Person) -> None:
+def test_products_are_listed_by_id(carol: Person) -> None:
     assert (carol.get("/products").status_code, carol.get("/products").json()) == (200, [])
     box = carol.product(unique_id="U-1", serial_number="S-1", sap_number="P-1")
     iq = carol.product("IQ", unique_id="U-2", serial_number="S-2", sap_number="P-2")
@@ -20,7 +20,7 @@ def test_all_products_in_their_order(carol: Person) -> None:
     ]
 
 
-def test_one_product(alice: Person, sql: Sql) -> None:
+def test_a_product_has_all_members(alice: Person, sql: Sql) -> None:
     box = alice.product(unique_id="U-3", serial_number="S-3", sap_number="P-3")
     whole = {
         "id": box,
@@ -64,7 +64,7 @@ def test_the_car_of_a_product(alice: Person) -> None:
 
 
 @pytest.mark.parametrize("rest", ["", "/services", "/cars"])
-def test_no_such_product(alice: Person, bob: Person, rest: str) -> None:
+def test_a_missing_product_gets_404(alice: Person, bob: Person, rest: str) -> None:
     hers = alice.product()
     alice.service(hers)
     for id in ("2147483647", "0", "-1", "2147483648", "x", str(hers)):

@@ -1,4 +1,4 @@
-"""Retention: what is kept of a customer, for how long, and how far back it reaches."""
+"""Retention: the data of a customer, how long each kind is kept, and its oldest entry."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def kept(person: Person) -> dict[str, dict[str, Any]]:
     return {each["kind"]: each for each in person.get("/retention").json()}
 
 
-def test_each_kind_says_how_long_it_is_kept(carol: Person, settings: Settings) -> None:
+def test_each_kind_of_data_has_its_retention(carol: Person, settings: Settings) -> None:
     told = kept(carol)
     assert {kind: each["keptFor"] for kind, each in told.items()} == {
         "assignments": None,
@@ -34,7 +34,7 @@ def test_each_kind_says_how_long_it_is_kept(carol: Person, settings: Settings) -
     assert all(each["kept"] and each["countsFrom"] for each in told.values())
 
 
-def test_it_tells_how_far_back_ones_own_reaches(carol: Person, alice: Person) -> None:
+def test_retention_shows_the_oldest_entry_of_the_customer(carol: Person, alice: Person) -> None:
     hook = carol.put("/webhooks", {"url": "http://127.0.0.1:9/nobody"})
     assert hook.status_code == 201
     car, user = carol.car_with_box(), carol.user()
@@ -49,7 +49,7 @@ def test_it_tells_how_far_back_ones_own_reaches(carol: Person, alice: Person) ->
     assert {each["oldest"] for each in kept(alice).values()} == {None}
 
 
-def test_a_customers_own_wish_counts(carol: Person) -> None:
+def test_settings_of_a_customer_override_the_retention(carol: Person) -> None:
     sql = "update customer set history_days = 7, keeps_positions = false where customer_id = $1"
     before = carol.get("/retention").headers["ETag"]
     carol.sql.execute(sql, carol.customer)

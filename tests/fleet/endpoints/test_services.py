@@ -10,7 +10,7 @@ from tests.support.servers import Sql
 NO_SERVICE = "Unable to find a service for the given serviceId which is assigned to the given customerId."
 
 
-def test_all_services_in_their_order(carol: Person, sql: Sql) -> None:
+def test_services_are_listed_by_id(carol: Person, sql: Sql) -> None:
     assert (carol.get("/services").status_code, carol.get("/services").json()) == (200, [])
     product = carol.product()
     paired, ended = carol.service(product, "Gold"), carol.service(name="Silver", terminated=True)
@@ -77,7 +77,7 @@ def test_the_contract_of_a_service(alice: Person, sql: Sql) -> None:
 
 
 @pytest.mark.parametrize("rest", ["", "/products", "/contracts"])
-def test_no_such_service(alice: Person, bob: Person, rest: str) -> None:
+def test_a_missing_service_gets_404(alice: Person, bob: Person, rest: str) -> None:
     hers = alice.service(alice.product())
     for id in ("2147483647", "0", "-1", "2147483648", "x", str(hers)):
         refused(bob.get(f"/services/{id}{rest}"), 404, NO_SERVICE)

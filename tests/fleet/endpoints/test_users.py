@@ -1,4 +1,4 @@
-"""Users: people shared between customers, and their membership of a customer."""
+"""Users: persons shared between customers, and their memberships."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def test_create_an_anonymous_user(alice: Person) -> None:
 
 
 @pytest.mark.parametrize("members", [{"type": None}, {"type": "Anonymous"}, {"password": None}, {"password": "x"}])
-def test_a_user_is_anonymous_unless_said_otherwise(alice: Person, sql: Sql, members: dict[str, Any]) -> None:
+def test_a_user_is_anonymous_by_default(alice: Person, sql: Sql, members: dict[str, Any]) -> None:
     answer = alice.put("/users", {"emailAddress": address(), "userData": DATA, **members})
     assert (answer.status_code, answer.json()["password"]) == (201, None)
     row = sql.rows("select type, password_hash from person where user_id = $1", answer.json()["id"])
     assert tuple(row[0]) == ("Anonymous", None)
 
 
-def test_a_normal_user_without_a_password_gets_one_once(alice: Person, sql: Sql) -> None:
+def test_a_normal_user_without_a_password_gets_a_generated_one(alice: Person, sql: Sql) -> None:
     passwords: set[str] = set()
     for members in ({}, {"password": None}, {"password": ""}):
         answer = alice.put("/users", {"emailAddress": address(), "userData": DATA, "type": "Normal", **members})
@@ -79,7 +79,7 @@ def test_a_normal_user_with_a_password_keeps_it(alice: Person, sql: Sql) -> None
     "text",
     ["driver@depot.test", "driver@fleet.local", "a@gate.home.arpa", "d" * 64 + "@fleet.test", "ü" * 32 + "@fleet.test"],
 )
-def test_an_address_of_a_private_network_is_one(alice: Person, text: str) -> None:
+def test_addresses_of_private_networks_are_valid(alice: Person, text: str) -> None:
     answer = alice.put("/users", {"emailAddress": text, "userData": DATA, "type": "Anonymous"})
     assert answer.status_code == 201, answer.text
     assert alice.get(f"/users/{answer.json()['id']}").json()["emailAddress"] == text
@@ -124,20 +124,21 @@ def test_an_address_of_a_private_network_is_one(alice: Person, text: str) -> Non
         ({}, "emailAddress and userData"),
     ],
 )
-def test_what_is_missing_or_wrong_is_named(alice: Person, body: dict[str, Any], members: str) -> None:
-    right = " type should be 'Normal' or 'Anonymous'." if members == "type" else ""
+def test_missing_and_invalid_members_are_named(alice: Person, body: dict[str, Any], members: str) -> None:
+    came = "'normal'" if body.get("type") == "normal" else "5"
+    right = f" `type` must be 'Normal' or 'Anonymous', but is {came}." if members == "type" else ""
     refused(alice.put("/users", body), 400, f"Couldn't create user. No valid {members} provided.{right}")
 
 
-def test_an_address_is_there_once_whatever_its_case_and_customer(alice: Person, bob: Person) -> None:
+def test_an_address_is_unique_across_customers_ignoring_case(alice: Person, bob: Person) -> None:
     email = address()
     alice.user(email)
     for person in (alice, bob):
         refused(person.put("/users", {"emailAddress": email.upper(), "userData": DATA}), 409, SAME)
 
 
-def test_an_address_is_trimmed_and_otherwise_kept(alice: Person, bob: Person) -> None:
-    """A8: white space at its ends is none of an address, whoever sends it."""
+def test_an_address_is_trimmed_and_otherwise_unchanged(alice: Person, bob: Person) -> None:
+    """A8: white space around an address does not belong to it, in every request."""
     email = address().replace("someone", "Jörg.O'Hara+Fleet")
     answer = alice.put("/users", {"emailAddress": f"\u00a0 {email}\r\n\u200b", "userData": DATA})
     id = answer.json()["id"]
@@ -148,7 +149,7 @@ def test_an_address_is_trimmed_and_otherwise_kept(alice: Person, bob: Person) ->
     done(bob.delete(MEMBERSHIP, {"emailAddress": f" {email}"}))
 
 
-def test_the_spellings_of_an_address_are_one_address(alice: Person, bob: Person) -> None:
+def test_equivalent_spellings_of_an_address_find_one_user(alice: Person, bob: Person) -> None:
     number = next(_numbers)
     user = alice.user(f"jürgen{number}@bücher.example")
     spellings = [
@@ -167,7 +168,7 @@ def test_the_spellings_of_an_address_are_one_address(alice: Person, bob: Person)
 
 
 def test_no_other_address_finds_a_user(alice: Person, bob: Person) -> None:
-    """No character of a local part becomes an ASCII character."""
+    """No character of a local part is folded to an ASCII character."""
     alphabet = "abcdefghijklmnopqrstuvwxyz0123456789"
     name = f"{alphabet}{next(_numbers)}"
     user = alice.user(f"{name}@example.com")
@@ -183,10 +184,10 @@ def test_no_other_address_finds_a_user(alice: Person, bob: Person) -> None:
 @pytest.mark.parametrize(
     "stored", ["old@intranet", "a..b@example.org", "\u200bhidden@example.org", "x" * 248 + "@b.de"]
 )
-def test_an_address_that_is_not_taken_any_more_goes_on_working(
+def test_a_stored_address_that_is_no_longer_valid_still_works(
     alice: Person, bob: Person, sql: Sql, stored: str
 ) -> None:
-    """A8: what is stored already is read, and found by exactly that address."""
+    """A8: a stored address is returned, and found by exactly that address."""
     user = alice.user()
     sql.execute("update person set email_address = $2 where user_id = $1", user, stored)
     assert alice.get(f"/users/{user}").json()["emailAddress"] == stored
@@ -196,8 +197,8 @@ def test_an_address_that_is_not_taken_any_more_goes_on_working(
     sql.execute("delete from person where user_id = $1", user)
 
 
-def test_a_blank_password_is_none(alice: Person) -> None:
-    """A8: one notion of blank text."""
+def test_a_blank_password_counts_as_missing(alice: Person) -> None:
+    """A8: all endpoints share one definition of blank text."""
     answer = alice.put("/users", {"emailAddress": address(), "userData": DATA, "type": "Normal", "password": "\u00a0 "})
     assert len(answer.json()["password"]) >= 12
 
@@ -205,7 +206,7 @@ def test_a_blank_password_is_none(alice: Person) -> None:
 # Read
 
 
-def test_all_users_in_their_order(carol: Person) -> None:
+def test_users_are_listed_by_id(carol: Person) -> None:
     assert (carol.get("/users").status_code, carol.get("/users").json()) == (200, [])
     emails = [address() for _ in range(3)]
     ids = [carol.user(email) for email in emails]
@@ -214,7 +215,7 @@ def test_all_users_in_their_order(carol: Person) -> None:
     ]
 
 
-def test_the_neighbour_sees_no_user_of_hers(alice: Person, bob: Person) -> None:
+def test_another_customer_sees_no_user(alice: Person, bob: Person) -> None:
     user = alice.user()
     assert user not in [row["id"] for row in bob.get("/users").json()]
     refused(bob.get(f"/users/{user}"), 404, NO_USER)
@@ -223,7 +224,7 @@ def test_the_neighbour_sees_no_user_of_hers(alice: Person, bob: Person) -> None:
 
 @pytest.mark.parametrize("id", ["2147483647", "0", "-1", "2147483648", "assignments", "%00"])
 @pytest.mark.parametrize("rest", ["", "/assignments"])
-def test_no_such_user(alice: Person, id: str, rest: str) -> None:
+def test_a_missing_user_gets_404(alice: Person, id: str, rest: str) -> None:
     refused(alice.get(f"/users/{id}{rest}"), 404, NO_USER)
 
 
@@ -237,7 +238,7 @@ def test_the_assignments_of_a_user(alice: Person) -> None:
     ]
 
 
-# Into a customer, and out of it
+# Membership in a customer
 
 
 @pytest.fixture(scope="module")
@@ -262,8 +263,8 @@ def test_assign_and_unassign_a_user(alice: Person, other_fleet: Person, bob: Per
         assert alice.get(f"/users/{user}").status_code == 200
 
 
-def test_a_number_finds_nobody_elses_people(alice: Person, bob: Person) -> None:
-    """A7: a person of another manager's customer is answered like an unknown id, byte for byte."""
+def test_an_id_finds_no_person_of_other_customers(alice: Person, bob: Person) -> None:
+    """A7: a person of another manager's customer gets the answer of an unknown id, byte for byte."""
     user = alice.user()
     for call, text in ((bob.put, NOBODY), (bob.delete, NOT_HERE)):
         hers, nobodys = call(MEMBERSHIP, {"userId": user}), call(MEMBERSHIP, {"userId": 2147483647})
@@ -272,8 +273,8 @@ def test_a_number_finds_nobody_elses_people(alice: Person, bob: Person) -> None:
     refused(bob.get(f"/users/{user}"), 404, NO_USER)
 
 
-def test_a_customer_that_is_taken_from_a_manager_takes_its_people_with_it(alice: Person, town: Town, sql: Sql) -> None:
-    """A7: people are found by number as long as the manager has a customer of theirs."""
+def test_a_manager_that_loses_a_customer_no_longer_finds_its_persons(alice: Person, town: Town, sql: Sql) -> None:
+    """A7: an id finds a person only while the manager has a customer of that person."""
     lost = town.another_fleet(alice)
     first, second = lost.user(), lost.user()
     done(alice.put(MEMBERSHIP, {"userId": first}))
@@ -283,8 +284,8 @@ def test_a_customer_that_is_taken_from_a_manager_takes_its_people_with_it(alice:
     refused(alice.put(MEMBERSHIP, {"userId": first}), 409, ALREADY)
 
 
-def test_who_left_is_found_by_the_address_alone(alice: Person) -> None:
-    """A7: a person in no customer any more is kept, and found by the address."""
+def test_a_person_without_a_customer_is_found_only_by_address(alice: Person) -> None:
+    """A7: a person without a customer is kept, and found by address."""
     email = address()
     user = alice.user(email)
     done(alice.delete(MEMBERSHIP, {"userId": user}))
@@ -314,25 +315,25 @@ def test_who_left_is_found_by_the_address_alone(alice: Person) -> None:
         {"userId": 0, "emailAddress": " "},
     ],
 )
-def test_exactly_one_valid_one_of_the_two_is_needed(alice: Person, method: str, body: dict[str, Any]) -> None:
-    """A8: what can be no address and no id is 400, as the table of conditions says."""
+def test_exactly_one_valid_identifier_is_required(alice: Person, method: str, body: dict[str, Any]) -> None:
+    """A8: an invalid address or id gets 400, as in the table of conditions."""
     refused(alice.call(method, MEMBERSHIP, body), 400, NEITHER)
 
 
 @pytest.mark.parametrize(("method", "what"), [("PUT", "assign user to"), ("DELETE", "unassign user from")])
 @pytest.mark.parametrize("value", ["1", 1.5, True, [1]])
-def test_an_id_of_another_type(alice: Person, method: str, what: str, value: Any) -> None:
+def test_a_user_id_of_the_wrong_type_is_rejected(alice: Person, method: str, what: str, value: Any) -> None:
     answer = alice.call(method, MEMBERSHIP, {"userId": value})
     refused(answer, 400, f"Couldn't {what} customer. No valid userId provided.")
 
 
 @pytest.mark.parametrize("body", [{"userId": 2147483647}, {"emailAddress": "nobody@example.net"}])
-def test_nobody_is_meant(alice: Person, body: dict[str, Any]) -> None:
+def test_an_unknown_user_gets_404(alice: Person, body: dict[str, Any]) -> None:
     refused(alice.put(MEMBERSHIP, body), 404, NOBODY)
     refused(alice.delete(MEMBERSHIP, body), 404, NOT_HERE)
 
 
-def test_a_user_who_is_not_there_cannot_be_taken_out(alice: Person, bob: Person) -> None:
+def test_a_user_outside_of_the_customer_cannot_be_removed(alice: Person, bob: Person) -> None:
     email = address()
     user = alice.user(email)
     refused(bob.delete(MEMBERSHIP, {"userId": user}), 404, NOT_HERE)
@@ -341,7 +342,7 @@ def test_a_user_who_is_not_there_cannot_be_taken_out(alice: Person, bob: Person)
     refused(alice.delete(MEMBERSHIP, {"userId": user}), 404, NOT_HERE)
 
 
-def test_taking_a_user_out_ends_the_assignments_there_only(alice: Person, bob: Person, sql: Sql) -> None:
+def test_removing_a_user_ends_only_the_assignments_of_that_customer(alice: Person, bob: Person, sql: Sql) -> None:
     email = address()
     user = alice.user(email)
     done(bob.put(MEMBERSHIP, {"emailAddress": email}))
@@ -365,10 +366,10 @@ def test_taking_a_user_out_ends_the_assignments_there_only(alice: Person, bob: P
     assert [row["id"] for row in bob.get(f"/users/{user}/assignments").json()] == [kept]
 
 
-def test_people_of_others_are_not_looked_up_by_address_without_end(
+def test_lookups_of_persons_by_address_have_a_rate_limit(
     town: Town, dsn: str, settings: Settings, alice: Person
 ) -> None:
-    """Numbers find users of one's own customers only, and have no limit."""
+    """Ids find only users of the caller's own customers, and have no rate limit."""
     few = settings.model_copy(update={"user_lookups_per_hour": 1, "user_lookup_burst": 3})
     seeker, neighbour = town.person("a seeker"), town.person("a neighbour")
     there = address()

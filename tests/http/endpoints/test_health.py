@@ -58,7 +58,7 @@ def test_another_schema(house: House) -> None:
         answer = house.ready()
         assert answer.status_code == 503 and answer.headers["content-type"] == "application/json"
         assert answer.headers["retry-after"] == "1" and answer.headers["cache-control"] == "no-store"
-        text = "The database's schema is not the one that this server needs."
+        text = "The database schema does not match this server."
         assert answer.json() == {
             "status": "unavailable", "reasons": [{"code": "schema-not-current", "detail": text}],
         }  # fmt: skip
@@ -74,11 +74,11 @@ def test_another_schema(house: House) -> None:
 def test_a_key_that_does_not_open(house: House) -> None:
     house.sql.execute("update data_key set master = 'x' || master")
     try:
-        eventually(lambda: house.codes() == ["secrets-closed"], "the closed secrets")
+        eventually(lambda: house.codes() == ["secrets-unavailable"], "the closed secrets")
         problem: Any = house.ready(Accept=PROBLEM)
         assert problem.headers["content-type"] == PROBLEM
         told = problem.json()
-        assert (told["code"], [one["code"] for one in told["reasons"]]) == ("not-ready", ["secrets-closed"])
+        assert (told["code"], [one["code"] for one in told["reasons"]]) == ("not-ready", ["secrets-unavailable"])
         assert told["traceId"] == problem.headers["x-request-id"]
     finally:
         house.sql.execute("update data_key set master = substr(master, 2)")
@@ -95,7 +95,7 @@ def test_one_that_is_about_to_stop_says_so_and_goes_on(dsn: str) -> None:
         assert server.ready().status_code == 200
         process.popen.send_signal(signal.SIGTERM)
         eventually(lambda: server.codes() == ["stopping"], "the word")
-        refused(web().get(f"{url}/health"), 503, "The server is about to stop. Please try again.")
+        refused(web().get(f"{url}/health"), 503, "The server is shutting down. Please try again.")
         assert web().get(f"{url}/health/live").status_code == 200
         assert web().get(f"{url}/v3/cars").status_code == 401
     finally:

@@ -45,7 +45,9 @@ def test_no_worker_while_work_waits(
         statements.execute(OPERATION, customer, "Request", "Pending", 90.0)
         eventually(lambda: warned() == ["no-worker"], "the warning")
         (told,) = ready(server).json()["warnings"]
-        assert told["detail"].startswith("Work has waited for ") and told["detail"].endswith("no worker runs anywhere.")
+        assert told["detail"].startswith("Queued work has waited for ") and told["detail"].endswith(
+            "no worker is running."
+        )
         statements.execute(WORKER, 59.0)
         eventually(lambda: warned() == [], "the worker")
         statements.execute("update heartbeat set beat_at = now() - interval '61 s' where role = 'work'")

@@ -1,4 +1,4 @@
-"""In charge of reading the OpenAPI document in tests: references followed, objects found."""
+"""Readers of the OpenAPI document for tests: resolved references, and all objects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Json = dict[str, Any]
 
 
 def inlined(document: Json) -> Json:
-    """The document with every header, parameter and refusal where it is referred to."""
+    """The document with every reference to a header, parameter or error response resolved."""
     return _inlined(document, document)
 
 
@@ -31,7 +31,7 @@ def resolved(document: Json, schema: Json) -> Json:
 
 
 def objects(value: Any) -> Iterator[Json]:
-    """Every object within the document, the document itself among them."""
+    """Every object within the document, including the document itself."""
     if isinstance(value, dict):
         yield cast("Json", value)
     for inner in cast("Json", value).values() if isinstance(value, dict) else value if isinstance(value, list) else ():

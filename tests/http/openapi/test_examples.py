@@ -1,4 +1,4 @@
-"""The examples of the OpenAPI document are true: each request is sent, and is answered in the form of its example."""
+"""The examples of the OpenAPI document are correct: each request gets a response in the form of its example."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def document(server: RunningServer) -> Json:
 
 @pytest.fixture(scope="module")
 def erin(town: Town) -> Person:
-    """Whose fleet the examples are about."""
+    """The manager whose fleet the examples use."""
     return town.person("erin")
 
 
@@ -53,7 +53,7 @@ def answer_of(document: Json, endpoint: Endpoint) -> Json:
     return operation(document, endpoint)["responses"][str(endpoint.responses.status)].get("content", {}).get(JSON, {})
 
 
-# What the ids of an example are in this fleet
+# Ids of an example -> ids of this fleet
 
 
 def ids(endpoint: Endpoint, person: Person) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def ids(endpoint: Endpoint, person: Person) -> dict[str, Any]:
 
 
 def put(value: Any, ours: Mapping[str, Any]) -> Any:
-    """The example with ids of this fleet in their places; as it stands where it names none."""
+    """The example with ids of this fleet; unchanged if it has none."""
     if isinstance(value, list):
         return [put(inner, ours) for inner in cast("list[Any]", value)]
     if not isinstance(value, dict):
@@ -86,7 +86,7 @@ def put(value: Any, ours: Mapping[str, Any]) -> Any:
 
 
 def sent(document: Json, endpoint: Endpoint, person: Person) -> httpx.Response:
-    """The answer to the example of the endpoint's request."""
+    """The response to the example request of the endpoint."""
     ours = ids(endpoint, person)
     fixed = {"searchDate": "2026-05-01T08:15:00Z", "keyFormId": 1, "brand": "Demo"}
     path = endpoint.path.format(**fixed | ours) + query_of(endpoint)
@@ -112,17 +112,17 @@ def sent(document: Json, endpoint: Endpoint, person: Person) -> httpx.Response:
 
 
 def shape(value: Any, free: bool = False) -> Any:
-    """The members of a value, to any depth; of a list those of its first element."""
+    """The properties of a value at any depth; of a list, those of its first element."""
     if isinstance(value, list):
         return [shape(inner) for inner in cast("list[Any]", value)[:1]]
     return {key: shape(inner) for key, inner in cast("Json", value).items()} if isinstance(value, dict) else None
 
 
-OF_ANYTHING = {"before", "after"}  # of a change: members of whatever was changed
+OF_ANYTHING = {"before", "after"}  # of a change: properties of the changed resource
 
 
 def fits(real: Any, shown: Any) -> bool:
-    """Whether both have the same members, as far as both have something there."""
+    """Whether both have the same properties, as far as both have values."""
     if isinstance(real, dict) and isinstance(shown, dict):
         members = set(cast("Json", shown))
         return set(cast("Json", real)) == members and all(fits(real[key], shown[key]) for key in members - OF_ANYTHING)
@@ -131,9 +131,9 @@ def fits(real: Any, shown: Any) -> bool:
     return True
 
 
-# Objects whose members differ from one server, key or request to the next
+# Objects whose properties differ between servers, keys or requests
 OPEN = {"getOpenApi", "getJwks", "getCarSamples", "getCarAccess", "getUserAccess"}
-# What may be signed in with a browser alone, and what the suite's database has none of
+# Endpoints that require a browser session, or data that the suite's database lacks
 ELSEWHERE = {
     "GET /brands/{brand}/keys",
     "POST /me/passkeys/options", "PUT /me/passkeys", "PUT /me/totp", "POST /me/recovery-codes", "DELETE /me/totp",
@@ -184,7 +184,7 @@ def test_every_operation_has_examples(document: Json, endpoint: Endpoint) -> Non
 
 
 def test_examples_name_the_members_themselves(document: Json) -> None:
-    """None is made up from its type alone."""
+    """No example is derived from its type alone."""
     assert f'"{UNTOLD}"' not in json.dumps(
         [value["example"] for value in objects(document["paths"]) if "example" in value]
     )
@@ -202,7 +202,7 @@ def test_signatures_of_examples_are_right(document: Json) -> None:
 
 
 def test_refusals_are_as_in_their_examples(document: Json, erin: Person) -> None:
-    """The forms that have members of their own; texts and codes are held by tests/http/test_problem_details.py."""
+    """The bodies with their own properties. tests/http/test_problem_details.py checks messages and codes."""
     paths = document["paths"]
     grants = paths["/oauth2/token"]["post"]["responses"]
     form = {"username": erin.username, "password": "wrong", "grant_type": "password"}

@@ -1,4 +1,4 @@
-"""The OpenAPI document says what the server does, and the page at /docs shows all of it without the internet."""
+"""The OpenAPI document matches the server, and the page at /docs has all of it without external resources."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.support.servers import DEADLINE, RunningServer
 
 pytestmark = pytest.mark.cluster
 
-# The spec's statuses, endpoint by endpoint (401 and 500, which all have, left out)
+# The spec's statuses by endpoint, without 401 and 500, which all have
 STATUSES = """
 POST /oauth2/token 200 415
 GET /customers 200 404
@@ -102,7 +102,7 @@ def told(server: RunningServer) -> Json:
 
 @pytest.fixture(scope="module")
 def document(told: Json) -> Json:
-    """The same with every header, parameter and refusal where it is referred to."""
+    """The document with every reference to a header, parameter or error response resolved."""
     return inlined(told)
 
 
@@ -175,7 +175,7 @@ def test_what_a_request_needs_is_told(document: Json, endpoint: Endpoint) -> Non
     ]
     ways = [list(map(str, endpoint.permissions))] if needed else []
     if endpoint.read is not None and endpoint.read.own_rows is not None:
-        ways.append([])  # for what the caller asked for itself
+        ways.append([])  # for the caller's own rows
     assert operation["security"] == [
         {scheme: scopes if scheme == "oauth2" else [] for scheme in needed} for scopes in ways
     ]
@@ -201,13 +201,13 @@ def test_an_operation_names_the_permissions_of_parents_and_parts(document: Json)
     assert operation("/cars/{carId}/products")["security"][0]["oauth2"] == ["products:read", "cars:read"]
     assert operation("/cars/{carId}/keys")["security"][0]["oauth2"] == ["access:read", "cars:read"]
     for path, method, part in (
-        ("/cars", "get", "the relation `assignments` needs `assignments:read`"),
-        ("/cars/{carId}/access", "get", "`events` needs `changes:read`"),
-        ("/batch", "post", "the kind `cars` needs `cars:write`"),
-        ("/live", "get", "the topic `users` needs `users:read`"),
+        ("/cars", "get", "the relation `assignments` requires `assignments:read`"),
+        ("/cars/{carId}/access", "get", "`events` requires `changes:read`"),
+        ("/batch", "post", "the kind `cars` requires `cars:write`"),
+        ("/live", "get", "the topic `users` requires `users:read`"),
     ):
         assert part in operation(path, method)["description"], (path, part)
-    # A caller needs no permission for its own operation, whether it is shown at once or read later
+    # A caller needs no permission for its own operation, whether it is returned at once or read later
     assert "operations:read" not in operation("/assignments", "put")["description"]
     scopes = [way["oauth2"] for way in operation("/operations/{operationId}")["security"]]
     assert scopes == [["operations:read"], []]
@@ -275,10 +275,7 @@ def test_the_types_of_products_are_told(document: Json) -> None:
 
 
 def strict(document: Json, schema: Json, expanded: int = 0) -> Json:
-    """The schema without references, where every member is needed and no other is allowed.
-
-    Relations and their counts are members on `expanded` levels, and below them there are none.
-    """
+    """The schema without references, where every property is required and no other is allowed."""
     whole = dict(resolved(document, schema))
     if "properties" in whole:
         added = {key for key, value in whole["properties"].items() if "$expand" in value.get("description", "")}
@@ -336,7 +333,7 @@ def test_every_member_parameter_and_header_is_explained(document: Json) -> None:
 
 
 def test_meanings_are_of_members_that_there_are(document: Json) -> None:
-    """So a member that goes takes its meaning along."""
+    """So a removed property takes its description along."""
     schemas = document["components"]["schemas"]
     shown: dict[str, set[str]] = {}
     for schema_name, schema in schemas.items():
@@ -349,13 +346,13 @@ def test_meanings_are_of_members_that_there_are(document: Json) -> None:
 
 
 def test_no_schema_is_called_as_a_class_of_generated_clients_is(document: Json) -> None:
-    """`Client` was: in Python the type of an answer then hid the class that sends requests."""
+    """`Client` was one: in Python, the response type then hid the class that sends requests."""
     taken = {"Client", "AuthenticatedClient", "Configuration", "Error", "File", "Request", "Response", "Unset"}
     assert taken & set(document["components"]["schemas"]) == set()
 
 
 def test_no_schema_has_a_default(document: Json) -> None:
-    """Generators make a member with a default a required one."""
+    """Generators make a property with a default required."""
     assert [schema for schema in objects(document) if "default" in schema and "2XX" not in schema] == []
 
 
@@ -380,7 +377,7 @@ def test_opaque_members_have_a_type(document: Json) -> None:
     assert schemas["ChangeTold"]["properties"]["data"]["$ref"] == "#/components/schemas/Change"
 
 
-# The server, asked whatever the document allows, and what it does not
+# Requests to the server, valid and invalid ones
 
 load_all_checks()
 CHECKED = CHECKS.get_by_names(
@@ -395,7 +392,7 @@ CHECKED = CHECKS.get_by_names(
 
 @pytest.fixture(scope="module")
 def api(document: Json, server: RunningServer) -> Any:
-    """As the document says it, but for what `$select` and the like leave out of rows."""
+    """The document, relaxed for rows that `$select` and similar options shorten."""
     relaxed = copy.deepcopy(document)
     for endpoint in ALL:
         if endpoint.read is not None and endpoint.read.select.resource.scalar is None:
@@ -406,13 +403,13 @@ def api(document: Json, server: RunningServer) -> Any:
     return schemathesis.openapi.from_dict(relaxed)
 
 
-EXAMPLES = 100 if os.environ.get("KEYRACK_LONG") else 4  # of each endpoint; make test-openapi-long
+EXAMPLES = 100 if os.environ.get("KEYRACK_LONG") else 4  # per endpoint; make test-openapi-long
 RIGHT, WRONG = GenerationMode.POSITIVE, GenerationMode.NEGATIVE
 ASKED = [row for row in ALL if row not in ENDLESS]
 HAS_INPUT = [row for row in ALL if row.parameters or row.body_adapter or row.read or row.auth.has_customer]
 
 
-@pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisDeprecationWarning")  # of schemathesis' own
+@pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisDeprecationWarning")  # schemathesis causes it
 @pytest.mark.parametrize(
     ("mode", "endpoint"),
     [(RIGHT, endpoint) for endpoint in ALL if endpoint not in ENDLESS]
@@ -436,7 +433,7 @@ def test_whatever_is_asked_the_answer_is_one_that_is_told(
         suppress_health_check=list(hypothesis.HealthCheck),
     )
     def run(case: Any) -> None:
-        case.path_parameters.update(there)  # so that a read finds what its query options are about
+        case.path_parameters.update(there)  # so that a read finds rows for its query options
         answer = case.call(base_url=server.url + "/v3", headers=person.headers, timeout=DEADLINE)
         assert answer.status_code != 500, answer.text
         case.validate_response(answer, checks=CHECKED)
@@ -446,7 +443,7 @@ def test_whatever_is_asked_the_answer_is_one_that_is_told(
 
 @pytest.fixture(scope="module")
 def asking(town: Town) -> Callable[[Endpoint], Person]:
-    """Who asks: nobody's webhook hears of what somebody else's requests do."""
+    """A person per endpoint, so that no webhook receives events of another one's requests."""
     people: dict[str, Person] = {}
 
     def find(endpoint: Endpoint) -> Person:
@@ -492,16 +489,16 @@ def test_the_page_shows_the_headers_of_the_answer(page: str, document: Json, end
 
 
 def test_an_assignment_is_accepted_and_not_done(page: str, document: Json) -> None:
-    """The 204 of each request that a worker applies names the operation with the outcome."""
+    """The 204 of each request that a worker applies refers to the operation with the outcome."""
     asynchronous = [row for row in ALL if "Operation-Id" in row.responses.headers]
     assert {row.method for row in asynchronous if row.path.startswith("/assignments")} == {"PUT", "PATCH", "DELETE"}
     for row in asynchronous:
         operation = document["paths"][row.path][row.method.lower()]
         described = whole(document, operation["responses"]["204"])["description"]
-        assert described.startswith("Accepted, and not applied yet") and "Operation-Id" in described
+        assert described.startswith("Accepted, but not applied yet") and "Operation-Id" in described
         (section,) = re.findall(rf'<details id="{operation["operationId"]}">.*?</details>', page, re.DOTALL)
-        assert "Headers of the answer (204)" in section
-        assert "Answer (202)" not in section
+        assert "Response headers (204)" in section
+        assert "Response (202)" not in section
 
 
 def test_the_page_needs_no_address_of_others(page: str, server: RunningServer) -> None:

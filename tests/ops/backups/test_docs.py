@@ -44,7 +44,7 @@ def test_the_lines_of_the_page(house: House) -> None:
     """They are given one after another, and what they say is as it is shown."""
     with house.running():
         said = shell(block("backups"), house)
-        assert "STEP                 SECONDS\nfind the way " in said
+        assert "STEP                 SECONDS\nplan " in said
         moment = house.now()
         house.json("customer", "add", "A Mistake")
         house.json("backup", "verify")

@@ -61,7 +61,7 @@ def test_back_to_the_moment_before_a_table_was_dropped(house: House) -> None:
         assert anew > JUMP > lost
         assert again.event(anew, user) == events[1] + JUMP + 1
         told = house.run("backup", "list").stdout.splitlines()
-        assert told[-1] == "There is no full backup since the last restore: keyrack backup create"
+        assert told[-1] == "There is no full backup since the last restore. Create one: keyrack backup create"
         newer = house.json("backup", "create")
         assert newer["timeline"] == 2
         assert house.run("backup", "list").stdout.splitlines()[-1].startswith("Archive: 00000002")
@@ -74,8 +74,8 @@ def test_back_to_the_moment_before_a_table_was_dropped(house: House) -> None:
     assert (drill["backup"], drill["tables"]["car"], drill["masterKey"]) == (newer["name"], 3, True)
     assert not (house.state / "drill").exists()
     assert house.refused("backup", "drill", "--timeline", 1, newer["name"]) == (
-        f"The backup {newer['name']} is of timeline 2, which timeline 1 does not come from: a restore has left that "
-        "history before. To follow it nevertheless: --timeline 2."
+        f"The backup {newer['name']} of timeline 2 is not in the history of timeline 1, because a restore started "
+        "another timeline. To restore from the backup, add --timeline 2."
     )
 
 
@@ -88,12 +88,12 @@ def test_what_is_not_archived_yet_comes_from_the_data_that_are_there(house: Hous
     house.wal.chmod(0o700)
     assert house.segments() == archived
     assert house.refused("backup", "restore") == (
-        f"There are data in {house.state}/pgdata already. Nothing was changed. --replace restores in their place and "
-        "keeps them under another name."
+        f"{house.state}/pgdata already contains data. Nothing was changed. Add --replace to restore in their place; "
+        "they are kept under another name."
     )
     shown = house.json("backup", "restore", "--replace", "--dry-run")
     assert shown["dryRun"] and house.full["name"] in shown["would"] and str(house.state) in next(iter(shown["goes"]))
-    assert house.refused("backup", "restore", "--replace").endswith("To do it, add --yes.")
+    assert house.refused("backup", "restore", "--replace").endswith("Confirm with --yes.")
     restored = house.json("backup", "restore", "--replace", "--yes")
     assert re.fullmatch(rf"{house.state}/pgdata\.before-\d{{8}}T\d{{6}}Z", restored["kept"])
     assert (Path(restored["kept"]) / "PG_VERSION").exists()
@@ -107,22 +107,22 @@ def test_a_restore_is_refused_in_words(house: House) -> None:
             f"The database in {house.state}/pgdata is in use. Nothing was changed. Stop what uses it (`keyrack serve`, "
             "`keyrack work` and other commands), then try again."
         )
-    within = re.compile(r"Within reach: (20\S+Z) to (20\S+Z) \(timeline 1\)\.")
+    within = re.compile(r"Recoverable: (20\S+Z) to (20\S+Z) \(timeline 1\)\.")
     early = house.refused("backup", "restore", "--replace", "--yes", "--to", "2026-01-01")
-    before, _, after = early.partition(" Within")
-    assert before == "2026-01-01T00:00:00.000000Z lies before the first moment that can be reached."
-    assert within.fullmatch("Within" + after)
+    before, _, after = early.partition(" Recoverable")
+    assert before == "2026-01-01T00:00:00.000000Z is before the first recoverable time."
+    assert within.fullmatch("Recoverable" + after)
     late = house.refused("backup", "restore", "--replace", "--yes", "--to", "2999-01-01")
-    before, _, after = late.partition(" Within")
-    assert before == "2999-01-01T00:00:00.000000Z lies after the last moment that can be reached."
-    assert within.fullmatch("Within" + after)
+    before, _, after = late.partition(" Recoverable")
+    assert before == "2999-01-01T00:00:00.000000Z is after the last recoverable time."
+    assert within.fullmatch("Recoverable" + after)
     assert house.refused("backup", "restore", "20200101T000000Z", "--replace") == (
-        f"There is no backup 20200101T000000Z in {house.backups}: `keyrack backup list` names them."
+        f"There is no backup 20200101T000000Z in {house.backups}. `keyrack backup list` lists all backups."
     )
     if OLD.exists():
         assert re.match(
-            rf"The backup {house.full['name']} was made by PostgreSQL \S+, but the programs here are PostgreSQL 15\S+\."
-            " Nothing was changed",
+            rf"The backup {house.full['name']} was made by PostgreSQL \S+, but the installed programs are "
+            r"PostgreSQL 15\S+\. Nothing was changed",
             house.refused("backup", "restore", "--replace", "--yes", KEYRACK_POSTGRES_BIN=str(OLD)),
         )
     with house.running():
@@ -133,11 +133,11 @@ def test_a_restore_is_refused_in_words(house: House) -> None:
     (house.wal / f"{newest}.gz").unlink()
     shutil.rmtree(house.state / "pgdata")
     assert re.fullmatch(
-        rf"The archived log has a gap: {newest} is missing\. From the backup {house.full['name']} it leads up to \S+Z, "
-        r"and no further: name a time up to that \(--to\), or a backup that was made after the gap\.",
+        rf"The WAL archive has a gap: {newest} is missing\. The backup {house.full['name']} reaches \S+Z at most\. "
+        r"Choose an earlier time with --to, or a backup from after the gap\.",
         house.refused("backup", "restore"),
     )
-    assert f"The archived log has a fault: {newest} is missing." in house.refused("backup", "verify")
+    assert f"The WAL archive has a fault: {newest} is missing." in house.refused("backup", "verify")
     assert not (house.state / "pgdata").exists()
 
 
@@ -148,7 +148,7 @@ def test_backups_of_another_database(house: House) -> None:
             pass
         assert re.fullmatch(
             rf"The backups in {house.backups} are of another database \(\d+\) than {neighbour.state}/pgdata \(\d+\)\. "
-            r"Nothing was changed\. If they are to take its place, move that directory away yourself\.",
+            r"Nothing was changed\. To restore them anyway, move that directory away first\.",
             neighbour.refused("backup", "restore", "--replace", "--yes", KEYRACK_BACKUP_DIRECTORY=str(house.backups)),
         )
         assert re.fullmatch(
@@ -168,7 +168,7 @@ def test_on_another_machine_without_the_master_key(house: House) -> None:
     assert "The data can be restored, but not their secrets." in drill.stderr
     done = house.run("backup", "restore", **there)
     assert done.exit_code == 0, done.stderr
-    assert f"The master key is not in a backup, and {elsewhere}/master.key is missing" in done.stdout
+    assert f"No backup contains the master key, and {elsewhere}/master.key is missing" in done.stdout
     shutil.copy(house.state / "master.key", elsewhere)
     assert house.json("backup", "drill", **there)["masterKey"] is True
     assert [row["name"] for row in house.json("customer", "list", **there)] == ["Example Fleet"]
@@ -207,10 +207,10 @@ def test_without_being_root(house: House, nobody: Nobody) -> None:
         os.lchown(path, nobody.uid, -1)
     commands = (("backup", "create"), ("lose",), ("backup", "restore"), ("customer", "list"), ("backup", "drill"))
     said = nobody.run(AS_NOBODY, json.dumps(house.env), json.dumps(commands))
-    assert " is made and verified: " in said, said
-    assert "The database goes on in timeline 2." in said
+    assert " created and verified: " in said, said
+    assert "The database continues in timeline 2." in said
     assert " Example Fleet " in said
-    assert " can be restored, with everything up to " in said
+    assert " can be restored up to " in said
     assert (house.state / "pgdata").stat().st_uid == house.wal.stat().st_uid == nobody.uid
 
 

@@ -128,13 +128,13 @@ def test_archiving_is_remembered_until_it_is_off(house: House) -> None:
     without, off = {"KEYRACK_BACKUP_DIRECTORY": ""}, {"KEYRACK_BACKUP_DIRECTORY": "off"}
     none = house.refused("backup", "create", **without)
     assert none == (
-        "There is no directory for backups. Set KEYRACK_BACKUP_DIRECTORY to one on another disk or machine, and start "
-        "everything anew that uses the database: from then on its log is archived there."
+        "There is no directory for backups. Set KEYRACK_BACKUP_DIRECTORY to a directory on another disk or machine, "
+        "and restart all users of the database. From then on, WAL is archived there."
     )
     with EmbeddedServer(house.state):
         assert house.refused("backup", "create") == (
-            f"The database archives its log nowhere: it was started before {house.backups} was its directory for "
-            "backups. Stop everything that uses it, start it with KEYRACK_BACKUP_DIRECTORY, and try again."
+            "The database does not archive its WAL. Stop all its users, start it with KEYRACK_BACKUP_DIRECTORY, and "
+            "try again."
         )
     house.ended()
     house.json("customer", "list")
@@ -155,9 +155,12 @@ def test_archiving_is_remembered_until_it_is_off(house: House) -> None:
 def test_a_server_of_somebody_else(house: House) -> None:
     """An own server has its own backups; a path must be whole."""
     assert house.refused("backup", "list", KEYRACK_DATABASE_URL="postgresql://127.0.0.1/x") == (
-        "KEYRACK_DATABASE_URL names a server that is not Keyrack's own: back it up with pgBackRest, or as whoever runs "
-        "it says (docs/backups.md)."
+        "KEYRACK_DATABASE_URL selects an external server. Back it up with pgBackRest, or with your provider's backups "
+        "(docs/backups.md)."
+    )
+    assert "'here' is neither a whole path, from / on, nor `off`" in house.refused(
+        "backup", "list", KEYRACK_BACKUP_DIRECTORY="here"
     )
     assert "'here' is not an absolute path or `off`" in house.refused("backup", "list", KEYRACK_BACKUP_DIRECTORY="here")
     house.lose()
-    assert house.refused("backup", "create") == f"There are no data in {house.state}/pgdata."
+    assert house.refused("backup", "create") == f"There is no database in {house.state}/pgdata."

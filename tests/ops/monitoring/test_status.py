@@ -99,7 +99,7 @@ def test_all_is_well(house: House) -> None:
     ]  # fmt: skip
     assert value["schema"] == {"revision": schema_version.head(), "state": "current"}
     result = CliRunner(env={"KEYRACK_DATABASE_URL": house.dsn}).invoke(application("status"), ["status"])
-    assert result.stdout.startswith("OK: Everything that was looked at is well.\n")
+    assert result.stdout.startswith("OK: All checks passed.\n")
     assert "1 x work   on elsewhere  0.2.0" in result.stdout
 
 

@@ -161,7 +161,7 @@ def test_what_was_exported_comes_in_again(
 
     code, output, errors = operator.quick("import", "customer", first)
     assert (code, output) == (1, "")
-    assert f"This export is customer {new} already" in errors
+    assert f"This export was already imported as customer {new}" in errors
     code, _, errors = operator.quick("export", "--customer", new, "--to", second)
     assert code == 1
     assert "not an empty directory" in errors
@@ -240,7 +240,7 @@ def test_two_users_of_a_source_with_one_address_are_not_merged(
     )
     with migrated_database(database_server) as dsn, closing(Sql(dsn)) as sql:
         message = Operator(dsn).refused("import", "customer", tmp_path / "export")
-        assert all(text in message for text in (*texts, "have the same address"))
+        assert all(text in message for text in (*texts, "have the same e-mail address"))
         assert sql.value("select count(*) from person") == 0
     source.client.close()
 
@@ -291,16 +291,16 @@ def test_what_is_not_whole_is_refused(carla: Person, operator: Operator, sql: Sq
 
     cars, manifest = (out / "cars.jsonl").read_text(), (out / "manifest.json").read_text()
     (out / "cars.jsonl").write_text(cars.replace("=cmd", "=CMD", 1))
-    refused("cars.jsonl is not as it was written")
+    refused("cars.jsonl was changed")
     (out / "cars.jsonl").unlink()
     refused("cars.jsonl is missing")
     (out / "cars.jsonl").write_text(cars)
     (out / "manifest.json").write_text(manifest.replace('"version": 1', '"version": 2'))
-    refused("has version 2; this Keyrack reads version 1")
+    refused("has version 2; this release reads version 1")
     (out / "manifest.json").write_text("{}")
-    refused("is not that of an export")
+    refused("is not the manifest of an export")
     (out / "manifest.json").unlink()
-    refused("it is no export, or one that was broken off")
+    refused("it is not an export, or an incomplete one")
     code, _, errors = operator.quick("export", "--customer", 999_999, "--to", tmp_path / "none")
     assert code == 1
     assert "There is no customer 999999." in errors

@@ -135,7 +135,7 @@ def test_killed_midway_it_goes_on_and_writes_nothing_twice(
         there.execute("update car set name = 'Another' where customer_id = $1 and car_id = $2", customer, car)
         code, output, _ = target.quick(*arrive(customer), env=env)
         assert code == 1
-        assert "They do not agree" in output
+        assert "The sides differ." in output
         assert "differs in name" in output
         assert "KIND" in output and "passwords" in output
 
@@ -143,7 +143,7 @@ def test_killed_midway_it_goes_on_and_writes_nothing_twice(
         there.execute("delete from car where customer_id = $1 and car_id = $2", customer, car)
         code, output, errors = target.quick(*arrive(customer), env=env)
         assert (code, errors) == (1, "")
-        assert "cars: id" in output and "is not here" in output
+        assert "cars: id" in output and "is missing here" in output
         assert there.value("select count(*) from car where customer_id = $1", customer) == counts["cars"] - 1
 
 
@@ -195,11 +195,11 @@ def test_what_it_refuses(dora: Person, target: Operator, server: RunningServer, 
         assert dora.password not in errors
 
     refused("401", KEYRACK_SOURCE_API_KEY="wrong")
-    refused("lets this manager not act for customer 999999", KEYRACK_SOURCE_CUSTOMER_ID="999999")
+    refused("The source has no customer 999999", KEYRACK_SOURCE_CUSTOMER_ID="999999")
     refused("There is no customer 999999", *arrive(999_999))
     refused("KEYRACK_SOURCE_PASSWORD is not set", KEYRACK_SOURCE_PASSWORD="")
     secret = tmp_path / "password"
     secret.write_text(dora.password + "\n")
     by_file = {"KEYRACK_SOURCE_PASSWORD": "", "KEYRACK_SOURCE_PASSWORD_FILE": str(secret)}
     assert target.value(*arrive(customer), env=env | by_file)["agrees"]
-    refused("would mix with those", KEYRACK_SOURCE_URL=f"http://localhost:{server.port}/v3")
+    refused("would be mixed up", KEYRACK_SOURCE_URL=f"http://localhost:{server.port}/v3")

@@ -28,7 +28,10 @@ def test_commands_find_the_demo_and_started_again_it_goes_on_where_it_was() -> N
         assert env["KEYRACK_CUSTOMER_ID"] in {str(row["id"]) for row in json.loads(listed.stdout)}
         lost = _typed("customer", "list", KEYRACK_STATE=str(directory))
         assert (lost.returncode, lost.stdout) == (1, "")
-        assert f"The demo has one: load {directory}/demo/demo.env, or say --state {directory}/demo." in lost.stderr
+        assert (
+            f"To use the demo's database, load {directory}/demo/demo.env or add --state {directory}/demo."
+            in lost.stderr
+        )
         assert f"There is no database in {directory}. " in lost.stderr
         assert [path.name for path in directory.iterdir()] == ["demo"], "nor was one made"
         assert first[0].stop(signal.SIGINT) == 0

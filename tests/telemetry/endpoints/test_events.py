@@ -1,4 +1,4 @@
-"""Events: one by one, many at once, and in batches from whoever was offline."""
+"""Events: single ones, many at once, and batches of offline clients."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def deliver(person: Person, key: str, *events: Any) -> httpx.Response:
     return person.client.post("/ingest/events", content=body, headers=headers)
 
 
-def test_an_event_is_kept_as_given(carol: Person) -> None:
+def test_an_event_is_stored_as_sent(carol: Person) -> None:
     car, user = carol.car(), carol.user()
     body = EVENT | {"carId": car, "userId": user, "latitude": 52.5, "longitude": 13.4}
     answer = carol.put("/events", body)
@@ -62,8 +62,8 @@ def test_events_of_all_cars_are_listed_together(carol: Person, alice: Person) ->
     assert page.json() == [{"id": ids[0], "car": {"name": "One"}, "user": {"id": user}}]
 
 
-def test_the_type_has_a_default_and_a_place_is_not_needed(carol: Person, key: str) -> None:
-    """A9: the spec lists `type` as required and gives a default; so it may be left out, also by devices."""
+def test_type_and_position_of_an_event_are_optional(carol: Person, key: str) -> None:
+    """A9: the spec lists `type` as required and gives a default. Callers and devices may therefore leave it out."""
     body = EVENT | {"carId": carol.car(), "userId": carol.user()}
     del body["type"]
     id = carol.put("/events", body).json()["id"]
@@ -86,13 +86,13 @@ def test_the_type_has_a_default_and_a_place_is_not_needed(carol: Person, key: st
         ({"carId": "one"}, "carId"),
     ],
 )
-def test_what_is_not_valid_is_named(carol: Person, wrong: dict[str, Any], named: str) -> None:
+def test_an_invalid_member_of_an_event_is_named(carol: Person, wrong: dict[str, Any], named: str) -> None:
     answer = carol.put("/events", EVENT | {"carId": 1, "userId": 1} | wrong)
     assert answer.status_code == 400
     assert answer.text.startswith(f"Couldn't create event. No valid {named} provided.")
 
 
-def test_cars_and_users_of_nobody_and_of_neighbours_are_not_found(carol: Person, bob: Person) -> None:
+def test_events_of_missing_and_foreign_cars_and_users_get_404(carol: Person, bob: Person) -> None:
     car, user = carol.car(), carol.user()
     for other_car in (2**31 - 1, bob.car()):
         answer = carol.put("/events", EVENT | {"carId": other_car, "userId": user})
@@ -113,8 +113,8 @@ def test_events_outlive_their_car_and_user(carol: Person) -> None:
     assert (event["carId"], event["userId"]) == (car, user)
 
 
-def test_the_numbers_follow_the_commits_without_a_gap(carol: Person) -> None:
-    """50 writers at once; whoever reads up to the newest number has missed nothing before it."""
+def test_event_numbers_have_no_gap_and_follow_the_commits(carol: Person) -> None:
+    """50 writers run in parallel. A reader up to the newest number has missed none."""
     car, user = carol.car(), carol.user()
     seen: list[list[int]] = []
 
@@ -133,8 +133,8 @@ def test_the_numbers_follow_the_commits_without_a_gap(carol: Person) -> None:
     assert all(numbers == list(range(1, len(numbers) + 1)) for numbers in seen)
 
 
-def test_the_numbers_hold_between_processes(carol: Person, dsn: str) -> None:
-    """Several processes have a pool each: only the database can keep the order. One reader watches it."""
+def test_event_numbers_have_no_gap_across_processes(carol: Person, dsn: str) -> None:
+    """Each process has its own pool, so only the database can keep the order. A reader watches it."""
     car, user = carol.car(), carol.user()
     gaps: list[list[int]] = []
 
@@ -171,7 +171,7 @@ def test_the_numbers_hold_between_processes(carol: Person, dsn: str) -> None:
     assert gaps == []
 
 
-def test_a_batch_is_recorded_once_however_often_it_comes(carol: Person, key: str) -> None:
+def test_a_repeated_batch_of_events_is_recorded_once(carol: Person, key: str) -> None:
     car, user = carol.car(), carol.user()
     events = [EVENT | {"carId": car, "userId": user, "clientId": f"c{n}"} for n in range(250)]
     first = deliver(carol, key, *events).json()
@@ -183,7 +183,7 @@ def test_a_batch_is_recorded_once_however_often_it_comes(carol: Person, key: str
     assert carol.sql.value("select last_id from event_counter where customer_id = $1", carol.customer) == 250
 
 
-def test_each_line_of_a_batch_has_its_own_refusal(carol: Person, key: str) -> None:
+def test_each_invalid_line_has_its_own_error(carol: Person, key: str) -> None:
     car, user = carol.car(), carol.user()
     good = EVENT | {"carId": car, "userId": user}
     answer = deliver(
@@ -196,12 +196,12 @@ def test_each_line_of_a_batch_has_its_own_refusal(carol: Person, key: str) -> No
     assert (report["accepted"], report["duplicates"]) == (1, 1)
     assert report["events"] == [{"line": 2, "id": 1}, {"line": 3, "id": 1}]
     assert report["refused"] == [
-        {"line": 1, "reason": "No valid clientId: field required."},
+        {"line": 1, "reason": "`clientId` is missing."},
         {"line": 4, "reason": NO_CAR.text},
-        {"line": 5, "reason": "Unknown field colour."},
+        {"line": 5, "reason": "There is no property 'colour'."},
         {"line": 6, "reason": "The line must be a JSON object."},
         {"line": 7, "reason": NO_USER.text},
-        {"line": 8, "reason": "No valid userAgent: it is empty."},
+        {"line": 8, "reason": "`userAgent` must not be blank."},
     ]
 
 
@@ -213,10 +213,10 @@ def test_a_repeated_member_is_refused(carol: Person, key: str, form: str) -> Non
     headers = {"Device-Key": key, "Content-Type": "application/x-ndjson"}
     report = carol.client.post("/ingest/events", content=body, headers=headers).json()
     assert (report["accepted"], [row["line"] for row in report["events"]]) == (1, [2])
-    assert report["refused"] == [{"line": 1, "reason": "The member carId is given more than once."}]
+    assert report["refused"] == [{"line": 1, "reason": "The property carId is given more than once."}]
 
 
-def test_client_ids_are_each_customers_own(carol: Person, bob: Person, key: str) -> None:
+def test_client_ids_are_separate_for_each_customer(carol: Person, bob: Person, key: str) -> None:
     event = EVENT | {"carId": carol.car(), "userId": carol.user(), "clientId": "same"}
     assert deliver(carol, key, event).json()["accepted"] == 1
     secret = device_key(bob)
@@ -225,7 +225,7 @@ def test_client_ids_are_each_customers_own(carol: Person, bob: Person, key: str)
     assert deliver(bob, secret, mine).json()["accepted"] == 1
 
 
-def test_batches_need_a_device_key(carol: Person) -> None:
+def test_batches_of_events_need_a_device_key(carol: Person) -> None:
     assert deliver(carol, "wrong").status_code == 401
 
 
@@ -248,7 +248,7 @@ def test_the_events_of_a_car_are_found_by_index(carol: Person, dsn: str) -> None
     assert "Subplans Removed: 7" in shown
 
 
-# A4: `dateTime` is a wall clock, shown as it was sent; `utcDateTime` is an instant, kept to the microsecond
+# A4: `dateTime` is a wall clock, shown as it was sent; `utcDateTime` is an instant, stored to the microsecond
 
 WALL_CLOCKS = [
     "2026-05-01T10:00:00",
@@ -285,7 +285,7 @@ def user(alice: Person) -> int:
 
 
 def found(person: Person, car: int, condition: str) -> list[int]:
-    """The events of the car that a filter finds."""
+    """The events of the car that match a filter."""
     answer = person.get(f"/cars/{car}/events", params={"$filter": condition})
     assert answer.status_code == 200, answer.text
     return [event["id"] for event in answer.json()]
@@ -293,7 +293,7 @@ def found(person: Person, car: int, condition: str) -> list[int]:
 
 @pytest.mark.parametrize("sent", WALL_CLOCKS)
 def test_a_wall_clock_is_shown_as_sent_and_found_as_shown(alice: Person, car: int, user: int, sent: str) -> None:
-    """A4: `dateTime` may lack the offset, comes back exactly as it was sent, and is found by what is shown."""
+    """A4: `dateTime` may lack the offset, is returned exactly as sent, and filters match what is shown."""
     id = alice.event(car, user, dateTime=sent)
     shown = alice.get(f"/events/{id}").json()["dateTime"]
     assert shown == sent
@@ -303,8 +303,8 @@ def test_a_wall_clock_is_shown_as_sent_and_found_as_shown(alice: Person, car: in
 
 
 @pytest.mark.parametrize("sent", INSTANTS)
-def test_an_instant_is_kept_and_found_as_shown(alice: Person, car: int, user: int, sent: str) -> None:
-    """A4: `utcDateTime` loses nothing above a microsecond, and is found by what is shown and by what was sent."""
+def test_an_instant_is_stored_and_found_as_shown(alice: Person, car: int, user: int, sent: str) -> None:
+    """A4: `utcDateTime` keeps microseconds. Filters match the shown value and the sent one."""
     id = alice.event(car, user, utcDateTime=sent)
     shown = alice.get(f"/events/{id}").json()["utcDateTime"]
     assert shown == INSTANTS[sent]
@@ -313,8 +313,8 @@ def test_an_instant_is_kept_and_found_as_shown(alice: Person, car: int, user: in
     assert id not in found(alice, car, f"utcDateTime lt {shown}") + found(alice, car, f"utcDateTime gt {sent}")
 
 
-def test_wall_clocks_are_ordered_by_what_they_show(carol: Person) -> None:
-    """A4: `$orderby=dateTime` goes by the readings, whatever their offsets; `utcDateTime` by the instants."""
+def test_wall_clocks_are_ordered_by_their_readings(carol: Person) -> None:
+    """A4: `$orderby=dateTime` uses the clock readings, whatever their offsets; `utcDateTime` uses the instants."""
     car, user = carol.car(), carol.user()
     clocks = [f"2026-05-01T{at}" for at in ("10:00:00+02:00", "09:00:00", "09:30:00-11:00", "10:00:00.000001Z")]
     ids = [carol.event(car, user, dateTime=at, utcDateTime=f"2026-05-01T08:00:0{n}Z") for n, at in enumerate(clocks)]
@@ -323,38 +323,43 @@ def test_wall_clocks_are_ordered_by_what_they_show(carol: Person) -> None:
     assert [row["id"] for row in carol.get(f"/cars/{car}/events?$orderby=utcDateTime desc").json()] == ids[::-1]
 
 
-FORM = "The form is that of RFC 3339, as 2026-01-31T08:00:00Z or 2026-01-31T09:00:00+01:00"
-WALL_CLOCK_FORM = f"{FORM}; a dateTime may lack the offset"
+FORM = "A time must have the format of RFC 3339, such as 2026-01-31T08:00:00Z or 2026-01-31T09:00:00+01:00."
+WALL_CLOCK_FORM = (
+    "A time must have the format of RFC 3339, with or without an offset, such as 2026-01-31T08:00:00 or"
+    " 2026-01-31T08:00:00Z."
+)
 
 
-def test_what_is_no_time_is_refused_with_the_form(alice: Person, car: int, user: int) -> None:
-    """A4: the form is told, also when several members are wrong; only `dateTime` may lack the offset."""
+def test_an_invalid_time_of_an_event_gets_the_form(alice: Person, car: int, user: int) -> None:
+    """A4: the error names the form, also if several members are invalid; only `dateTime` may lack the offset."""
     body = EVENT | {"carId": car, "userId": user}
     for time in NO_MOMENTS_OF_BODIES:
-        text = f"Couldn't create event. No valid utcDateTime provided. {FORM}."
+        text = f"Couldn't create event. No valid utcDateTime provided. {FORM}"
         refused(alice.put("/events", body | {"utcDateTime": time}), 400, text)
         if time != "2026-01-01T10:00:00":
-            text = f"Couldn't create event. No valid dateTime provided. {WALL_CLOCK_FORM}."
+            text = f"Couldn't create event. No valid dateTime provided. {WALL_CLOCK_FORM}"
             refused(alice.put("/events", body | {"dateTime": time}), 400, text)
     wrong = {"utcDateTime": "now", "carId": "x", "dateTime": "soon"}
-    text = f"Couldn't create event. No valid dateTime, utcDateTime and carId provided. {WALL_CLOCK_FORM}."
+    text = f"Couldn't create event. No valid dateTime, utcDateTime and carId provided. {WALL_CLOCK_FORM} {FORM}"
     refused(alice.put("/events", body | wrong), 400, text)
 
 
-def test_a_fraction_has_a_bound_where_it_is_shown_again(alice: Person, car: int, user: int) -> None:
-    """A4: fractions of any length, but what is stored as it was sent has at most 250 characters."""
+def test_the_fraction_of_a_wall_clock_is_limited(alice: Person, car: int, user: int) -> None:
+    """A4: a fraction may have any length, but a value that is stored as sent has at most 250 characters."""
     longest = "2026-05-01T10:00:00." + "1" * 230
     id = alice.event(car, user, dateTime=longest, utcDateTime=longest + "2" * 5_000 + "Z")
     event = alice.get(f"/events/{id}").json()
     assert (event["dateTime"], event["utcDateTime"]) == (longest, "2026-05-01T10:00:00.111111Z")
     assert id in found(alice, car, f"dateTime eq {longest}")
     body = EVENT | {"carId": car, "userId": user, "dateTime": longest + "1"}
-    assert alice.put("/events", body).text.startswith("Couldn't create event. No valid dateTime provided. The form is")
+    assert alice.put("/events", body).text.startswith("Couldn't create event. No valid dateTime provided. A time must")
 
 
-def test_the_document_says_what_the_type_is_where_it_is_left_out(alice: Person) -> None:
-    """A9: `type` may be left out of `PUT /events` and of delivered events: OpenAPI says so in words, for a `default`
-    would have generators ask for it."""
+def test_openapi_describes_the_default_type_of_events(alice: Person) -> None:
+    """A9: `type` may be left out of `PUT /events` and of delivered events.
+
+    OpenAPI describes this in words, because a `default` would make generators require it.
+    """
     schemas = alice.client.get("/openapi.json").json()["components"]["schemas"]
     for name in ("NewEvent", "OfflineEvent"):
         assert "Left out of a body it is `CarOpened`." in schemas[name]["properties"]["type"]["description"]

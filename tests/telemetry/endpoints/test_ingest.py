@@ -1,4 +1,4 @@
-"""Ingest of telemetry over HTTP, and what the reads of a car then show."""
+"""Ingest of telemetry over HTTP, and the reads of a car afterwards."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def ago(minutes: float) -> str:
 
 
 def passed() -> float:
-    """Minutes since the time that `ago` begins at: that of this run's beginning."""
+    """Minutes since `NOW`, the start of the test run."""
     return (datetime.now(UTC) - NOW) / timedelta(minutes=1)
 
 
 @dataclass
 class Unit:
-    """An IQ unit in one of somebody's cars, and how it delivers."""
+    """An IQ unit in a person's car, and its deliveries."""
 
     person: Person
     car: int
@@ -62,7 +62,7 @@ class Unit:
         return answer.json()
 
     def told(self, member: str) -> Any:
-        """The newest value of the car's telemetry; None where there is none yet."""
+        """The newest value of the car's telemetry; None without telemetry."""
         answer = self.person.get(f"/cars/{self.car}/telemetry")
         return answer.json()[member] if answer.status_code == 200 else None
 
@@ -73,7 +73,7 @@ class Unit:
         return [tuple(row)[2:] for row in found]
 
     def readings(self, table: str, columns: str) -> list[tuple[Any, ...]]:
-        """All that is stored, a reading a row: the time and the values."""
+        """All stored readings, one per row: the time and the values."""
         found = self.person.sql.rows(
             f"select n.at, {columns} from {table} h, packed_times(h.at, h.times) n(at)"
             " where customer_id = $1 and car_id = $2"
@@ -92,7 +92,7 @@ class Unit:
 
 
 def device_key(person: Person, serial: str | None = None, *scopes: str) -> str:
-    """A key for the unit with this serial number, or for all of them; with both scopes unless some are named."""
+    """A device key for the unit with this serial number, or for all units. Without `scopes` it has both."""
     secret = secret_hashes.new_secret()
     person.sql.execute(
         "insert into device_key (customer_id, hash, is_gateway, product_id, scopes) values ($1, $2, $3,"
@@ -124,7 +124,7 @@ def refusal(reason: str) -> dict[str, Any]:
     return {"accepted": 0, "duplicates": 0, "refused": [{"line": 1, "reason": reason}]}
 
 
-def test_a_sample_is_what_the_reads_then_show(unit: Unit) -> None:
+def test_reads_show_the_values_of_a_sample(unit: Unit) -> None:
     values = {
         "currentLatitude": 52.52, "currentLongitude": 13.405, "odometer": 1234.5, "rpm": 2100, "isDriving": True,
         "currentSpeed": 48.5, "fuelLevelPercent": 71, "vin": "W0L000051T2123456", "fuelType": "Diesel",
@@ -154,8 +154,8 @@ interiorTemperature outsideTemperature frontBrakeLifeRemaining rearBrakeLifeRema
 """.strip().split()
 
 
-def test_telemetry_that_was_never_told_is_null_or_zero_where_null_is_no_value(unit: Unit) -> None:
-    """A6: every member of the spec is there; those that are not nullable are 0 or false."""
+def test_missing_telemetry_is_null_or_zero(unit: Unit) -> None:
+    """A6: every member of the spec is present; members that are not nullable are 0 or false."""
     refused(unit.person.get(f"/cars/{unit.car}/telemetry"), 404, NO_TELEMETRY)
     unit.tell(1)
     never = {"odometer": 0, "rpm": 0, "isDriving": False, "dtc": []}
@@ -166,8 +166,8 @@ def test_telemetry_that_was_never_told_is_null_or_zero_where_null_is_no_value(un
     assert unit.get("location") == dict.fromkeys(("latitude", "longitude", "date", "odometerDate", "odometer"))
 
 
-def test_a_unit_that_was_swapped_shows_nothing_of_the_old_one(unit: Unit, bob: Person) -> None:
-    """A6: what the old unit told stays the car's history, and is found by date alone."""
+def test_a_new_unit_shows_no_values_of_the_old_one(unit: Unit, bob: Person) -> None:
+    """A6: readings of the old unit remain in the car's history, and are only found by date."""
     alice, nothing = unit.person, dict.fromkeys(("latitude", "longitude", "date", "odometerDate", "odometer"))
     for minutes in (9, 8):
         unit.tell(minutes, currentLatitude=1, currentLongitude=2, odometer=3, oilLevel=4, rpm=5, isDriving=True)
@@ -189,7 +189,7 @@ def test_a_unit_that_was_swapped_shows_nothing_of_the_old_one(unit: Unit, bob: P
         "odometer": 0, "rpm": 0, "isDriving": False, "dtc": [],
     }  # fmt: skip
     assert new.get("location") == nothing
-    new.tell(8.5, odometer=7)  # before the last reading of the old one
+    new.tell(8.5, odometer=7)  # before the last reading of the old unit
     assert (new.get("location")["odometer"], new.get("telemetry")["odometer"]) == ("7", 7)
     assert unit.odometers() == [3, 7, 3]
     assert new.get(f"location/{ago(9)}") == {
@@ -197,7 +197,7 @@ def test_a_unit_that_was_swapped_shows_nothing_of_the_old_one(unit: Unit, bob: P
     }  # fmt: skip
 
 
-def test_an_array_and_gzip_are_taken_too(unit: Unit) -> None:
+def test_an_array_and_gzip_are_accepted(unit: Unit) -> None:
     samples = [unit.sample(n, odometer=100 - n) for n in (3, 2, 1)]
     headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
     answer = unit.deliver(content=gzip.compress(json.dumps(samples).encode()), headers=headers)
@@ -205,13 +205,13 @@ def test_an_array_and_gzip_are_taken_too(unit: Unit) -> None:
     assert unit.get("location")["odometer"] == "99"
 
 
-def test_the_unique_id_names_a_unit_too(unit: Unit) -> None:
+def test_the_unique_id_identifies_a_unit(unit: Unit) -> None:
     sample = {"uniqueId": f"unique-{unit.serial}", "carDataReadTime": ago(1), "odometer": 7}
     assert unit.deliver(sample).json() == ACCEPTED
     assert unit.get("location")["odometer"] == "7"
 
 
-def test_a_repeat_is_harmless(unit: Unit) -> None:
+def test_a_repeated_delivery_changes_nothing(unit: Unit) -> None:
     samples = [
         unit.sample(n, odometer=100 - n, currentLatitude=50 + n / 100, currentLongitude=8, rpm=n) for n in (4, 3, 2, 1)
     ]
@@ -222,7 +222,7 @@ def test_a_repeat_is_harmless(unit: Unit) -> None:
     assert (unit.positions(), unit.odometers(), unit.get("telemetry")) == before
 
 
-def test_two_of_the_same_time_in_one_delivery_are_one(unit: Unit) -> None:
+def test_two_samples_of_the_same_time_in_one_delivery_count_once(unit: Unit) -> None:
     unit.tell(1, odometer=10)
     answer = unit.deliver(unit.sample(5, odometer=4), unit.sample(5, odometer=4))
     assert answer.json() == {"accepted": 1, "duplicates": 1, "refused": []}
@@ -261,7 +261,7 @@ def test_position_and_odometer_are_found_separately(unit: Unit) -> None:
     assert unit.get(f"location/{ago(30)}")["latitude"] == "2", "the nearest may lie after the date"
 
 
-def test_what_two_samples_of_the_same_time_tell_is_put_together(unit: Unit) -> None:
+def test_samples_of_the_same_time_are_merged(unit: Unit) -> None:
     unit.deliver(unit.sample(5, odometer=4, rpm=1), unit.sample(5, currentLatitude=1, currentLongitude=2, oilLevel=3))
     assert unit.tell(5, rpm=2, odometer=5) == DUPLICATE, "of two the first one counts"
     telemetry = unit.get("telemetry")
@@ -270,7 +270,8 @@ def test_what_two_samples_of_the_same_time_tell_is_put_together(unit: Unit) -> N
 
 
 NO_TIME = (
-    "No valid carDataReadTime: the form is that of RFC 3339, as 2026-01-31T08:00:00Z or 2026-01-31T09:00:00+01:00."
+    "`carDataReadTime` must be a time in the format of RFC 3339, such as 2026-01-31T08:00:00Z"
+    " or 2026-01-31T09:00:00+01:00."
 )
 
 
@@ -279,23 +280,23 @@ NO_TIME = (
     [
         (
             {"currentLatitude": 95, "currentLongitude": 8},
-            "No valid currentLatitude: input should be less than or equal to 90.",
+            "`currentLatitude` must be at most 90, but is 95.",
         ),
-        ({"currentLatitude": 50}, "currentLatitude and currentLongitude are needed together."),
-        ({"fuelLevelPercent": 101}, "No valid fuelLevelPercent: input should be less than or equal to 100."),
-        ({"rpm": 1.5}, "No valid rpm: input should be a valid integer."),
-        ({"odometer": "7"}, "No valid odometer: input should be a valid number."),
-        ({"colour": "red"}, "Unknown field colour."),
+        ({"currentLatitude": 50}, "`currentLatitude` and `currentLongitude` must be given together."),
+        ({"fuelLevelPercent": 101}, "`fuelLevelPercent` must be at most 100, but is 101."),
+        ({"rpm": 1.5}, "`rpm` must be an integer, but is 1.5."),
+        ({"odometer": "7"}, "`odometer` must be a number, but is a string."),
+        ({"colour": "red"}, "There is no property 'colour'."),
         ({"carDataReadTime": "yesterday"}, NO_TIME),
         ({"carDataReadTime": 1767261600}, NO_TIME),
         ({"carDataReadTime": ago(-60 * 30)}, TOO_LATE),
         ({"carDataReadTime": ago(60 * 24 * 401)}, TOO_EARLY),
         ({"serialNumber": "nobody"}, UNKNOWN_UNIT),
-        ({"serialNumber": None}, "serialNumber or uniqueId is missing."),
-        ({"uniqueId": "x"}, "Either serialNumber or uniqueId is needed, not both."),
+        ({"serialNumber": None}, "The sample has neither `serialNumber` nor `uniqueId`."),
+        ({"uniqueId": "x"}, "A sample must have `serialNumber` or `uniqueId`, not both."),
     ],
 )  # fmt: skip
-def test_a_line_that_is_not_valid_is_refused_alone(unit: Unit, values: dict[str, Any], reason: str) -> None:
+def test_only_the_invalid_line_is_rejected(unit: Unit, values: dict[str, Any], reason: str) -> None:
     answer = unit.deliver(unit.sample(1) | values, unit.sample(2, rpm=5))
     assert answer.json() == {"accepted": 1, "duplicates": 0, "refused": [{"line": 1, "reason": reason}]}
     assert unit.get("telemetry")["rpm"] == 5
@@ -321,13 +322,13 @@ def test_a_repeated_member_is_refused(unit: Unit, form: str, members: str, repea
     line = json.dumps(unit.sample(1))[:-1] + f", {members}}}"
     good = json.dumps(unit.sample(2, rpm=5, vin='a "quoted" text', dtc=[{"key": "P0", "value": '"'}], fuelType=None))
     report = unit.deliver(content=(form % (line, good)).encode()).json()
-    reason = f"The member {repeated} is given more than once."
+    reason = f"The property {repeated} is given more than once."
     assert report == {"accepted": 1, "duplicates": 0, "refused": [{"line": 1, "reason": reason}]}
     assert unit.get("telemetry")["vin"] == 'a "quoted" text'
 
 
-def test_every_time_of_rfc_3339_is_taken_and_nothing_else(unit: Unit) -> None:
-    """A4: as docs/telemetry.md says."""
+def test_exactly_the_times_of_rfc_3339_are_accepted(unit: Unit) -> None:
+    """A4: as docs/telemetry.md describes."""
     day = ago(60 * 24 * 3)[:10]
     taken = {
         f"{day}T10:00:00Z": f"{day}T10:00:00Z",
@@ -348,17 +349,17 @@ def test_every_time_of_rfc_3339_is_taken_and_nothing_else(unit: Unit) -> None:
     assert [entry["reason"] for entry in refused] == [NO_TIME] * len(NO_MOMENTS_OF_BODIES)
 
 
-def test_lines_that_are_no_objects_are_refused_alone(unit: Unit) -> None:
+def test_only_lines_that_are_not_objects_are_rejected(unit: Unit) -> None:
     body = b'{"broken\n\n[1]\n7\n' + json.dumps(unit.sample(1, rpm=1)).encode()
     report = unit.deliver(content=body).json()
     assert (report["accepted"], [entry["line"] for entry in report["refused"]]) == (1, [1, 3, 4])
 
 
-def test_without_a_read_time_there_is_no_sample(unit: Unit) -> None:
-    assert unit.deliver({"serialNumber": unit.serial}).json() == refusal("carDataReadTime is missing.")
+def test_a_sample_needs_a_read_time(unit: Unit) -> None:
+    assert unit.deliver({"serialNumber": unit.serial}).json() == refusal("`carDataReadTime` is missing.")
 
 
-def test_only_installed_iq_units_are_heard(alice: Person, unit: Unit) -> None:
+def test_only_installed_iq_units_may_deliver(alice: Person, unit: Unit) -> None:
     box = f"box{next(_numbers)}"
     product = alice.product("Box", serial_number=box)
     alice.service(product)
@@ -369,7 +370,7 @@ def test_only_installed_iq_units_are_heard(alice: Person, unit: Unit) -> None:
         assert unit.deliver(unit.sample(1) | {"serialNumber": serial}).json() == refusal(UNKNOWN_UNIT)
 
 
-def test_the_neighbours_units_do_not_exist(unit: Unit, bob: Person) -> None:
+def test_units_of_another_customer_are_unknown(unit: Unit, bob: Person) -> None:
     answer = Unit(bob, 0, unit.serial, device_key(bob)).deliver(unit.sample(1, rpm=1))
     assert answer.json() == refusal(UNKNOWN_UNIT)
     assert bob.get(f"/cars/{unit.car}/telemetry").status_code == 404
@@ -384,7 +385,7 @@ def test_a_device_key_is_needed_and_can_be_revoked(unit: Unit) -> None:
     eventually(lambda: unit.deliver(unit.sample(1)).status_code == 401, "the end of a revoked key")
 
 
-def test_media_type_encoding_and_size(unit: Unit) -> None:
+def test_invalid_media_types_encodings_and_sizes_are_rejected(unit: Unit) -> None:
     assert unit.deliver(unit.sample(1), headers={"Content-Type": "text/plain"}).status_code == 415
     assert unit.deliver(unit.sample(1), headers={"Content-Encoding": "br"}).status_code == 415
     assert unit.deliver(unit.sample(1), headers={"Content-Encoding": "gzip"}).status_code == 400
@@ -396,7 +397,7 @@ def test_media_type_encoding_and_size(unit: Unit) -> None:
     assert unit.deliver(content=b"").json() == {"accepted": 0, "duplicates": 0, "refused": []}
 
 
-def test_many_at_once_of_the_same_cars_lose_nothing(alice: Person) -> None:
+def test_parallel_deliveries_of_the_same_cars_lose_nothing(alice: Person) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     units = [unit_of(alice) for _ in range(3)]
@@ -417,7 +418,7 @@ def test_many_at_once_of_the_same_cars_lose_nothing(alice: Person) -> None:
         assert len(u.odometers()) == 200
 
 
-def test_a_car_that_is_gone_takes_its_state_with_it(unit: Unit) -> None:
+def test_the_state_of_a_deleted_car_is_deleted(unit: Unit) -> None:
     unit.tell(1, rpm=1)
     assert unit.person.delete(f"/cars/{unit.car}").status_code == 204
     assert unit.deliver(unit.sample(0)).json() == refusal(UNKNOWN_UNIT)

@@ -1,4 +1,4 @@
-"""The codings of a delivery: names of gzip, gzip files as RFC 1952 describes them, byte order marks, whole numbers."""
+"""Codings of a delivery: names of gzip, gzip files (RFC 1952), byte order marks, whole numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def unit(alice: Person) -> Unit:
 
 
 def member(content: bytes, flags: int) -> bytes:
-    """A member of a gzip file with these optional fields in its header (RFC 1952, section 2.3)."""
+    """A gzip member with these optional header fields (RFC 1952, section 2.3)."""
     header = b"\x1f\x8b\x08" + bytes([flags]) + struct.pack("<I", 1_700_000_000) + b"\x00\x03"
     header += struct.pack("<H", 6) + b"AB\x02\x00xy" if flags & FEXTRA else b""
     header += b"samples.ndjson\x00" if flags & FNAME else b""
@@ -77,7 +77,7 @@ def test_every_optional_field_of_a_header_is_skipped(unit: Unit, flags: int) -> 
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_members_are_read_one_behind_another(unit: Unit, path: str) -> None:
+def test_several_gzip_members_are_read(unit: Unit, path: str) -> None:
     lines = [line(unit, minutes, rpm=1) for minutes in (3, 2, 1)]
     whole = b"".join(lines)
     cut = len(whole) // 2  # within a line
@@ -98,13 +98,13 @@ def test_members_are_read_one_behind_another(unit: Unit, path: str) -> None:
     [b"\x00", b"\x00" * 512, b"more", EMPTY[:-1], EMPTY[:3], b"\x1f\x8b"],
     ids=["a zero", "zeros", "text", "cut", "cut early", "magic"],
 )
-def test_nothing_else_stands_behind_a_member(unit: Unit, behind: bytes) -> None:
-    """Zeros neither: RFC 1952, section 2.2, has no padding."""
+def test_other_bytes_after_a_gzip_member_are_rejected(unit: Unit, behind: bytes) -> None:
+    """Not even zeros: RFC 1952, section 2.2, has no padding."""
     refused(post(unit, gzip.compress(line(unit)) + behind), 400, NO_GZIP)
     assert unit.person.get(f"/cars/{unit.car}/telemetry").status_code == 404
 
 
-def test_a_damaged_member_is_refused(unit: Unit) -> None:
+def test_a_damaged_gzip_member_is_rejected(unit: Unit) -> None:
     good = gzip.compress(line(unit))
     for at in (-1, -5, 0, 1, 2, len(good) // 2):
         damaged = bytearray(good)
@@ -116,16 +116,19 @@ def test_a_damaged_member_is_refused(unit: Unit) -> None:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_the_bounds_hold_for_all_members_together(unit: Unit, path: str) -> None:
-    """Of size, of the ratio, and of members: an empty one costs time and shows nothing of it in the size."""
+def test_limits_apply_to_all_gzip_members_together(unit: Unit, path: str) -> None:
+    """Limits on the size, the ratio and the number of members.
+
+    An empty member costs time without adding to the size.
+    """
     half = gzip.compress(b" " * 499_999 + b"\n")
     assert post(unit, half * 2, path=path).status_code == 200, post(unit, half * 2, path=path).text
-    refused(post(unit, half * 3, path=path), 413, "The body is more than 100 times its size when it is unpacked.")
+    refused(post(unit, half * 3, path=path), 413, "The body decompresses to more than 100 times its size.")
     loose = gzip.compress((b" " * 9_999 + b"\n") * 100, 0)  # as large as its content
     assert post(unit, loose * 7 + half, path=path).status_code == 200
     refused(post(unit, loose * 7 + half * 2, path=path), 413, "The body must be smaller than 8000000 bytes.")
     assert post(unit, EMPTY * 20_000, path=path).status_code == 200
-    too_many = "The body must have at most 20000 lines, or elements of its array."
+    too_many = "The body must have at most 20000 lines or array elements."
     refused(post(unit, EMPTY * 20_001, path=path), 413, too_many)
 
 
@@ -138,11 +141,11 @@ def test_a_byte_order_mark_is_skipped(unit: Unit, path: str, coding: str, form: 
     report = post(unit, gzip.compress(body) if coding == "gzip" else body, coding, path).json()
     if path == "telemetry":
         assert report == ACCEPTED
-    else:  # it is read; a sample is no event
+    else:  # the line is read; a sample is not an event
         assert ["not valid JSON" in rejection["reason"] for rejection in report["refused"]] == [False]
 
 
-def test_a_byte_order_mark_elsewhere_is_a_fault(unit: Unit) -> None:
+def test_a_byte_order_mark_elsewhere_is_an_error(unit: Unit) -> None:
     report = post(unit, line(unit, 2) + BYTE_ORDER_MARK + line(unit), "identity").json()
     assert (report["accepted"], [rejection["line"] for rejection in report["refused"]]) == (1, [2])
 
@@ -158,7 +161,7 @@ def test_a_whole_number_may_have_a_fraction_of_zero(unit: Unit, text: str, value
     report = post(unit, body, "identity").json()
     assert report["accepted"] == (value is not None)
     if value is None:
-        assert report["refused"][0]["reason"].startswith("No valid rpm: ")
+        assert report["refused"][0]["reason"].startswith("`rpm` must be an integer, but is ")
     else:
         rpm = unit.get("telemetry")["rpm"]
         assert (rpm, type(rpm)) == (value, int)

@@ -1,4 +1,4 @@
-"""B1: the bounds of deliveries: what is packed, how many lines, how long, how many are told, how many are under way."""
+"""B1: limits of deliveries: compression, lines, line length, reported errors, and bytes in progress."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.servers import DEADLINE, RunningServer, eventually
 from tests.telemetry.endpoints.test_ingest import Unit, ago, device_key, unit_of
 
 NDJSON, JSON = "application/x-ndjson", "application/json"
-TOO_MANY = "The body must have at most 20000 lines, or elements of its array."
+TOO_MANY = "The body must have at most 20000 lines or array elements."
 PACKED = {"Content-Encoding": "gzip"}
 
 
@@ -32,20 +32,20 @@ def post(unit: Unit, content: Any, media_type: str = NDJSON, path: str = "teleme
 
 
 @pytest.mark.parametrize("path", ["telemetry", "events"])
-def test_a_bomb_is_refused_while_it_is_unpacked(unit: Unit, path: str) -> None:
-    """B1: 7.8 kB of gzip that hold four million lines."""
+def test_a_gzip_bomb_is_rejected_during_decompression(unit: Unit, path: str) -> None:
+    """B1: 7.8 kB of gzip that contain four million lines."""
     bomb = gzip.compress(b"1\n" * 3_900_000)
     assert len(bomb) < 7_900
-    text = "The body is more than 100 times its size when it is unpacked."
+    text = "The body decompresses to more than 100 times its size."
     refused(post(unit, bomb, path=path, **PACKED), 413, text)
-    # what anybody may send as it is can be packed as well as it can
+    # a body that is allowed uncompressed may be compressed as far as possible
     answer = post(unit, gzip.compress(b" " * 999_999 + b"\n"), path=path, **PACKED)
     assert (answer.status_code, answer.json()["accepted"]) == (200, 0)
 
 
 @pytest.mark.parametrize("path", ["telemetry", "events"])
-def test_a_delivery_has_a_bounded_number_of_lines(unit: Unit, path: str) -> None:
-    """B1: with one more nothing is stored."""
+def test_the_lines_of_a_delivery_are_limited(unit: Unit, path: str) -> None:
+    """B1: with one more line, nothing is stored."""
     good = json.dumps(unit.sample(5, rpm=5))
     samples = [good] + ["1"] * 20_000
     for body, media_type in (
@@ -61,36 +61,36 @@ def test_a_delivery_has_a_bounded_number_of_lines(unit: Unit, path: str) -> None
         assert unit.get("telemetry")["rpm"] == 5
 
 
-def test_a_long_line_is_refused_before_it_is_read(unit: Unit) -> None:
+def test_a_long_line_is_rejected_before_it_is_parsed(unit: Unit) -> None:
     """B1: a line can nest many lists."""
     long = b'{"dtc":[' + b"[]," * 30_000 + b"[]]}"
     answer = post(unit, long + b"\n" + json.dumps(unit.sample(5, rpm=5)).encode())
     reason = "The line is longer than 65536 bytes."
     assert answer.json() == {"accepted": 1, "duplicates": 0, "refused": [{"line": 1, "reason": reason}]}
-    padding = b" " * 300_000  # the whole array is long
-    text = "The body is not valid JSON: element 2 of the array is none, or is longer than 65536 bytes."
+    padding = b" " * 300_000  # makes the whole array long
+    text = "The body is not valid JSON: element 2 of the array is not valid or exceeds 65536 bytes."
     refused(post(unit, b"[{}," + long + padding + b"]", JSON), 400, text)
 
 
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("[{]", "element 1 of the array is none."),
-        ("[{},,{}]", "element 2 of the array is none."),
-        ("[{},]", "element 2 of the array is none."),
-        ("[{} {}]", "the array does not end behind element 1."),
-        ("[{}", "the array does not end behind element 1."),
-        ("[]x", "the array does not end behind element 0."),
-        ("[" * 2_000, "element 1 of the array is none."),
+        ("[{]", "element 1 of the array is not valid."),
+        ("[{},,{}]", "element 2 of the array is not valid."),
+        ("[{},]", "element 2 of the array is not valid."),
+        ("[{} {}]", "the array does not end after element 1."),
+        ("[{}", "the array does not end after element 1."),
+        ("[]x", "the array does not end after element 0."),
+        ("[" * 2_000, "element 1 of the array is not valid."),
     ],
 )
 @pytest.mark.parametrize("path", ["telemetry", "events"])
-def test_an_array_that_is_none_is_refused_whole(unit: Unit, path: str, body: str, reason: str) -> None:
+def test_an_invalid_array_is_rejected_as_a_whole(unit: Unit, path: str, body: str, reason: str) -> None:
     refused(post(unit, body, JSON, path), 400, f"The body is not valid JSON: {reason}")
 
 
-def test_a_long_array_is_taken_like_a_short_one(unit: Unit) -> None:
-    """It is read element by element: escapes, letters beyond ASCII and numbers come through as they are."""
+def test_a_long_array_is_stored_like_a_short_one(unit: Unit) -> None:
+    """It is parsed element by element: escapes, non-ASCII letters and numbers remain unchanged."""
     trouble = [{"key": "[", "value": "}"}]
     values = {"vin": 'ä€𝄞"\\\n', "currentLatitude": -1.5e-3, "currentLongitude": 1e1, "dtc": trouble}
     samples = [unit.sample(9, **values), *([7] * 2), *(unit.sample(1, vin="v" * 250) for _ in range(1_000))]
@@ -103,8 +103,8 @@ def test_a_long_array_is_taken_like_a_short_one(unit: Unit) -> None:
     assert unit.get("telemetry?$select=dtc,currentLatitude") == {"dtc": trouble, "currentLatitude": -0.0015}
 
 
-def test_of_many_refused_lines_a_thousand_are_told(unit: Unit) -> None:
-    """B1: then how many they are, and that they are not all told."""
+def test_at_most_a_thousand_rejected_lines_are_listed(unit: Unit) -> None:
+    """B1: the report then has the total number, and is marked as truncated."""
     good = json.dumps(unit.sample(5, rpm=5))
     unknown = json.dumps(unit.sample(5) | {"serialNumber": "nobody"})
     for count, more in ((1_000, {}), (1_001, {"refusedCount": 1_001, "truncated": True})):
@@ -117,14 +117,14 @@ def test_of_many_refused_lines_a_thousand_are_told(unit: Unit) -> None:
     assert (len(report["refused"]), report["refusedCount"], report["truncated"]) == (1_000, 5_000, True)
 
 
-# Bytes under way
+# Bytes in progress
 
 SMALL = {"ingest_memory_bytes_per_key": 300_000, "ingest_memory_bytes": 500_000}
 OF_KEY = (
-    "Deliveries of this device key with more than 300000 bytes are under way."
-    " Wait for their answers, then send this one again."
+    "Deliveries of this device key with more than 300000 bytes are being processed."
+    " Wait for their responses, then send this one again."
 )
-OF_ALL = "Deliveries with more than 500000 bytes are under way here. Please send this one again."
+OF_ALL = "Deliveries with more than 500000 bytes are being processed. Please send this one again."
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +134,7 @@ def small(dsn: str, settings: Settings) -> Iterator[str]:
 
 
 class Slow:
-    """A delivery whose last byte is not sent before `end`."""
+    """A delivery whose last byte is only sent on `end`."""
 
     def __init__(self, url: str, key: str, size: int) -> None:
         self._last = threading.Event()
@@ -157,8 +157,8 @@ class Slow:
         return self.status
 
 
-def test_the_bytes_under_way_of_a_key_and_of_all_are_bounded(small: str, alice: Person, bob: Person) -> None:
-    """B1: what does not fit in beside the others is 503, and comes again; a delivery alone is always taken."""
+def test_bytes_in_progress_are_limited_per_key_and_in_total(small: str, alice: Person, bob: Person) -> None:
+    """B1: a delivery that does not fit beside the others gets 503; a delivery alone is always accepted."""
     first, second, third = device_key(alice), device_key(alice), device_key(bob)
 
     def send(key: str, size: int = 100_000) -> httpx.Response:
@@ -186,7 +186,7 @@ def test_the_bytes_under_way_of_a_key_and_of_all_are_bounded(small: str, alice: 
     assert packed.status_code == 200
 
 
-def test_what_is_refused_gives_back_its_bytes(small: str, alice: Person) -> None:
+def test_a_rejected_delivery_releases_its_bytes(small: str, alice: Person) -> None:
     key = device_key(alice)
     headers = {"Device-Key": key, "Content-Type": NDJSON}
     for _ in range(5):

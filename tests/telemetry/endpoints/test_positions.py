@@ -1,4 +1,4 @@
-"""The newest positions of all cars: which are there, what they tell, and the lists of an overview."""
+"""The newest positions of all cars: rows, values, and the lists of an overview."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def of(person: Person, car: int) -> dict[str, Any]:
 
 
 def total(person: Person, condition: str) -> int:
-    """How many rows there are, as a tile of an overview asks."""
+    """The number of rows, as a tile of an overview requests it."""
     answer = person.get("/positions", params={"$filter": condition, "$count": "true", "$top": "0"})
     assert (answer.status_code, answer.json()) == (200, []), answer.text
     return int(answer.headers["x-total-count"])
 
 
-def test_a_car_shows_what_its_unit_told_last(alice: Person, unit: Unit) -> None:
+def test_a_car_shows_the_newest_values_of_its_unit(alice: Person, unit: Unit) -> None:
     car = {
         "name": "Golf", "licensePlate": "B-KR 1", "vin": "WVW1", "brand": "VW", "model": "Golf", "description": "Pool",
     }  # fmt: skip
@@ -63,7 +63,7 @@ def test_a_car_without_a_unit_is_listed_without_a_position(alice: Person) -> Non
     assert (row["hasUnit"], row["latitude"], row["lastSeen"], row["inUse"]) == (False, None, None, False)
 
 
-def test_what_another_unit_told_is_not_shown(alice: Person, unit: Unit) -> None:
+def test_values_of_another_unit_are_not_shown(alice: Person, unit: Unit) -> None:
     unit.tell(5, **PLACE)
     (product,) = [row["id"] for row in alice.get(f"/cars/{unit.car}/products").json()]
     assert alice.delete("/installations", {"carId": unit.car, "productId": product}).status_code == 204
@@ -74,7 +74,7 @@ def test_what_another_unit_told_is_not_shown(alice: Person, unit: Unit) -> None:
     assert (row["hasUnit"], row["latitude"], row["lastSeen"]) == (True, None, None)
 
 
-def test_a_box_in_the_car_makes_no_second_row(alice: Person, unit: Unit) -> None:
+def test_a_box_in_the_car_adds_no_row(alice: Person, unit: Unit) -> None:
     alice.box_in(unit.car)
     unit.tell(5, **PLACE)
     assert of(alice, unit.car)["latitude"] == 52.5
@@ -84,7 +84,7 @@ def moment(**of: float) -> str:
     return (datetime.now(UTC) + timedelta(**of)).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def test_in_use_is_an_assignment_in_force_now_until_the_last_of_them_ends(alice: Person) -> None:
+def test_in_use_lasts_until_the_last_assignment_in_force_ends(alice: Person) -> None:
     car, user = alice.car_with_box(), alice.user()
     alice.assignment(car, user, moment(days=-9), end=moment(days=-8))
     alice.assignment(car, user, moment(days=8), end=moment(days=9))
@@ -98,7 +98,7 @@ def test_in_use_is_an_assignment_in_force_now_until_the_last_of_them_ends(alice:
     assert car in {row["carId"] for row in listed(alice, filter="inUse eq true")}
 
 
-def test_in_use_is_a_condition_either_way_and_a_figure(town: Town) -> None:
+def test_in_use_can_be_filtered_sorted_and_counted(town: Town) -> None:
     with_key, person = [], town.person("use")
     user = person.user()
     for used in (True, False, True):
@@ -131,12 +131,12 @@ insert into car_state (customer_id, car_id, product_id, read_at)
 select $1, car_id, product_id, date_trunc('minute', now()) - car_id * 7919 % 100 * interval '1 minute'
 from units where car_id % 9 > 1
 """
-# Of cars whose unit was taken out after it had told something a moment ago
+# The units of these cars were removed just after they had reported
 OTHERS = "update car_state set product_id = null, read_at = now() where customer_id = $1 and car_id % 9 < 8"
 
 
-def test_the_newest_first_is_the_order_of_the_whole_list(town: Town) -> None:
-    """Page by page, with many of the same minute; and whether the first pages are found by the index or not."""
+def test_pages_by_last_seen_equal_the_sorted_list(town: Town) -> None:
+    """Many rows have the same minute. The index finds the first pages, or not."""
     person = town.person("newest")
     person.sql.execute(FLEET, person.customer)
     for table in ("car", "product", "car_state"):
@@ -162,8 +162,8 @@ def test_the_newest_first_is_the_order_of_the_whole_list(town: Town) -> None:
     person.client.close()
 
 
-def test_what_moved_since_is_one_filter_and_so_is_what_is_unseen(carol: Person) -> None:
-    """Carol's fleet is hers alone: figures of it are exact."""
+def test_moved_and_unseen_cars_are_found_by_a_filter(carol: Person) -> None:
+    """Carol's fleet has no other writers, so its figures are exact."""
     standing, moving, silent = (unit_of(carol) for _ in range(3))
     bare = carol.car()
     before = total(carol, "hasUnit eq true")
@@ -179,7 +179,7 @@ def test_what_moved_since_is_one_filter_and_so_is_what_is_unseen(carol: Person) 
     assert total(carol, unseen) == len(listed(carol, filter=unseen))
 
 
-def test_positions_of_a_group_and_by_name(alice: Person, unit: Unit) -> None:
+def test_positions_are_filtered_by_group_and_sorted_by_name(alice: Person, unit: Unit) -> None:
     group = alice.group()
     assert alice.put(f"/groups/{group}/cars", {"carId": unit.car}).status_code == 204
     (row,) = listed(alice, filter=f"groups/any(g:g/id eq {group})", select="carId", expand="groups($select=id)")
@@ -188,7 +188,7 @@ def test_positions_of_a_group_and_by_name(alice: Person, unit: Unit) -> None:
     assert names == sorted(names, reverse=True)
 
 
-def test_positions_have_a_tag_that_a_movement_changes(alice: Person, unit: Unit) -> None:
+def test_a_movement_changes_the_etag_of_positions(alice: Person, unit: Unit) -> None:
     path = f"/positions?$filter=carId eq {unit.car}"
     tag = alice.get(path).headers["etag"]
     assert alice.get(path, headers={"If-None-Match": tag}).status_code == 304
@@ -197,14 +197,14 @@ def test_positions_have_a_tag_that_a_movement_changes(alice: Person, unit: Unit)
     assert (answer.status_code, answer.headers["etag"] != tag) == (200, True)
 
 
-def test_nobody_sees_the_cars_of_another_customer(alice: Person, bob: Person, unit: Unit) -> None:
+def test_positions_of_another_customer_are_not_listed(alice: Person, bob: Person, unit: Unit) -> None:
     unit.tell(5, **PLACE)
     assert unit.car in {row["carId"] for row in listed(alice)}
     assert unit.car not in {row["carId"] for row in listed(bob)}
     assert listed(bob, filter=f"carId eq {unit.car}") == []
 
 
-def test_positions_are_not_shown_when_the_customer_does_not_keep_them(alice: Person, unit: Unit) -> None:
+def test_positions_are_not_shown_unless_the_customer_stores_them(alice: Person, unit: Unit) -> None:
     alice.sql.execute("update customer set keeps_positions = false where customer_id = $1", alice.customer)
     try:
         unit.tell(5, **PLACE)
@@ -215,7 +215,7 @@ def test_positions_are_not_shown_when_the_customer_does_not_keep_them(alice: Per
 
 
 def test_an_assignment_in_force_is_found_by_its_end(alice: Person) -> None:
-    """Past all that have ended, however many there are."""
+    """The index skips all assignments that have ended."""
     (row,) = [row for row in endpoints.rows if row.path == "/positions"]
     assert row.read is not None
     select = row.read.select

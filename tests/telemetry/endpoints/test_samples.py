@@ -1,4 +1,4 @@
-"""Series for charts: every reading of a time, in even buckets."""
+"""Series for charts: every reading of a time range, in equal buckets."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def bucket(at: Any, count: int, least: float, most: float, average: float, last:
     return {"utcDateTime": stamp(at), **told, "lastDateTime": stamp(last_at)}
 
 
-def test_readings_stand_in_the_bucket_of_their_time(unit: Unit) -> None:
+def test_readings_are_in_the_bucket_of_their_time(unit: Unit) -> None:
     found = samples(unit, **DAY, points=24, fields="odometer")
     assert found == {"carId": unit.car, **DAY, "seconds": 3600, "series": {"odometer": []}}
     minute = HOUR / 60
@@ -53,8 +53,9 @@ def test_readings_stand_in_the_bucket_of_their_time(unit: Unit) -> None:
     assert whole == bucket(NOON - 12 * HOUR, 5, 10, 50, 109 / 5, 50, NOON + 5 * HOUR)
 
 
-def test_each_reading_of_a_car_that_stands_counts(unit: Unit) -> None:
-    deliver(unit, *((NOON + n * HOUR / 4, {"odometer": 7}) for n in range(10)))  # the newest: in no history yet
+def test_each_reading_of_a_standing_car_counts(unit: Unit) -> None:
+    # the newest ones are not in history yet
+    deliver(unit, *((NOON + n * HOUR / 4, {"odometer": 7}) for n in range(10)))
     counts = [row["count"] for row in buckets(unit, **DAY, points=24)]
     assert counts == [4, 4, 2]
     deliver(unit, (NOON + 3 * HOUR, {"odometer": 8}))
@@ -63,7 +64,7 @@ def test_each_reading_of_a_car_that_stands_counts(unit: Unit) -> None:
     assert [row["count"] for row in buckets(unit, **within, points=1)] == [3]
 
 
-def test_no_reading_is_lost_however_the_time_is_cut(unit: Unit) -> None:
+def test_no_reading_is_lost_with_any_number_of_buckets(unit: Unit) -> None:
     seconds = [n * n for n in range(200)]
     deliver(unit, *((NOON + timedelta(seconds=n), {"odometer": n}) for n in seconds))
     for points in (1, 3, 7, 60, 999, 1_000):
@@ -74,7 +75,7 @@ def test_no_reading_is_lost_however_the_time_is_cut(unit: Unit) -> None:
     assert len(buckets(unit, **DAY)) <= Settings().sample_points
 
 
-def test_without_fields_there_are_all_of_which_readings_are_kept(unit: Unit) -> None:
+def test_without_fields_all_stored_members_are_returned(unit: Unit) -> None:
     deliver(unit, (NOON, {"odometer": 7, "fuelLevelPercent": 50, "tirePressureRearLeft": 220, "ignition": True}))
     found = samples(unit, **DAY)["series"]
     assert list(found) == ["odometer", *MEASURES]
@@ -84,14 +85,14 @@ def test_without_fields_there_are_all_of_which_readings_are_kept(unit: Unit) -> 
     assert list(samples(unit, **DAY, fields="rpm,odometer,rpm")["series"]) == ["rpm", "odometer"]
 
 
-def test_a_stop_at_the_end_of_the_time_is_in_the_last_bucket(unit: Unit) -> None:
+def test_a_reading_at_the_end_of_the_range_is_in_the_last_bucket(unit: Unit) -> None:
     deliver(unit, (NOON + 12 * HOUR - timedelta(microseconds=1), {"odometer": 3}))
     for points in (1, 7, 1_000):
         (row,) = buckets(unit, **DAY, points=points)
         assert row["count"] == 1
 
 
-def test_samples_have_a_tag(unit: Unit) -> None:
+def test_samples_have_an_etag(unit: Unit) -> None:
     first = unit.person.get(f"/cars/{unit.car}/samples", params=DAY)
     tag = {"If-None-Match": first.headers["etag"]}
     assert unit.person.get(f"/cars/{unit.car}/samples", params=DAY, headers=tag).status_code == 304
@@ -99,7 +100,7 @@ def test_samples_have_a_tag(unit: Unit) -> None:
     assert unit.person.get(f"/cars/{unit.car}/samples", params=DAY, headers=tag).status_code == 200
 
 
-def test_what_is_not_kept_is_refused_with_what_is(alice: Person) -> None:
+def test_members_without_stored_readings_are_rejected(alice: Person) -> None:
     text = (
         f"The query parameter fields is not valid. Of these members readings are kept: odometer, {', '.join(MEASURES)}."
     )
@@ -110,11 +111,11 @@ def test_what_is_not_kept_is_refused_with_what_is(alice: Person) -> None:
     refused(alice.get("/cars/1/samples", params={"points": most + 1}), 400, text)
     refused(alice.get("/cars/1/samples", params={"from": DAY["to"], "to": DAY["from"]}), 400, EMPTY_RANGE)
     long = {"from": "2020-01-01T00:00:00Z", "to": "2026-01-01T00:00:00Z"}
-    text = f"The time between from and to is longer than {Settings().track_days} days."
+    text = f"The time between `from` and `to` is longer than {Settings().track_days} days."
     refused(alice.get("/cars/1/samples", params=long), 400, text)
 
 
-def test_a_neighbours_car_is_none(bob: Person, unit: Unit) -> None:
+def test_a_car_of_another_customer_gets_404(bob: Person, unit: Unit) -> None:
     deliver(unit, (NOON, {"odometer": 7}))
     refused(bob.get(f"/cars/{unit.car}/samples", params=DAY), 404, NO_CAR)
     refused(bob.get("/cars/2147483647/samples", params=DAY), 404, NO_CAR)

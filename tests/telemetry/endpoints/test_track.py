@@ -1,4 +1,4 @@
-"""The track of a car: every place that it was told to be at, in order, as long as there are not too many."""
+"""The track of a car: every reported position, in order, up to a limit."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def at(latitude: float, **more: Any) -> dict[str, Any]:
 
 
 def drive(unit: Unit, readings: int) -> None:
-    """A reading a minute from noon on, each of another place."""
+    """One reading a minute from noon on, each at another position."""
     deliver(unit, *((NOON + timedelta(minutes=n), at(n / 100)) for n in range(readings)))
 
 
@@ -56,7 +56,7 @@ def test_a_drive_is_shown_in_order_with_its_odometer(unit: Unit) -> None:
 
 
 def test_a_stop_is_one_point_with_its_end(unit: Unit) -> None:
-    deliver(unit, *((NOON + n * HOUR, PLACE) for n in range(4)))  # the newest: in no history yet
+    deliver(unit, *((NOON + n * HOUR, PLACE) for n in range(4)))  # the newest one is not in history yet
     (stop,) = track(unit, **DAY)["points"]
     assert (stop["utcDateTime"], stop["until"]) == (stamp(NOON), stamp(NOON + 3 * HOUR))
     deliver(unit, (NOON + 4 * HOUR, at(60)))
@@ -68,14 +68,14 @@ def test_a_stop_is_one_point_with_its_end(unit: Unit) -> None:
     assert track(unit, **{"from": stamp(NOON + HOUR / 2), "to": stamp(NOON + HOUR)})["points"] == []
 
 
-def test_a_time_holds_its_beginning_and_not_its_end(unit: Unit) -> None:
+def test_a_time_range_includes_its_start_and_not_its_end(unit: Unit) -> None:
     drive(unit, 4)
     found = track(unit, **{"from": stamp(NOON + HOUR / 60), "to": stamp(NOON + HOUR / 20)})
     assert [point["latitude"] for point in found["points"]] == [0.01, 0.02]
 
 
 @pytest.mark.parametrize("points", [1, 2, 3, 10, 99, 100])
-def test_too_many_points_are_thinned_evenly_and_it_is_said(unit: Unit, points: int) -> None:
+def test_too_many_points_are_thinned_evenly(unit: Unit, points: int) -> None:
     drive(unit, 100)
     found = track(unit, **DAY, points=points)
     assert (found["count"], found["thinned"], len(found["points"])) == (100, points < 100, points)
@@ -85,7 +85,7 @@ def test_too_many_points_are_thinned_evenly_and_it_is_said(unit: Unit, points: i
     assert not steps or (max(steps) - min(steps) <= 1 and min(steps) > 0)
 
 
-def test_without_points_the_setting_bounds_them(unit: Unit) -> None:
+def test_without_points_the_setting_limits_them(unit: Unit) -> None:
     most = Settings().track_points
     unit.person.sql.execute("select make_history($1::date)", NOON.date())
     unit.person.sql.execute(
@@ -97,7 +97,7 @@ def test_without_points_the_setting_bounds_them(unit: Unit) -> None:
     assert (found["count"], found["thinned"], len(found["points"])) == (most + 1, True, most)
 
 
-def test_what_is_left_out_lies_a_day_from_the_other(unit: Unit) -> None:
+def test_a_missing_end_of_the_range_is_a_day_from_the_other(unit: Unit) -> None:
     for given in ({"from": DAY["from"]}, {"to": DAY["to"]}):
         found = track(unit, **given)
         assert {name: found[name] for name in DAY} == DAY
@@ -105,14 +105,14 @@ def test_what_is_left_out_lies_a_day_from_the_other(unit: Unit) -> None:
     assert len(track(unit)["points"]) == 1, "the day until now"
 
 
-def test_the_track_of_a_car_whose_unit_is_gone_stays(unit: Unit) -> None:
+def test_a_track_remains_after_its_unit_was_removed(unit: Unit) -> None:
     drive(unit, 2)
     (product,) = [row["id"] for row in unit.person.get(f"/cars/{unit.car}/products").json()]
     assert unit.person.delete("/installations", {"carId": unit.car, "productId": product}).status_code == 204
     assert len(track(unit, **DAY)["points"]) == 2
 
 
-def test_a_track_has_a_tag(unit: Unit) -> None:
+def test_a_track_has_an_etag(unit: Unit) -> None:
     drive(unit, 2)
     path = f"/cars/{unit.car}/track"
     first = unit.person.get(path, params=DAY)
@@ -122,15 +122,17 @@ def test_a_track_has_a_tag(unit: Unit) -> None:
     assert (again.status_code, len(again.json()["points"])) == (200, 3)
 
 
-# Refusals
+# Errors
 
 
 @pytest.mark.parametrize("text", NO_MOMENTS)
-def test_no_time(alice: Person, text: str) -> None:
+def test_an_invalid_time_in_the_query_is_rejected(alice: Person, text: str) -> None:
     for name in ("from", "to"):
         answer = alice.get("/cars/1/track", params={name: text})
         assert answer.status_code == 400
-        assert answer.text.startswith(f"The query parameter {name} is not valid. The form is that of RFC 3339")
+        assert answer.text.startswith(
+            f"The query parameter {name} is not valid. A time must have the format of RFC 3339"
+        )
 
 
 def faults(person: Person, query: str) -> list[dict[str, Any]]:
@@ -140,7 +142,7 @@ def faults(person: Person, query: str) -> list[dict[str, Any]]:
     return answer.json()["errors"]
 
 
-def test_what_is_unknown_repeated_or_no_number(alice: Person) -> None:
+def test_unknown_repeated_and_invalid_parameters_are_rejected(alice: Person) -> None:
     (fault,) = faults(alice, "form=2026-01-01T00:00:00Z")
     assert (fault["parameter"], fault["code"], fault["valid"]) == ("form", "unknown", ["from", "to", "points"])
     (fault,) = faults(alice, "points=2&points=3")
@@ -151,13 +153,13 @@ def test_what_is_unknown_repeated_or_no_number(alice: Person) -> None:
     assert (fault["parameter"], fault["code"]) == ("points", "out-of-range")
 
 
-def test_a_range_that_is_empty_or_too_long(alice: Person) -> None:
+def test_an_empty_or_too_long_range_is_rejected(alice: Person) -> None:
     for since, to in ((NOON, NOON), (NOON, NOON - HOUR), ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z")):
         params = {name: at if isinstance(at, str) else stamp(at) for name, at in (("from", since), ("to", to))}
         refused(alice.get("/cars/1/track", params=params), 400, EMPTY_RANGE)
     refused(alice.get("/cars/1/track", params={"to": "0001-01-01T00:00:00Z"}), 400, EMPTY_RANGE)
     days = Settings().track_days
-    text = f"The time between from and to is longer than {days} days."
+    text = f"The time between `from` and `to` is longer than {days} days."
     params = {"from": stamp(NOON - timedelta(days=days)), "to": stamp(NOON + timedelta(microseconds=1))}
     refused(alice.get("/cars/1/track", params=params), 400, text)
     params["to"] = stamp(NOON)
@@ -167,7 +169,7 @@ def test_a_range_that_is_empty_or_too_long(alice: Person) -> None:
         refused(answer, 404, NO_CAR)
 
 
-def test_a_neighbours_car_is_none(bob: Person, unit: Unit) -> None:
+def test_a_car_of_another_customer_gets_404(bob: Person, unit: Unit) -> None:
     drive(unit, 2)
     refused(bob.get(f"/cars/{unit.car}/track", params=DAY), 404, NO_CAR)
     refused(bob.get("/cars/2147483647/track", params=DAY), 404, NO_CAR)

@@ -1,4 +1,4 @@
-"""Webhooks: registered per customer, told every outcome, signed; the log, and sending again."""
+"""Webhooks: registration, signed outcomes, the log of deliveries, and replay."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 class Hook:
-    """A webhook at a path of its own of the receiver."""
+    """A webhook with its own path at the receiver."""
 
     def __init__(self, person: Person, receiver: Receiver, name: str, **members: Any) -> None:
         self.person, self.receiver, self.path = person, receiver, f"/{name}"
@@ -51,7 +51,7 @@ class Hook:
         self.person.delete(self.at)
 
     def got(self, count: int) -> list[Received]:
-        """What came, as soon as it is so much."""
+        """The requests at the path, once there are `count` of them."""
         eventually(lambda: len(self.receiver.of(self.path)) >= count, f"{count} at {self.path}")
         return self.receiver.of(self.path)
 
@@ -72,7 +72,7 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-# Registering
+# Registration
 
 
 def test_a_webhook_is_registered_read_changed_and_removed(alice: Person) -> None:
@@ -119,7 +119,7 @@ def test_a_webhook_is_registered_read_changed_and_removed(alice: Person) -> None
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_dialect_is_chosen_and_taken_back(dialect: str, alice: Person) -> None:
+def test_a_dialect_is_set_and_reset(dialect: str, alice: Person) -> None:
     id = alice.put("/webhooks", {"url": "https://example.org/", "dialect": dialect}).json()["id"]
     default = alice.put("/webhooks", {"url": "https://example.org/", "dialect": None}).json()["id"]
     path = f"/webhooks/{id}"
@@ -144,33 +144,36 @@ def test_a_dialect_is_chosen_and_taken_back(dialect: str, alice: Person) -> None
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
-        ("ftp://example.org", "must begin with https:// or http://"),
-        ("https://", "must name a host"),
-        ("https://[::1", "must have a valid host"),
-        ("https://user:pass@example.org/", "must not hold a user name or a password"),
-        ("https://example.org/#part", "must not have a fragment"),
-        ("https://example.org/a b", "must not have blanks: write %20"),
-        (" https://example.org/", "must not have blanks: write %20"),
-        ("https://example.org/a\u00a0b", "must not have blanks: write %20"),
-        ("https://b\u00fccher.example/", "must have its host in ASCII: write xn--bcher-kva.example"),
-        ("https://B\u00dcCHER.example:8443/x", "must have its host in ASCII: write xn--bcher-kva.example"),
-        ("https://\u200b.example/", "must have its host in ASCII"),
-        ("https://example.org/b\u00fccher", "must be printable ASCII: percent-encode the other characters"),
-        ("https://example.org/\u0007", "must be printable ASCII: percent-encode the other characters"),
-        ("https://example.org:99999/", "must have a port from 1 to 65535"),
-        ("https://example.org:0/", "must have a port from 1 to 65535"),
-        ("https://example.org:x/", "must have a port from 1 to 65535"),
-        ("https://example.org:-1/", "must have a port from 1 to 65535"),
+        ("ftp://example.org", "The URL must begin with https:// or http://."),
+        ("https://", "The URL must name a host."),
+        ("https://[::1", "The URL must have a valid host."),
+        ("https://user:pass@example.org/", "The URL must not contain a user name or a password."),
+        ("https://example.org/#part", "The URL must not have a fragment."),
+        ("https://example.org/a b", "The URL must not contain blanks. Write %20 instead."),
+        (" https://example.org/", "The URL must not contain blanks. Write %20 instead."),
+        ("https://example.org/a\u00a0b", "The URL must not contain blanks. Write %20 instead."),
+        ("https://b\u00fccher.example/", "The host of the URL must be ASCII. Write xn--bcher-kva.example instead."),
+        (
+            "https://B\u00dcCHER.example:8443/x",
+            "The host of the URL must be ASCII. Write xn--bcher-kva.example instead.",
+        ),
+        ("https://\u200b.example/", "The host of the URL must be ASCII."),
+        ("https://example.org/b\u00fccher", "The URL must be printable ASCII. Percent-encode the other characters."),
+        ("https://example.org/\u0007", "The URL must be printable ASCII. Percent-encode the other characters."),
+        ("https://example.org:99999/", "The URL must have a port from 1 to 65535."),
+        ("https://example.org:0/", "The URL must have a port from 1 to 65535."),
+        ("https://example.org:x/", "The URL must have a port from 1 to 65535."),
+        ("https://example.org:-1/", "The URL must have a port from 1 to 65535."),
     ],
 )
-def test_a_refused_address_comes_with_the_reason(alice: Person, url: str, reason: str) -> None:
-    text = f"{invalid_member('create webhook', 'url')} url {reason}."
+def test_a_rejected_address_gets_the_reason(alice: Person, url: str, reason: str) -> None:
+    text = f"{invalid_member('create webhook', 'url')} {reason}"
     refused(alice.put("/webhooks", {"url": url}), 400, text)
     problem = alice.put("/webhooks", {"url": url}, headers={"Accept": "application/problem+json"}).json()
-    assert [(error["code"], error["detail"]) for error in problem["errors"]] == [("wrong-form", f"It {reason}.")]
+    assert [(error["code"], error["detail"]) for error in problem["errors"]] == [("wrong-form", reason)]
     id = alice.put("/webhooks", {"url": "https://example.org/"}).json()["id"]
     answer = alice.patch(f"/webhooks/{id}", [{"op": "replace", "path": "/url", "value": url}])
-    refused(answer, 400, f"{invalid_member('update webhook', 'url')} url {reason}.")
+    refused(answer, 400, f"{invalid_member('update webhook', 'url')} {reason}")
     assert alice.get(f"/webhooks/{id}").json()["url"] == "https://example.org/"
 
 
@@ -183,7 +186,7 @@ def test_a_refused_address_comes_with_the_reason(alice: Person, url: str, reason
         "HTTPS://example.org",
     ],
 )
-def test_addresses_that_are_accepted(alice: Person, url: str) -> None:
+def test_valid_addresses_are_accepted(alice: Person, url: str) -> None:
     assert alice.put("/webhooks", {"url": url}).status_code == 201
 
 
@@ -207,7 +210,7 @@ def test_addresses_that_are_accepted(alice: Person, url: str) -> None:
         ("enabled", "yes"),
     ],
 )
-def test_what_is_no_webhook_is_refused(alice: Person, member: str, value: Any) -> None:
+def test_invalid_members_of_a_webhook_are_rejected(alice: Person, member: str, value: Any) -> None:
     body = {"url": "https://example.org/"} | {member: value}
     answer = alice.put("/webhooks", body)
     assert answer.status_code == 400
@@ -224,7 +227,7 @@ def test_what_is_no_webhook_is_refused(alice: Person, member: str, value: Any) -
     )
 
 
-def test_another_customers_webhook_is_like_none(alice: Person, bob: Person, receiver: Receiver) -> None:
+def test_a_webhook_of_another_customer_gets_404(alice: Person, bob: Person, receiver: Receiver) -> None:
     with Hook(alice, receiver, "mine", enabled=False) as hook:
         for id in (hook.id, 2**31 - 1):
             at = f"/webhooks/{id}"
@@ -243,7 +246,7 @@ def test_another_customers_webhook_is_like_none(alice: Person, bob: Person, rece
 # Payload and signature
 
 
-def test_each_kind_is_told_with_the_same_members(alice: Person, receiver: Receiver) -> None:
+def test_each_event_type_has_the_same_members(alice: Person, receiver: Receiver) -> None:
     car, user = alice.car_with_box(), alice.user()
     with Hook(alice, receiver, "kinds", secret="open sesame") as hook:
         body = {"carId": car, "userId": user, "start": START, "end": None, "lifetime": 700_000}
@@ -277,7 +280,7 @@ def test_each_kind_is_told_with_the_same_members(alice: Person, receiver: Receiv
         _, second, third = hook.got(3)
         assert (second.payload["type"], second.payload["end"]) == ("assignment.updated", "2027-01-01T00:00:00Z")
         assert (third.payload["type"], third.payload["assignmentId"]) == ("assignment.deleted", assignment)
-        # A request without a body: the checksum is that of the method and the path
+        # The checksum of a request without a body is that of the method and the path
         assert third.payload["checksum"] == checksum(b"", "DELETE", f"/assignments/{assignment}")
         Webhook(hook.signing_secret).verify(third.body, third.headers)
 
@@ -288,7 +291,7 @@ def test_each_kind_is_told_with_the_same_members(alice: Person, receiver: Receiv
         assert (failed["assignmentId"], failed["carId"], failed["start"]) == (None, bare, START)
 
 
-def test_only_the_kinds_that_are_wanted_come(alice: Person, receiver: Receiver) -> None:
+def test_only_subscribed_event_types_are_sent(alice: Person, receiver: Receiver) -> None:
     car, user = alice.car_with_box(), alice.user()
     with (
         Hook(alice, receiver, "wanted", kinds=["assignment.deleted"]) as hook,
@@ -299,7 +302,7 @@ def test_only_the_kinds_that_are_wanted_come(alice: Person, receiver: Receiver) 
         assert [request.payload["type"] for request in hook.got(1)] == ["assignment.deleted"]
 
 
-def test_nothing_of_one_customer_reaches_another(alice: Person, bob: Person, receiver: Receiver) -> None:
+def test_outcomes_reach_only_their_own_customer(alice: Person, bob: Person, receiver: Receiver) -> None:
     with Hook(alice, receiver, "alices") as mine, Hook(bob, receiver, "bobs") as theirs:
         create(alice, alice.car_with_box(), alice.user())
         create(bob, bob.car_with_box(), bob.user())
@@ -332,7 +335,7 @@ def test_after_a_rotation_both_secrets_verify(alice: Person, receiver: Receiver)
 # Log and replay
 
 
-def test_the_log_tells_what_happened(alice: Person, receiver: Receiver) -> None:
+def test_the_log_has_each_attempt(alice: Person, receiver: Receiver) -> None:
     seen = threading.Event()
     answers = iter([(500, b"broken \xff" + b"x" * 5_000, {})])
 
@@ -365,7 +368,7 @@ def test_the_log_tells_what_happened(alice: Person, receiver: Receiver) -> None:
         assert [request.headers["webhook-id"] for request in hook.got(2)] == [row["messageId"]] * 2
 
 
-def test_the_log_of_all_webhooks_says_whose_each_delivery_is(alice: Person, bob: Person, receiver: Receiver) -> None:
+def test_the_log_of_all_webhooks_names_each_webhook(alice: Person, bob: Person, receiver: Receiver) -> None:
     with Hook(alice, receiver, "all-1") as one, Hook(alice, receiver, "all-2") as two:
         ids = [alice.post(f"{hook.at}/test").json()["id"] for hook in (one, two)]
         of_both = {"$filter": f"webhookId in ({one.id},{two.id})", "$orderby": "id"}
@@ -388,7 +391,7 @@ def test_the_log_of_all_webhooks_says_whose_each_delivery_is(alice: Person, bob:
         assert not {row["id"] for row in bob.get("/deliveries").json()} & {*ids}
 
 
-def test_a_delivery_is_sent_again_with_the_same_id(alice: Person, receiver: Receiver) -> None:
+def test_a_replayed_delivery_has_the_same_id(alice: Person, receiver: Receiver) -> None:
     with Hook(alice, receiver, "again") as hook:
         create(alice, alice.car_with_box(), alice.user())
         hook.got(1)
@@ -401,7 +404,7 @@ def test_a_delivery_is_sent_again_with_the_same_id(alice: Person, receiver: Rece
         refused(alice.post(f"/webhooks/{2**31 - 1}/deliveries/{id}/replay"), 404, NO_WEBHOOK)
 
 
-def test_a_time_is_replayed_also_to_a_webhook_that_did_not_exist_then(carol: Person, receiver: Receiver) -> None:
+def test_a_time_range_is_replayed_to_a_newer_webhook(carol: Person, receiver: Receiver) -> None:
     begin = now()
     user = carol.user()
     cars = [carol.car_with_box() for _ in range(3)]
@@ -426,7 +429,7 @@ def test_a_time_is_replayed_also_to_a_webhook_that_did_not_exist_then(carol: Per
         assert carol.post(f"{hook.at}/replay", {"from": "yesterday"}).status_code == 400
 
 
-def test_a_test_is_sent(alice: Person, receiver: Receiver) -> None:
+def test_a_test_delivery_is_sent(alice: Person, receiver: Receiver) -> None:
     with Hook(alice, receiver, "test") as hook:
         answer = alice.post(f"{hook.at}/test")
         assert answer.status_code == 201
@@ -439,7 +442,7 @@ def test_a_test_is_sent(alice: Person, receiver: Receiver) -> None:
         assert (row["id"], row["type"], row["operationId"]) == (answer.json()["id"], "webhook.test", None)
 
 
-def test_a_disabled_webhook_gets_nothing_until_it_is_enabled(alice: Person, receiver: Receiver) -> None:
+def test_a_disabled_webhook_gets_nothing(alice: Person, receiver: Receiver) -> None:
     with Hook(alice, receiver, "disabled", enabled=False) as hook:
         refused(alice.post(f"{hook.at}/test"), 409, DISABLED)
         refused(alice.post(f"{hook.at}/replay", {"from": START}), 409, DISABLED)
@@ -451,7 +454,7 @@ def test_a_disabled_webhook_gets_nothing_until_it_is_enabled(alice: Person, rece
         assert [request.payload["type"] for request in hook.got(1)] == ["webhook.test"]
 
 
-def test_410_disables_and_what_waits_goes_on_when_enabled(alice: Person, receiver: Receiver) -> None:
+def test_410_disables_a_webhook_and_its_queue_waits(alice: Person, receiver: Receiver) -> None:
     gone = True
     receiver.answer = lambda request: (410 if gone and request.path == "/gone" else 200, b"", {})
     with Hook(alice, receiver, "gone") as hook:
@@ -466,7 +469,7 @@ def test_410_disables_and_what_waits_goes_on_when_enabled(alice: Person, receive
         assert hook.row()["disabledReason"] is None
 
 
-def test_a_removed_webhook_leaves_nothing_behind(alice: Person, receiver: Receiver) -> None:
+def test_deliveries_of_a_removed_webhook_are_deleted(alice: Person, receiver: Receiver) -> None:
     from keyrack.db.connection import Connection
     from keyrack.db.transaction_database import InTransaction
     from keyrack.webhooks import cleanup
@@ -485,7 +488,7 @@ def test_a_removed_webhook_leaves_nothing_behind(alice: Person, receiver: Receiv
     assert alice.sql.value(left, alice.customer, hook.id) == 0
 
 
-def test_openapi_tells_what_is_sent(alice: Person) -> None:
+def test_openapi_describes_deliveries(alice: Person) -> None:
     document = json.loads(alice.get("/openapi.json").content)
     assert set(document["webhooks"]) == {*OUTCOMES, "change", "changes.checkpoint", "webhook.test"}
     sent = document["webhooks"]["assignment.created"]["post"]
@@ -495,19 +498,19 @@ def test_openapi_tells_what_is_sent(alice: Person) -> None:
     }  # fmt: skip
 
 
-def test_a_customer_has_so_many_webhooks_and_no_more(town: Town, settings: Settings) -> None:
+def test_the_number_of_webhooks_is_limited(town: Town, settings: Settings) -> None:
     carol = town.person("carol")
     body = {"url": "https://example.org/keyrack", "enabled": False}
     ids = [carol.put("/webhooks", body).json()["id"] for _ in range(settings.webhook_limit)]
     one_more = carol.put("/webhooks", body)
     assert one_more.status_code == 409
-    assert one_more.text == "The customer has as many webhooks as it may have. Remove one first."
+    assert one_more.text == "The customer has reached its limit of webhooks. Remove one first."
     assert carol.delete(f"/webhooks/{ids[0]}").status_code == 204
     assert carol.put("/webhooks", body).status_code == 201
 
 
-def test_tests_and_replays_are_limited(carol: Person, bob: Person, dsn: str, settings: Settings) -> None:
-    """B4: four calls of all three kinds together; what is not there is not counted."""
+def test_tests_and_replays_have_a_rate_limit(carol: Person, bob: Person, dsn: str, settings: Settings) -> None:
+    """B4: four calls of all three kinds together are allowed; calls that get an error do not count."""
     few = settings.model_copy(update={"webhook_replay_rate": SELDOM, "webhook_replay_burst": 4})
     hooks = [who.put("/webhooks", {"url": "https://example.org/"}).json()["id"] for who in (carol, bob)]
     carol.put("/webhooks", {"url": "https://example.org/", "enabled": False})
@@ -543,5 +546,5 @@ def test_tests_and_replays_are_limited(carol: Person, bob: Person, dsn: str, set
             assert answer.headers["ratelimit"].startswith('"webhooks";r=0;t=')
         sent = "select count(*) from delivery where customer_id = $1"
         assert carol.sql.value(sent, carol.customer) == 2
-        assert post(bob, f"{hooks[1]}/test").status_code == 201  # the neighbour has a limit of his own
+        assert post(bob, f"{hooks[1]}/test").status_code == 201  # another customer has its own limit
     bob.delete(f"/webhooks/{hooks[1]}")

@@ -1,4 +1,4 @@
-"""OData: `parse` makes a tree of the text, then a typed plan, then SQL with parameters (`query`)."""
+"""OData: text is parsed into a tree (`parse`), then a typed plan, then SQL with parameters (`query`)."""
 
 from keyrack.api.odata.cursor import INVALID, NOT_SUPPORTED
 from keyrack.api.odata.index_order import IndexOrder

@@ -1,4 +1,4 @@
-"""In charge of `aggregate`: what its methods take, their types and their SQL. Null is left out by all of them.
+"""Methods of `aggregate`: their operand types, result types and SQL. All of them ignore null.
 
 Source: OData Extension for Data Aggregation 4.0, section 3.2.1.
 """
@@ -15,20 +15,20 @@ from keyrack.api.odata.plan import Edm, Function, Nested, Value
 from keyrack.core.errors import BadRequest
 from keyrack.db.named_parameters import NUMBERS
 
-# A sum is of the next larger type, so that it does not overflow
+# A sum has the next larger type, so that it does not overflow
 _SUMS: dict[Edm, tuple[Edm, LiteralString]] = {
     Edm.INT32: (Edm.INT64, "sum({0})::int8"),
     Edm.INT64: (Edm.DECIMAL, "sum({0})::numeric"),
     Edm.DECIMAL: (Edm.DECIMAL, "sum({0})"),
     Edm.DOUBLE: (Edm.DOUBLE, "sum({0})"),
 }
-# PostgreSQL has no smallest Boolean, and no smallest uuid before its version 18
+# PostgreSQL has no minimum of Booleans, and none of uuids before version 18
 _LEAST: dict[str, dict[Edm, LiteralString]] = {
     "min": {Edm.BOOLEAN: "bool_and({0})", Edm.GUID: "min(({0})::text)::uuid"},
     "max": {Edm.BOOLEAN: "bool_or({0})", Edm.GUID: "max(({0})::text)::uuid"},
 }
 _ANY: dict[str, LiteralString] = {"min": "min({0})", "max": "max({0})"}
-# The text wants a Decimal without a scale for what is counted
+# The specification requires a Decimal without a scale for counts
 _COUNTED: LiteralString = "::numeric"
 
 
@@ -49,7 +49,7 @@ def value(item: ast.AggregateItem, binder: Binder, leading: PathFollower) -> Val
             refuse(f"The method '{method}' takes values, and '{lead.name}' is an object.")
         return _distinct(lead.identity, lead.target)
     if lead.along and method in ("sum", "average"):
-        # Of several rows that share an object the text takes its value once
+        # The specification counts the value of an object that several rows share only once
         refuse_unsupported(f"The method '{method}' along a relation")
     return _of(method, lead.target.value)
 
@@ -61,11 +61,11 @@ def _refuse_custom(expression: ast.Node | None, leading: PathFollower) -> NoRetu
         leading.follow(path, grouping=False)
     except BadRequest:
         refuse_unsupported(f"The custom aggregate '{name[:50]}'")
-    refuse(f"'{name}' needs 'with' and a method to be aggregated.")
+    refuse(f"'{name}' requires 'with' and a method.")
 
 
 def _of(method: str, operand: Value) -> Value:
-    """The method over the values of the rows; null if there is none."""
+    """The method over the values of the rows; null without values."""
     check_offset(operand)
     type_ = operand.type
     if method in ("sum", "average"):
@@ -83,7 +83,7 @@ def _of(method: str, operand: Value) -> Value:
 
 
 def _count(lead: GroupByPath) -> Value:
-    """`path/$count`: how many objects, or values that are not null, the path leads to."""
+    """`path/$count`: the number of objects, or of values that are not null."""
     if isinstance(lead.target, Nested):
         if lead.target.is_present is None and not lead.along:
             return Function(Edm.DECIMAL, False, "count(*)" + _COUNTED)
@@ -94,8 +94,8 @@ def _count(lead: GroupByPath) -> Value:
 
 
 def _distinct(identity: tuple[Value, ...], nested: Nested) -> Value:
-    """How many objects there are, each counted once."""
-    if len(identity) == 1 and not identity[0].nullable:  # a key, null where the row is missing
+    """The number of distinct objects."""
+    if len(identity) == 1 and not identity[0].nullable:  # a key, null if the row does not exist
         return Function(Edm.DECIMAL, False, "count(distinct {0})" + _COUNTED, identity)
     places: LiteralString = ", ".join(["{" + NUMBERS[place] + "}" for place in range(len(identity))])
     counted: LiteralString = "count(distinct row(" + places + "))"

@@ -1,4 +1,4 @@
-"""In charge of the options behind `$apply` and `$compute`: they see what these have made.
+"""Options beside `$apply` and `$compute`, which apply to their result.
 
 Source: OData Extension for Data Aggregation 4.0, section 3: `$apply` is evaluated first, then the other options.
 """
@@ -23,7 +23,7 @@ _Members = Mapping[str, ComputedProperty | Nested]
 def plan_apply(context: QueryContext, resource: Resource, options: ast.AstOptions) -> Rows:
     """The plan of options with `$apply` or `$compute` or both. Raises `BadRequest` and `NotImplemented`."""
     sequence = Sequence(context.limits, context.aliases, resource)
-    named = "$apply"  # the option that is read, for the errors of a refusal
+    named = "$apply"  # the current option, for errors
     try:
         sequence.apply(options.apply)
         named = "$compute"
@@ -50,7 +50,7 @@ def _then(order: tuple[Order, ...], others: tuple[Order, ...]) -> tuple[Order, .
 
 
 def _result(context: QueryContext, view: View, resource: Resource, options: ast.AstOptions) -> Rows:
-    """The plan of rows that are not the resource's own any more."""
+    """The plan of rows that are no longer the resource's own."""
     for name, value in (("expand", options.expand), ("search", options.search)):
         if value:
             refuse_unsupported(f"${name} {BEHIND}")
@@ -82,7 +82,7 @@ def _result(context: QueryContext, view: View, resource: Resource, options: ast.
 def _selected(
     limits: Limits, members: _Members, items: tuple[ast.SelectItem, ...], view: View | None = None, owner: str = ""
 ) -> dict[str, ComputedProperty | Nested]:
-    """What `$select` names of the members, in their order; `view` says what they are at the top."""
+    """The members that `$select` names, in their order. At the top, `view` has the members."""
     check_items(limits, items)
     wanted: dict[str, list[ast.SelectItem] | None] = {}
     for item in items:
@@ -108,11 +108,11 @@ def _selected(
 
 
 def _parts(item: ast.SelectItem, rest: tuple[str, ...], name: str) -> list[ast.SelectItem] | None:
-    """What is asked for inside of a member; None for all of it."""
+    """The selected parts of a member; None for all."""
     if rest:
         return [ast.SelectItem(rest, item.options, names.NamePlace(item, rest).position)]
     if item.options is None:
         return None
     if item.options != ast.AstOptions(select=item.options.select):
-        refuse(f"In the parentheses of '{name}' only $select can stand.")
+        refuse(f"The parentheses of '{name}' can only contain $select.")
     return list(item.options.select)

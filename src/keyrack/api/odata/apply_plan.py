@@ -1,7 +1,7 @@
-"""In charge of what the transformations of `$apply`, and `$compute`, make of the rows: one after the other.
+"""The plan of `$apply` transformations and `$compute`, one after the other.
 
 Source: OData Extension for Data Aggregation 4.0, sections 3.1 to 3.4; `$compute`: OData 4.01 Part 2, section 5.1.10.
-Properties that are computed are written where they are named; what is aggregated, or cut off, is a SELECT of its own.
+Computed properties are inlined where they are named. Aggregation and paging become separate SELECTs.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from keyrack.api.odata.visible_properties import View
 from keyrack.api.schema.fields import Resource
 from keyrack.db.named_parameters import NUMBERS
 
-BEHIND = "behind groupby, aggregate, top or skip in $apply"
+BEHIND = "after groupby, aggregate, top or skip in $apply"
 
 _Members = dict[str, ComputedProperty | Nested]
 _NOTHING: Mapping[str, Any] = {}
 
 
 class Columns:
-    """The columns of a stage: the same value is one column."""
+    """The columns of a stage, without duplicate values."""
 
     __slots__ = ("values",)
 
@@ -35,7 +35,7 @@ class Columns:
         self.values: dict[Value, PlanColumn] = {}
 
     def add(self, value: Value) -> PlanColumn:
-        """The value as a column for the next stage."""
+        """Add the value as a column for the next stage."""
         if (column := self.values.get(value)) is None:
             enum = value.enum if isinstance(value, PlanColumn) else ()
             name = NUMBERS[len(self.values)]
@@ -66,11 +66,11 @@ class Sequence:
 
     @property
     def joins(self) -> tuple[PlanJoin, ...]:
-        """The relations that are joined to the resource's rows."""
+        """The relations joined to the resource's rows."""
         return tuple(self._joins.values())
 
     def apply(self, transformations: tuple[ast.Transformation, ...]) -> None:
-        """Apply them in their order. Raises `BadRequest` and `NotImplemented`."""
+        """Apply transformations in order. Raises `BadRequest` and `NotImplemented`."""
         if len(transformations) > self._limits.transformations:
             refuse(f"$apply has more transformations than the limit of {self._limits.transformations}.")
         for transformation in transformations:
@@ -78,16 +78,16 @@ class Sequence:
         self._settle()
 
     def compute(self, items: tuple[ast.ComputeItem, ...]) -> None:
-        """Add properties; one may name those before it. Raises `BadRequest`."""
+        """Add computed properties. One may name previous ones. Raises `BadRequest`."""
         for item in items:
             self._check_alias(item.alias, self.view.computed)
             before, self._binder.deepest = self._binder.nodes, 0
             value = self._binder.value(item.expression)
             check_offset(value)
             if value.type in (Edm.NULL, Edm.OPAQUE):
-                refuse(f"'{item.alias}' cannot be computed: it would be {value.type.value}.")
+                refuse(f"'{item.alias}' cannot be computed, because its type would be {value.type.value}.")
             if isinstance(value, Function) and value.divisors:
-                # Of a property, what was divided by 0 is null
+                # A property is null if its divisor is 0
                 value = Function(value.type, True, "{0}", (value,))
             cost = self._binder.nodes - before
             self.view.computed[item.alias] = ComputedProperty(value, True, None, cost, self._binder.deepest)
@@ -129,7 +129,7 @@ class Sequence:
         self._group(node.paths, node.items)
 
     def _group(self, paths: tuple[ast.Path, ...], items: tuple[ast.AggregateItem, ...]) -> None:
-        """One row for each distinct value of the paths, or a single one; null is a value like others."""
+        """One row per distinct value of the paths, or a single one. Null counts as a value."""
         self._settle()
         self._check_number(len(paths) + len(items))
         columns, made = Columns(), _Members()
@@ -155,14 +155,14 @@ class Sequence:
         self._next(Stage(tuple(columns.values), self.where, grouped), made, tuple(order))
 
     def _cost(self, item: ast.AggregateItem, leading: PathFollower, before: int) -> int:
-        """What naming the item costs: as much as what it is made of, or a text could grow in each stage."""
+        """The cost of naming the item: that of its parts, otherwise an expression could grow in each stage."""
         if isinstance(item.expression, ast.Path):
             prop = leading.follow(item.expression, grouping=False).target
             return prop.nodes if isinstance(prop, ComputedProperty) else 1
         return max(1, self._binder.nodes - before)
 
     def _settle(self) -> None:
-        """Make what is left after `top` and `skip` the rows, if there was one."""
+        """After `top` or `skip`, make the remaining rows a stage."""
         if not self._cut:
             return
         columns, made = Columns(), _Members()
@@ -185,9 +185,9 @@ class Sequence:
         self._cut, self._top, self._skip = False, None, 0
 
     def _check_alias(self, alias: str, made: _Members, before: Mapping[str, Any] = _NOTHING) -> None:
-        """Raise `BadRequest` where the name is taken, now or by the rows of before (section 3.1.1: "alias").
+        """Raise `BadRequest` if the name is already used (section 3.1.1: "alias").
 
-        Another case does not make another name: many clients would not tell the two apart.
+        Names that differ only in case count as equal, because many clients do not distinguish them.
         """
         lower = alias.lower()
         if lower in names.members(self.resource)[1]:
@@ -202,7 +202,7 @@ class Sequence:
 
 
 def _presence(there: Value | None, columns: Columns, order: list[Order]) -> Value | None:
-    """What says whether an object is there, as a criterion of the groups."""
+    """The presence of an object, as a grouping criterion."""
     return None if there is None else _criterion(there, columns, order)
 
 
@@ -214,7 +214,7 @@ def _criterion(value: Value, columns: Columns, order: list[Order]) -> PlanColumn
 
 
 def _grouped(member: ComputedProperty | Nested, columns: Columns, order: list[Order]) -> ComputedProperty | Nested:
-    """A property, or all that an object has, as criteria of the groups."""
+    """A property, or all parts of an object, as grouping criteria."""
     if isinstance(member, Nested):
         there = _presence(member.is_present, columns, order)
         return Nested({name: _grouped(part, columns, order) for name, part in member.members.items()}, there)
@@ -224,7 +224,7 @@ def _grouped(member: ComputedProperty | Nested, columns: Columns, order: list[Or
 
 
 def _copied(member: ComputedProperty | Nested, columns: Columns) -> ComputedProperty | Nested:
-    """The same of the next stage's rows."""
+    """The same property in the next stage."""
     if isinstance(member, Nested):
         there = None if member.is_present is None else columns.add(member.is_present)
         return Nested({name: _copied(part, columns) for name, part in member.members.items()}, there)

@@ -1,6 +1,6 @@
-"""In charge of the SQL of what `$apply` and `$compute` make: SELECTs around the rows, and how a row becomes JSON.
+"""SQL of `$apply` and `$compute`: SELECTs around the rows, and the JSON of a row.
 
-The names that a client chooses are parameters, like all of its text.
+Names chosen by a client are parameters, like all of its text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from keyrack.api.schema.fields import literal, utc
 from keyrack.db.named_parameters import NUMBERS
 
 _MEMBERS = 50  # of an object: PostgreSQL's functions take 100 arguments
-# What the answer shows of a value, where that is not the value itself
+# JSON of a value, if it differs from the value
 _SHOWN: dict[Edm, LiteralString] = {
     Edm.DATE_TIME: utc("{0}"),
     Edm.WALL_CLOCK: "replace(timezone('UTC', {0})::text, ' ', 'T')",
@@ -26,11 +26,11 @@ _SHOWN: dict[Edm, LiteralString] = {
 
 
 class ApplySource(NamedTuple):
-    """Where the rows of an answer come from, and how they are shown, where the resource alone does not say it.
+    """The rows of a response and their JSON, if they are not simply the resource's.
 
-    `joins` stands behind the resource's table. The resource's rows that fulfil `where`, with the tenant's predicate and
-    all that belongs to the path, stand between `before` and `after`; both are empty where they are the answer's rows.
-    `item` is a row `{r}` as JSON, empty where its columns are its members.
+    `joins` follows the resource's table. The resource's rows that match `where`, with the tenant's predicate and the
+    path's conditions, are between `before` and `after`; both are empty if these rows are the response's rows. `item` is
+    a row `{r}` as JSON; empty if its columns are its members.
     """
 
     joins: LiteralString
@@ -41,7 +41,7 @@ class ApplySource(NamedTuple):
 
 
 def source(writer: SqlWriter, rows: Rows, item: LiteralString) -> ApplySource | None:
-    """The source of the rows; None for the resource as it is."""
+    """The source of the rows; None for the plain resource."""
     if not (rows.joins or rows.stages or item):
         return None
     joins: LiteralString = "".join([writer.join_sql(step) for step in rows.joins])
@@ -63,7 +63,7 @@ def source(writer: SqlWriter, rows: Rows, item: LiteralString) -> ApplySource | 
 
 
 def _behind(writer: SqlWriter, stage: Stage) -> LiteralString:
-    """What stands behind the WHERE of a stage."""
+    """SQL after the WHERE of a stage."""
     if stage.grouped is None:
         order = writer.items(stage.order)
         return (" order by " + order if order else "") + writer.page(stage.top, stage.skip)
@@ -71,13 +71,16 @@ def _behind(writer: SqlWriter, stage: Stage) -> LiteralString:
 
 
 def select_list(writer: SqlWriter, rows: Rows) -> tuple[LiteralString, bool, LiteralString]:
-    """The select list; whether it is one column, `value`, which is the row as JSON; if it is not, a row `{r}` of it as
-    JSON, or "" where its columns are the members."""
+    """The select list, whether it is one column, and the JSON of a row.
+
+    The one column is `value`, the row as JSON. Otherwise the JSON is that of a row `{r}`, or "" if its columns are its
+    members.
+    """
     if not rows.computed:
         return columns(writer, rows), is_value(rows), ""
     own = names(rows)
     if len(own) + len(rows.computed) > _MEMBERS:
-        refuse(f"A row of the answer has more members than the limit of {_MEMBERS}: name fewer in $select.")
+        refuse(f"A row of the response has more properties than the limit of {_MEMBERS}. Select fewer with $select.")
     select_items, lateral = parts(writer, rows)
     members: list[LiteralString] = [name + ", ({r})." + column for name, column in own]
     members += _members(writer, rows.computed, select_items, len(select_items))
@@ -90,7 +93,7 @@ def select_list(writer: SqlWriter, rows: Rows) -> tuple[LiteralString, bool, Lit
 def _members(
     writer: SqlWriter, made: Iterable[tuple[str, ComputedProperty | Nested]], columns: list[LiteralString], first: int
 ) -> list[LiteralString]:
-    """The arguments of `json_build_object`; their values become columns."""
+    """The arguments of `json_build_object`, whose values become columns."""
     members: list[LiteralString] = []
     for name, member in made:
         if isinstance(member, Nested):

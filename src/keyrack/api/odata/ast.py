@@ -1,7 +1,7 @@
-"""In charge of what a query option's text becomes: immutable trees that know nothing of any model.
+"""Syntax trees of query options: immutable, and independent of any model.
 
-`at` is the position in the option's decoded text, in characters from 0; error messages name it. Nodes are named
-tuples, because they are made in the hottest path of a read and a tuple is the cheapest immutable object.
+`at` is the position in the option's decoded text, in characters from 0, for error messages. Nodes are named tuples,
+because they are created in the hottest path of a read and a tuple is the cheapest immutable object.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class LiteralKind(Enum):
-    """What a literal looks like; what it is worth is for the binding to say (OData ABNF, section 7)."""
+    """The form of a literal. The binder determines its value (OData ABNF, section 7)."""
 
     NULL = "null"
     BOOLEAN = "Edm.Boolean"
@@ -25,9 +25,9 @@ class LiteralKind(Enum):
     TIME = "Edm.TimeOfDay"
     GUID = "Edm.Guid"
     ENUM = "enumeration member"
-    OTHER = "other"  # durations, binary and geographic values: read, then answered 501
+    OTHER = "other"  # durations, binary and geographic values: parsed, then rejected with 501
 
-    __hash__ = object.__hash__  # Enum's own is a function in Python, and members are keys of every look-up
+    __hash__ = object.__hash__  # Enum's own is a Python function, and members are keys of every look-up
 
 
 class Literal(NamedTuple):
@@ -39,7 +39,7 @@ class Literal(NamedTuple):
 
 
 class Path(NamedTuple):
-    """A property path; the first name may be `$it`, `$this` or a lambda's variable."""
+    """A property path. The first name may be `$it`, `$this` or a lambda variable."""
 
     names: tuple[str, ...]
     at: int
@@ -62,7 +62,7 @@ class Count(NamedTuple):
 class Lambda(NamedTuple):
     """`path/any(variable:body)` or `all`; `any()` has neither variable nor body.
 
-    The path is empty where nothing stands before `any()`: to the ABNF that is a function of the service.
+    The path is empty for a bare `any()`, which the ABNF parses as a function of the service.
     """
 
     path: Path
@@ -73,7 +73,7 @@ class Lambda(NamedTuple):
 
 
 class FunctionCall(NamedTuple):
-    """A function of the language; its name in lower case."""
+    """A built-in function, with its name in lower case."""
 
     name: str
     arguments: tuple[Node, ...]
@@ -109,7 +109,7 @@ class AstComparison(NamedTuple):
 
 
 class AstJunction(NamedTuple):
-    """`and` or `or` over two operands or more, so that a long chain is not deep."""
+    """`and` or `or` with two or more operands, so that a long chain is not deep."""
 
     operator: str
     operands: tuple[Node, ...]
@@ -117,7 +117,7 @@ class AstJunction(NamedTuple):
 
 
 class AstMembership(NamedTuple):
-    """`left in (literal, ...)`; where `items` is None, `left in expression`, which no type of ours allows."""
+    """`left in (literal, ...)`; if `items` is None, `left in expression`, which no supported type allows."""
 
     left: Node
     items: tuple[Literal, ...] | None
@@ -125,7 +125,7 @@ class AstMembership(NamedTuple):
 
 
 class UnsupportedNode(NamedTuple):
-    """Well-formed, but answered 501; never part of a tree that `parse` returns."""
+    """Valid syntax that is rejected with 501; never part of a tree that `parse` returns."""
 
     at: int
 
@@ -183,7 +183,7 @@ class SelectItem(NamedTuple):
 
 
 class ExpandItem(NamedTuple):
-    """A path of names; `alone` says that `/$count` stands behind it, which asks for the count alone."""
+    """A path of names. `alone` marks a following `/$count`, which returns only the count."""
 
     names: tuple[str, ...]
     options: AstOptions | None
@@ -200,7 +200,7 @@ class ComputeItem(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """`identity`, which leaves the rows as they are."""
+    """`identity`, which does not change the rows."""
 
     at: int
 

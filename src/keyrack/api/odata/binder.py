@@ -1,7 +1,7 @@
-"""In charge of meaning: an expression's tree and a resource become a typed value of the plan.
+"""The binder: turns an expression's tree and a resource into a typed value of the plan.
 
-Names, types, enumerations, relations and lambdas are settled here; nothing after it can fail. The base of a path is
-the row that the option is evaluated on; `$it` is the row of the whole request (OData 4.01 Part 2, 5.1.1.14).
+It resolves names, types, enumerations, relations and lambdas; later steps cannot fail. The base of a path is the row
+that the option is evaluated on; `$it` is the row of the whole request (OData 4.01 Part 2, 5.1.1.14).
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from keyrack.api.odata.visible_properties import View, member
 from keyrack.api.schema.fields import Complex, Field, Relation, Resource
 from keyrack.core.errors import BadRequest, NotImplemented
 
-# A longer way is a join that nobody needs and that PostgreSQL plans slowly
+# Longer paths are joins that nobody needs, and that PostgreSQL plans slowly
 RELATIONS_OF_A_PATH = 5
-# Frames of the recursion stay far below Python's limit: an operator costs no nesting, but a level of the tree
+# Keeps the recursion far below Python's limit: an operator costs no nesting, but a level of the tree
 _DEPTH_PER_LEVEL = 4
 
 Row = tuple[Resource, int]  # a resource and the level of its row
@@ -75,20 +75,20 @@ class Binder:
         self.aliases = aliases
         self.base = base
         self.root = root
-        self.view = view  # of the request's rows, where they have more than the resource's own properties, or less
-        self.origins = origins  # of the literals, where it is of use to know what becomes of them
-        self.rank = rank  # how well a row matches `$search`; only an order has it
+        self.view = view  # of the request's rows, if they differ from the resource's own properties
+        self.origins = origins  # of the literals, if their use must be tracked
+        self.rank = rank  # the rank of a row in `$search`; only for an order
         self.variables: dict[str, Row] = {}
         self.nodes = 0
         self.depth = 0
-        self.deepest = 0  # level that `depth` has reached
-        self.open_aliases: set[str] = set()  # aliases that are being bound: none may contain itself
+        self.deepest = 0  # highest level of `depth`
+        self.open_aliases: set[str] = set()  # aliases that are being bound, to detect cycles
 
     def condition(self, node: ast.Node) -> Value:
-        """A Boolean value, as `$filter` takes. Raises `BadRequest`."""
+        """A Boolean value for `$filter`. Raises `BadRequest`."""
         value = self.value(node)
         if value.type is not Edm.BOOLEAN and value.type is not Edm.NULL:
-            refuse(f"A condition must be Edm.Boolean, and this is {value.type.value}.")
+            refuse(f"A condition must be Edm.Boolean, not {value.type.value}.")
         return value
 
     def value(self, node: ast.Node) -> Value:
@@ -121,7 +121,7 @@ class Binder:
         return value
 
     def path(self, node: ast.Path) -> Value:
-        """A property of this row, or of the one row that the relations on the way lead to."""
+        """A property of this row, or of the single row at the end of relations."""
         (resource, level), rest = self._start(node.names)
         if self.view is not None and rest and not level:
             name, prop = self.view.find(names.NamePlace(node, rest))
@@ -129,35 +129,37 @@ class Binder:
                 return self._computed(node, (name, *rest[1:]), prop)
         if not rest:
             if resource.scalar is None:
-                refuse(f"'{node.names[0]}' is an object; name one of its properties.")
+                refuse(f"'{node.names[0]}' is an object. Name one of its properties.")
             value = resource.fields[resource.scalar]
             return names.column(value, level) if isinstance(value, Field) else Null()
         if len(rest) == 1 and isinstance(prop := names.members(resource)[0].get(rest[0]), Field):
             return names.column(prop, level)
         steps, (resource, level), rest = self._walk((resource, level), node, rest)
         if not rest or (steps and steps[-1].relation.is_collection):
-            refuse(f"'{'/'.join(node.names)}' is no value; use any, all or /$count on rows, or name a property.")
+            refuse(
+                f"'{'/'.join(node.names)}' is not a value. Use any, all or /$count on a collection, or name a property."
+            )
         name, own = names.member(resource, names.NamePlace(node, rest))
         if isinstance(own, Complex):
             if len(rest) == 1:
-                refuse(f"'{name}' is an object; name one of its properties.")
+                refuse(f"'{name}' is an object. Name one of its properties.")
             rest = rest[1:]
             _, own = names.part(own, name, names.NamePlace(node, rest))
         if len(rest) > 1 or isinstance(own, Relation):
-            refuse(f"'{'/'.join(node.names)}' goes on after a property that has none of its own.")
+            refuse(f"'{'/'.join(node.names)}' continues after a property that has no properties.")
         column = names.column(own, level)
         if steps and self.view is not None and not steps[0].parent:
             return column._replace(nullable=True, level=self.view.join(steps))
         return Related(column.type, steps, column) if steps else column
 
     def _computed(self, node: ast.Path, path: tuple[str, ...], prop: ComputedProperty | Nested) -> Value:
-        """A property that the request has made: it costs as much as what it was made of."""
+        """A computed property. It costs as much as its expression."""
         for number, owner in enumerate(path[:-1], 1):
             if isinstance(prop, ComputedProperty):
-                refuse(f"'{'/'.join(path)}' goes on after a property that has none of its own.")
+                refuse(f"'{'/'.join(path)}' continues after a property that has no properties.")
             _, prop = member(prop.members, names.NamePlace(node, path[number:]), owner)
         if isinstance(prop, Nested):
-            refuse(f"'{path[-1]}' is an object; name one of its properties.")
+            refuse(f"'{path[-1]}' is an object. Name one of its properties.")
         self._enter(prop.nodes - 1, prop.depth)
         self.depth -= prop.depth
         if self.view is not None:
@@ -179,7 +181,7 @@ class Binder:
     def _walk(
         self, row: Row, node: ast.Path, path: tuple[str, ...]
     ) -> tuple[tuple[PlanJoin, ...], Row, tuple[str, ...]]:
-        """Follow relations, over single rows and at most one with many; return the way, its end and what is left."""
+        """Follow relations to single rows, and at most one to many rows. Returns the steps, their end and the rest."""
         steps: list[PlanJoin] = []
         level = max([self.base[1], self.root[1], *[level for _, level in self.variables.values()]])
         while path and not (steps and steps[-1].relation.is_collection):
@@ -195,12 +197,12 @@ class Binder:
         return tuple(steps), row, path
 
     def _rows(self, path: ast.Path) -> tuple[tuple[PlanJoin, ...], Row]:
-        """The way to the many rows of a relation. Raises `BadRequest` if it is something else."""
+        """The steps to the many rows of a relation. Raises `BadRequest` for other paths."""
         row, rest = self._start(path.names)
         if self.view is not None and rest and not row[1]:
             _, prop = self.view.find(names.NamePlace(path, rest))
             if prop is not None:
-                refuse(f"'{'/'.join(path.names)}' is no relation with many rows.")
+                refuse(f"'{'/'.join(path.names)}' is not a collection.")
         steps, row, rest = self._walk(row, path, rest)
         if rest or not steps or not steps[-1].relation.is_collection:
             names.refuse_rows(path, row[0], rest)
@@ -224,7 +226,7 @@ class Binder:
         return Exists(steps, predicate, node.every)
 
     def alias(self, node: ast.Alias) -> Value:
-        """What the alias stands for; null if nobody says (OData 4.01 Part 1, section 11.2.6.1.1)."""
+        """The value of the alias; null if it is not defined (OData 4.01 Part 1, section 11.2.6.1.1)."""
         expression = self.aliases.get(node.name)
         if expression is None:
             return Null()
@@ -241,15 +243,15 @@ class Binder:
     def call(self, node: ast.FunctionCall) -> Value:
         if node.name == SEARCH_RANK:
             if self.rank is None:
-                refuse(f"'{SEARCH_RANK}()' can only stand in $orderby, beside $search.")
+                refuse(f"'{SEARCH_RANK}()' can only be used in $orderby, together with $search.")
             return self.rank
         if node.name == SEARCH_MATCHES:
             return self._matches(node)
         return functions.call(node.name, tuple([self.value(argument) for argument in node.arguments]))
 
     def _matches(self, node: ast.FunctionCall) -> Value:
-        """Whether the row that a path leads to matches a word as `$search` does."""
-        if len(node.arguments) != 2:  # the parser lets none pass, and one literal
+        """Whether the row at the end of a path matches a word as in `$search`."""
+        if len(node.arguments) != 2:  # the parser also accepts no argument or one literal
             refuse(f"The function '{SEARCH_MATCHES}' takes 2 arguments.")
         path, word = node.arguments[0], self.value(node.arguments[1])
         if not isinstance(path, ast.Path) or not isinstance(word, PlanParameter) or word.type is not Edm.STRING:
@@ -281,7 +283,7 @@ class Binder:
             raise self._with_forms_of_time(refusal, node) from None
 
     def _with_forms_of_time(self, refusal: UnknownName, node: ast.AstComparison) -> UnknownName:
-        """The refusal of a name; beside a time, as `yesterday`, with the forms of times."""
+        """The error for an unknown name; beside a time, such as `yesterday`, with the formats of times."""
         for side in (node.left, node.right):
             with suppress(BadRequest, NotImplemented):
                 if self.value(side).type in _TIMES:

@@ -1,4 +1,4 @@
-"""In charge of comparisons: which types can be compared, and how the two sides come to one type.
+"""Comparisons: comparable types, and conversion of both sides to one type.
 
 Source: OData 4.01 Part 2, section 5.1.1.1, and section 5.1.1.16 for promotion.
 """
@@ -21,11 +21,11 @@ from keyrack.api.odata.plan import (
     divisors,
 )
 
-NEEDS_PARENTHESES = "'not' binds tighter than the comparison: did you mean not (...)?"
+NEEDS_PARENTHESES = "'not' binds tighter than the comparison. Did you mean not (...)?"
 
 
 def compare(operator: str, left: Value, right: Value) -> Value:
-    """`eq ne gt ge lt le`. Raises `BadRequest` where the types cannot be compared."""
+    """`eq ne gt ge lt le`. Raises `BadRequest` for types that cannot be compared."""
     left, right = together(operator, left, right)
     return PlanComparison(operator, left, right, divisors(left, right))
 
@@ -68,12 +68,12 @@ def _to(constant: PlanParameter, other: Value) -> Value:
 
 
 def _midnight(day: Value) -> Value:
-    """A date that is no literal, as a date-time."""
+    """A date that is not a literal, as a date-time."""
     return Function(Edm.DATE_TIME, day.nullable, "(({0})::timestamp at time zone 'UTC')", (day,))
 
 
 def _check_members(column: Value, constant: Value) -> None:
-    """A text beside an enumeration must be one of its members."""
+    """Check that a string compared with an enumeration is one of its members."""
     if isinstance(column, PlanColumn) and column.enum and isinstance(constant, PlanParameter):
         check_member(column, constant.value)
 
@@ -81,11 +81,11 @@ def _check_members(column: Value, constant: Value) -> None:
 def check_member(column: PlanColumn, value: object) -> None:
     """Raise `BadRequest` unless the value is a member of the column's enumeration."""
     if value not in column.enum:
-        refuse(f"'{str(value)[:50]}' is no member of the enumeration. Its members are {', '.join(column.enum)}.")
+        refuse(f"'{str(value)[:50]}' is not a member of the enumeration. The members are {', '.join(column.enum)}.")
 
 
 def among(operand: Value, items: list[PlanParameter | Null]) -> Value:
-    """`operand in (items)`. Raises `BadRequest` where an item is of another type."""
+    """`operand in (items)`. Raises `BadRequest` for an item of another type."""
     null = any(isinstance(item, Null) for item in items)
     values: list[PlanParameter] = []
     for item in items:

@@ -1,4 +1,4 @@
-"""In charge of the place in a text: the nesting, and the error with its position."""
+"""The cursor in a text: its position and nesting, and errors with the position."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from keyrack.core.error_codes import ErrorCode, FieldError
 INVALID = ErrorCode(
     "invalid-query",
     "The query specified in the URI is not valid. {fault}",
-    "Correct the query option; `errors` tells which one and where, as far as that is known. See docs/odata.md.",
+    "Correct the query option that `errors` names; docs/odata.md describes the options.",
 )
 NOT_SUPPORTED = ErrorCode(
-    "query-not-supported", "{what} is not supported.", "Ask without it; docs/odata.md lists what there is."
+    "query-not-supported",
+    "{feature} is not supported.",
+    "Leave out the unsupported part; docs/odata.md lists the supported options.",
 )
-BLANKS = " \t"  # the grammar's white space (ABNF: BWS, RWS)
+BLANKS = " \t"  # white space of the grammar (ABNF: BWS, RWS)
 LONGEST_MESSAGE = 500  # characters; it may quote a path of any length
 _BLANK = tuple(BLANKS)
-NESTING = 50  # levels, unless a caller says otherwise
+NESTING = 50  # default maximum of levels
 
 
 class Cursor:
-    """Reads one option's `text`; `option` names it in messages.
+    """Reads the `text` of one option; `option` names it in messages.
 
-    What is well-formed but not supported is noted, read on, and refused at the end, so that malformed text is 400
-    wherever it stands.
+    Unsupported syntax is recorded and read on, and rejected at the end. So malformed text is 400 wherever it is.
     """
 
     __slots__ = ("at", "depth", "nesting", "option", "text", "unsupported")
@@ -50,7 +51,7 @@ class Cursor:
         code: str = "syntax",
         valid: Sequence[str] = (),
     ) -> NoReturn:
-        """Raise `BadRequest` with the position, in characters from 0; `hint` is a sentence that says what is right."""
+        """Raise `BadRequest` with the position, in characters from 0. `hint` is a sentence with the valid form."""
         position = self.at if at is None else at
         sentence = message[:LONGEST_MESSAGE] + "."
         if hint is None:
@@ -68,29 +69,29 @@ class Cursor:
         raise errors.BadRequest(INVALID.format(fault=text), errors=[fault])
 
     def refuse_later(self, what: str) -> UnsupportedNode:
-        """Note that `what` is not supported (a whole sentence less its end)."""
+        """Record that `what` is not supported (a sentence without its end)."""
         self.unsupported = self.unsupported or what
         return UnsupportedNode(self.at)
 
     def finish(self) -> None:
-        """Raise `BadRequest` unless the whole text is read, `NotImplemented` if something was noted."""
+        """Raise `BadRequest` unless the whole text is read, `NotImplemented` if unsupported syntax was recorded."""
         if self.at != len(self.text):
             end, start = len(self.text.rstrip(BLANKS)), self.at
             if start < end:
                 self.fail("an operator or the end was expected")
         if self.unsupported is not None:
-            reason = NOT_SUPPORTED.format(what=self.unsupported[:LONGEST_MESSAGE])
+            reason = NOT_SUPPORTED.format(feature=self.unsupported[:LONGEST_MESSAGE])
             raise errors.NotImplemented(
                 reason, errors=[FieldError("not-supported", reason.text, parameter=self._parameter)]
             )
 
     @property
     def _parameter(self) -> str:
-        """The query option, or the alias, as errors name it."""
+        """The query option or alias in errors."""
         return self.option if self.option.startswith("@") else f"${self.option}"
 
     def enter(self) -> None:
-        """One level deeper. Raises `BadRequest` below the limit."""
+        """Enter a nested level. Raises `BadRequest` above the limit."""
         self.depth += 1
         if self.depth > self.nesting:
             self.too_deep()
@@ -102,7 +103,7 @@ class Cursor:
         return self.text.startswith(text, self.at)
 
     def blanks(self) -> None:
-        """Skip blanks, where the ABNF has BWS."""
+        """Skip optional white space (ABNF: BWS)."""
         while self.text.startswith(_BLANK, self.at):
             self.at += 1
 

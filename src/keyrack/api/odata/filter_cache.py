@@ -1,8 +1,8 @@
-"""In charge of filters that differ in their literals alone: they have one shape, whose statement is made once.
+"""Cache of compiled filters by shape: filters that differ only in literals share a statement.
 
-Programs ask the same again with another id, plate or time. What has been made of one such text is kept, with the
-places of those literals whose value nobody has looked at (`plan.LiteralOrigin`); of the next one only these are read.
-One that somebody did look at, such as the member of an enumeration or a divisor, is part of the shape.
+Programs repeat the same query with another id, plate or time. The result for one text is cached, with the places of the
+literals whose value was never inspected (`plan.LiteralOrigin`). For the next text, only these are parsed. An inspected
+literal, such as an enumeration member or a divisor, is part of the shape.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from keyrack.api.odata.plan import Edm, LiteralOrigin, PlanParameter
 from keyrack.api.odata.statement import Query
 from keyrack.core.errors import BadRequest
 
-MADE = 2_000  # that are kept, in each process; beyond, it starts anew
-DIGITS = 18  # of a whole number at most: it has 64 bits then
+MADE = 2_000  # maximum cached entries per process; above it, the cache is emptied
+DIGITS = 18  # maximum digits of an integer, so that it has 64 bits
 
-# Literals as the parser reads them where it looks for an operand, if nothing around them might belong to them
+# Literals at operand positions, unless adjacent characters may belong to them
 _SPLIT = re.compile(
     r"('[^']*(?:''[^']*)*'"
     rf"|(?<![\w.+\-:/@#$'])(?:{tokens.UTC}|{tokens.GUID}|[0-9]{{1,{DIGITS}}})(?![\w.+\-:'/(]))"
@@ -31,16 +31,16 @@ Typed = tuple[Edm, object]
 
 
 class LiteralSlots(NamedTuple):
-    """The literals of a filter that may differ, and what is around them, with the kind of each in its place."""
+    """The replaceable literals of a filter, and the text between them with the kind of each literal."""
 
     shape: str
     texts: Sequence[str]
     kinds: Sequence[str]
-    pieces: Sequence[str]  # what is around, each followed by the kind of a literal, but the last one
+    pieces: Sequence[str]  # the text between literals, each followed by the kind of a literal, except the last
 
 
 def literals(text: str) -> LiteralSlots:
-    """The literals of a filter, which has no U+0000."""
+    """The literals of a filter without U+0000."""
     pieces = _SPLIT(text)
     texts = pieces[1::2]
     kinds = pieces[1::2] = [_kind(literal) for literal in texts]
@@ -76,8 +76,7 @@ _READ: dict[str, Callable[[str], Typed]] = {"\0s": _text, "\0n": _number, "\0t":
 
 
 class _Free(NamedTuple):
-    """A literal that may have another value: its place among the literals, its parameter, counted from 0, and the type
-    of that."""
+    """A literal that may have another value: its index, the index of its parameter, and the parameter's type."""
 
     place: int
     number: int
@@ -85,8 +84,10 @@ class _Free(NamedTuple):
 
 
 class _Shape:
-    """How the literals of a shape are read, None for those that are part of it; and what was made for these, and for
-    the types of the others."""
+    """The readers of a shape's literals, None for those that are part of it, and its cached results.
+
+    The results depend on the literals of the shape, and on the types of the others.
+    """
 
     __slots__ = ("queries", "readers")
 
@@ -96,14 +97,14 @@ class _Shape:
 
 
 class Shapes:
-    """What was made of filters, by their shapes and by the `context` that a statement depends on."""
+    """Cached results by the filter's shape and the `context` that a statement depends on."""
 
     def __init__(self) -> None:
         self._shapes: dict[tuple[Hashable, str], _Shape] = {}
         self._query_count = 0
 
     def find(self, context: Hashable, slots: LiteralSlots) -> Query | None:
-        """What was made of a text of this shape, with the literals of this one; None if there is nothing."""
+        """The cached result for the shape of a text, with the literals of this text, or None."""
         shape = self._shapes.get((context, slots.shape))
         if shape is None:
             return None
@@ -119,12 +120,12 @@ class Shapes:
             args = list(query.args)
             for place, number, to in free:
                 args[number] = _converted(read[place], to)
-        except BadRequest:  # it is refused where it is known what it is
+        except BadRequest:  # rejected later, with full context
             return None
         return query._replace(args=tuple(args))
 
     def learn(self, context: Hashable, slots: LiteralSlots, query: Query, origins: Sequence[LiteralOrigin]) -> None:
-        """Keep what was made of a text."""
+        """Cache the result for a text."""
         free = _free(slots, query, origins)
         readers = [_READ[kind] if place in free else None for place, kind in enumerate(slots.kinds)]
         if self._query_count >= MADE:
@@ -132,7 +133,7 @@ class Shapes:
         shape = self._shapes.get((context, slots.shape))
         if shape is not None:
             readers = [old and new for old, new in zip(shape.readers, readers, strict=True)]
-        if shape is None or readers != shape.readers:  # what was free and is not any more, must not be taken for free
+        if shape is None or readers != shape.readers:  # a literal that is no longer free must not be treated as free
             shape = self._shapes[context, slots.shape] = _Shape(readers)
         values = [
             literal if reader is None else reader(literal)[0]
@@ -146,7 +147,7 @@ class Shapes:
 
 
 def _free(slots: LiteralSlots, query: Query, origins: Sequence[LiteralOrigin]) -> dict[int, _Free]:
-    """The literals that may have another value, by their places."""
+    """The literals that may have another value, by their index."""
     by_start = {origin.at: origin for origin in origins}
     free: dict[int, _Free] = {}
     start = 0
@@ -163,7 +164,7 @@ def _free(slots: LiteralSlots, query: Query, origins: Sequence[LiteralOrigin]) -
 
 
 def _converted(read: Typed, to: Edm) -> object:
-    """The value as one of the type `to`. Raises `BadRequest`."""
+    """The value converted to the type `to`. Raises `BadRequest`."""
     type_, value = read
     if type_ is to:
         return value

@@ -1,6 +1,6 @@
-"""In charge of functions and arithmetic: which types they take, and their SQL (OData 4.01 Part 2, 5.1.1.1 to 5.1.1.11).
+"""Functions and arithmetic: operand types and SQL (OData 4.01 Part 2, 5.1.1.1 to 5.1.1.11).
 
-A function or an operator of null is null; everything else about null is said in `comparisons`.
+The result for a null operand is null; `comparisons` has the other rules for null.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from keyrack.api.odata.literal_values import (
 from keyrack.api.odata.parse_paths import FUNCTIONS, NATURAL_ORDER
 from keyrack.api.odata.plan import Edm, Function, Null, PlanColumn, PlanParameter, Related, Value, divisors
 
-# Unicode's white space, all that `trim` takes away; PostgreSQL's btrim alone knows the blank only
+# Unicode white space, which `trim` removes; PostgreSQL's btrim removes only blanks
 _BLANKS: LiteralString = (
     r"U&' \0009\000A\000B\000C\000D\0085\00A0\1680\2000\2001\2002\2003\2004\2005\2006\2007\2008\2009\200A"
     r"\2028\2029\202F\205F\3000'"
 )
 
-# Of texts: name -> type and SQL
+# String functions: name -> type and SQL
 _OF_TEXT: dict[str, tuple[Edm, LiteralString]] = {
     "contains": (Edm.BOOLEAN, "(strpos({0}, {1}) > 0)"),
     "startswith": (Edm.BOOLEAN, "starts_with({0}, {1})"),
@@ -39,7 +39,7 @@ _OF_TEXT: dict[str, tuple[Edm, LiteralString]] = {
     "concat": (Edm.STRING, "({0} || {1})"),
 }
 
-# Of a moment: name -> type, SQL and which types they take; a date-time is looked at in UTC, a wall clock as it is
+# Time functions: name -> type, SQL and operand types. Date-times are evaluated in UTC, wall clock times as they are
 _OF_TIME: dict[str, tuple[Edm, LiteralString, tuple[Edm, ...]]] = {
     "year": (Edm.INT32, "extract(year from {0})::int4", (*DATE_TIMES, Edm.DATE)),
     "month": (Edm.INT32, "extract(month from {0})::int4", (*DATE_TIMES, Edm.DATE)),
@@ -67,7 +67,7 @@ _RANK = {type_: rank for rank, type_ in enumerate(NUMERIC)}
 
 
 def call(name: str, arguments: tuple[Value, ...]) -> Value:
-    """The function `name` of the arguments. Raises `BadRequest` for arguments of other numbers or types."""
+    """The function `name` with these arguments. Raises `BadRequest` for a wrong number or type of arguments."""
     if len(arguments) not in FUNCTIONS[name]:
         refuse(f"The function '{name}' takes {' or '.join(map(str, FUNCTIONS[name]))} arguments.")
     if (moment := _MOMENTS.get(name)) is not None:
@@ -89,7 +89,7 @@ def call(name: str, arguments: tuple[Value, ...]) -> Value:
         return _function(type_, template, argument)
     if name == "totaloffsetminutes":
         _check(name, argument, (Edm.DATE_TIME,))
-        # What is stored is UTC, and so is a literal once it is read
+        # Stored times are in UTC, and so are parsed literals
         return _function(Edm.INT32, "(case when {0} is not null then 0 end)", argument)
     _check(name, argument, NUMERIC)
     of_double, of_decimal = _ROUNDED[name]
@@ -113,7 +113,7 @@ def _function(type_: Edm, template: LiteralString, *operands: Value) -> Value:
 
 
 def _natural_order(text: Value) -> Value:
-    """The natural order of a text: without case and accents, numbers by their values."""
+    """The natural order of a string: ignores case and accents, compares numbers by value."""
     _check(NATURAL_ORDER, text, (Edm.STRING,))
     if isinstance(text, PlanColumn) and text.natural is not None:
         return PlanColumn(Edm.STRING, True, text.natural, text.level)
@@ -123,9 +123,9 @@ def _natural_order(text: Value) -> Value:
 
 
 def _substring(arguments: tuple[Value, ...]) -> Value:
-    """The text from a place, counted from 0, or from the end if it is negative; perhaps with a length.
+    """The substring from a position, from 0, or from the end if it is negative; with an optional length.
 
-    Literals that are no negative numbers, the usual case, need no help: `substr` counts from 1.
+    Literals that are not negative, the usual case, need no helper function: `substr` counts from 1.
     """
     text, start, *rest = arguments
     _check("substring", text, (Edm.STRING,))
@@ -148,7 +148,7 @@ def _substring(arguments: tuple[Value, ...]) -> Value:
 def arithmetic(operator: str, left: Value, right: Value) -> Value:
     """`add sub mul div divby mod` of two numbers, in the wider of their types: Int32, Int64, Decimal, Double."""
     if operator == "sub" and left.type in _DAYS and right.type in _DAYS:
-        refuse_unsupported("A duration, such as one date-time less another one,")
+        refuse_unsupported("A duration (the difference of two times)")
     for side in (left, right):
         if side.type not in _RANK and side.type is not Edm.NULL:
             refuse(f"The operator '{operator}' takes numbers, not {left.type.value} and {right.type.value}.")
@@ -162,7 +162,7 @@ def arithmetic(operator: str, left: Value, right: Value) -> Value:
         left, right = as_double(left), as_double(right)
     whole = type_ in INTEGERS
     if whole:
-        # 64 bits, so that two numbers of 32 bits do not overflow
+        # 64 bits, so that two 32-bit numbers do not overflow
         type_ = Edm.DECIMAL if operator == "divby" else Edm.INT64
     zero = division and not isinstance(right, PlanParameter)
     nullable = left.nullable or right.nullable or zero
@@ -184,7 +184,7 @@ def _template(operator: str, type_: Edm, whole: bool, zero: bool) -> LiteralStri
 
 
 def negation(operand: Value) -> Value:
-    """The number with the other sign."""
+    """The negated number."""
     if operand.type not in _RANK and operand.type is not Edm.NULL:
         refuse(f"The operator '-' takes a number, not {operand.type.value}.")
     if operand.type is Edm.INT32:
@@ -193,7 +193,7 @@ def negation(operand: Value) -> Value:
 
 
 def as_double(value: Value) -> Value:
-    """A literal beside a Double as one, so that its parameter is."""
+    """A numeric literal beside a Double as a Double, so that its parameter has that type."""
     if isinstance(value, PlanParameter) and value.type in NUMERIC:
         return converted(value, Edm.DOUBLE) or value
     return value

@@ -1,4 +1,4 @@
-"""In charge of the paths of `groupby` and `aggregate`: they may end with an object, and relations on them are joined.
+"""Paths of `groupby` and `aggregate`: they may end with an object, and join relations.
 
 Source: OData Extension for Data Aggregation 4.0, section 3.1.3.
 """
@@ -17,9 +17,9 @@ from keyrack.api.schema.fields import Complex, Field, Relation, Resource
 
 
 class GroupByPath(NamedTuple):
-    """Where a path leads: the objects on the way, each with what says whether it is there, and what is at its end.
+    """A resolved path: its objects, each with its presence, and its target.
 
-    `identity` is what tells an object at the end from others; a property has none.
+    `identity` distinguishes target objects; a property has none.
     """
 
     steps: tuple[tuple[str, Value | None], ...]
@@ -29,7 +29,7 @@ class GroupByPath(NamedTuple):
 
     @property
     def along(self) -> bool:
-        """Whether a relation is followed before the end, so that a value may be met more than once."""
+        """Whether the path follows a relation, so that a value may occur more than once."""
         return any(there is not None for _, there in self.steps)
 
 
@@ -42,7 +42,7 @@ class PathFollower:
         self._view = view
 
     def follow(self, node: ast.Path, *, grouping: bool) -> GroupByPath:
-        """Raises `BadRequest`, and `NotImplemented` for many rows where they are not grouped by."""
+        """Raises `BadRequest`, and `NotImplemented` for a relation to many rows outside of groupby."""
         path = node.names
         if path[0] in ("$it", "$this") and path[1:]:
             path = path[1:]
@@ -113,7 +113,7 @@ def all_properties(fields: Mapping[str, Field | Complex], level: int) -> dict[st
 
 
 def _presence(own: Complex, level: int) -> PlanColumn | None:
-    """Whether the object is there; None of one that always is."""
+    """The presence of the object; None if it is always present."""
     return None if own.is_present is None else PlanColumn(Edm.BOOLEAN, True, own.is_present, level)
 
 
@@ -125,7 +125,7 @@ def keys(resource: Resource, level: int) -> tuple[PlanColumn, ...]:
 
 def _property(own: Field, level: int) -> ComputedProperty:
     column = names.column(own, level)
-    if level:  # a joined row may be missing
+    if level:  # a joined row may not exist
         column = column._replace(nullable=True)
     return ComputedProperty(column, output=None if own.json is None else PlanColumn(Edm.OPAQUE, True, own.json, level))
 
@@ -137,7 +137,7 @@ def _values(prop: ComputedProperty | Nested) -> list[Value]:
 
 
 def _refuse_more(path: tuple[str, ...]) -> NoReturn:
-    refuse(f"'{'/'.join(path)}' goes on after a property that has none of its own.")
+    refuse(f"'{'/'.join(path)}' continues after a property that has no properties.")
 
 
 def _refuse_many(name: str, grouping: bool) -> NoReturn:

@@ -1,4 +1,4 @@
-"""In charge of an order whose first rows are found by an index of another table (`Resource.newest`)."""
+"""An order whose first rows an index of another table finds (`Resource.newest`)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from keyrack.api.odata.plan import Order, PlanColumn, Rows
 from keyrack.api.odata.sql import SKIP, TOP
 from keyrack.api.schema.fields import Resource
 
-FAR = 10_000  # rows from the first one: whoever looks farther looks at most of them
+FAR = 10_000  # maximum distance of the page from the first row
 
 
 class IndexOrder(NamedTuple):
-    """What leads to the rows of a page: `keys` is a SELECT of keys as `k0`, in the order that was asked for. Of those,
-    rows of the resource that are `valued` come before all others; `end` is how many rows there are up to the page's
-    last one, `offset` "" or the OFFSET of its first one."""
+    """SQL that finds the rows of a page with an index.
+
+    `keys` is a SELECT of keys as `k0`, in the requested order. Rows of the resource that are `valued` precede all
+    others. `end` is the number of rows up to the page's last one; `offset` is "" or the OFFSET of its first one.
+    """
 
     keys: LiteralString
     valued: LiteralString
@@ -23,7 +25,7 @@ class IndexOrder(NamedTuple):
 
 
 def lead(plan: Rows, alias: LiteralString) -> IndexOrder | None:
-    """What leads to the page, if the newest come first in it."""
+    """The index order of the page, if it begins with the newest rows."""
     newest, order = plan.resource.newest, plan.order
     if newest is None or plan.stages or not 1 <= len(order) <= 2 or (plan.top or 0) + (plan.skip or 0) > FAR:
         return None

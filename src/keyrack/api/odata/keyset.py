@@ -1,7 +1,7 @@
-"""In charge of going on behind a row: which rows follow it in the order that was asked for, as conditions.
+"""Keyset pagination: conditions for the rows after a given row in the requested order.
 
-An order can be walked if an index leads through it: the key's, either way, or that of one of the resource's fields in
-`walks`, either way, with the key behind it.
+An order supports it if an index has that order: the key's, in both directions, or that of a field in `walks`, in both
+directions, followed by the key.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from keyrack.db.named_parameters import NUMBERS
 
 
 class KeysetColumn(NamedTuple):
-    """One criterion: its SQL, as an item of ORDER BY too, how text becomes its value again, whether it can be null."""
+    """One sort criterion: its SQL, its ORDER BY item, the cast of its value from text, and its nullability."""
 
     sql: LiteralString
     order: LiteralString
@@ -27,9 +27,9 @@ class KeysetColumn(NamedTuple):
 
 
 class SegmentSql(NamedTuple):
-    """The condition of rows that follow one another, and their order.
+    """The condition of a segment, and its order.
 
-    What the condition holds fast is no part of their order: an index might not lead through it else.
+    Criteria that the condition fixes are not part of the order, because an index might not support it otherwise.
     """
 
     where: LiteralString
@@ -37,7 +37,7 @@ class SegmentSql(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """Rows that follow one another and are found by one condition."""
+    """Consecutive rows that one condition finds."""
 
     sql: SegmentSql
     values: tuple[str, ...]  # of `:after0`, `:after1` and so on, as text
@@ -49,7 +49,7 @@ class Segment(NamedTuple):
 
 
 def keys(plan: Rows, alias: LiteralString) -> tuple[KeysetColumn, ...]:
-    """The criteria of an order that can be walked, else none."""
+    """The criteria of an order that supports keyset pagination; otherwise empty."""
     resource = plan.resource
     if plan.stages or not resource.key:
         return ()
@@ -60,12 +60,12 @@ def keys(plan: Rows, alias: LiteralString) -> tuple[KeysetColumn, ...]:
             return ()
         columns.append(_key(resource, name, alias, descending=item.descending))
         if name in resource.key:
-            return tuple(columns) if len(resource.key) == 1 else ()  # one row each: whatever follows does not matter
+            return tuple(columns) if len(resource.key) == 1 else ()  # one row each: later criteria have no effect
     return (*columns, *[_key(resource, name, alias, descending=False) for name in resource.key])
 
 
 def _name(resource: Resource, item: Order) -> str | None:
-    """The field that is ordered by, if an index leads through it."""
+    """The field of the order, if an index supports it."""
     value = item.value
     if not isinstance(value, PlanColumn) or value.level:
         return None
@@ -90,10 +90,10 @@ def _field(resource: Resource, name: str) -> Field:
 
 
 def segments_after(keys: Sequence[KeysetColumn], position: Sequence[str | None]) -> Iterator[Segment]:
-    """All rows behind the one whose criteria are `position`, in their order.
+    """All rows after the one with the criteria `position`, in order.
 
-    First those that differ from it in the last criterion only, then in the last but one, and so on. Nulls come first,
-    descending last (odata rules, "Order"), so what is behind a value can be two segments, and behind a null none.
+    First those that differ only in the last criterion, then in the last but one, and so on. Nulls come first,
+    descending last (odata rules, "Order"). So the rows after a value can be two segments, and those after a null none.
     """
     for last in reversed(range(len(keys))):
         same: list[LiteralString] = []
@@ -110,7 +110,7 @@ def segments_after(keys: Sequence[KeysetColumn], position: Sequence[str | None])
 
 
 def _behind(key: KeysetColumn, value: str | None, number: int) -> Iterator[tuple[LiteralString, tuple[str, ...], bool]]:
-    """What is behind a value, the parameters of that, and whether it is one value."""
+    """The conditions after a value, their parameters, and whether each is for one value."""
     if value is not None:
         sign: LiteralString = " < " if key.descending else " > "
         yield key.sql + sign + _parameter(number, key), (value,), False

@@ -1,4 +1,4 @@
-"""In charge of the bounds of a query; each of them is a setting."""
+"""The limits of queries. Each is a setting."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a query may ask for, at most; more is 400 with a text that names the limit."""
+    """The limits of a query. Exceeding one is 400, with a message that names it."""
 
     nesting: int = 50  # levels of parentheses, functions, `not` and the like
     nodes: int = 400  # of the expressions and the search of one option; the list of an `in` counts as one
@@ -16,6 +16,6 @@ class Limits:
     select: int = 100  # items
     top: int = 10_000  # rows
     digits: int = 40  # of a number
-    expanded: int = 10_000  # rows of a relation, in one row of the answer
+    expanded: int = 10_000  # rows of a relation, in one row of the response
     transformations: int = 20  # of one $apply
-    properties: int = 30  # that $apply and $compute make or group by; an object of the answer has 50 at most
+    properties: int = 30  # that $apply and $compute create or group by; an object of the response has at most 50

@@ -1,5 +1,7 @@
-"""In charge of what literals are worth: text to typed parameters (OData ABNF, section 7; rules of promotion: Part 2,
-section 5.1.1.16)."""
+"""Values of literals: text becomes typed parameters.
+
+Source: OData ABNF, section 7; rules of promotion: Part 2, section 5.1.1.16.
+"""
 
 from __future__ import annotations
 
@@ -35,44 +37,44 @@ _EXPONENT = re.compile(r"[eE].*").sub
 
 
 def refuse(message: str, code: str = "", parameter: str | None = None, valid: Sequence[str] = ()) -> NoReturn:
-    """Raise `BadRequest` with the message, which may quote a path of any length; with a fault if there is a code."""
+    """Raise `BadRequest` with the message, which may quote a long path; with a field error if there is a code."""
     short_message = message if len(message) <= LONGEST_MESSAGE else message[:LONGEST_MESSAGE] + "..."
     fault = FieldError(code, short_message, parameter=parameter, valid=tuple(valid))
     raise BadRequest(INVALID.format(fault=short_message), errors=[fault] if code else ())
 
 
 class UnknownName(BadRequest):
-    """400 for a name that the rows do not have; `errors` has its position and the names that there are."""
+    """400 for an unknown name; `errors` has its position and the valid names."""
 
     @classmethod
     def of(cls, fault: FieldError) -> UnknownName:
-        """The refusal for this one error."""
+        """The error with this one field error."""
         return cls(INVALID.format(fault=fault.detail), errors=[fault])
 
     def explained(self, sentence: str) -> UnknownName:
-        """The refusal with one more sentence, unless it has it already."""
+        """The error with an additional sentence, unless it already has it."""
         (fault,) = self.errors
         return self if sentence in fault.detail else self.of(replace(fault, detail=f"{fault.detail} {sentence}"))
 
 
 def unknown_name(detail: str, position: int, valid: Sequence[str]) -> UnknownName:
-    """The refusal of the name at the position of the option's text; `valid` are the names that there are."""
+    """The error for the name at the position of the option's text; `valid` are the valid names."""
     return UnknownName.of(FieldError("unknown", detail, position=position, valid=tuple(valid)))
 
 
 def with_parameter(refusal: BadRequest, parameter: str) -> BadRequest:
-    """The refusal, whose errors name this query option or alias if they name none."""
+    """The error with this query option or alias in each field error that names none."""
     refusal.errors = tuple([replace(fault, parameter=fault.parameter or parameter) for fault in refusal.errors])
     return refusal
 
 
 def refuse_unsupported(what: str) -> NoReturn:
     """Raise `NotImplemented`: `what` is well-formed, but not supported."""
-    raise errors.NotImplemented(NOT_SUPPORTED.format(what=what[:LONGEST_MESSAGE]))
+    raise errors.NotImplemented(NOT_SUPPORTED.format(feature=what[:LONGEST_MESSAGE]))
 
 
 def parameter(literal: Literal, digits: int) -> PlanParameter | Null:
-    """The value of a literal by itself; `digits` is how many a number may have. Raises `BadRequest`."""
+    """The value of a literal alone. `digits` is the maximum of a number. Raises `BadRequest`."""
     kind, text, _ = literal
     if kind is LiteralKind.STRING:
         return PlanParameter(Edm.STRING, text)
@@ -101,10 +103,13 @@ def parameter(literal: Literal, digits: int) -> PlanParameter | Null:
 
 
 def check_offset(value: Value) -> None:
-    """Raise `BadRequest` for a date-time literal without offset: it is understood beside a wall clock alone."""
+    """Raise `BadRequest` for a date-time literal without offset.
+
+    It is only valid beside a wall clock time.
+    """
     if isinstance(value, PlanParameter) and value.type is Edm.WALL_CLOCK:
         written = value.raw.replace(tzinfo=None).isoformat() if isinstance(value.raw, datetime) else value.raw
-        refuse(f"The date-time '{written}' has no offset: add one, such as Z or +01:00.", "wrong-form")
+        refuse(f"The date-time '{written}' has no offset. Add one, such as Z or +01:00.", "wrong-form")
 
 
 def _integer(text: str, digits: int) -> PlanParameter:
@@ -133,22 +138,22 @@ def _double(text: str, digits: int) -> float:
 
 
 def date_time(text: str) -> datetime:
-    """The instant, with the offset that it was written with. Raises `BadRequest`, also where there is none."""
+    """The instant with its written offset. Raises `BadRequest`, also without an offset."""
     match = _DATE_TIME(text)
     if match is None or match[8] is None:
         if match is None and _DATE(text):
             return midnight(_date(text))
-        refuse(f"'{text[:50]}' is no date-time with an offset, such as 2026-01-31T08:00:00Z.", "wrong-form")
+        refuse(f"'{text[:50]}' is not a date-time with an offset, such as 2026-01-31T08:00:00Z.", "wrong-form")
     return _existing(match)
 
 
 def _wall_clock(text: str) -> datetime:
-    """What a wall clock shows as if it were UTC; an offset is not looked at. Raises `BadRequest`."""
+    """A local wall clock time as if it were UTC, ignoring an offset. Raises `BadRequest`."""
     match = _DATE_TIME(text)
     if match is None:
         if _DATE(text):
             return midnight(_date(text))
-        refuse(f"'{text[:50]}' is no date-time, such as 2026-01-31T08:00:00.", "wrong-form")
+        refuse(f"'{text[:50]}' is not a date-time, such as 2026-01-31T08:00:00.", "wrong-form")
     return _existing(match).replace(tzinfo=UTC)
 
 
@@ -159,7 +164,7 @@ def _existing(match: re.Match[str]) -> datetime:
         zone = timezone(-offset if sign == "-" else offset)
         time = datetime(int(year), int(month), int(day), int(hour), int(minute), tzinfo=zone)
         time += timedelta(seconds=int(second or 0), microseconds=int((fraction or "0").ljust(6, "0")[:6]))
-        time.astimezone(UTC)  # or it lies outside of the years 1 to 9999 there
+        time.astimezone(UTC)  # or it is outside of the years 1 to 9999 there
     except (ValueError, OverflowError):
         refuse(f"The date-time '{match[0][:50]}' does not exist or is out of range.")
     return time
@@ -168,7 +173,7 @@ def _existing(match: re.Match[str]) -> datetime:
 def _date(text: str) -> date:
     match = _DATE(text)
     if match is None:
-        refuse(f"'{text[:50]}' is no date, such as 2026-01-31.", "wrong-form")
+        refuse(f"'{text[:50]}' is not a date, such as 2026-01-31.", "wrong-form")
     try:
         return date(int(match[1]), int(match[2]), int(match[3]))
     except (ValueError, OverflowError):
@@ -178,7 +183,7 @@ def _date(text: str) -> date:
 def _time(text: str) -> time:
     match = _TIME(text)
     if match is None or match[3] == "60":
-        refuse(f"'{text[:50]}' is no time of day, such as 08:00:00.", "wrong-form")
+        refuse(f"'{text[:50]}' is not a time of day, such as 08:00:00.", "wrong-form")
     return time(int(match[1]), int(match[2]), int(match[3] or 0), int((match[4] or "0").ljust(6, "0")[:6]))
 
 
@@ -188,10 +193,10 @@ def midnight(day: date) -> datetime:
 
 
 def converted(constant: PlanParameter, to: Edm) -> PlanParameter | None:
-    """The constant as a value of the type `to`, which stands on the other side; None where there is no way.
+    """The constant converted to `to`, the type of the other side; None if that is impossible.
 
-    A quoted literal becomes a date-time, a date or a guid, a date a date-time, a date-time beside a wall clock what
-    such a clock shows there, a number a Double. Raises `BadRequest` where the text is not of that form.
+    A quoted literal becomes a date-time, a date or a guid; a date becomes a date-time; a date-time beside a wall clock
+    time becomes the local time; a number becomes a Double. Raises `BadRequest` for text in another format.
     """
     kind, value = constant.type, constant.raw
     if kind is to:
@@ -207,7 +212,7 @@ def converted(constant: PlanParameter, to: Edm) -> PlanParameter | None:
             try:
                 return constant.turned(to, UUID(value))
             except ValueError:
-                refuse(f"'{value[:50]}' is no guid.", "wrong-form")
+                refuse(f"'{value[:50]}' is not a GUID.", "wrong-form")
     if kind is Edm.DATE and to in (Edm.DATE_TIME, Edm.WALL_CLOCK) and isinstance(value, date):
         return constant.turned(to, midnight(value))
     if kind is Edm.DATE_TIME and to is Edm.WALL_CLOCK and isinstance(value, datetime):

@@ -1,4 +1,4 @@
-"""In charge of names: which member of a resource a name of the query means (OData 4.01 Part 1, section 4.3)."""
+"""Resolution of names in a query to members of a resource (OData 4.01 Part 1, section 4.3)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from functools import cache
 from typing import NamedTuple, NoReturn, Protocol
 
 from keyrack.api.odata.literal_values import refuse, unknown_name
-from keyrack.api.odata.parse_paths import NEEDS
 from keyrack.api.odata.plan import Edm, PlanColumn
 from keyrack.api.schema.fields import RESOURCES, Complex, Field, Relation, Resource, Type
 from keyrack.api.schema.group_scope import in_group_scope
@@ -29,7 +28,7 @@ TYPES = {
 
 
 def folded(names: Iterable[str]) -> Mapping[str, list[str]]:
-    """Lower-case name -> the names that it may mean."""
+    """Lower-case name -> the matching names."""
     by_lower_name: dict[str, list[str]] = {}
     for name in names:
         by_lower_name.setdefault(name.lower(), []).append(name)
@@ -38,7 +37,7 @@ def folded(names: Iterable[str]) -> Mapping[str, list[str]]:
 
 @cache
 def members(resource: Resource) -> tuple[dict[str, Member], Mapping[str, list[str]]]:
-    """The members of a resource by name, and by lower-case name. Resources are constants, so this stays small."""
+    """The members of a resource by name, and by lower-case name. Resources are constants, so the cache stays small."""
     if resource.scalar is not None:
         return {}, {}
     by_name: dict[str, Member] = {**resource.fields, **resource.relations}
@@ -55,7 +54,7 @@ class NodeOfNames(Protocol):
 
 
 class NamePlace(NamedTuple):
-    """A name in a path: the first one of `rest`, which is what is left of the path of the node."""
+    """A name in a path: the first one of `rest`, the remaining path of the node."""
 
     node: NodeOfNames
     rest: Sequence[str]
@@ -71,7 +70,7 @@ class NamePlace(NamedTuple):
 
 
 def member(resource: Resource, place: NamePlace) -> tuple[str, Member]:
-    """The member that is named: exactly, else regardless of case if that is unambiguous. Raises `BadRequest`."""
+    """The named member: an exact match, else an unambiguous one ignoring case. Raises `BadRequest`."""
     exact, lower = members(resource)
     name = place.rest[0]
     if (prop := exact.get(name)) is not None:
@@ -81,7 +80,7 @@ def member(resource: Resource, place: NamePlace) -> tuple[str, Member]:
 
 
 def part(of: Complex, owner: str, place: NamePlace) -> tuple[str, Field]:
-    """The field of the complex member `owner` that is named. Raises `BadRequest`."""
+    """The named field of the complex member `owner`. Raises `BadRequest`."""
     name = place.rest[0]
     if (field := of.fields.get(name)) is not None:
         return name, field
@@ -90,7 +89,7 @@ def part(of: Complex, owner: str, place: NamePlace) -> tuple[str, Field]:
 
 
 def only(candidates: list[str], place: NamePlace, owner: str, known: Iterable[str]) -> str:
-    """The one of the candidates that a name can mean; `known` are all names there. Raises `BadRequest`."""
+    """The only candidate for a name; `known` are all valid names. Raises `BadRequest`."""
     if len(candidates) != 1:
         name = place.name
         if candidates:
@@ -102,34 +101,35 @@ def only(candidates: list[str], place: NamePlace, owner: str, known: Iterable[st
 
 
 def type_name(resource: Resource) -> str:
-    """What error messages call the type of a row."""
+    """The name of a row's type in error messages."""
     return "Edm.String" if resource.scalar is not None else resource.name
 
 
 def target(relation: Relation) -> Resource:
-    """The resource whose rows the relation leads to."""
+    """The resource to which the relation leads."""
     resource = RESOURCES[relation.target]
     return in_group_scope(resource) if relation.is_group_scoped else resource
 
 
 def refuse_rows(node: NodeOfNames, resource: Resource, rest: Sequence[str]) -> NoReturn:
-    """Say why a path leads to no rows; `rest` is what is left of it at the row of the resource."""
+    """Raise the error for a path without rows. `rest` is the remaining path at the row of the resource."""
     path = "/".join(node.names)
     if rest:
         name, prop = member(resource, NamePlace(node, rest))
         if isinstance(prop, Complex) and len(rest) > 1:
             part(prop, name, NamePlace(node, rest[1:]))
-        if isinstance(prop, Relation):  # and what leads to it has many rows, or the way would go on
+        if isinstance(prop, Relation):  # its relation has many rows, otherwise the path would continue
             before = path.removesuffix("/".join(rest))
-            refuse(f"'{path}' goes on behind many rows; ask about each of them: {before}any(x:x/{'/'.join(rest)}/...).")
-    refuse(f"'{path}' is no relation with many rows.")
+            refuse(f"'{path}' continues after a collection. Query its rows by {before}any(x:x/{'/'.join(rest)}/...).")
+    refuse(f"'{path}' is not a collection.")
 
 
 def refuse_bare(name: str, resource: Resource) -> NoReturn:
-    """Refuse `any` and `all` without a path before them."""
+    """Raise the error for `any` and `all` without a path."""
     many = [relation for relation, definition in resource.relations.items() if definition.is_collection]
-    relations = f": {', '.join(many)}" if many else f", and type '{type_name(resource)}' has none"
-    refuse(NEEDS.format(name) + relations + ".")
+    if not many:
+        refuse(f"'{name}' requires a collection before it, and type '{type_name(resource)}' has none.")
+    refuse(f"'{name}' requires a collection before it. The collections are {', '.join(many)}.")
 
 
 def column(field: Field, level: int) -> PlanColumn:

@@ -1,7 +1,7 @@
-"""In charge of the text of `$apply`: transformations joined by `/`, each with its parameters.
+"""Parsing of `$apply`: transformations joined by `/`, with their parameters.
 
-Source: OData Extension for Data Aggregation 4.0, section 3, and its ABNF. Its keywords are in lower case. What can
-only be answered 501 is read by `parse_unsupported`.
+Source: OData Extension for Data Aggregation 4.0, section 3, and its ABNF. Its keywords are in lower case.
+`parse_unsupported` parses what is rejected with 501.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ _FROM = re.compile(rf"{tokens.BEFORE_WORD}from[ \t]+").match
 
 
 class Transformations(Items):
-    """Reads `$apply`."""
+    """Parses `$apply`."""
 
     __slots__ = ()
 
     def unsupported_transformation(self, name: str, at: int) -> Transformation:
-        """A transformation that is none of those below. Raises `BadRequest` if there is none of that name."""
+        """A transformation without support here. Raises `BadRequest` for an unknown one."""
         raise NotImplementedError
 
     def rollup(self, name: str) -> Path:
-        """`rollup` and `rolluprecursive` in place of a path."""
+        """`rollup` or `rolluprecursive` instead of a path."""
         raise NotImplementedError
 
     def apply(self) -> tuple[Transformation, ...]:
@@ -57,7 +57,7 @@ class Transformations(Items):
         return tuple(transformations)
 
     def transformation(self) -> Transformation:
-        """One transformation; what stands inside of it is one level deeper."""
+        """One transformation, whose content is one level deeper."""
         at = self.at
         match = _QUALIFIED(self.text, at)
         if match is None:
@@ -141,7 +141,7 @@ class Transformations(Items):
         return path
 
     def aggregate_function(self) -> None:
-        """What the function `aggregate` takes, which has no alias (ABNF: aggregateFunctionExpr)."""
+        """The arguments of the function `aggregate`, which have no alias (ABNF: aggregateFunctionExpr)."""
         self.open()
         self._unnamed()
         self.close()
@@ -155,7 +155,7 @@ class Transformations(Items):
         return AggregateItem(expression, method, alias, at)
 
     def _unnamed(self) -> tuple[Node | None, str | None, bool]:
-        """What is aggregated, the method, and whether it needs no alias: the bare name of a custom aggregate."""
+        """The aggregated expression, the method, and whether it needs no alias: the name of a custom aggregate."""
         at = self.at
         if self.sees("$count"):
             self.at += len("$count")
@@ -176,7 +176,7 @@ class Transformations(Items):
         return expression, None, not self._from(custom=True)
 
     def _type(self) -> Node | None:
-        """A type in place of a path, as `Model.Special/$count`."""
+        """A type instead of a path, such as `Model.Special/$count`."""
         at = self.at
         match = _QUALIFIED(self.text, at)
         if match is None or "." not in match[0]:
@@ -187,7 +187,7 @@ class Transformations(Items):
             return Count(Path((match[0],), at), at)
         method = _WITH(self.text, match.end())
         name = method and _QUALIFIED(self.text, method.end())
-        if not name or name[0] in METHODS[:-1]:  # those take values
+        if not name or name[0] in METHODS[:-1]:  # those need values
             return None
         self.at = match.end()
         self.refuse_later("A type in a path")
@@ -207,7 +207,7 @@ class Transformations(Items):
         return name
 
     def _from(self, *, custom: bool) -> bool:
-        """`from` some paths `with` a method, as often as it comes; a custom aggregate needs no method."""
+        """`from` with paths and `with` a method, any number of times; a custom aggregate needs no method."""
         start = self.at
         while match := _FROM(self.text, self.at):
             self.refuse_later("The keyword 'from' in $apply")
@@ -223,7 +223,7 @@ class Transformations(Items):
         return self.at != start
 
     def _another_path(self) -> bool:
-        """A comma and a path, if they do not begin the next item."""
+        """A comma and a path, unless they begin the next item."""
         start = self.at
         if not self.comma() or tokens.SEGMENTS(self.text, self.at) is None:
             self.at = start

@@ -1,6 +1,7 @@
-"""In charge of operators: a Pratt parser from text to the nodes of `ast`.
+"""Parsing of operators: a Pratt parser from text to the nodes of `ast`.
 
-It holds the nesting itself, so that nothing here or later recurses deeper than the limit.
+It limits the nesting itself, so that no later recursion is deeper than the limit.
+
 Source: OData 4.01 Part 2, section 5.1.1, with the precedence of 5.1.1.17, and OData ABNF, section 4.
 """
 
@@ -28,7 +29,7 @@ _BINDING = {
     "add": 5, "sub": 5, "mul": 6, "div": 6, "divby": 6, "mod": 6, "in": 8, "has": 8,
 }  # fmt: skip
 _KEYWORDS = frozenset(("null", "true", "false", "nan", "inf", "not"))
-# Names of this module are found faster
+# Look-ups of module names are faster
 _match_operand, _match_operator = tokens.OPERAND, tokens.OPERATOR
 _AND = 2
 _RELATIONAL = 4
@@ -36,23 +37,23 @@ _UNARY = 7
 
 
 class Parser(Paths):
-    """Reads one option's `text`. Raises `BadRequest` with the position."""
+    """Parses the `text` of one option. Raises `BadRequest` with the position."""
 
     __slots__ = ("_operator_match", "_seen_at", "in_list_end")
 
     def __init__(self, option: str, text: str, nesting: int) -> None:
-        Paths.__init__(self, option, text, nesting)  # `super()` is half as fast, and each option makes a parser
+        Paths.__init__(self, option, text, nesting)  # `super()` is half as fast, and each option creates a parser
         self._operator_match: re.Match[str] | None = (
-            None  # the operator at `_seen_at`: each level of precedence looks at it
+            None  # the operator at `_seen_at`, used at each level of precedence
         )
         self._seen_at = -1
-        self.in_list_end = -1  # where the list of an `in` ended: `and` and `or` alone may follow (ABNF: inExpr)
+        self.in_list_end = -1  # the end of an `in` list: only `and` and `or` may follow (ABNF: inExpr)
 
     def expression(self, minimum: int = 0) -> Node:
         """An expression whose operators bind tighter than `minimum`."""
         left = self.operand()
         folds = 0
-        # The cached match without a call: this runs for each operand
+        # Inlines the cache hit of `_operator`, because this runs for each operand
         while match := self._operator_match if self._seen_at == self.at else self._operator():
             operator = match[1]
             binding = _BINDING.get(operator)
@@ -63,7 +64,7 @@ class Parser(Paths):
                 break
             at = match.start(1)
             if self.in_list_end == self.at and binding > _AND:
-                self.fail("'in' and 'has' need parentheses before another operator", at)
+                self.fail("'in' and 'has' require parentheses before another operator", at)
             self.at = match.end()
             if binding <= _AND:
                 left = self._junction(operator, binding, left, at)
@@ -82,7 +83,7 @@ class Parser(Paths):
         return left
 
     def _operator(self) -> re.Match[str] | None:
-        """The operator that stands here, with the blanks around it."""
+        """The operator at the cursor, with surrounding blanks."""
         at = self.at
         if self._seen_at != at:
             self._seen_at = at
@@ -99,7 +100,7 @@ class Parser(Paths):
     def _membership(self, left: Node, at: int) -> Node:
         start = self.at
         if self.sees("(") and (items := self.literals()) is not None:
-            if len(items) != 1:  # one literal in parentheses is an expression as well
+            if len(items) != 1:  # one literal in parentheses is also an expression
                 self.in_list_end = self.at
             return AstMembership(left, items, at)
         self.at = start
@@ -114,7 +115,7 @@ class Parser(Paths):
         return self.refuse_later("The operator 'has'")
 
     def operand(self) -> Node:
-        """What may stand before or after an operator."""
+        """An operand."""
         match = _match_operand(self.text, self.at)
         if match is None:
             self.fail("an expression was expected")
@@ -160,12 +161,12 @@ class Parser(Paths):
         return Path(tuple(text.split("/")) if "/" in text else (text,), at)
 
     def _before_gap(self, match: re.Match[str]) -> Node:
-        """A name with blanks and a parenthesis behind it: `not (a)`, or a call as in `contains (a,b)`."""
+        """A name followed by blanks and a parenthesis: `not (a)`, or a call such as `contains (a,b)`."""
         text = match["name"]
         return self._negated(match.end()) if text.lower() == "not" else self.path(text)
 
     def _negated(self, start: int) -> Node:
-        """`not` at the cursor; what it negates begins at `start`."""
+        """`not` at the cursor; its operand begins at `start`."""
         at, self.at = self.at, start
         self.enter()
         operand = self.expression(_UNARY)

@@ -1,4 +1,4 @@
-"""In charge of the text of what stands in lists: the items of `$orderby` and `$compute`, and paths."""
+"""Parsing of list items: items of `$orderby` and `$compute`, and paths."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from keyrack.api.odata.parse_expressions import Parser
 
 Keyword = Callable[[str, int], re.Match[str] | None]
 
-# The document on aggregation wants its keywords in lower case, $compute takes them in any
+# The aggregation specification requires lower-case keywords, $compute accepts any case
 AS = re.compile(rf"{tokens.BEFORE_WORD}as[ \t]+").match
 AS_IN_ANY_CASE = re.compile(rf"{tokens.BEFORE_WORD}as[ \t]+", re.IGNORECASE).match
 
@@ -22,12 +22,12 @@ _DIGITS = re.compile(r"[0-9]+").match
 
 
 class Items(Parser):
-    """Reads one item where the cursor stands."""
+    """Parses one item at the cursor."""
 
     __slots__ = ()
 
     def property_path(self) -> Path:
-        """Names of properties, perhaps with types between them (ABNF: groupingProperty)."""
+        """Names of properties, with optional types between them (ABNF: groupingProperty)."""
         at = self.at
         match = tokens.SEGMENTS(self.text, at)
         if match is None:
@@ -56,7 +56,7 @@ class Items(Parser):
             self.fail("'as' and a name were expected")
 
     def alias_behind(self, keyword: Keyword) -> str | None:
-        """The name that stands behind the keyword; None, and the place unchanged, where the keyword does not stand."""
+        """The name after the keyword; None, without moving the cursor, if the keyword does not follow."""
         match = keyword(self.text, self.at)
         if match is None:
             return None
@@ -77,7 +77,7 @@ class Items(Parser):
         return OrderItem(expression, direction is not None and direction[1].lower() == "desc", at)
 
     def number(self) -> int:
-        """A number of rows. Raises `BadRequest`; what is too large for an int is left to the limits."""
+        """A number of rows. Raises `BadRequest`; the limits reject a number that is too large."""
         match = _DIGITS(self.text, self.at)
         if match is None:
             self.fail("a number was expected")

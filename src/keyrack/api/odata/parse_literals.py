@@ -1,4 +1,4 @@
-"""In charge of literals in a text: numbers, strings, dates and the like (OData ABNF, section 7)."""
+"""Parsing of literals: numbers, strings, dates and others (OData ABNF, section 7)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _NUMBERS = ("NaN", "INF")
 
 
 class LiteralParser(Cursor):
-    """Reads literals where the cursor stands."""
+    """Parses literals at the cursor."""
 
     __slots__ = ()
 
     def literal(self) -> Literal | None:
-        """A literal and the place after it; None, and the place unchanged, if something else is there."""
+        """A literal; None, without moving the cursor, if there is none."""
         match = tokens.OPERAND(self.text, self.at)
         if match is None:
             return None
@@ -35,7 +35,7 @@ class LiteralParser(Cursor):
         return self.value(match)
 
     def value(self, match: re.Match[str]) -> Literal | None:
-        """The literal that the operand `match` is; None if it is none."""
+        """The literal of the operand `match`; None if it is no literal."""
         kind = _KINDS.get(match.lastgroup)
         if kind is None:
             return None
@@ -76,14 +76,14 @@ class LiteralParser(Cursor):
         content = match[0][1:-1].replace("''", "'")
         kind = tokens.prefixed(prefix, content)
         if kind is None:
-            self.fail("this is no valid literal", at, hint=syntax_hints.of_prefix(prefix))
+            self.fail("the literal is not valid", at, hint=syntax_hints.of_prefix(prefix))
         if kind is LiteralKind.OTHER:
             self.refuse_later(f"A {prefix.lower()} literal")
         self.at = match.end()
         return Literal(kind, content, at)
 
     def literals(self) -> tuple[Literal, ...] | None:
-        """A list of literals in parentheses; None, the place anywhere, if it is none (ABNF: listExpr)."""
+        """A list of literals in parentheses; None, with an undefined cursor, if there is none (ABNF: listExpr)."""
         self.at += 1
         self.blanks()
         if self.sees(")"):

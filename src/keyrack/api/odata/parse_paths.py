@@ -1,6 +1,7 @@
-"""In charge of what follows a name: longer paths, functions, lambdas; and of arrays and objects.
+"""Parsing of paths, functions and lambdas after a name, and of arrays and objects.
 
-Most of it is read only to tell well-formed text from malformed; see `Cursor.refuse_later`.
+Most of it is only parsed to distinguish well-formed text from malformed text; see `Cursor.refuse_later`.
+
 Source: OData ABNF, section 4 (memberExpr to functionExpr, methodCallExpr, isofExpr) and section 5 (arrayOrObject).
 """
 
@@ -17,7 +18,7 @@ from keyrack.core.suggestions import did_you_mean
 NATURAL_ORDER = "naturalorder"
 SEARCH_MATCHES = "searchmatches"
 SEARCH_RANK = "searchrank"
-# Function -> how many arguments it takes
+# Function -> valid numbers of arguments
 FUNCTIONS = {
     "contains": (2,), "startswith": (2,), "endswith": (2,), "indexof": (2,), "length": (1,), "substring": (2, 3),
     "tolower": (1,), "toupper": (1,), "trim": (1,), "concat": (2,), "year": (1,), "month": (1,), "day": (1,),
@@ -30,18 +31,18 @@ _NOT_SUPPORTED = {
     "matchespattern": (2,), "totalseconds": (1,), "hassubset": (2,), "hassubsequence": (2,), "geo.distance": (2,),
     "geo.length": (1,), "geo.intersects": (2,), "isdefined": (1,),
 }  # fmt: skip
-# Functions of OData 2 and 3 -> what OData 4 has for them
+# Functions of OData 2 and 3 -> their OData 4 equivalents
 _OLD_FUNCTIONS = {
-    "substringof": "It is of OData 2 and 3: write contains(name,'a') for substringof('a',name).",
-    "replace": "It is of OData 2 and 3, and OData 4 has none.",
+    "substringof": "OData 4 has contains(name,'a') instead of substringof('a',name).",
+    "replace": "The function is part of OData 2 and 3, and OData 4 has no replacement.",
 }
 _LAMBDAS = ("any", "all")
-NEEDS = "'{}' needs a collection before it"
-TAKES = "'{}' takes a variable and a condition, as in (x:x/name eq 'a')"
+NEEDS = "'{}' requires a collection before it"
+TAKES = "'{}' takes a variable and a condition, such as (x:x/name eq 'a')"
 
 
 class Paths(LiteralParser):
-    """Reads what begins with a name."""
+    """Parses expressions that begin with a name."""
 
     __slots__ = ()
 
@@ -65,7 +66,7 @@ class Paths(LiteralParser):
         return self.refuse_later(text)
 
     def path(self, text: str, before: tuple[str, ...] = ()) -> Node:
-        """The path that begins with the names `text`, with what follows them."""
+        """The path that begins with the names `text`, with everything that follows."""
         start = at = self.at
         self.check_name(text, at)
         self.at += len(text)
@@ -89,7 +90,7 @@ class Paths(LiteralParser):
                 return node
             if self.sees("/$count"):
                 if len(names) == 1 and names[0].startswith("$"):
-                    self.fail("/$count needs a collection")
+                    self.fail("/$count requires a collection")
                 self.at += len("/$count")
                 if self.opens():
                     self.refuse_later("An option of /$count")
@@ -118,11 +119,11 @@ class Paths(LiteralParser):
         raise NotImplementedError
 
     def aggregate_function(self) -> None:
-        """The parentheses of the function `aggregate`: aggregation is another document's language."""
+        """The parentheses of the function `aggregate`, which the aggregation specification defines."""
         raise NotImplementedError
 
     def annotation(self, text: str) -> Node:
-        """`@Namespace.Term#Qualifier` and what follows, or a path that begins with an alias."""
+        """`@Namespace.Term#Qualifier` and its continuation, or a path that begins with an alias."""
         self.check_name(text, self.at)
         self.at += len(text)
         node = self.refuse_later("An annotation or a path after an alias")
@@ -137,7 +138,7 @@ class Paths(LiteralParser):
         return node
 
     def _called(self, names: tuple[str, ...], at: int) -> Node:
-        """What `names` are before a parenthesis; a Path if the path may go on after it."""
+        """The node of `names` before a parenthesis; a Path if the path may continue after it."""
         name = names[-1]
         lower = name.lower()
         if lower in _LAMBDAS:
@@ -179,7 +180,7 @@ class Paths(LiteralParser):
             self.fail(TAKES.format(name), at, hint="")
         hint = _OLD_FUNCTIONS.get(lower) or did_you_mean(name, FUNCTIONS).strip()
         valid = tuple(FUNCTIONS)
-        self.fail(f"there is no function '{name}' with such arguments", at, hint=hint, code="unknown", valid=valid)
+        self.fail(f"there is no function '{name}' with these arguments", at, hint=hint, code="unknown", valid=valid)
 
     def _function(self, name: str, arity: tuple[int, ...], at: int) -> Node:
         if self._named():
@@ -193,13 +194,13 @@ class Paths(LiteralParser):
                 arguments.append(self.expression())
         self.close()
         if len(arguments) not in arity and arguments:
-            # The ABNF reads a literal in parentheses as the key of an entity: well-formed, and without meaning
+            # The ABNF parses a literal in parentheses as an entity key: well-formed, but meaningless
             end, self.at = self.at, start
             if not (self._key() and self.at == end):
                 self.at = start
                 self.fail(f"the function '{name}' takes {' or '.join(map(str, arity))} arguments")
         if self.sees("/"):
-            # What has a path after it is a function of the service with the same name, or an entity by its key
+            # With a path after it, it is a service function of the same name, or an entity with its key
             end, self.at = self.at, start
             if self._empty() or self._key():
                 self.refuse_later(f"A path after '{name}()'")
@@ -208,7 +209,7 @@ class Paths(LiteralParser):
         return FunctionCall(name, tuple(arguments), at)
 
     def _empty(self) -> bool:
-        """Parentheses with nothing but blanks in them."""
+        """Empty parentheses, apart from blanks."""
         start = self.at
         self.at += 1
         self.blanks()
@@ -219,7 +220,7 @@ class Paths(LiteralParser):
         return False
 
     def _named(self) -> bool:
-        """Arguments with names, `(color='green')` (ABNF: functionExprParameters)."""
+        """Named arguments, `(color='green')` (ABNF: functionExprParameters)."""
         start = self.at
         self.at += 1
         self.blanks()

@@ -1,4 +1,4 @@
-"""In charge of the text of `$search` (OData 4.01 Part 2, section 5.1.7; ABNF: searchExpr)."""
+"""Parsing of `$search` (OData 4.01 Part 2, section 5.1.7; ABNF: searchExpr)."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _INCOMPLETE = re.compile(r"'((?:''|[^'])*)'").match
 # Around AND, OR and NOT: no blanks are needed next to a parenthesis, as in expressions
 _BEFORE_WORD = re.compile(tokens.BEFORE_WORD).match
 _BEHIND_WORD = re.compile(r"[ \t]+|(?=\()").match
-# In the parentheses of $expand a semicolon ends the search only where another option begins
+# In the parentheses of $expand, a semicolon ends the search only if another option follows
 _NEXT_OPTION = re.compile(r";[ \t]*(?=\$?[A-Za-z]+[ \t]*=|@\w+[ \t]*=)")
 
 
 def search(cursor: Cursor, *, nested: bool = False) -> Search:
     """The search expression at the cursor; `nested` in the parentheses of another option.
 
-    `NOT` binds tighter than `AND`, which may be left out, and `AND` tighter than `OR`. The three words are words
-    where they cannot be operators. Raises `BadRequest` with the position.
+    `NOT` binds tighter than `AND`, which is optional, and `AND` tighter than `OR`. The three names are words where they
+    cannot be operators. Raises `BadRequest` with the position.
     """
     cursor.blanks()
     if match := _INCOMPLETE(cursor.text, cursor.at):
-        # What a person has typed so far, as text
+        # The incomplete input of a person, as text
         at, cursor.at = cursor.at, match.end()
         return SearchWord(match[1].replace("''", "'"), at)
     return _or(cursor, nested)
@@ -57,7 +57,7 @@ def _and(cursor: Cursor, nested: bool) -> Search:
 
 
 def _operator(cursor: Cursor, at: int, name: str, nested: bool) -> bool:
-    """Read the operator `name`, behind its blanks, if a term follows: else it is a word like any other."""
+    """Parse the operator `name`, after its blanks, if a term follows. Otherwise it is a word."""
     if not cursor.text.startswith(name, at):
         return False
     after = _BEHIND_WORD(cursor.text, at + len(name))

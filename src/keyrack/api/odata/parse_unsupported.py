@@ -1,6 +1,6 @@
-"""In charge of the transformations that are answered 501: read only to tell well-formed text from malformed.
+"""Parsing of unsupported transformations, to distinguish well-formed text from malformed text.
 
-Source: OData Aggregation ABNF, section 2; hierarchies are read in outline.
+They are rejected with 501. Source: OData Aggregation ABNF, section 2; hierarchies are parsed in outline.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from keyrack.core.suggestions import did_you_mean
 _NAME = re.compile(tokens.IDENTIFIER).match
 _KEEP_START = re.compile(r"keep start").match
 _ORDER = re.compile(r"preorder|postorder").match
-# Transformations that change neither rows nor their structure, and so may stand in those of hierarchies
+# Transformations that change neither rows nor their structure, so they are valid inside hierarchies
 _PRESERVING = frozenset(
     (
         "bottomcount", "bottompercent", "bottomsum", "filter", "identity", "orderby", "search", "skip", "top",
@@ -27,7 +27,7 @@ _PRESERVES = re.compile(rf"(?:{'|'.join(sorted(_PRESERVING - {'identity'}))})\(|
 
 
 class UnsupportedParser(Transformations):
-    """Reads what `Transformations` leaves."""
+    """Parses transformations that `Transformations` does not support."""
 
     __slots__ = ()
 
@@ -35,7 +35,7 @@ class UnsupportedParser(Transformations):
         read = _READ.get(name)
         if read is None and "." not in name:
             hint = did_you_mean(name, TRANSFORMATIONS).strip()
-            self.fail(f"'{name[:50]}' is no transformation", at, hint=hint, code="unknown", valid=TRANSFORMATIONS)
+            self.fail(f"'{name[:50]}' is not a transformation", at, hint=hint, code="unknown", valid=TRANSFORMATIONS)
         self.refuse_later(f"The transformation '{name}'")
         if read is not None:
             self.open()
@@ -73,7 +73,7 @@ class UnsupportedParser(Transformations):
             self.apply()
 
     def ranked(self) -> None:
-        """`topcount` and its like: a number, and what is ranked by."""
+        """`topcount` and similar ones: a number, and the ranking expression."""
         self.expression()
         self._comma()
         self.expression()
@@ -101,7 +101,7 @@ class UnsupportedParser(Transformations):
             self.apply()
 
     def ancestors(self) -> None:
-        """`ancestors` and `descendants`: a hierarchy, rows, perhaps a distance, perhaps `keep start`."""
+        """`ancestors` and `descendants`: a hierarchy, rows, an optional distance, and an optional `keep start`."""
         self._hierarchy()
         self._comma()
         self._preserving()
@@ -151,7 +151,7 @@ class UnsupportedParser(Transformations):
             match = tokens.SEGMENTS(self.text, self.at)
             name = match[0].split("/")[0] if match else ""
             if name not in _PRESERVING and "." not in name:
-                self.fail("a transformation that keeps rows as they are was expected")
+                self.fail("a transformation that keeps rows unchanged was expected")
             self.transformation()
             if not self.sees("/"):
                 return

@@ -1,4 +1,4 @@
-"""In charge of the text of every query option; `parse` is the entry.
+"""Parsing of every query option, with `parse` as entry.
 
 Source: OData 4.01 Part 2, section 5.1, and OData ABNF, section 2.
 """
@@ -31,7 +31,7 @@ _IN_COUNT = ("filter", "search")
 
 
 class OptionParser(UnsupportedParser):
-    """Reads a query option, and those in the parentheses of `$select` and `$expand`."""
+    """Parses a query option, and options in the parentheses of `$select` and `$expand`."""
 
     __slots__ = ()
 
@@ -128,7 +128,7 @@ class OptionParser(UnsupportedParser):
         return ExpandItem(tuple(text.split("/")), options, at, alone)
 
     def _star(self, at: int) -> ExpandItem:
-        """`*`, `*/$ref` or `*($levels=2)`: everything, which no limit would hold."""
+        """`*`, `*/$ref` or `*($levels=2)`: rejected, because no limit would apply to it."""
         self.refuse_later("'*' in $expand")
         if self.sees("/$ref"):
             self.at += len("/$ref")
@@ -140,7 +140,7 @@ class OptionParser(UnsupportedParser):
         self.options(_IN_COUNT)
 
     def options(self, allowed: tuple[str, ...]) -> AstOptions:
-        """The options in parentheses, separated by semicolons; the same one twice is refused."""
+        """The options in parentheses, separated by semicolons. Rejects a repeated option."""
         self.open()
         values: dict[str, object] = {}
         while True:
@@ -210,7 +210,7 @@ def _text(pattern: str) -> Callable[[OptionParser], Tree]:
     def read(parser: OptionParser) -> Tree:
         token = match(parser.text, parser.at)
         if token is None:
-            parser.fail("this is no valid value")
+            parser.fail("the value is not valid")
         parser.at = token.end()
         return token[0]
 
@@ -236,7 +236,7 @@ _READ: dict[str, Callable[[OptionParser], Tree]] = {
     "apply": OptionParser.apply,
     "format": _text(r"(?i:atom|json|xml)(?=[ \t]*\Z)|[^/?\#\t]+/ *[^/?\#\t ][^/?\#\t]*"),
 }
-# Answered 501, and 400 where the text is malformed
+# Rejected with 501, or with 400 if the text is malformed
 _READ_AND_REFUSED: dict[str, Callable[[OptionParser], Tree]] = {
     "index": _text(r"-?[0-9]+"),
     "skiptoken": _text(r"(?s).+"),
@@ -250,11 +250,11 @@ NOT_SUPPORTED = tuple(_READ_AND_REFUSED)
 def parse(option: str, text: str, *, nesting: int = NESTING, alias: str = "") -> Tree:
     """The tree of the text of one query option.
 
-    `option` is its name in lower case and without `$`, or `expr` (an expression), or `literal`; `text` is
-    percent-decoded; `nesting` is how many levels of parentheses and the like there may be. `alias` is the parameter
-    alias, with its `@`, whose value the text is. Blanks around the text are ignored. Raises `BadRequest` with
-    the position where the text is malformed, `NotImplemented` where it is well-formed but not supported, and
-    `KeyError` for an option that OData does not have.
+    `option` is its name in lower case and without `$`, or `expr` (an expression), or `literal`. `text` is
+    percent-decoded. `nesting` is the maximum number of nested levels, such as parentheses. `alias` is the parameter
+    alias, with its `@`, if the text is its value. Blanks around the text are ignored. Raises `BadRequest` with the
+    position if the text is malformed, `NotImplemented` if it is well-formed but not supported, and `KeyError` for an
+    option that OData does not have.
     """
     read = _READ.get(option)
     parser = OptionParser(alias or option, text, nesting)

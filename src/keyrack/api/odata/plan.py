@@ -1,7 +1,7 @@
-"""In charge of the typed plan: what a query means for a resource, with no text of the client left in it but values.
+"""The typed plan of a query: only values remain of the client's text.
 
-A `level` says whose row a value is of: 0 is the resource's own, each subquery has the next. `nullable` says whether a
-value can be null, on which depends what SQL has to say about it.
+`level` identifies the row of a value: 0 is the resource's own, each subquery has the next. `nullable` marks a value
+that can be null, on which its SQL depends.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import LiteralString, NamedTuple
 
 from keyrack.api.schema.fields import Complex, Field, Relation, Resource
 
-# What the name of a relation is followed by in the name of its count (OData JSON Format 4.01, section 4.5.6). Without
-# `odata.`, which 4.01 allows, only clients that are told the version by a header would know it.
+# The suffix of a relation's name in the name of its count (OData JSON Format 4.01, section 4.5.6). Without `odata.`,
+# which 4.01 allows, only clients that get the version from a header would know it.
 COUNT: LiteralString = "@odata.count"
 
 
@@ -28,13 +28,13 @@ class Edm(Enum):
     DOUBLE = "Edm.Double"
     STRING = "Edm.String"
     DATE_TIME = "Edm.DateTimeOffset"
-    WALL_CLOCK = "Edm.DateTime"  # what a clock on the wall shows, as if it were UTC
+    WALL_CLOCK = "Edm.DateTime"  # a local wall clock time, as if it were UTC
     DATE = "Edm.Date"
     TIME = "Edm.TimeOfDay"
     GUID = "Edm.Guid"
     OPAQUE = "Edm.Untyped"
 
-    __hash__ = object.__hash__  # Enum's own is a function in Python, and members are keys of every look-up
+    __hash__ = object.__hash__  # Enum's own is a Python function, and members are keys of every look-up
 
 
 class PlanColumn(NamedTuple):
@@ -49,23 +49,28 @@ class PlanColumn(NamedTuple):
 
 
 class LiteralOrigin:
-    """A literal of the request's `$filter`, and what becomes of it. Where its value is neither looked at nor converted
-    twice, and is one parameter of the statement, another value of its type makes the same statement
-    (`filter_cache`)."""
+    """A literal of the request's `$filter`, and the use of its value.
+
+    If its value is neither inspected nor converted twice, and is one parameter of the statement, another value of its
+    type results in the same statement (`filter_cache`).
+    """
 
     __slots__ = ("at", "fixed", "number", "type", "written")
 
     def __init__(self, at: int, type: Edm) -> None:
         self.at = at
-        self.type = type  # by itself
+        self.type = type  # of the literal alone
         self.fixed = False
-        self.number: int | None = None  # of its parameter, from 0
-        self.written = type  # that the parameter has
+        self.number: int | None = None  # index of its parameter
+        self.written = type  # type of the parameter
 
 
 class PlanParameter:
-    """A literal: always a parameter of the statement. `raw` is for whoever does the same with every value of a type;
-    to look at the `value`, or compare it, says that the statement may depend on it."""
+    """A literal, always a parameter of the statement.
+
+    Use `raw` if the code treats all values of a type equally. Reading or comparing `value` marks the statement as
+    dependent on it.
+    """
 
     __slots__ = ("origin", "raw", "type")
     nullable = False
@@ -103,8 +108,8 @@ class Null(NamedTuple):
 class Function(NamedTuple):
     """`template` with the SQL of the operands in place of `{0}`, `{1}`, ...
 
-    `divisors` are computed divisors below it: where one is 0 the value does not exist, and the comparison that it
-    is part of is neither true nor false.
+    `divisors` are computed divisors within it: if one is 0, the value does not exist, and its comparison is neither
+    true nor false.
     """
 
     type: Edm
@@ -115,7 +120,7 @@ class Function(NamedTuple):
 
 
 class PlanComparison(NamedTuple):
-    """`eq ne gt ge lt le`: two-valued also on null, unless a divisor is 0."""
+    """`eq ne gt ge lt le`: never null, also for null operands, unless a divisor is 0."""
 
     operator: str
     left: Value
@@ -130,7 +135,7 @@ class PlanComparison(NamedTuple):
 
 
 class PlanMembership(NamedTuple):
-    """`operand in (items)`; `null` says that null is one of them. The items have one type."""
+    """`operand in (items)`; `null` marks null among them. All items have one type."""
 
     operand: Value
     item_type: Edm
@@ -163,7 +168,7 @@ class PlanNot(NamedTuple):
 
 
 class PlanJoin(NamedTuple):
-    """One relation on the way to other rows: from the row at `parent` to those at `level`."""
+    """One relation on the path to other rows: from the row at `parent` to those at `level`."""
 
     relation: Relation
     target: Resource
@@ -172,7 +177,7 @@ class PlanJoin(NamedTuple):
 
 
 class Related(NamedTuple):
-    """A value of the one row that the steps lead to; null where there is none."""
+    """A value of the single row at the end of the steps; null if there is none."""
 
     type: Edm
     steps: tuple[PlanJoin, ...]
@@ -182,7 +187,7 @@ class Related(NamedTuple):
 
 
 class CountOf(NamedTuple):
-    """How many rows the steps lead to."""
+    """The number of rows at the end of the steps."""
 
     steps: tuple[PlanJoin, ...]
 
@@ -191,7 +196,7 @@ class CountOf(NamedTuple):
 
 
 class Exists(NamedTuple):
-    """`any`: one of the rows fulfils the predicate; `every`: there is none that does not."""
+    """`any`: at least one row matches the predicate. With `every`, `all`: no row fails it."""
 
     steps: tuple[PlanJoin, ...]
     predicate: Value | None
@@ -222,26 +227,27 @@ class Order(NamedTuple):
 
 
 class SelectedMember(NamedTuple):
-    """A member of the answer: a field or a complex member, perhaps with some of its fields only."""
+    """A member of the response: a field or a complex member, possibly with only some of its fields."""
 
     name: str
     member: Field | Complex
 
 
 class Expansion(NamedTuple):
-    """A relation of the answer: an array, or an object or null; and how many rows there are."""
+    """An expanded relation: an array, or an object or null, and the number of its rows."""
 
     name: str
     step: PlanJoin
     rows: Rows
-    max_rows: int  # rows of an array, unless `rows.top` says how many
-    is_listed: bool  # whether the rows are shown
-    is_counted: bool  # whether their number is, without `rows.top` and `rows.skip`
+    max_rows: int  # maximum rows of an array, unless `rows.top` is set
+    is_listed: bool  # whether the rows are returned
+    is_counted: bool  # whether their number is returned, regardless of `rows.top` and `rows.skip`
 
 
 class ComputedProperty(NamedTuple):
-    """A property that the request has made, or that is left of a row: its value, and what the answer shows where that
-    is something else; `alias` says that a client chose its name. `nodes` and `depth` are what naming it costs.
+    """A computed or remaining property: its value, and its output if that differs.
+
+    `alias` marks a name chosen by the client. `nodes` and `depth` are the cost of naming it.
     """
 
     value: Value
@@ -252,7 +258,7 @@ class ComputedProperty(NamedTuple):
 
 
 class Nested(NamedTuple):
-    """An object among such properties, as `car` after `groupby((car/brand))`; null if `is_present` is false."""
+    """An object among such properties, such as `car` after `groupby((car/brand))`; null if `is_present` is false."""
 
     members: Mapping[str, ComputedProperty | Nested]
     is_present: Value | None = None
@@ -263,31 +269,31 @@ class Stage(NamedTuple):
 
     columns: tuple[Value, ...]
     where: Value | None
-    grouped: int | None  # by so many of the columns, from the first; None: its rows are those of before
+    grouped: int | None  # number of grouping columns, from the first; None: its rows are the previous ones
     order: tuple[Order, ...] = ()
     top: int | None = None
     skip: int | None = None
 
 
 class Rows(NamedTuple):
-    """Which rows of a resource, in which order, and what of them is shown."""
+    """The rows of a resource, their order, and their output."""
 
     resource: Resource
     level: int
     selected: tuple[SelectedMember, ...] | None  # None: the whole resource
     expanded: tuple[Expansion, ...]
     where: Value | None
-    order: tuple[Order, ...]  # without the key, which always follows
+    order: tuple[Order, ...]  # without the key, which is always appended
     top: int | None
     skip: int | None
-    computed: tuple[tuple[str, ComputedProperty | Nested], ...] = ()  # shown behind what is the resource's own
+    computed: tuple[tuple[str, ComputedProperty | Nested], ...] = ()  # returned after the resource's own members
     joins: tuple[PlanJoin, ...] = ()  # relations with one row, joined to the resource's rows
     stages: tuple[Stage, ...] = ()  # around the resource's rows; without any, these are the rows
     key: tuple[Order, ...] = ()  # of the rows of the last stage
 
 
 def divisors(*values: Value) -> tuple[Value, ...]:
-    """The computed divisors below the values."""
+    """The computed divisors within the values."""
     all_divisors: tuple[Value, ...] = ()
     for value in values:
         if isinstance(value, Function):

@@ -1,6 +1,6 @@
-"""In charge of a whole query string: which options it has, what each may do for the kind of answer, and the result.
+"""A whole query string: its options, the options that each shape supports, and the query.
 
-Source: OData 4.01 Part 1, section 11.2, and Part 2, section 5; the `$` is optional and names are in any case.
+Source: OData 4.01 Part 1, section 11.2, and Part 2, section 5; the `$` is optional and names are case-insensitive.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from keyrack.core.errors import NotImplemented
 from keyrack.core.suggestions import did_you_mean
 from keyrack.core.text import nfc, trimmed
 
-PLANS = 2_000  # query strings whose result is kept, in each process
-LONGEST_KEPT = 1_000  # bytes of a query string that is kept: nobody can fill the memory with long ones
+PLANS = 2_000  # cached query strings per process
+LONGEST_KEPT = 1_000  # maximum bytes of a cached query string, so that long ones cannot exhaust the memory
 
 
 class Shape(Enum):
-    """What an endpoint answers: objects, one object, or plain values."""
+    """The shape of an endpoint's response: objects, one object, or plain values."""
 
     COLLECTION = "a collection"
     ONE = "one object"
@@ -48,7 +48,7 @@ _EVERYWHERE = frozenset(Shape)
 _OF_MANY = frozenset((Shape.COLLECTION, Shape.SCALARS))
 _OF_OBJECTS = frozenset((Shape.COLLECTION, Shape.ONE))
 _OF_MANY_OBJECTS = frozenset((Shape.COLLECTION,))
-# Option -> the shapes that it may be used on
+# Option -> the shapes that support it
 OPTIONS: dict[str, frozenset[Shape]] = {
     "filter": _OF_MANY,
     "orderby": _OF_MANY,
@@ -62,13 +62,13 @@ OPTIONS: dict[str, frozenset[Shape]] = {
     "apply": _OF_MANY_OBJECTS,
     "format": _EVERYWHERE,
 }
-# `$id` belongs to `$entity`, which there is not, so it is an unknown option here
+# `$id` belongs to `$entity`, which does not exist, so it is an unknown option here
 _REFUSED = frozenset(NOT_SUPPORTED) - {"id"}
 
-_MADE_ANEW = frozenset(("apply", "compute"))  # with which the rows are no longer the resource's own
+_MADE_ANEW = frozenset(("apply", "compute"))  # with these, the rows are no longer the resource's own
 
 _ALIAS = re.compile(r"@[^\W\d]\w*").fullmatch
-_NO_NAME = re.compile(r"[\s$'\"(),]").search  # no parameter of another program has these in its name
+_NO_NAME = re.compile(r"[\s$'\"(),]").search  # no other program's parameter has these characters in its name
 _BROKEN = re.compile(rb"%(?![0-9A-Fa-f]{2})").search
 
 
@@ -82,14 +82,14 @@ def query(
     other_parameters: Sequence[str] | None = None,
     hides_extensions: bool = False,
 ) -> Query:
-    """What the query string `text`, as it was sent, asks of a resource whose rows have the alias `alias`.
+    """The query for a resource, from the query string `text` as it was sent. `alias` is that of its rows.
 
-    `other_parameters` are those that the endpoint has beside OData's; every other name is refused then. Without them,
-    names that are no options are ignored, unless they look like one. With `hides_extensions`, fields beyond the spec
-    are shown only if `$select` names them.
+    `other_parameters` are the endpoint's own; every other name is then rejected. Without them, unknown names are
+    ignored, unless they resemble an option. With `hides_extensions`, fields beyond the spec are returned only if
+    `$select` names them.
 
-    Raises `BadRequest` for what is malformed, unknown or above a limit, and `NotImplemented` (501) for what is OData
-    but not supported. Equal arguments are answered from a cache.
+    Raises `BadRequest` for malformed or unknown text and above a limit, and `NotImplemented` (501) for unsupported
+    OData. Equal arguments are served from a cache.
     """
     others = None if other_parameters is None else tuple(other_parameters)
     if len(text) > LONGEST_KEPT:
@@ -98,12 +98,12 @@ def query(
 
 
 def check_names(text: bytes, shape: Shape, others: Sequence[str]) -> None:
-    """Raise `BadRequest` for names that are neither OData's options nor `other_parameters`."""
+    """Raise `BadRequest` for names that are neither OData options nor `other_parameters`."""
     _sorted(text, shape, tuple(others))
 
 
 def option_name(name: str) -> str:
-    """The option that a decoded name in a query string means: without `$`, blanks around it and regard to case."""
+    """The option for a decoded name in a query string: without `$` and surrounding blanks, in lower case."""
     return name.strip(BLANKS).removeprefix("$").lower()
 
 
@@ -135,15 +135,18 @@ _shapes = Shapes()
 
 
 class FilterCursor(NamedTuple):
-    """Where a list begins: behind a number; `alone`, if the filter demands nothing else."""
+    """The start of a list: after a number. `alone` if the filter has no other condition."""
 
     number: int
     alone: bool
 
 
 def filter_cursor(text: bytes, name: str, limits: Limits) -> FilterCursor | None:
-    """Where the filter of the query string `text` lets a list begin: it is `name gt N`, alone or joined by `and`, and
-    the greatest of several counts. `query` has taken the query string."""
+    """The start of a list according to the filter of the query string `text`.
+
+    The filter has `name gt N`, alone or joined by `and`; the greatest of several counts. `query` has validated the
+    query string.
+    """
     values, aliases = _sorted(text, Shape.COLLECTION, None)
     if "filter" not in values:
         return None
@@ -162,7 +165,8 @@ def filter_cursor(text: bytes, name: str, limits: Limits) -> FilterCursor | None
 
 
 def _meant(node: ast.Node, aliases: Mapping[str, str], limits: Limits) -> ast.Node:
-    """What an alias stands for, which may be another one; one that is not in the query string is null, as it was."""
+    """The value of an alias, which may be another alias; unchanged if it is not in the query string, where it means
+    null."""
     for _ in aliases:
         if isinstance(node, ast.Alias) and node.name in aliases:
             node = cast("ast.Node", parse("expr", aliases[node.name], nesting=limits.nesting))
@@ -170,7 +174,7 @@ def _meant(node: ast.Node, aliases: Mapping[str, str], limits: Limits) -> ast.No
 
 
 def _whole(number: ast.Node) -> list[int]:
-    """The integer that a literal is, if it is one."""
+    """The integer of a literal, if it is one."""
     is_negative = isinstance(number, ast.Negation)
     literal = number.operand if is_negative else number
     if not isinstance(literal, ast.Literal) or literal.kind is not ast.LiteralKind.INTEGER:
@@ -188,7 +192,7 @@ def _compiled(
     hides_extensions: bool,
     origins: list[LiteralOrigin] | None = None,
 ) -> Query:
-    """What the options ask, from their texts; `origins` gets the literals of the filter."""
+    """The query of the options' texts; `origins` receives the literals of the filter."""
     options, nodes = _trees(values, aliases, shape, limits)
     context = QueryContext(limits, nodes, (resource, 0), origins=origins, hides_extensions=hides_extensions)
     plan = (rows if _MADE_ANEW.isdisjoint(options) else plan_apply)(context, resource, _tree(options))
@@ -217,7 +221,7 @@ def _written(plan: Rows, count: bool, alias: LiteralString) -> Query:
 
 def _tree(options: dict[str, ast.Tree]) -> ast.AstOptions:
     trees = {name: value for name, value in options.items() if name in ast.AstOptions._fields}
-    return ast.AstOptions(**cast("dict[str, Any]", trees))  # each is what `parse` gives for its name
+    return ast.AstOptions(**cast("dict[str, Any]", trees))  # each has the type that `parse` returns for its name
 
 
 def _sorted(text: bytes, shape: Shape, others: tuple[str, ...] | None) -> tuple[dict[str, str], dict[str, str]]:
@@ -236,7 +240,7 @@ def _sorted(text: bytes, shape: Shape, others: tuple[str, ...] | None) -> tuple[
 def _trees(
     values: Mapping[str, str], aliases: Mapping[str, str], shape: Shape, limits: Limits
 ) -> tuple[dict[str, ast.Tree], dict[str, ast.Node]]:
-    """The trees of the options and of the aliases. What is malformed is refused before what is not supported."""
+    """The trees of the options and of the aliases. Malformed text is rejected before unsupported text."""
     trees: dict[str, ast.Tree] = {}
     unsupported: NotImplemented | None = None
     for name, value in values.items():
@@ -261,8 +265,7 @@ def _trees(
 
 
 def _sort(name: str, value: str, values: dict[str, str], aliases: dict[str, str]) -> bool:
-    """Put an option or an alias where it belongs; False if it is neither. Raises `BadRequest` for repeated and empty
-    ones."""
+    """Store an option or an alias; False if it is neither. Raises `BadRequest` for repeated and empty ones."""
     option = name.removeprefix("$").lower()
     if option in OPTIONS or option in _REFUSED:
         if option in values:
@@ -282,7 +285,7 @@ def _sort(name: str, value: str, values: dict[str, str], aliases: dict[str, str]
 
 
 def _check_other(name: str, shape: Shape, others: tuple[str, ...] | None) -> None:
-    """Raise `BadRequest` for a name that is no option, unless it is known or ignored."""
+    """Raise `BadRequest` for an unknown name, unless it is ignored."""
     if others is not None and name in others:
         return
     if others is not None or _resembles_option(name):
@@ -293,12 +296,14 @@ def _check_other(name: str, shape: Shape, others: tuple[str, ...] | None) -> Non
 
 
 def _resembles_option(name: str) -> bool:
-    """Whether an unknown name was meant as an option: a filter must not be ignored.
+    """Whether an unknown name was probably meant as an option.
+
+    A filter must not be ignored. A name resembles an option in these cases:
 
     - It has a `$`.
-    - It is an option but for other white space, a second percent-encoding, an encoded `=`, the `amp;` of HTML, or the
-      width of its characters.
-    - It is a part of an expression, behind an `&` that was not encoded.
+    - It is an option apart from other white space, a second percent-encoding, an encoded `=`, the `amp;` of HTML, or
+      the width of its characters.
+    - It is a part of an expression, after an unencoded `&`.
     """
     bare = normalize("NFKC", trimmed(unquote(name))).partition("=")[0].removeprefix("amp;")
     return bare.removeprefix("$").lower() in OPTIONS or bare.startswith("@") or _NO_NAME(bare) is not None
@@ -327,4 +332,9 @@ def _decoded(part: bytes) -> str:
 def _check_format(media_type: str) -> None:
     lower = media_type.lower()
     if lower != "json" and lower.split(";")[0].strip() != "application/json":
-        refuse(f"The format '{media_type[:50]}' is not known; there is json.", "not-one-of", "$format", ["json"])
+        refuse(
+            f"The format '{media_type[:50]}' is not supported. The only format is json.",
+            "not-one-of",
+            "$format",
+            ["json"],
+        )

@@ -1,6 +1,6 @@
-"""In charge of what surrounds the expressions: `$select`, `$expand`, `$orderby`, `$search` and the page.
+"""Options around expressions: `$select`, `$expand`, `$orderby`, `$search` and the page.
 
-Source: OData 4.01 Part 2, sections 5.1.3 to 5.1.7; complex members may be expanded, since public clients do it.
+Source: OData 4.01 Part 2, sections 5.1.3 to 5.1.7; complex members may be expanded, because public clients do so.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ EXPANSIONS = 2  # levels of $expand
 
 
 class QueryContext(NamedTuple):
-    """What the whole request says, as every option needs it; `root` is the row of the request."""
+    """The parts of a request that every option needs; `root` is the row of the request."""
 
     limits: Limits
     aliases: Mapping[str, ast.Node]
     root: Row
-    view: View | None = None  # what the request itself has made of its rows
+    view: View | None = None  # the computed properties of the request's rows
     origins: list[LiteralOrigin] | None = None  # of the literals in its own `$filter`
-    hides_extensions: bool = False  # without `$select`, only the spec's members are shown
+    hides_extensions: bool = False  # without `$select`, only the spec's members are returned
 
     def binder(self, base: Row, rank: Value | None = None) -> Binder:
         return Binder(self.limits, self.aliases, base, self.root, self.view, rank=rank)
 
     def condition(self, base: Row, node: ast.Node) -> Value:
-        """What a `$filter` says of the rows at `base`. Raises `BadRequest`."""
+        """The condition of a `$filter` on the rows at `base`. Raises `BadRequest`."""
         origins = self.origins if base == self.root else None
         return Binder(self.limits, self.aliases, base, self.root, self.view, origins).condition(node)
 
@@ -55,7 +55,7 @@ class QueryContext(NamedTuple):
 def rows(context: QueryContext, resource: Resource, options: ast.AstOptions, level: int = 0) -> Rows:
     """The plan of the options for rows of the resource. Raises `BadRequest`."""
     row = (resource, level)
-    named = "$filter"  # the option that is read, for the errors of a refusal
+    named = "$filter"  # the current option, for errors
     try:
         where = None if options.filter is None else context.condition(row, options.filter)
         named = "$orderby"
@@ -106,7 +106,7 @@ def _relations(
     for item in items:
         name, member = _expandable(resource, item)
         if item.alone and not (isinstance(member, Relation) and member.is_collection):
-            refuse(f"'{name}' is no relation with many rows, so it has no /$count.")
+            refuse(f"'{name}' is not a collection, so it has no /$count.")
         if isinstance(member, Complex):
             tree = _with_complex(context, resource, tree, name, member, item.options)
         elif any(other.name == name for other in expanded):
@@ -118,19 +118,19 @@ def _relations(
 
 
 def both(left: Value | None, right: Value) -> Value:
-    """A condition and another one, if there is one already."""
+    """The conjunction of two conditions, or the second one if the first is None."""
     return right if left is None else PlanJunction("and", (left, right), left.nullable or right.nullable)
 
 
 def page(top: int | None, most: int) -> int | None:
-    """How many rows are asked for. Raises `BadRequest` above the limit."""
+    """The page size. Raises `BadRequest` above the limit."""
     if top is not None and top > most:
         refuse(f"$top is greater than the limit of {most}.")
     return top
 
 
 def ordered(limits: Limits, bind: Callable[[ast.Node], Value], items: tuple[ast.OrderItem, ...]) -> tuple[Order, ...]:
-    """The order, where an expression that comes again is ignored. Raises `BadRequest`."""
+    """The order, without repeated expressions. Raises `BadRequest`."""
     if len(items) > limits.orderby:
         refuse(f"$orderby has more items than the limit of {limits.orderby}.")
     order: list[Order] = []
@@ -146,7 +146,7 @@ def ordered(limits: Limits, bind: Callable[[ast.Node], Value], items: tuple[ast.
 def _computed(
     limits: Limits, view: View, items: tuple[ast.SelectItem, ...]
 ) -> tuple[tuple[ast.SelectItem, ...], dict[str, ComputedProperty | Nested]]:
-    """The items of `$select` that name no computed property, and those that are shown: all, unless some are named."""
+    """The items of `$select` without computed properties, and the selected computed properties: all by default."""
     check_items(limits, items)
     own: list[ast.SelectItem] = []
     named: set[str] = set() if items else {*view.computed}
@@ -165,9 +165,9 @@ def _computed(
     return tuple(own), {name: made for name, made in view.computed.items() if name in named}
 
 
-# Name -> the parts of a complex member that are wanted; None for the whole member
+# Name -> the selected parts of a complex member; None for the whole member
 _SelectTree = dict[str, set[str] | None]
-_NOTHING = ast.Path((), 0)  # no path behind a name
+_NOTHING = ast.Path((), 0)  # no path after a name
 
 
 def _defaults(context: QueryContext, resource: Resource) -> _SelectTree:
@@ -195,7 +195,7 @@ def _selected(context: QueryContext, resource: Resource, items: tuple[ast.Select
         if isinstance(member, Complex):
             _add(tree, name, _parts(limits, name, member, names.NamePlace(item, item.names[1:]), item.options))
         elif len(item.names) > 1 or item.options is not None:
-            refuse(f"'{name}' has no parts to select; a relation is expanded with $expand.")
+            refuse(f"'{name}' has no parts to select. Expand a relation with $expand.")
         elif isinstance(member, Field):
             tree[name] = None
     return tree
@@ -210,23 +210,23 @@ def check_items(limits: Limits, items: tuple[ast.SelectItem, ...]) -> None:
 def _parts(
     limits: Limits, name: str, member: Complex, place: names.NamePlace, options: ast.AstOptions | None
 ) -> set[str] | None:
-    """The selected parts of a complex member, None for all; `place` is the path behind its name."""
+    """The selected parts of a complex member, None for all; `place` is the path after its name."""
     path = place.rest
     if len(path) > 1 or (path and options is not None):
-        refuse(f"'{name}/{'/'.join(path)}' goes on after a property that has none of its own.")
+        refuse(f"'{name}/{'/'.join(path)}' continues after a property that has no properties.")
     if path:
         return {names.part(member, name, place)[0]}
     if options is None:
         return None
     if options != ast.AstOptions(select=options.select):
-        refuse(f"In the parentheses of '{name}' only $select can stand.")
+        refuse(f"The parentheses of '{name}' can only contain $select.")
     check_items(limits, options.select)
     parts: set[str] = set()
     for item in options.select:
         if item.names == ("*",):
             return None
         if len(item.names) > 1 or item.options is not None:
-            refuse(f"'{'/'.join(item.names)}' goes on after a property that has none of its own.")
+            refuse(f"'{'/'.join(item.names)}' continues after a property that has no properties.")
         parts.add(names.part(member, name, names.NamePlace(item, item.names))[0])
     return parts
 
@@ -244,7 +244,7 @@ def _with_complex(
     member: Complex,
     options: ast.AstOptions | None,
 ) -> _SelectTree:
-    """`tree` with an expanded complex member: what is expanded is shown, whatever is selected."""
+    """`tree` with an expanded complex member, which is returned regardless of `$select`."""
     parts = _parts(context.limits, name, member, names.NamePlace(_NOTHING, ()), options)
     if tree is None:
         everything = _defaults(context, resource)
@@ -255,7 +255,7 @@ def _with_complex(
 
 
 def _selected_members(resource: Resource, tree: _SelectTree) -> tuple[SelectedMember, ...]:
-    """What is wanted, in the model's order."""
+    """The selected members, in the model's order."""
     shown: list[SelectedMember] = []
     for name, member in resource.fields.items():
         if name not in tree:
@@ -280,7 +280,7 @@ def _expanded(context: QueryContext, row: Row, name: str, relation: Relation, it
         refuse(f"$expand is nested deeper than the limit of {EXPANSIONS} levels.")
     options = item.options or ast.AstOptions()
     if not relation.is_collection and options != ast.AstOptions(select=options.select, expand=options.expand):
-        refuse(f"'{name}' is one object: only $select and $expand can stand in its parentheses.")
+        refuse(f"'{name}' is one object. Its parentheses can only contain $select and $expand.")
     target = names.target(relation)
     step = PlanJoin(relation, target, level, level + 1)
     plan = rows(context, target, options, level + 1)

@@ -1,6 +1,6 @@
-"""Searches as conditions and ranks: the documents of rows, and the functions of the schema that read them.
+"""Searches as conditions and ranks: the documents of rows, and the schema functions that read them.
 
-The functions `search_pattern`, `search_rank` and others fold texts; nothing is folded here.
+The functions `search_pattern`, `search_rank` and others fold texts; this module folds nothing.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from keyrack.api.schema.fields import Complex, Field, Resource
 
 Row = tuple[Resource, int]  # a resource and the level of its row
 
-# The patterns are made once for a statement, whichever plan PostgreSQL has for it
+# The patterns are computed once per statement, whichever plan PostgreSQL chooses
 _MATCHES: LiteralString = "({0} like (select search_pattern({1})) or {0} like (select search_digraph_pattern({1})))"
 _EITHER: LiteralString = "(({0} is not null and {1}) or ({2} and {3}))"
-# An index has nothing for so short a word: it would be asked for each row
+# An index cannot find so short a word: it would be scanned for each row
 _SHORT = 2
 
 
@@ -59,7 +59,7 @@ def matches(row: Row, word: PlanParameter, *, is_short: bool = False) -> Value:
 
 
 def rank(row: Row, search: ast.Search) -> Value:
-    """How well a row matches: 0 is the best, 5 the last. `NOT` has no part in it."""
+    """The rank of a row's match: from 0, the best, to 5. `NOT` does not affect it."""
     resource, level = row
     document = _document(resource, level)
     if document is None:
@@ -80,7 +80,7 @@ def _words(search: ast.Search) -> Iterator[str]:
 
 
 def _document(resource: Resource, level: int) -> Value | None:
-    """The document of a row, made from its texts: None if no text is searchable.
+    """The search document of a row, from its texts; None if no text is searchable.
 
     The first text is the name.
     """

@@ -1,4 +1,4 @@
-"""In charge of the select list: what is shown of a row, and the rows and counts that are expanded beside it."""
+"""The select list: the columns of a row, and its expanded rows and counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from keyrack.db.named_parameters import NUMBERS
 
 
 def columns(writer: SqlWriter, rows: Rows) -> LiteralString:
-    """The select list: what is shown of a row, then what is expanded; one column where `is_value`."""
+    """The select list: the row's columns, then its expansions; one column if `is_value`."""
     shown, lateral = parts(writer, rows)
     together: LiteralString = ", ".join(shown)
     if not lateral:
@@ -21,12 +21,12 @@ def columns(writer: SqlWriter, rows: Rows) -> LiteralString:
 
 
 def as_value(item: LiteralString, columns: LiteralString, lateral: list[LiteralString]) -> LiteralString:
-    """One column: the row `v` of the columns as JSON, where some of them are of tables beside it."""
+    """One column: the row `v` of the columns as JSON, if some of them come from lateral tables."""
     return "(select " + item + " from (select " + columns + " from " + ", ".join(lateral) + ") v) as value"
 
 
 def parts(writer: SqlWriter, rows: Rows) -> tuple[list[LiteralString], list[LiteralString]]:
-    """The items of the select list, and the tables that they need beside the row."""
+    """The items of the select list, and the lateral tables that they need."""
     shown: list[LiteralString] = [_own(writer, rows)]
     lateral: list[LiteralString] = []
     for number, expansion in enumerate(rows.expanded):
@@ -46,7 +46,7 @@ def parts(writer: SqlWriter, rows: Rows) -> tuple[list[LiteralString], list[Lite
 
 
 def names(rows: Rows) -> list[tuple[LiteralString, LiteralString]]:
-    """The members of a row as texts, and the columns that they are: the resource's own, and what is expanded."""
+    """The members of a row as SQL strings, and their columns: the resource's own, then the expansions."""
     own = rows.resource.fields if rows.selected is None else [member.name for member in rows.selected]
     members: list[tuple[LiteralString, LiteralString]] = [(literal(name), quote_identifier(name)) for name in own]
     for expansion in rows.expanded:
@@ -58,12 +58,12 @@ def names(rows: Rows) -> list[tuple[LiteralString, LiteralString]]:
 
 
 def is_value(rows: Rows) -> bool:
-    """Whether the columns of the rows are one, `value`, which is the row as JSON."""
+    """Whether the rows have one column, `value`, which is the row as JSON."""
     return any(_is_read_once(expansion) for expansion in rows.expanded)
 
 
 def _is_read_once(expansion: Expansion) -> bool:
-    """Whether the rows that are shown are those that are counted: one look gives both, as a table of its own."""
+    """Whether the returned rows are also those to count: then one lateral table provides both."""
     whole = expansion.rows.top is None and not expansion.rows.skip
     return expansion.is_listed and expansion.is_counted and whole
 
@@ -81,13 +81,13 @@ def _everything(resource: Resource, alias: LiteralString) -> LiteralString:
 
 
 def _expansion_rows(writer: SqlWriter, expansion: Expansion) -> LiteralString:
-    """FROM and WHERE of the rows of a relation, whatever page of them is shown."""
+    """FROM and WHERE of the rows of a relation, regardless of the page."""
     where = expansion.rows.where
     return writer.steps((expansion.step,)) + ("" if where is None else " and " + writer.condition(where))
 
 
 def _expanded(writer: SqlWriter, expansion: Expansion) -> tuple[LiteralString, LiteralString]:
-    """The rows of a relation as a value, with its FROM: an array in the order asked for, or an object or null."""
+    """The rows of a relation as a value, with its FROM: an ordered array, or an object or null."""
     rows = expansion.rows
     inner: LiteralString = "select " + columns(writer, rows) + _expansion_rows(writer, expansion)
     if not expansion.step.relation.is_collection:

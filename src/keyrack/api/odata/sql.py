@@ -1,7 +1,7 @@
-"""In charge of SQL: a plan becomes text that is made of our own constants, and parameters.
+"""The SQL of a plan: text from constants only, and parameters.
 
-`eq` treats null as a value, and `gt ge lt le` are false on it. Where null and false come to the same (in a condition,
-outside of `not`), the shorter form is written, since `is not distinct from` never uses an index.
+`eq` treats null as a value, and `gt ge lt le` are false on it. Where null and false are equivalent (in a condition,
+outside of `not`), the shorter form is used, because `is not distinct from` never uses an index.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from keyrack.db.named_parameters import NUMBERS
 
 CASTS: dict[Edm, LiteralString] = {
     Edm.BOOLEAN: "::bool",
-    Edm.INT32: "::int8",  # compared with a column of 32 bits, it still uses the index
+    Edm.INT32: "::int8",  # compared with a 32-bit column, it still uses the index
     Edm.INT64: "::int8",
     Edm.DECIMAL: "::numeric",
     Edm.DOUBLE: "::float8",
@@ -46,19 +46,19 @@ CASTS: dict[Edm, LiteralString] = {
     Edm.TIME: "::time",
     Edm.GUID: "::uuid",
 }
-LITERALS = 4_999  # of a query, at most
-MOST_SKIPPED = 2**63 - 1  # rows: PostgreSQL takes no larger number
-# The page of the whole answer; pages inside of it have parameters of the query
+LITERALS = 4_999  # maximum of a query
+MOST_SKIPPED = 2**63 - 1  # rows: PostgreSQL accepts no larger number
+# The page of the whole response; nested pages have parameters of the query
 TOP: LiteralString = ":top::int8"
 SKIP: LiteralString = ":skip::int8"
-TOO_MANY = "KR001"  # the state of the error that `refuse_expansion` raises
-TOO_MANY_EXPANDED = ErrorCode(  # the text is the database's
+TOO_MANY = "KR001"  # the SQLSTATE of the error that `refuse_expansion` raises
+TOO_MANY_EXPANDED = ErrorCode(  # the database provides the text
     "expansion-too-large",
     "A relation that is expanded has more than {most} rows. Give it a $top of its own, or ask for less.",
-    "Give the $expand a $top of its own, or ask for the relation by itself.",
+    "Give the `$expand` a `$top`, or read the relation by its own endpoint.",
 )
 _SIGNS: dict[str, LiteralString] = {"eq": " = ", "ne": " <> ", "gt": " > ", "ge": " >= ", "lt": " < ", "le": " <= "}
-# A bare constant is no item of ORDER BY, but a cast one is
+# A bare constant is no valid item of ORDER BY, but a cast one is
 _TRUE: LiteralString = "true::bool"
 _FALSE: LiteralString = "false::bool"
 _JUNCTIONS: dict[str, LiteralString] = {"and": " and ", "or": " or "}
@@ -72,11 +72,11 @@ class SqlWriter:
     def __init__(self, alias: LiteralString) -> None:
         self.alias: LiteralString = alias
         self.args: list[object] = []
-        self.related_resources: set[Resource] = set()  # whose rows are read through relations
-        self._numbers: dict[int, LiteralString] = {}  # the same literal, written again, is the same parameter
+        self.related_resources: set[Resource] = set()  # resources that are read through relations
+        self._numbers: dict[int, LiteralString] = {}  # a literal that occurs again is the same parameter
 
     def parameter(self, value: object, cast: LiteralString) -> LiteralString:
-        """A new parameter. Raises `BadRequest` above a number that no sensible query reaches."""
+        """A new parameter. Raises `BadRequest` above a number that no reasonable query reaches."""
         number = len(self.args)
         if number >= LITERALS:
             refuse(f"The query has more literals than the limit of {LITERALS}.")
@@ -88,14 +88,14 @@ class SqlWriter:
         return "q" + NUMBERS[level] if level else self.alias
 
     def value(self, value: Value) -> LiteralString:
-        """The exact value, null where it is null."""
+        """The exact value, including null."""
         return _WRITE[type(value)](self, value, False)
 
     def condition(self, value: Value) -> LiteralString:
-        """A condition of which only the rows where it is true matter."""
+        """A condition that only selects rows: null may stand for false."""
         return _WRITE[type(value)](self, value, True)
 
-    # Each of these writes one kind of node; `loose` says that null may stand for false
+    # Each of these writes one kind of node; with `loose`, null may stand for false
 
     def column(self, column: PlanColumn, _loose: bool) -> LiteralString:
         return column.sql.format(t=self.row(column.level))
@@ -123,7 +123,7 @@ class SqlWriter:
         return self._guarded(written, comparison.divisors) if comparison.divisors else written
 
     def _guarded(self, written: LiteralString, divisors: tuple[Value, ...]) -> LiteralString:
-        """Neither true nor false where a divisor is 0."""
+        """SQL that is null if a divisor is 0."""
         zero: LiteralString = " or ".join([self.value(divisor) + " = 0" for divisor in divisors])
         return "(case when " + zero + " then null else " + written + " end)"
 
@@ -188,12 +188,12 @@ class SqlWriter:
         return "(exists (select" + rows + " and " + predicate + "))"
 
     def steps(self, steps: tuple[PlanJoin, ...]) -> LiteralString:
-        """FROM and WHERE of the rows that the steps lead to, each inside the tenant."""
+        """FROM and WHERE of the rows at the end of the steps, each within the tenant."""
         tables: LiteralString = ", ".join([step.target.table.format(t=self.row(step.level)) for step in steps])
         return " from " + tables + " where " + " and ".join([self._link(step) for step in steps])
 
     def join_sql(self, step: PlanJoin) -> LiteralString:
-        """The one row that a relation leads to, or none, behind the row's own table; inside the tenant."""
+        """The join of a relation's single row, or of none, within the tenant."""
         table: LiteralString = step.target.table.format(t=self.row(step.level))
         if " join " in table:
             table = "(" + table + ")"
@@ -206,7 +206,7 @@ class SqlWriter:
         return link + " and " + step.target.scope.format(t=alias) if step.target.scope else link
 
     def order(self, rows: Rows) -> LiteralString:
-        """The list of ORDER BY, which ends with the key, so that it is total."""
+        """The ORDER BY list, which ends with the key, so that the order is total."""
         alias = self.row(rows.level)
         if rows.stages:
             items = (*rows.order, *[item for item in rows.key if all(item.value != o.value for o in rows.order)])
@@ -221,7 +221,7 @@ class SqlWriter:
         return ", ".join([sql + direction for sql, direction in written])
 
     def items(self, order: tuple[Order, ...]) -> LiteralString:
-        """The list of ORDER BY as it is."""
+        """The ORDER BY list without additions."""
         return ", ".join([sql + direction for sql, direction in [self._item(item) for item in order]])
 
     def _item(self, item: Order) -> tuple[LiteralString, LiteralString]:
@@ -234,7 +234,7 @@ class SqlWriter:
 
 
 def direction(descending: bool, nullable: bool) -> LiteralString:
-    """Nulls come first, descending last; where there can be none, not saying so keeps the key's index."""
+    """Nulls come first, descending last. Without nulls, the clause is omitted, which keeps the key's index usable."""
     if descending:
         return " desc nulls last" if nullable else " desc"
     return " nulls first" if nullable else ""

@@ -1,4 +1,4 @@
-"""In charge of what a query string comes to: the parts of a statement, and the values of its parameters."""
+"""The compiled query: the parts of a statement, and the values of its parameters."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from keyrack.api.schema.fields import Resource
 
 
 class QuerySql(NamedTuple):
-    """The parts of a statement. Queries that differ in their values alone have the same."""
+    """The parts of a statement. Queries that differ only in values share them."""
 
-    columns: LiteralString  # the select list in place of `Resource.json_columns`
+    columns: LiteralString  # the select list instead of `Resource.json_columns`
     value: bool  # whether that is one column, `value`, which is the row as JSON
-    where: LiteralString  # "" or a predicate; the tenant's stands beside it
-    order: LiteralString  # of ORDER BY, the key appended; "" where there is no key
+    where: LiteralString  # "" or a predicate, beside the tenant's
+    order: LiteralString  # of ORDER BY, with the key appended; "" without a key
     limit: LiteralString  # "" or LIMIT and OFFSET
     has_top: bool
     count: bool  # pyright: ignore[reportIncompatibleMethodOverride] - `$count=true`
-    walk: tuple[KeysetColumn, ...]  # the criteria of `order` where rows can be gone through by it; else none
-    # `columns` show nothing but values of the resource's own fields, and `walk` leads to the rows: their values tell
-    # them apart for less than their JSON. What is expanded, computed, or has no key, is dug out of something larger,
-    # and of rows that are sorted many more are read than shown
+    walk: tuple[KeysetColumn, ...]  # the criteria of `order` if it supports keyset pagination; otherwise empty
+    # `columns` only contain the resource's own fields, and `walk` finds the rows: their values are a cheaper version
+    # than their JSON. Expanded or computed rows, and rows without a key, are part of something larger, and of sorted
+    # rows many more are read than returned
     plain: bool
-    # The keys of the page's rows are found first, and what is shown of them then: of rows that are skipped,
-    # sorted or perhaps left out many more are read than shown, and PostgreSQL would make all of them
+    # The keys of the page's rows are found first, then their columns: of skipped, sorted or filtered rows many more are
+    # read than returned, and PostgreSQL would compute the columns of all
     apart: bool
-    lead: IndexOrder | None  # what leads to the first rows of such a page
-    source: ApplySource | None  # where the rows come from and how they are shown, with `$apply` and `$compute`
-    length: int  # characters of the parts that a client can make long
+    lead: IndexOrder | None  # the index that finds the first rows of such a page
+    source: ApplySource | None  # the rows and their JSON, with `$apply` and `$compute`
+    length: int  # characters of the parts whose length a client determines
 
 
 class Query(NamedTuple):
-    """The query of a resource that a query string describes."""
+    """The compiled query of a query string for a resource."""
 
     sql: QuerySql
     args: tuple[object, ...]  # the values of `:q0`, `:q1` and so on
     top: int | None
     skip: int
-    related_resources: frozenset[Resource]  # whose rows are read through relations
+    related_resources: frozenset[Resource]  # resources that are read through relations
 
     @property
     def parameters(self) -> dict[str, object]:

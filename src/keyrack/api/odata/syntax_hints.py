@@ -1,4 +1,4 @@
-"""Hints for malformed text: what is missing where reading stopped, or how OData 4 writes it."""
+"""Hints for malformed text: what is missing at the error, or the OData 4 form."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from collections.abc import Callable
 from keyrack.api.odata import tokens
 from keyrack.core.suggestions import did_you_mean
 
-FORMS_OF_TIME = "A time is written as 2026-01-31T08:00:00Z, without quotes; a date as 2026-01-31."
+FORMS_OF_TIME = "Write a time as 2026-01-31T08:00:00Z, without quotes, and a date as 2026-01-31."
 
 _WORDS = (*tokens.OPERATORS.split("|"), "not", "asc", "desc")
-# Operators of other languages -> those of OData
+# Operators of other languages -> OData operators
 _SYMBOLS = {
     "==": "eq", "=": "eq", "!=": "ne", "<>": "ne", ">=": "ge", ">": "gt", "<=": "le", "<": "lt", "&&": "and",
     "||": "or", "!": "not", "+": "add", "*": "mul", "/": "div", "%": "mod",
 }  # fmt: skip
-# Prefix of a quoted literal of OData 2 and 3 -> how OData 4 writes it
+# Prefix of a quoted literal of OData 2 and 3 -> its OData 4 form
 _OLD_PREFIXES = {
-    "datetime": "2026-01-31T08:00:00Z, with an offset",
+    "datetime": "2026-01-31T08:00:00Z with an offset",
     "datetimeoffset": "2026-01-31T08:00:00Z",
     "time": "08:00:00",
     "guid": "01234567-89ab-cdef-0123-456789abcdef",
     "x": "binary'AQID'",
 }
-OLD_TYPE_NAME = "In quotes it is the form of OData 2 and 3: write the type without them."
+OLD_TYPE_NAME = "Write the type without quotes; OData 4 does not use them."
 
 _OPERATOR = re.compile(rf"([ \t]*)({tokens.OPERATORS})(?![\w.])(.?)", re.IGNORECASE | re.DOTALL).match
 _SYMBOL = re.compile(r"[ \t]*([=!<>]=|<>|&&|\|\||[=<>!+*/%])").match
@@ -36,7 +36,7 @@ _DATE_LIKE = re.compile(r"\d{1,4}([-./])\d{1,2}\1\d{1,4}(?:[T ]\d\d?:\d\d)?").fi
 
 
 def hint(text: str, position: int) -> str:
-    """A sentence about what is wrong at the position of the text; empty if nothing is known."""
+    """A sentence about the error at the position of the text; empty if none applies."""
     for look in _LOOKS:
         if sentence := look(text, position):
             return sentence
@@ -47,7 +47,7 @@ def _number_suffix(text: str, position: int) -> str:
     match = _SUFFIX(text, position)
     if match is None or not text[position - 1 : position].isdigit():
         return ""
-    return f"The suffix '{match[0]}' of a number is of OData 2 and 3: write the number without it."
+    return f"Write the number without the suffix '{match[0]}', which OData 4 does not use."
 
 
 def _missing_blank(text: str, position: int) -> str:
@@ -57,7 +57,7 @@ def _missing_blank(text: str, position: int) -> str:
     gap, operator, following = match.groups()
     if not gap and text[position - 1] != ")":
         return f"A blank is missing before '{operator}'."
-    return f"A blank is missing behind '{operator}'." if following and following not in " \t(" else ""
+    return f"A blank is missing after '{operator}'." if following and following not in " \t(" else ""
 
 
 def _time(text: str, position: int) -> str:
@@ -71,12 +71,12 @@ def _time(text: str, position: int) -> str:
 def _quotes(text: str, position: int) -> str:
     if text.startswith('"', position):
         return "Write text in single quotes."
-    return "The quotes of a text are not closed; a quote inside is doubled." if text.startswith("'", position) else ""
+    return "Close the quotes of the text, and double each quote inside it." if text.startswith("'", position) else ""
 
 
 def _symbol(text: str, position: int) -> str:
     match = _SYMBOL(text, position)
-    return f"Write '{_SYMBOLS[match[1]]}' in place of '{match[1]}'." if match else ""
+    return f"Write '{_SYMBOLS[match[1]]}' instead of '{match[1]}'." if match else ""
 
 
 def _word(text: str, position: int) -> str:
@@ -90,6 +90,6 @@ _LOOKS: tuple[Callable[[str, int], str], ...] = (_number_suffix, _missing_blank,
 
 
 def of_prefix(prefix: str) -> str:
-    """A sentence about a quoted literal with this prefix; empty if OData 2 and 3 have none of this name."""
+    """A sentence about a quoted literal with this prefix; empty if OData 2 and 3 do not have it."""
     form = _OLD_PREFIXES.get(prefix.lower())
-    return "" if form is None else f"The form {prefix}'...' is of OData 2 and 3: write {form}."
+    return "" if form is None else f"Write {form} instead of {prefix}'...', which OData 4 does not use."

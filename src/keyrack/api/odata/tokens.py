@@ -1,7 +1,7 @@
-"""In charge of the smallest pieces of the language: one pattern for where an operand may begin, one for operators.
+"""The tokens of the language: one pattern for operands, one for operators.
 
-The parser always knows which of the two can come next, so nothing needs to be put back, and a property may be
-called `eq`. Text is percent-decoded already. Source: OData ABNF 4.01, sections 4 (white space), 6 and 7.
+The parser always knows which of the two can follow, so it never backs up, and a property may be called `eq`. Text is
+already percent-decoded. Source: OData ABNF 4.01, sections 4 (white space), 6 and 7.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 
 from keyrack.api.odata.ast import LiteralKind
 
-# The ABNF's own note: letters are more than ASCII has
+# As the ABNF notes, letters are not limited to ASCII
 IDENTIFIER = r"[^\W\d]\w*+"
 QUALIFIED = rf"{IDENTIFIER}(?:\.{IDENTIFIER})*+"
 LONGEST = 128  # characters of an identifier
@@ -18,11 +18,11 @@ LONGEST = 128  # characters of an identifier
 _DATE = r"-?(?:0[0-9]{3}|[1-9][0-9]{3,})-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
 _HOUR_MINUTE = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"
 _TIME = rf"{_HOUR_MINUTE}(?::(?:[0-5][0-9]|60)(?:\.[0-9]{{1,12}})?)?"
-# RFC 3339 does not bound the fraction, and an event's `dateTime` is shown as it was sent
+# RFC 3339 does not limit the fraction, and an event's `dateTime` is returned as it was sent
 _LONG_TIME = rf"{_HOUR_MINUTE}(?::(?:[0-5][0-9]|60)(?:\.[0-9]+)?)?"
-# A `+` that was not encoded has become a blank, and is meant as the sign of the offset
+# An unencoded `+` has become a blank, and is meant as the sign of the offset
 _OFFSET = rf"[Zz]|[-+ ]{_HOUR_MINUTE}"
-# One of the forms of a date-time: what programs write
+# One of the forms of a date-time, which programs use
 UTC = rf"[0-9]{{4}}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])[Tt]{_LONG_TIME}[Zz]"
 _NUMBER = r"[-+]?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|-INF(?!\w)"
 GUID = r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?!\w)"
@@ -44,18 +44,18 @@ OPERAND = re.compile(
 ).match
 
 OPERATORS = "and|or|eq|ne|gt|ge|lt|le|in|has|add|sub|mul|divby|div|mod"
-# The grammar wants blanks around a word (RWS). Beside a parenthesis none are needed: clients such as Power Query leave
-# them out there, and nothing else can be meant
+# The grammar requires blanks around a word (RWS). Beside a parenthesis they are optional: clients such as Power Query
+# omit them there, and the text is unambiguous
 BEFORE_WORD = r"(?:[ \t]+|(?<=\)))"
 _BEHIND_WORD = r"(?=[ \t(])[ \t]*+"
-# A word where only an operator can stand; which words are operators, the parser knows
+# A word at an operator position; the parser knows which words are operators
 OPERATOR = re.compile(rf"{BEFORE_WORD}([A-Za-z]{{2,5}}){_BEHIND_WORD}").match
 
 # `not eq 1` and `(not )` have a property called `not`; `not a`, `not(a)` and `not eq eq 1` negate
 NOT = re.compile(
     rf"{_BEHIND_WORD}(?![ \t),:\]}}]|\Z)(?!(?:{OPERATORS}){_BEHIND_WORD}(?!(?:{OPERATORS})[ \t(]))", re.IGNORECASE
 ).match
-# Blanks before a parenthesis: without an operator between, the parenthesis belongs to the name before it
+# Blanks before a parenthesis: without an operator between them, the parenthesis belongs to the preceding name
 OPENS = re.compile(r"[ \t]*(?=\()").match
 OPEN = re.compile(r"[ \t]*\([ \t]*").match
 CLOSE = re.compile(r"[ \t]*\)").match
@@ -81,9 +81,9 @@ _GEO = re.compile(r"SRID=[0-9]{1,5};[A-Za-z]+\([-+0-9.eE (),A-Za-z]*\)", re.IGNO
 
 
 def prefixed(prefix: str, content: str) -> LiteralKind | None:
-    """The kind of a literal such as `Sales.Pattern'Yellow'`, where `content` is without quotes; None: malformed.
+    """The kind of a literal such as `Sales.Pattern'Yellow'`; `content` has no quotes. None if it is malformed.
 
-    Source: OData ABNF, section 7. Geographic values are checked in outline only; they are answered 501.
+    Source: OData ABNF, section 7. Geographic values are checked in outline only; they are rejected with 501.
     """
     lower = prefix.lower()
     if lower == "duration":

@@ -1,4 +1,4 @@
-"""In charge of the properties that an option sees: a resource's own, and those that the request itself has made."""
+"""The properties visible to an option: the resource's own, and those that the request computes."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from keyrack.api.odata.literal_values import refuse_unsupported, unknown_name
 from keyrack.api.odata.plan import ComputedProperty, Nested, PlanJoin
 from keyrack.api.schema.fields import Relation, Resource
 
-_JOINED = 100  # level of the first joined row: subqueries inside have lower ones, and never hide it
+_JOINED = 100  # level of the first joined row: nested subqueries have lower ones, and never shadow it
 
 
 @dataclass(slots=True)
 class View:
     """The properties of the request's rows.
 
-    `has_own`: those of the resource are still there. `is_cut`: `top` or `skip` has removed them, not an aggregation.
+    `has_own`: the resource's own still exist. `is_cut`: `top` or `skip` has removed them, not an aggregation.
     """
 
     resource: Resource
     computed: dict[str, ComputedProperty | Nested] = field(default_factory=dict[str, ComputedProperty | Nested])
     has_own: bool = True
     is_cut: bool = False
-    named_nodes: int = 0  # parts of expressions that came with a name: an answer's whole query has a budget of them
+    named_nodes: int = 0  # nodes of named expressions: a whole query has a budget for them
     joins: dict[tuple[int, Relation], PlanJoin] = field(default_factory=dict[tuple[int, Relation], PlanJoin])
 
     def find(self, place: names.NamePlace) -> tuple[str, ComputedProperty | Nested | None]:
-        """The right name and the property; None for the resource's own. Raises `BadRequest` if there is none."""
+        """The resolved name and the property; None for the resource's own. Raises `BadRequest` for an unknown name."""
         name = place.name
         if (prop := self.computed.get(name)) is not None:
             return name, prop
@@ -41,14 +41,14 @@ class View:
             candidates += own
         elif own and not candidates:
             if self.is_cut and isinstance(exact[own[0]], Relation):
-                refuse_unsupported(f"The relation '{own[0]}' behind top or skip in $apply")
+                refuse_unsupported(f"The relation '{own[0]}' after top or skip in $apply")
             raise unknown_name(f"'{own[0]}' is not in the result of $apply.", place.position, tuple(self.computed))
         valid_names = (*self.computed, *exact) if self.has_own else self.computed
         right = names.only(candidates, place, names.type_name(self.resource), valid_names)
         return right, self.computed.get(right)
 
     def join(self, steps: tuple[PlanJoin, ...]) -> int:
-        """The level of the row that the steps lead to, which is joined to the request's rows once."""
+        """The level of the row at the end of the steps, which is joined once."""
         parent = 0
         for step in steps:
             joined = self.joins.get((parent, step.relation))
@@ -62,7 +62,7 @@ class View:
 def member(
     of: Mapping[str, ComputedProperty | Nested], place: names.NamePlace, owner: str
 ) -> tuple[str, ComputedProperty | Nested]:
-    """The member of an object that is named. Raises `BadRequest`."""
+    """The named member of an object. Raises `BadRequest`."""
     name = place.name
     if (prop := of.get(name)) is not None:
         return name, prop

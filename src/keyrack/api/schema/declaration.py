@@ -1,9 +1,9 @@
-"""The declaration of a resource: one pydantic model whose members say what follows from them.
+"""The declaration of a resource: one pydantic model with metadata for each member.
 
-A member is written once, as `Annotated[type, MemberInfo(...)]`. Its column, API name, SQL type, nullability, maximum
-length and default are read from the annotation. A `ResourceTable` provides the rest: the properties of the resource;
+A member is declared once, as `Annotated[type, MemberInfo(...)]`. Its column, API name, SQL type, nullability, maximum
+length and default follow from the annotation. A `ResourceTable` provides the rest: the properties of the resource;
 body, patch, INSERT and UPDATE; the members of exports and of the change log. OpenAPI, the console and the command line
-take their texts, inputs and columns from it, too.
+use its texts, inputs and columns as well.
 
 A member that is no column of the table has `shown(...)` in place of `MemberInfo(...)`: its property and its description
 follow. A resource whose statements or bodies are not those of its columns alone takes the parts that are: `columns`,
@@ -41,26 +41,26 @@ from keyrack.core.errors import BadRequest
 from keyrack.core.text import is_blank
 from keyrack.db.named_parameters import NUMBERS
 
-LONG_TEXT = 250  # characters; a longer text has an input of several lines
+LONG_TEXT = 250  # characters; a longer text has a multi-line input
 
 
 @dataclass(frozen=True, slots=True)
 class MemberInfo:
-    """The facts about a member beside its type."""
+    """The metadata of a member beside its type."""
 
     label: str  # in the console, marked for the catalogues by `N_`
-    in_sentence: str  # the same within a sentence of the change log, with its article
+    in_sentence: str  # the label within a sentence of the change log, with its article
     description: str  # in OpenAPI
     example: Any  # in OpenAPI, as JSON
     hint: str = ""  # below its input in the console
-    column: LiteralString = ""  # unless the attribute has the column's name
-    is_searchable: bool = False  # `$search` looks into it
+    column: LiteralString = ""  # if it differs from the attribute's name
+    is_searchable: bool = False  # `$search` includes it
     has_natural_order: bool = False  # `sort_key` orders the rows by it
     is_personal: bool = False  # an erasure removes it from the change log
-    recorded_as: LiteralString = ""  # its name in the change log, unless that is the API's name
+    recorded_as: LiteralString = ""  # its name in the change log, if it differs from the API's name
     is_listed: bool = True  # a column of the command line
-    is_code: bool = False  # the console shows it in letters of equal width
-    is_extension: bool = False  # beyond the spec: answers to callers of the spec have it only if `$select` names it
+    is_code: bool = False  # the console shows it in a monospaced font
+    is_extension: bool = False  # beyond the spec: callers of the spec get it only if `$select` names it
     is_read_only: bool = False  # no body has it
     is_secret: bool = False  # no answer and no export has it, and its statements encrypt it
     is_inverted: bool = False  # the column of a flag has the opposite
@@ -83,7 +83,7 @@ class Member:
     column: LiteralString
     type: Type
     is_nullable: bool
-    default: Any  # of a new row; `PydanticUndefined` if there is none
+    default: Any  # of a new row; `PydanticUndefined` if the member is required
     max_length: int | None  # characters of a text
     is_free_text: bool  # it is stored in NFC
     enum: tuple[str, ...]
@@ -180,11 +180,11 @@ _TYPES: Mapping[type, Type] = {
 
 
 class ResourceTable:
-    """A table of the database whose rows are a resource.
+    """A database table whose rows are a resource.
 
     `model` declares its members, in the order of the resource. It is also the body of a new row if the API creates
-    rows, unless these have another form. `first` names the members by which people know a row: forms and lists begin
-    with them. `alias` is that of the table in the SQL of the resource.
+    rows, unless these have another form. `first` lists the members that identify a row for people: forms and lists
+    begin with them. `alias` is the table's alias in the SQL of the resource.
     """
 
     def __init__(
@@ -202,7 +202,7 @@ class ResourceTable:
         self.table: LiteralString = table
         self.model = model
         self.key: LiteralString = key
-        self._id = id  # description and example, of a resource with an id
+        self._id = id  # description and example, if the resource has an id
         self._first = first
         self._alias: LiteralString = alias
         self._shown = tuple([_member(name, field_info) for name, field_info in model.model_fields.items()])
@@ -217,7 +217,7 @@ class ResourceTable:
 
     @cached_property
     def in_forms(self) -> tuple[Member, ...]:
-        """The members as people see them: those of `first`, then the others, at the end texts of several lines."""
+        """The members in display order: those of `first`, then the others, multi-line texts last."""
         first = [self.by_name[name] for name in self._first]
         others = [member for member in self.members if member not in first]
         return (*first, *sorted(others, key=lambda member: member.is_long))
@@ -229,7 +229,7 @@ class ResourceTable:
 
     @cached_property
     def insert(self) -> LiteralString:
-        """The statement for a new row of customer $1; the other parameters are `values` of the body."""
+        """The statement for a new row of customer $1. The other parameters are `values` of the body."""
         into: LiteralString = "insert into " + self.table + " (customer_id, " + self.columns + ")"
         return into + " values ($1, " + self.parameters(2) + ") returning " + self.key
 
@@ -248,7 +248,7 @@ class ResourceTable:
 
     @cached_property
     def update(self) -> LiteralString:
-        """The statement for changes of row $2 of customer $1; $3 is what `changes` returns."""
+        """The statement for changes of row $2 of customer $1; $3 is the result of `changes`."""
         return (
             "update " + self.table + " set " + self.assignments("$3")
             + " where customer_id = $1 and " + self.key + " = $2"
@@ -277,10 +277,10 @@ class ResourceTable:
     def changes(
         self, patch: Sequence[PatchStep], action: str, too_long: Mapping[str, ErrorCode] | None = None
     ) -> dict[str, Any]:
-        """The changed members of a patch as JSON values, each checked by the member's own type.
+        """The changed members of a patch as JSON values, each validated by the member's type.
 
-        A removed member gets its default. `too_long` has the error codes of texts that have one of their own.
-        Raises `BadRequest`.
+        A removed member gets its default. `too_long` has the error codes of texts with their own code. Raises
+        `BadRequest`.
         """
         values = apply_patch(patch, action)
         for name, value in values.items():
@@ -300,7 +300,7 @@ class ResourceTable:
 
     @cached_property
     def descriptions(self) -> dict[str, tuple[str, Any]]:
-        """Member -> what OpenAPI says of it, and an example."""
+        """Member -> OpenAPI description and example."""
         descriptions: dict[str, tuple[str, Any]] = {"id": self._id} if self._id else {}
         for member in self._shown:
             descriptions[member.name] = (member.info.description, member.info.example)
@@ -320,7 +320,7 @@ class ResourceTable:
     def recorded(self) -> dict[str, str]:
         """The members for triggers of the change log: name in the log -> SQL of the row `{r}`.
 
-        A default of a required member is not recorded: the rows of older releases have it, and their changes do not.
+        The default of a required member is not recorded: rows of older releases have it, but their changes do not.
         """
         return {member.recorded_name: _recorded_sql(member) for member in self.members}
 
@@ -373,21 +373,21 @@ def _check_text(
     if not member.is_nullable and is_blank(value):
         raise BadRequest(invalid_member(action, member.name), errors=[blank(at(patch, member.name))])
     if value is not None and member.max_length is not None and len(value) > member.max_length:
-        hint = f"It has at most {member.max_length} characters."
+        hint = f"`{member.name}` must have at most {member.max_length} characters, but has {len(value)}."
         reason = too_long.get(member.name) or invalid_member(action, member.name, hint=hint)
         raise BadRequest(reason, errors=[FieldError("too-long", hint, at(patch, member.name))])
 
 
 @cache
 def _alone(model: type[Body], attribute: str) -> TypeAdapter[Any]:
-    """The type of bodies that have one member of the model and no other."""
+    """The type of bodies with only this member of the model."""
     info = model.model_fields[attribute]
     members = cast("dict[str, Any]", {attribute: (Annotated[info.annotation, info], ...)})
     return TypeAdapter(create_model(model.__name__, __base__=Body, **members))
 
 
 def _member(attribute: str, field: FieldInfo) -> Member:
-    """Raises `TypeError` for a member without `MemberInfo`, or of a type that no column has."""
+    """The member of a model field. Raises `TypeError` without `MemberInfo`, or for a type without a column type."""
     info = next((item for item in field.metadata if isinstance(item, MemberInfo)), None)
     if info is None:
         raise TypeError(f"{attribute} has no MemberInfo(...) in its annotation")
@@ -430,7 +430,7 @@ def _fixed_values(python: Any, metadata: Sequence[Any]) -> tuple[str, ...]:
 
 
 def _resolved(annotation: Any) -> tuple[Any, bool, list[Any]]:
-    """The Python type of an annotation, whether it takes null, and the metadata inside of it."""
+    """The Python type of an annotation, whether it is nullable, and its metadata."""
     metadata: list[Any] = []
     is_nullable = False
     while True:
@@ -446,7 +446,7 @@ def _resolved(annotation: Any) -> tuple[Any, bool, list[Any]]:
 
 
 def _identifier(name: str) -> LiteralString:
-    """A name of a declaration as SQL: attributes of our own classes, never a client's text. Raises `ValueError`."""
+    """A declared name as SQL: an attribute of our own classes, never a client's text. Raises `ValueError`."""
     if not (name.isidentifier() and name.isascii()):
         raise ValueError(f"not an identifier: {name!r}")
     return name  # pyright: ignore[reportReturnType] - checked above
@@ -460,7 +460,7 @@ def _recorded_sql(member: Member) -> str:
 
 
 def sql_default(member: Member) -> LiteralString:
-    """The default of a required member as an SQL constant. Raises `ValueError` for a text that has to be escaped."""
+    """The default of a required member as an SQL constant. Raises `ValueError` for a text that needs escaping."""
     default = member.default
     if isinstance(default, bool):
         return "true" if default != member.info.is_inverted else "false"

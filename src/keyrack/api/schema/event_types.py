@@ -1,8 +1,8 @@
-"""In charge of kinds: what can happen to a customer's things, as the log of changes and webhooks name it.
+"""Event types of a customer's resources, for the change log and webhooks.
 
-The triggers that record write these words (`db.migrations.frozen.audit_triggers_v1`); a test compares. Each begins with
-a word of the domain, mostly the resource that it is about. A wildcard takes all of one word, or of one resource, those
-of later releases too.
+The recording triggers write the same names (`db.migrations.frozen.audit_triggers_v1`); a test compares them. Each name
+begins with a domain word, mostly its resource. A wildcard includes all event types of one word or one resource, also
+those of later releases.
 """
 
 from __future__ import annotations
@@ -11,161 +11,161 @@ import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-ALL = ".*"  # how a wildcard ends
+ALL = ".*"  # the suffix of a wildcard
 OUTCOMES = ("assignment.created", "assignment.updated", "assignment.deleted")
 CHECKPOINT = "changes.checkpoint"
 TEST = "webhook.test"
-LONGEST = 60  # characters of what was given that a refusal shows, and that it is compared by
-NEAREST = 3  # kinds that a refusal names
+LONGEST = 60  # maximum characters of a given name in an error and in the search for similar names
+NEAREST = 3  # maximum number of event types that an error suggests
 
-# Resource -> kind -> what it means. Of customers' logs; who deletes a customer deletes its webhooks along with it
+# Resource -> event type -> description, for the change logs of customers. Deleting a customer also deletes its webhooks
 RECORDED: Mapping[str, Mapping[str, str]] = {
     "customer": {
-        "customer.created": "A customer was made.",
-        "customer.updated": "The customer has another name, or keeps its history or positions otherwise.",
+        "customer.created": "A customer was created.",
+        "customer.updated": "The name of the customer, or its retention of history or positions, was changed.",
         "customer.deleted": "A customer was deleted.",
     },
     "car": {
-        "car.created": "A car was added.",
-        "car.updated": "A car has another name, description, VIN, license plate, brand or model.",
+        "car.created": "A car was created.",
+        "car.updated": "The name, description, VIN, license plate, brand or model of a car was changed.",
         "car.deleted": "A car was deleted.",
     },
     "user": {
-        "user.created": "A person became a user of the customer.",
-        "user.updated": "A user has another name, e-mail address, type or password.",
-        "user.deleted": "A user was taken out of the customer.",
+        "user.created": "A person was added to the customer as a user.",
+        "user.updated": "The name, e-mail address, type or password of a user was changed.",
+        "user.deleted": "A user was removed from the customer.",
     },
     "product": {
         "product.created": "A box or a unit was added.",
-        "product.updated": "Something else of a box or a unit has changed.",
+        "product.updated": "Another property of a box or a unit was changed.",
         "product.deleted": "A box or a unit was deleted.",
         "box.installed": "A box was installed in a car.",
-        "box.uninstalled": "A box was taken out of its car.",
+        "box.uninstalled": "A box was uninstalled from its car.",
         "iq.installed": "An IQ unit was installed in a car.",
-        "iq.uninstalled": "An IQ unit was taken out of its car.",
+        "iq.uninstalled": "An IQ unit was uninstalled from its car.",
     },
     "service": {
         "service.created": "A service was added.",
-        "service.updated": "Something else of a service has changed.",
+        "service.updated": "Another property of a service was changed.",
         "service.deleted": "A service was deleted.",
         "service.paired": "A service was paired with a product.",
-        "service.unpaired": "A service is no longer paired with its product.",
+        "service.unpaired": "A service was unpaired from its product.",
         "service.terminated": "A service was terminated.",
     },
     "contract": {
         "contract.created": "The contract of a service was added.",
-        "contract.updated": "The contract of a service has changed.",
+        "contract.updated": "The contract of a service was changed.",
         "contract.deleted": "The contract of a service was deleted.",
     },
     "assignment": {
-        "assignment.created": "An assignment was created, or could not be.",
-        "assignment.updated": "An assignment was changed, or could not be.",
-        "assignment.deleted": "An assignment has ended, or could not be ended.",
+        "assignment.created": "An assignment was created, or its creation failed.",
+        "assignment.updated": "An assignment was updated, or its update failed.",
+        "assignment.deleted": "An assignment was ended, or its end failed.",
     },
     "group": {
-        "group.created": "A group was made.",
-        "group.updated": "A group has another name.",
+        "group.created": "A group was created.",
+        "group.updated": "A group was renamed.",
         "group.deleted": "A group was deleted.",
-        "group.carAdded": "A car was put into a group.",
-        "group.carRemoved": "A car was taken out of a group.",
-        "group.productAdded": "A product was put into a group.",
-        "group.productRemoved": "A product was taken out of a group.",
-        "group.serviceAdded": "A service was put into a group.",
-        "group.serviceRemoved": "A service was taken out of a group.",
-        "group.userAdded": "A user was put into a group.",
-        "group.userRemoved": "A user was taken out of a group.",
+        "group.carAdded": "A car was added to a group.",
+        "group.carRemoved": "A car was removed from a group.",
+        "group.productAdded": "A product was added to a group.",
+        "group.productRemoved": "A product was removed from a group.",
+        "group.serviceAdded": "A service was added to a group.",
+        "group.serviceRemoved": "A service was removed from a group.",
+        "group.userAdded": "A user was added to a group.",
+        "group.userRemoved": "A user was removed from a group.",
     },
     "webhook": {
-        "webhook.created": "A webhook was registered.",
-        "webhook.updated": "A webhook was changed: by somebody, or disabled by Keyrack.",
-        "webhook.deleted": "A webhook was removed.",
+        "webhook.created": "A webhook was created.",
+        "webhook.updated": "A webhook was changed by a caller, or disabled by Keyrack.",
+        "webhook.deleted": "A webhook was deleted.",
     },
     "deviceKey": {
-        "deviceKey.created": "A key of a device or a gateway was made.",
+        "deviceKey.created": "A key of a device or a gateway was created.",
         "deviceKey.updated": "A key of a device or a gateway was changed or revoked.",
         "deviceKey.deleted": "A key of a device or a gateway was deleted.",
     },
     "sdkKey": {
-        "sdkKey.created": "An SDK key was made.",
+        "sdkKey.created": "An SDK key was created.",
         "sdkKey.updated": "An SDK key was changed or revoked.",
         "sdkKey.deleted": "An SDK key was deleted.",
     },
     "device": {
-        "device.created": "A user's phone was registered. It gets keys, unless a manager has to approve it first.",
-        "device.updated": "A user's phone protects its key otherwise.",
-        "device.approved": "A manager approved a user's phone, so that it gets keys.",
+        "device.created": "A phone of a user was registered. It gets keys, unless a manager must approve it first.",
+        "device.updated": "The key protection of a user's phone was changed.",
+        "device.approved": "A manager approved a phone of a user, which now gets keys.",
         "device.deleted": "A user's phone was removed.",
     },
     "key": {
-        "key.issued": "A phone got a key that opens a box without a network.",
-        "key.updated": "Something else of a key has changed.",
-        "key.revoked": "A key was revoked: the box's status list says so.",
-        "key.deleted": "What was known of an old key was forgotten.",
+        "key.issued": "A key that opens a box without a network was issued to a phone.",
+        "key.updated": "Another property of a key was changed.",
+        "key.revoked": "A key was revoked, in the status list of its box.",
+        "key.deleted": "The data of an old key was deleted.",
     },
     "enrolment": {
-        "enrolment.created": "A box was enrolled, or its enrolment came back. It is pending beside a box at work.",
-        "enrolment.updated": "Something of a box's enrolment has changed.",
-        "enrolment.confirmed": "A pending enrolment of a box came into force, and the epoch before has ended.",
+        "enrolment.created": "A box was enrolled, or its enrolment came back. It is pending if the box is in use.",
+        "enrolment.updated": "The enrolment of a box was changed.",
+        "enrolment.confirmed": "A pending enrolment of a box came into force, and the previous epoch ended.",
         "enrolment.deleted": "A pending enrolment was undone or replaced, or an enrolment was deleted with its box.",
     },
     "boxReport": {
-        "boxReport.created": "Something is wrong with the log of a box.",
+        "boxReport.created": "A fault in the log of a box was reported.",
         "boxReport.updated": "A report on the log of a box was changed.",
-        "boxReport.deleted": "A report on the log of a box went with the box.",
+        "boxReport.deleted": "A report on the log of a box was deleted with the box.",
     },
     "keyAuthority": {
-        "keyAuthority.created": "The customer got an authority for keys that open boxes without a network.",
-        "keyAuthority.updated": "The authority has another set of keys, or the customer has chosen otherwise.",
-        "keyAuthority.deleted": "The authority is gone: boxes have to be enrolled anew.",
+        "keyAuthority.created": "An authority for keys that open boxes without a network was created for the customer.",
+        "keyAuthority.updated": "The key set of the authority, or the customer's key policy, was changed.",
+        "keyAuthority.deleted": "The authority was deleted. Boxes must be enrolled again.",
     },
     "issuingKey": {
-        "issuingKey.created": "The authority got another key that signs.",
-        "issuingKey.updated": "A key of the authority was revoked.",
-        "issuingKey.deleted": "A key of the authority was deleted.",
+        "issuingKey.created": "An issuing key of the authority was created.",
+        "issuingKey.updated": "An issuing key of the authority was revoked.",
+        "issuingKey.deleted": "An issuing key of the authority was deleted.",
     },
     "serviceKey": {
-        "serviceKey.created": "The authority got another key that signs times, receipts and provisionings.",
+        "serviceKey.created": "A service key of the authority, for times, receipts and provisionings, was created.",
         "serviceKey.updated": "A service key of the authority was revoked.",
         "serviceKey.deleted": "A service key of the authority was deleted.",
     },
     "manager": {
-        "manager.granted": "A manager may act for the customer.",
-        "manager.withdrawn": "A manager may not act for the customer any more.",
+        "manager.granted": "A manager got access to the customer.",
+        "manager.withdrawn": "A manager lost access to the customer.",
     },
     "role": {
         "role.granted": "A manager got a role in the customer.",
-        "role.updated": "A manager has another role in the customer, or another limit.",
-        "role.withdrawn": "A manager has no role in the customer any more.",
+        "role.updated": "The role or the group limit of a manager in the customer was changed.",
+        "role.withdrawn": "A manager lost the role in the customer.",
     },
     "invitation": {
-        "invitation.created": "Somebody was invited to act for the customer.",
+        "invitation.created": "A person was invited to act for the customer.",
         "invitation.updated": "An invitation was changed.",
-        "invitation.deleted": "An invitation was accepted, withdrawn or replaced, or its time was over.",
+        "invitation.deleted": "An invitation was accepted, withdrawn or replaced, or it expired.",
     },
     "client": {
-        "client.created": "A machine client was made.",
-        "client.updated": "A machine client has another name or another end, or was disabled or enabled.",
-        "client.deleted": "A machine client was removed.",
+        "client.created": "A machine client was created.",
+        "client.updated": "The name or the expiry of a machine client was changed, or it was disabled or enabled.",
+        "client.deleted": "A machine client was deleted.",
     },
     "scopes": {
-        "scopes.granted": "A machine client may act for the customer, with some scopes.",
-        "scopes.updated": "A machine client has other scopes in the customer.",
-        "scopes.withdrawn": "A machine client may not act for the customer any more.",
+        "scopes.granted": "A machine client got access to the customer, with scopes.",
+        "scopes.updated": "The scopes of a machine client in the customer were changed.",
+        "scopes.withdrawn": "A machine client lost access to the customer.",
     },
     "clientSecret": {
-        "clientSecret.created": "A machine client got another secret.",
+        "clientSecret.created": "A secret of a machine client was created.",
         "clientSecret.updated": "A secret of a machine client was changed.",
-        "clientSecret.deleted": "A secret of a machine client was removed.",
+        "clientSecret.deleted": "A secret of a machine client was deleted.",
     },
     "factorRule": {
-        "factorRule.set": "A role needs a second factor.",
-        "factorRule.lifted": "A role needs no second factor any more.",
+        "factorRule.set": "A second factor was made mandatory for a role.",
+        "factorRule.lifted": "A second factor is no longer mandatory for a role.",
     },
     "permission": {
-        "permission.refused": "Somebody was refused what a permission is wanted for, so many times within a minute.",
+        "permission.refused": "Requests were rejected because a permission is missing. The change has their number.",
     },
 }
-# The same of the log of the installation, which no webhook is told
+# Event types of the installation's log, which no webhook receives
 INSTALLATION: Mapping[str, tuple[str, ...]] = {
     "manager": ("manager.created", "manager.updated", "manager.deleted"),
     "passkey": ("passkey.created", "passkey.updated", "passkey.deleted"),
@@ -184,13 +184,13 @@ INSTALLATION: Mapping[str, tuple[str, ...]] = {
     "brandKey": ("brandKey.created", "brandKey.updated", "brandKey.deleted"),
     "keyForm": ("keyForm.created", "keyForm.updated", "keyForm.deleted"),
 }
-# No webhook is there yet, or any more
+# The customer has no webhooks yet, or no longer
 UNTOLD = frozenset(("customer.created", "customer.deleted"))
 
 
 @dataclass(frozen=True, slots=True)
 class EventType:
-    """What a webhook may take: of which resource, and what it means; of a wildcard the kinds that it stands for."""
+    """An event type or a wildcard: its resource and description, and the event types of a wildcard."""
 
     name: str
     resource: str
@@ -198,7 +198,7 @@ class EventType:
     takes: tuple[str, ...] = ()
 
 
-# What webhooks are told of the log of changes. Assignments are told as outcomes: their changes would say the same again
+# Event types of the change log for webhooks. Assignments are reported as outcomes, so their changes are excluded
 CHANGES: Mapping[str, EventType] = {
     name: EventType(name, resource, meaning)
     for resource, kinds in RECORDED.items()
@@ -208,17 +208,17 @@ CHANGES: Mapping[str, EventType] = {
 _EXACT: Mapping[str, EventType] = {
     **{name: EventType(name, "assignment", RECORDED["assignment"][name]) for name in OUTCOMES},
     **CHANGES,
-    CHECKPOINT: EventType(CHECKPOINT, "changes", "A new checkpoint proves the log of changes up to a number."),
+    CHECKPOINT: EventType(CHECKPOINT, "changes", "A new checkpoint proves the change log up to a number."),
 }
 
 
 def word(name: str) -> str:
-    """What a kind begins with: box.installed -> box."""
+    """The first word of an event type: box.installed -> box."""
     return name.partition(".")[0]
 
 
 def wildcards(name: str, resource: str) -> tuple[str, ...]:
-    """The wildcards that take a kind.
+    """The wildcards that include an event type.
 
     >>> wildcards("box.installed", "product")
     ('box.*', 'product.*')
@@ -237,7 +237,7 @@ def _taken() -> dict[str, list[str]]:
 def _meant(wildcard: str, taken: list[str]) -> EventType:
     resource = _EXACT[taken[0]].resource
     return EventType(
-        wildcard, resource, f"All that begins with `{wildcard[:-1]}`{_also(wildcard, taken)}.", tuple(taken)
+        wildcard, resource, f"All event types that begin with `{wildcard[:-1]}`{_also(wildcard, taken)}.", tuple(taken)
     )
 
 
@@ -246,15 +246,16 @@ def _also(wildcard: str, taken: Iterable[str]) -> str:
     return "".join(f" or `{other}.`" for other in others)
 
 
-# What a webhook may take: kinds, and behind them wildcards
+# Valid values for `kinds` of a webhook: event types, then wildcards
 TAKEN: Mapping[str, EventType] = _EXACT | {name: _meant(name, taken) for name, taken in _taken().items()}
-# What a delivery may be of
+# The event types of deliveries
 SENT = (*_EXACT, TEST)
 
 
 def stored(kinds: Iterable[str]) -> list[str]:
-    """Kinds as they are kept, in order and each once. `assignment.*` as what it takes: so do older releases, which know
-    no wildcards, go on telling of assignments.
+    """Event types as stored: sorted, without duplicates.
+
+    `assignment.*` is stored as its event types, because older releases know no wildcards.
 
     >>> stored(["car.*", "assignment.*", "car.*"])
     ['assignment.created', 'assignment.deleted', 'assignment.updated', 'car.*']
@@ -264,14 +265,16 @@ def stored(kinds: Iterable[str]) -> list[str]:
 
 
 def check(name: str) -> str:
-    """A kind or a wildcard that there is. Raises `ValueError`, which names the nearest."""
+    """The name of an event type or a wildcard. Raises `ValueError` with the nearest names."""
     if name in TAKEN:
         return name
     given = name[:LONGEST]
     near = difflib.get_close_matches(given, TAKEN, NEAREST, 0.5)
-    perhaps = f"perhaps {_listed(near)}" if near else "GET /webhooks/kinds lists those that there are"
-    raise ValueError(f"{given!r} is no kind: {perhaps}")
+    if near:
+        raise ValueError(f"{given!r} is not an event type. Did you mean {_listed(near)}?")
+    raise ValueError(f"{given!r} is not an event type. `GET /webhooks/kinds` lists the event types.")
 
 
 def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " or " + names[-1]
+    quoted = [f"'{name}'" for name in names]
+    return quoted[0] if len(quoted) == 1 else ", ".join(quoted[:-1]) + " or " + quoted[-1]

@@ -1,4 +1,4 @@
-"""In charge of what is wrong with a body, fault by fault: which place, and what would have been right there."""
+"""The errors in a request body: the place of each, a sentence about it, and the valid values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from keyrack.core.text import direction_control, is_blank
 Problem = Mapping[str, Any]  # one of pydantic's errors
 Location = Sequence[int | str]
 
-# Kinds of pydantic's errors; what is not among them is a wrong type
+# Types of pydantic's errors; all others are a wrong type
 _CODES = {
     "missing": "missing",
     "string_too_long": "too-long",
@@ -31,14 +31,43 @@ _CODES = {
     "value_error": "wrong-form",
     "url": "wrong-form",
     "moment": "wrong-form",
+    "wall_clock": "wrong-form",
     "json_invalid": "invalid-json",
 }
-_DETAILS = {
-    "missing": "It is missing.",
-    "string_pattern_mismatch": "It has characters that are not taken here.",
+# Kind of pydantic's errors -> the sentence about it; of other kinds, pydantic's own sentence is shown
+_SENTENCES = {
+    "missing": "{subject} is missing.",
+    "string_type": "{subject} must be a string, but is {given}.",
+    "int_type": "{subject} must be an integer, but is {given}.",
+    "int_from_float": "{subject} must be an integer, but is {value}.",
+    "float_type": "{subject} must be a number, but is {given}.",
+    "bool_type": "{subject} must be true or false, but is {given}.",
+    "list_type": "{subject} must be an array, but is {given}.",
+    "dict_type": "{subject} must be an object, but is {given}.",
+    "model_type": "{subject} must be an object, but is {given}.",
+    "model_attributes_type": "{subject} must be an object, but is {given}.",
+    "string_too_long": "{subject} must have at most {max_length} characters, but has {length}.",
+    "string_too_short": "{subject} must have at least {min_length} characters, but has {length}.",
+    "too_long": "{subject} must have at most {max_length} items.",
+    "too_short": "{subject} must have at least {min_length} items.",
+    "greater_than_equal": "{subject} must be at least {ge}, but is {value}.",
+    "less_than_equal": "{subject} must be at most {le}, but is {value}.",
+    "finite_number": "{subject} must be a finite number.",
+    "not_positive": "{subject} must be at least 1, but is {value}.",
+    "literal_error": "{subject} must be {expected}, but is {value}.",
+    "string_pattern_mismatch": "{subject} contains a character that is not allowed.",
+    "moment": "{subject} must be a time in the format of RFC 3339, such as 2026-01-31T08:00:00Z"
+    " or 2026-01-31T09:00:00+01:00.",
+    "wall_clock": "{subject} must be a time in the format of RFC 3339, with or without an offset, such as"
+    " 2026-01-31T08:00:00 or 2026-01-31T08:00:00Z.",
+    "past": "{subject} must be in the future.",
+    "base64url": "{subject} must be base64url (RFC 4648, section 5) without padding.",
 }
-DIRECTION_CONTROL = "It has {control}, which changes the direction of the text behind it. Remove that character."
+DIRECTION_CONTROL = "{subject} contains {control}, a character that changes the direction of the text after it."
 _SUBJECTS = ("Input ", "String ", "List ")  # with which pydantic's messages begin
+_BOUNDS = ("max_length", "min_length", "ge", "le", "expected")  # in the context of pydantic's errors
+_SHOWN_CHARACTERS = 60  # of a value; texts are only shown beside the valid ones, since others may be secrets
+_JSON_TYPES: Mapping[type[object], str] = {bool: "a boolean", str: "a string", list: "an array", dict: "an object"}
 
 
 class PatchStepInfo(Protocol):
@@ -56,10 +85,11 @@ def faults(adapter: TypeAdapter[Any], problems: Iterable[Problem]) -> list[Field
 
 
 def placed(adapter: TypeAdapter[Any], problems: Sequence[Problem]) -> Sequence[Problem]:
-    """Pydantic's errors with the places that they have in the body.
+    """Pydantic's errors with their places in the body.
 
-    Where a member says which of several forms is meant, pydantic's own places have the name of that form among them,
-    and none for the member itself."""
+    If a property selects one of several forms, pydantic's own places contain the name of the form, and no place of the
+    property.
+    """
     whole = schema(adapter)
     return [_placed(whole, problem) for problem in problems] if _has_forms(adapter) else problems
 
@@ -78,15 +108,21 @@ def _placed(whole: dict[str, Any], problem: Problem) -> Problem:
         place.append(part)
         inner: Any = subschema.get("items") if isinstance(part, int) else subschema.get("properties", {}).get(part)
         subschema = _resolved(whole, inner or {})
-    kind = problem["type"]
+    kind, value, context = problem["type"], problem["input"], problem.get("ctx", {})
     if kind.startswith("union_tag_"):
         discriminator = subschema["discriminator"]
         kind = "missing" if kind == "union_tag_not_found" else "literal_error"
         subschema = {"enum": list(discriminator["mapping"])}
         place.append(discriminator["propertyName"])
+        value, context = context.get("tag"), {"expected": _listed(subschema["enum"])}
     valid = tuple(subschema.get("enum", ())) if kind == "literal_error" else ()
-    message = "Input should be one of " + ", ".join(map(str, valid)) if valid else problem["msg"]
-    return {**problem, "type": kind, "loc": tuple(place), "msg": message, "valid": valid}
+    return {**problem, "type": kind, "loc": tuple(place), "input": value, "ctx": context, "valid": valid}
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The names as pydantic lists them: `'a', 'b' or 'c'`."""
+    quoted = [f"'{name}'" for name in names]
+    return " or ".join(filter(None, (", ".join(quoted[:-1]), quoted[-1])))
 
 
 def pointer(location: Location) -> str:
@@ -95,12 +131,12 @@ def pointer(location: Location) -> str:
 
 
 def blank(place: str) -> FieldError:
-    """A text at this place has nothing to be seen."""
-    return FieldError("blank", "It has nothing to be seen.", place)
+    """The error of a blank text at this place."""
+    return FieldError("blank", f"`{place.rpartition('/')[2]}` must not be blank.", place)
 
 
 def at(patch: Sequence[PatchStepInfo], member: str) -> str:
-    """The JSON Pointer to what a patch makes of a member: to the value of the last step about it."""
+    """The JSON Pointer to the value that a patch sets for a member: the last step with its path."""
     for number, step in reversed(list(enumerate(patch))):
         if step.path == f"/{member}":
             return f"/{number}/value" if "value" in step.model_fields_set else f"/{number}"
@@ -109,7 +145,10 @@ def at(patch: Sequence[PatchStepInfo], member: str) -> str:
 
 @cache
 def schema(adapter: TypeAdapter[Any]) -> dict[str, Any]:
-    """The JSON Schema of the adapter's type; it takes longer to make than a body takes to check."""
+    """The JSON Schema of the adapter's type.
+
+    It is cached, because its generation is slower than a validation.
+    """
     return adapter.json_schema()
 
 
@@ -118,23 +157,70 @@ def _fault(adapter: TypeAdapter[Any], problem: Problem) -> FieldError:
     if kind == "string_pattern_mismatch" and is_blank(problem["input"]):
         return blank(pointer(location))
     if kind == "string_pattern_mismatch" and (control := direction_control(problem["input"])):
-        return FieldError("direction-control", DIRECTION_CONTROL.format(control=control), pointer(location))
+        detail = DIRECTION_CONTROL.format(subject=_subject(location), control=control)
+        return FieldError("direction-control", detail, pointer(location))
     code = _CODES.get(kind, "wrong-type")
-    detail = _DETAILS.get(kind) or _sentence(problem["msg"])
+    detail = sentence(problem)
     valid = problem.get("valid") or (_values(schema(adapter), location) if code == "not-one-of" else ())
     return FieldError(code, detail, pointer(location), valid)
 
 
-def _sentence(message: str) -> str:
-    text = message.removeprefix("Value error, ").removesuffix(".")
-    for subject in _SUBJECTS:
-        if text.startswith(subject):
-            text = "It " + text.removeprefix(subject)
-    return text[:1].upper() + text[1:] + "."
+def sentence(problem: Problem) -> str:
+    """The sentence about an error: the place, the valid values, and the value that came."""
+    template = _SENTENCES.get(problem["type"])
+    subject = _subject(problem["loc"])
+    if template is None:
+        return _own_sentence(problem["msg"], subject)
+    context: Mapping[str, object] = problem.get("ctx", {})
+    value: object = problem["input"]
+    if context.get("min_length") == 1:
+        return f"{subject} must not be empty."
+    bounds = {name: _plain(bound) for name, bound in context.items() if name in _BOUNDS}
+    length = len(value) if isinstance(value, str) else 0
+    given = _shown(value) if isinstance(value, float) else _json_type(value)
+    return template.format(subject=subject, value=_shown(value), given=given, length=length, **bounds)
+
+
+def _plain(bound: object) -> object:
+    """A whole number without the fraction that a float shows."""
+    return int(bound) if isinstance(bound, float) and bound.is_integer() else bound
+
+
+def _own_sentence(message: str, subject: str) -> str:
+    text = message.removeprefix("Value error, ")
+    for prefix in _SUBJECTS:
+        if text.startswith(prefix):
+            text = f"{subject} {text.removeprefix(prefix)}"
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?")) else ".")
+
+
+def _subject(location: Location) -> str:
+    """How a sentence names a place."""
+    names = [part for part in location if isinstance(part, str)]
+    if not location:
+        return "The body"
+    if isinstance(location[-1], int):
+        return f"An item of `{names[-1]}`" if names else "An item of the body"
+    return f"`{location[-1]}`"
+
+
+def _json_type(value: object) -> str:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return "a number"
+    return "null" if value is None else _JSON_TYPES.get(type(value), "of another type")
+
+
+def _shown(value: object) -> str:
+    """A number or a text in a sentence; of other values the type."""
+    if isinstance(value, str):
+        return f"{value[:_SHOWN_CHARACTERS]!a}"
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)[:_SHOWN_CHARACTERS]
+    return _json_type(value)
 
 
 def _values(whole: dict[str, Any], location: Location) -> tuple[object, ...]:
-    """The values that the schema allows at a place, where it lists them."""
+    """The values that the schema allows at a place, if it lists them."""
     subschema = _resolved(whole, whole)
     for part in location:
         inner: Any = subschema.get("items") if isinstance(part, int) else subschema.get("properties", {}).get(part)
@@ -145,7 +231,7 @@ def _values(whole: dict[str, Any], location: Location) -> tuple[object, ...]:
 
 
 def _resolved(whole: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema behind a reference; of one that may be null, the other."""
+    """The schema behind a reference. For a nullable schema, the other choice."""
     for choice in schema.get("anyOf", ()):
         if choice.get("type") != "null":
             return _resolved(whole, choice)

@@ -1,8 +1,8 @@
-"""In charge of what a field, a complex member, a relation and a resource are; the tables stand in `fleet.schema`.
+"""Fields, complex fields, relations and resources. `fleet.schema` has the tables.
 
 SQL here is a template: `{t}` is the alias of the row that owns the field, `{p}` that of the parent row of a relation.
-Parameters have names (`keyrack.db.named_parameters`). `:customer` is whose rows they are, or `:manager` if a resource
-belongs to managers. `:scope` is the group scope of the caller. `:id0` and `:id1` are the ids in the path of a read.
+Parameters have names (`keyrack.db.named_parameters`). `:customer` owns the rows, or `:manager` if a resource belongs to
+managers. `:scope` is the group scope of the caller. `:id0` and `:id1` are the ids in the path of a read.
 """
 
 from __future__ import annotations
@@ -24,36 +24,37 @@ class Type(Enum):
     STRING = "Edm.String"
     BOOLEAN = "Edm.Boolean"
     DATE_TIME = "Edm.DateTimeOffset"
-    WALL_CLOCK = "Edm.DateTime"  # of no offset: OData 4 has no type for it any more, earlier versions had
+    WALL_CLOCK = "Edm.DateTime"  # without an offset: OData 4 has no type for it, earlier versions had
     GUID = "Edm.Guid"
-    OPAQUE = "Edm.Untyped"  # JSON that is shown and selected, but neither compared nor ordered
+    OPAQUE = "Edm.Untyped"  # JSON that can be selected, but neither compared nor ordered
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One value of a row. `sql` gives it in PostgreSQL's own type, `json_sql` as the answer's JSON wants it."""
+    """One value of a row. `sql` has PostgreSQL's own type, `json_sql` the JSON form."""
 
     type: Type
     sql: LiteralString
     nullable: bool = False
-    searchable: bool = False  # $search looks into it
+    searchable: bool = False  # $search includes it
     enum: tuple[str, ...] = ()
-    json: LiteralString | None = None  # only where the answer differs from `sql`, or has it for less
-    format: str | None = None  # OpenAPI's `format`, where the type alone does not give it
+    json: LiteralString | None = None  # only if the JSON differs from `sql`, or is cheaper
+    format: str | None = None  # OpenAPI's `format`, if the type does not determine it
     natural: LiteralString | None = None  # the column with its natural order; null until housekeeping has filled it
-    is_extension: bool = False  # beyond the spec: a caller of the spec gets it only if `$select` names it
+    is_extension: bool = False  # beyond the spec: callers of the spec get it only if `$select` names it
 
     def version_sql(self, alias: LiteralString) -> LiteralString:
-        """SQL of a value that tells what is shown, for the row `alias`: cheaper than what is shown itself.
+        """SQL of a value that changes with the represented value.
 
-        Of eight bytes these themselves: PostgreSQL's hash of such a number has four bytes, so that many would be alike.
+        It is for the row `alias`, and cheaper than the representation. Eight-byte values are used directly:
+        PostgreSQL's hash of such a number has four bytes, so collisions would be frequent.
         """
         sql: LiteralString = (self.json or self.sql).format(t=alias)
         send = None if self.json is not None else _SENT.get(self.type)
         return sql if send is None else send + "(" + sql + ")"
 
     def json_sql(self, alias: LiteralString) -> LiteralString:
-        """SQL of the value as JSON shows it, for the row `alias`."""
+        """SQL of the value in JSON form, for the row `alias`."""
         if self.json is not None:
             return self.json.format(t=alias)
         if self.type is Type.DATE_TIME:
@@ -70,7 +71,7 @@ _SENT: Mapping[Type, LiteralString] = {
 
 @dataclass(frozen=True, slots=True)
 class Complex:
-    """A member that is an object of the same row, such as `userData`; null if `is_present` is given and false."""
+    """An object within the row, such as `userData`; null if `is_present` is given and false."""
 
     fields: Mapping[str, Field]
     is_present: LiteralString | None = None  # SQL
@@ -90,83 +91,85 @@ class Complex:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """Rows of another resource that belong to a row: `link` joins `{t}` (theirs) to `{p}` (ours)."""
+    """Rows of another resource that belong to a row: `link` joins `{t}` (theirs) to `{p}` (this row)."""
 
-    target: str  # a resource's name
+    target: str  # the name of a resource
     link: LiteralString
     is_collection: bool = True
-    is_group_scoped: bool = False  # it leads to the rows that exist for who is limited to groups
+    is_group_scoped: bool = False  # it leads to the rows in the group scope
 
 
 @dataclass(frozen=True, slots=True)
 class IndexOrderSource:
-    """Where an index leads to the rows that come first in the descending order of `field`, for which the resource's own
-    tables would all be read: rows `{l}` of another table, at most one for each of ours, whose `key` is our key. Those
-    that are no row of ours, or where `field` is null, are few."""
+    """An index that leads to the first rows in descending order of `field`.
+
+    Without it, all tables of the resource would be read. It consists of rows `{l}` of another table, at most one per
+    row of the resource, whose `key` is the resource's key. Few of them have no row, or a null `field`.
+    """
 
     field: str
     table: LiteralString
-    scope: LiteralString  # the tenant's predicate, and that there is a value
-    order: LiteralString  # the order of `field`, as the index has it and exactly
+    scope: LiteralString  # the tenant's predicate, and that the value is not null
+    order: LiteralString  # the order of `field`, exactly as in the index
     key: LiteralString
 
 
 @dataclass(frozen=True, slots=True)
 class SearchSource:
-    """The document of a row in which `$search` looks: the column, and what makes it where it is not filled yet."""
+    """The search document of a row for `$search`: its column, and the SQL that computes a missing one."""
 
     column: LiteralString
-    is_pending: LiteralString  # an index leads to the rows that are not filled
+    is_pending: LiteralString  # an index leads to the rows without it
     computed: LiteralString
 
 
 @dataclass(frozen=True, slots=True)
 class GroupScope:
-    """Which rows exist for who is limited to groups: the scope, `:scope`, is joined behind the table."""
+    """The rows that exist for group-limited callers. `table` joins the scope, `:scope`, to the table."""
 
     table: LiteralString
     scope: LiteralString
-    # Members that show less to them
+    # Fields that reveal less to them
     fields: Mapping[str, Field | Complex] = field(default_factory=dict[str, Field | Complex])
-    id_column: LiteralString = ""  # the column of the row's number, where each row is what is in the scope
-    # A subselect of `customer_id` and `member_id` for lists, if more rows exist than `scope_member` names
+    id_column: LiteralString = ""  # the column of the row's id, if each row is itself in the scope
+    # A subselect of `customer_id` and `member_id` for lists, if more rows exist than those in `scope_member`
     members: LiteralString = ""
-    is_whole: bool = False  # `scope` replaces the resource's own predicate, which is that of callers without a scope
+    is_whole: bool = False  # `scope` replaces the resource's own predicate, which is for callers without a scope
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OwnRows:
-    """The rows that a caller may read without the resource's permission: those that it asked for itself."""
+    """The rows that a caller may read without the resource's permission: its own."""
 
-    predicate: LiteralString  # `:caller` is the caller's number
-    # Members that show less to a group-limited caller
+    predicate: LiteralString  # `:caller` is the caller's id
+    # Fields that reveal less to a group-limited caller
     scoped_fields: Mapping[str, Field | Complex] = field(default_factory=dict[str, Field | Complex])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Resource:
-    """One kind of row: where it is stored, whose it is, every field once. A constant: it is equal to itself only."""
+    """A resource: its table, its tenant, and each field once. A constant that is equal only to itself."""
 
-    name: str  # of the type, as error messages and OpenAPI write it
+    name: str  # of the type, as in errors and OpenAPI
     table: LiteralString  # the FROM clause, with `{t}` as the main alias
-    scope: LiteralString  # the tenant's predicate; empty only for what belongs to nobody
+    scope: LiteralString  # the tenant's predicate; empty only for resources without an owner
     fields: Mapping[str, Field | Complex]
     key: tuple[str, ...] = ("id",)
     relations: Mapping[str, Relation] = field(default_factory=dict[str, Relation])
-    scalar: str | None = None  # the field that an array of plain values consists of, such as /brands
-    walks: tuple[str, ...] = ()  # beside the key, the fields in whose order an index leads through a tenant's rows
+    scalar: str | None = None  # the only field of an array of plain values, such as /brands
+    walks: tuple[str, ...] = ()  # beside the key, the fields for which an index orders a tenant's rows
     newest: IndexOrderSource | None = None
-    search: SearchSource | None = None  # without one, `$search` makes the document of the searchable fields
-    hidden_columns: tuple[LiteralString, ...] = ()  # what can be changed and is never shown, such as a secret
-    group_scope: GroupScope | None = None  # without one nothing of it exists for who is limited to groups
-    permission: Permission | Free = field(kw_only=True)  # what whoever reads it needs, on its own or beside another
+    search: SearchSource | None = None  # without one, `$search` builds the document from the searchable fields
+    hidden_columns: tuple[LiteralString, ...] = ()  # changeable columns that are never returned, such as a secret
+    group_scope: GroupScope | None = None  # without one, no row exists for group-limited callers
+    permission: Permission | Free = field(kw_only=True)  # the permission to read it, alone or as a relation
 
     def only(self, *names: str) -> Resource:
-        """The same rows with these fields alone."""
+        """The resource with only these fields."""
         return replace(self, fields={name: self.fields[name] for name in names})
 
     def without(self, *names: str) -> Resource:
-        """The same rows less these fields."""
+        """The resource without these fields."""
         return replace(self, fields={name: f for name, f in self.fields.items() if name not in names})
 
     @property
@@ -176,7 +179,7 @@ class Resource:
         return any(f.is_extension for part in members for f in part)
 
     def order(self, alias: LiteralString) -> LiteralString:
-        """SQL of the key, which every order ends with."""
+        """SQL of the key, with which every order ends."""
         return ", ".join([self.value(name, alias) for name in self.key])
 
     def value(self, name: str, alias: LiteralString) -> LiteralString:
@@ -187,37 +190,39 @@ class Resource:
         return definition.sql.format(t=alias)
 
     def version_sql(self, alias: LiteralString) -> LiteralString:
-        """SQL of 64 bits made of every value that is shown of the row, wherever it comes from, and of what is unseen:
-        they differ where these differ, and are the same again where these are the same again."""
+        """SQL of 64 bits from all returned and hidden values of the row.
+
+        They differ if a value differs, and return if the values return.
+        """
         members = [f.fields.values() if isinstance(f, Complex) else (f,) for f in self.fields.values()]
         values: list[LiteralString] = [f.version_sql(alias) for part in members for f in part]
         unseen: list[LiteralString] = [sql.format(t=alias) for sql in self.hidden_columns]
         return "hash_record_extended(row(" + ", ".join([*values, *unseen]) + "), 0)"
 
     def json_columns(self, alias: LiteralString) -> LiteralString:
-        """SQL of the whole row as the answer shows it, in the model's order."""
+        """SQL of the whole row in JSON form, in the model's order."""
         if self.scalar is not None:
             return self.fields[self.scalar].json_sql(alias) + " as value"
         return ", ".join([f.json_sql(alias) + " as " + quote_identifier(name) for name, f in self.fields.items()])
 
 
-# The resources that relations lead to, by `Relation.target`; the module that declares a resource adds it
+# The targets of relations, by `Relation.target`; the module that declares a resource adds it
 RESOURCES: dict[str, Resource] = {}
 
 
 def utc(sql: LiteralString) -> LiteralString:
-    """SQL of a `timestamptz` as RFC 3339 in UTC, with a fraction only where there is one."""
+    """SQL of a `timestamptz` as RFC 3339 in UTC, with a fraction only if it has one."""
     return "(replace(timezone('UTC', " + sql + ")::text, ' ', 'T') || 'Z')"
 
 
-# The names of fields are constants of the schemas; `name` is looked up there, so no text of a client comes here.
+# The names of fields are constants of the schemas; `name` is looked up there, so it is never a client's text.
 def quote_identifier(name: str, suffix: LiteralString = "") -> LiteralString:
-    """A field's name as an SQL identifier, perhaps with something behind it."""
+    """A field's name as an SQL identifier, with an optional suffix."""
     return '"' + _constant(name) + suffix + '"'
 
 
 def literal(name: str, suffix: LiteralString = "") -> LiteralString:
-    """The same as a text in SQL."""
+    """A field's name as an SQL string, with an optional suffix."""
     return "'" + _constant(name) + suffix + "'"
 
 
@@ -240,7 +245,7 @@ def double(sql: LiteralString, *, nullable: bool = False) -> Field:
 
 
 def double_as_text(sql: LiteralString) -> Field:
-    """A number that the contract shows as a string, as the location's are (spec, "Location of a car")."""
+    """A number that the contract represents as a string, as in a location (spec, "Location of a car")."""
     return Field(Type.DOUBLE, sql, nullable=True, json="(" + sql + ")::text", format="double")
 
 
@@ -264,7 +269,7 @@ def date_time(sql: LiteralString, *, nullable: bool = False) -> Field:
 
 
 def wall_clock(sql: LiteralString, *, json: LiteralString) -> Field:
-    """What a clock on the wall showed: `sql` as if it were UTC, to be compared; shown as `json` gives it."""
+    """A local wall clock time: `sql` is comparable as if it were UTC, `json` is its representation."""
     return Field(Type.WALL_CLOCK, sql, json=json)
 
 

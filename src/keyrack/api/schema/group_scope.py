@@ -1,7 +1,7 @@
-"""In charge of the model as it is for who is limited to groups: of each resource the rows that exist for them.
+"""Resources for group-limited callers: of each resource, the rows in the group scope.
 
-A limited resource leads to limited ones alone, so that whatever is made of it, a condition over relations, an expansion
-or a count, stays within the limit. What has no limit has no such form, and a plan over it cannot be made.
+A scoped resource has relations only to scoped resources. So conditions over relations, expansions and counts stay
+within the scope. A resource without a group scope has no scoped variant; planning a query over it raises `TypeError`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from keyrack.api.schema.fields import Field, GroupScope, Resource
 
 
 def scoped_by(kind: LiteralString, *, user: bool = False) -> GroupScope:
-    """A row exists if its car, service, product or user is in the scope; and, with `user`, its user as well, where it
-    has one."""
+    """A row exists if its car, service, product or user is in the scope.
+
+    With `user`, its user must be in the scope as well, if it has one.
+    """
     own: LiteralString = "{t}." + kind + "_id"
     table: LiteralString = (
         " join scope_member {t}_in on {t}_in.customer_id = {t}.customer_id and {t}_in.kind = '" + kind + "'"
@@ -28,12 +30,12 @@ def scoped_by(kind: LiteralString, *, user: bool = False) -> GroupScope:
 
 
 def scoped_itself(kind: LiteralString) -> GroupScope:
-    """A row is a car, service, product or user, and exists if it is in the scope."""
+    """A row is itself a car, service, product or user, and exists if it is in the scope."""
     return replace(scoped_by(kind), id_column=kind + "_id")
 
 
 def in_scope_sql(kind: LiteralString, id: LiteralString) -> LiteralString:
-    """SQL of whether this is in the scope."""
+    """SQL of whether this id is in the scope."""
     return (
         "exists (select from scope_member i where i.customer_id = :customer and i.scope_id = :scope"
         " and i.kind = '" + kind + "' and i.member_id = " + id + ")"
@@ -42,7 +44,7 @@ def in_scope_sql(kind: LiteralString, id: LiteralString) -> LiteralString:
 
 @cache
 def in_group_scope(resource: Resource) -> Resource:
-    """The resource as it is for who is limited to groups. Raises `TypeError` for one that does not exist for them."""
+    """The resource for group-limited callers. Raises `TypeError` for one without a group scope."""
     if resource.group_scope is None:
         raise TypeError(f"{resource.name} says of no row that it exists for who is limited to groups")
     return replace(
@@ -55,15 +57,17 @@ def in_group_scope(resource: Resource) -> Resource:
         ),
         fields={name: resource.group_scope.fields.get(name, field) for name, field in resource.fields.items()},
         relations={name: replace(relation, is_group_scoped=True) for name, relation in resource.relations.items()},
-        newest=None,  # what leads to the first rows leads to others as well
+        newest=None,  # an index to the first rows also leads to rows outside the scope
     )
 
 
 @cache
 def scoped_list(resource: Resource) -> Resource:
-    """The same rows, for lists of them: the numbers are read from the scope, in their order, and each row by its own.
-    Left to itself PostgreSQL reads the whole fleet where it takes a scope for a larger part of it than it is. Raises
-    `TypeError` like `in_group_scope`."""
+    """The scoped resource for lists: reads the ids from the scope in order, and each row by its id.
+
+    Otherwise PostgreSQL reads the whole fleet if it overestimates the size of the scope. Raises `TypeError` as
+    `in_group_scope` does.
+    """
     scoped_resource, limit = in_group_scope(resource), resource.group_scope
     if limit is None or not limit.id_column:
         return scoped_resource
@@ -81,5 +85,5 @@ def scoped_list(resource: Resource) -> Resource:
         table=(limit.members or "scope_member") + " {t}_in cross join lateral " + row + rest,
         scope=resource.scope if limit.members else scoped_resource.scope + kind,
         fields={**scoped_resource.fields, key: replace(field, sql="{t}_in.member_id")},
-        walks=(),  # no index leads through them in another order
+        walks=(),  # no index orders them otherwise
     )

@@ -1,4 +1,4 @@
-"""In charge of patches whose members are checked together, as a form of what they may leave behind."""
+"""Patches whose properties are validated together, by a form of the result."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ Form = TypeVar("Form", bound=BaseModel)
 
 
 def patched_form(adapter: TypeAdapter[Form], patch: Sequence[PatchStep], action: str, bound: str, is_one: str) -> Form:
-    """What the patch leaves behind of its members; the others are the form's own. `bound` is the one member that may
-    be removed: without it there is no bound, so a `replace` with null does not take it away, and is told what it
-    `is_one` of. Raises `BadRequest`."""
+    """The changed properties of a patch as a form; all others have the form's defaults.
+
+    `bound` is the only removable property. Without it there is no limit, so a `replace` with null must not remove it;
+    the error then has the text `is_one`. Raises `BadRequest`.
+    """
     removed = {step.path[1:] for step in patch if step.op == "remove"} & {bound}
     given = {name: value for name, value in apply_patch(patch, action).items() if name not in removed}
     if bound in given and given[bound] is None:

@@ -1,4 +1,4 @@
-"""JSON schemas that are written by hand: of documents for which there is no model."""
+"""Handwritten JSON schemas, for documents without a model."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class NamedSchema:
-    """A schema, and its name among the components of OpenAPI."""
+    """A schema with its name among the components of OpenAPI."""
 
     name: str
     schema: Json
 
 
 def object_schema(description: str, required: Mapping[str, Json], optional: Mapping[str, Json] | None = None) -> Json:
-    """An object with these members."""
+    """An object with these properties."""
     members = {**required, **(optional or {})}
     return {"type": "object", "description": description, "required": list(required), "properties": members}
 
 
 def text_schema(description: str, **more: object) -> Json:
-    """A text, with further keywords of JSON Schema."""
+    """A string, with further keywords of JSON Schema."""
     return {"type": "string", **more, "description": description}
 
 
@@ -34,7 +34,7 @@ def uri_schema(description: str, path: str) -> Json:
 
 
 def list_schemas(listed: Iterable[tuple[str, str, str]]) -> dict[str, Json]:
-    """Members that are lists of texts: of each its name, its description and one of its texts."""
+    """Properties that are lists of strings, each from its name, description and an example."""
     return {
         name: {"type": "array", "items": {"type": "string"}, "description": words, "examples": [[first]]}
         for name, words, first in listed

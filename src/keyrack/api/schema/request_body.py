@@ -1,4 +1,4 @@
-"""In charge of the forms of request bodies: the types their members have, JSON Patch, and what a refusal says."""
+"""Request bodies: types of their properties, JSON Patch, and validation errors."""
 
 from __future__ import annotations
 
@@ -22,54 +22,59 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from keyrack.api.schema import event_types, unknown_members
-from keyrack.api.schema.field_errors import at, faults, placed
+from keyrack.api.schema.field_errors import at, faults, placed, sentence
 from keyrack.core.error_codes import ErrorCode, FieldError
 from keyrack.core.errors import BadRequest
 from keyrack.core.text import FREE_TEXT, LONGEST_ADDRESS, NOT_BLANK, email_address, nfc, without_byte_order_mark
 
-# RFC 3339, section 5.6; a wall clock's may lack the offset
+# RFC 3339, section 5.6; a wall clock time may lack the offset
 _TIME = r"\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?"
 _OFFSET = r"(Z|[+-]([01]\d|2[0-3]):[0-5]\d)"
 MOMENT = re.compile(_TIME + _OFFSET, re.ASCII | re.IGNORECASE).fullmatch
 WALL_CLOCK = re.compile(_TIME + _OFFSET + "?", re.ASCII | re.IGNORECASE).fullmatch
-INVALID_MOMENT = "The form is that of RFC 3339, as 2026-01-31T08:00:00Z or 2026-01-31T09:00:00+01:00"
-INVALID_WALL_CLOCK = INVALID_MOMENT + "; a dateTime may lack the offset"
-LONGEST_TIME = 250  # characters of a time that is shown as it was sent
+INVALID_MOMENT = "A time must have the format of RFC 3339, such as 2026-01-31T08:00:00Z or 2026-01-31T09:00:00+01:00."
+INVALID_WALL_CLOCK = (
+    "A time must have the format of RFC 3339, with or without an offset, such as 2026-01-31T08:00:00 or"
+    " 2026-01-31T08:00:00Z."
+)
+LONGEST_TIME = 250  # characters of a time that is returned as it was sent
 
 INVALID_MEMBERS = ErrorCode(
-    "invalid-members", "Couldn't {what}. No valid {members} provided.", "Correct the members that `errors` points to."
+    "invalid-members",
+    "Couldn't {what}. No valid {members} provided.",
+    "Correct the properties that `errors` points to.",
 )
 INVALID_JSON = ErrorCode(
     "invalid-json",
     "Couldn't {what}. The body is not valid JSON: {fault}.",
-    "Send JSON in UTF-8; `errors` tells where it breaks.",
+    "Send valid JSON in UTF-8; `errors` shows the position.",
 )
 WRONG_FORM = ErrorCode(
     "wrong-form-of-body",
     "Couldn't {what}. The body must be {form}.",
-    "Send what the reference shows for this endpoint; a patch is an array of steps.",
+    "Send the body that the API reference shows for this endpoint.",
 )
 TOO_MANY_ERRORS = ErrorCode(
     "too-many-errors",
     "Couldn't {what}. The body has more than {most} errors.",
-    "Correct the body; so many errors are mostly one that is repeated.",
+    "Correct the body; a repeated error counts each time.",
 )
 NO_STEPS = ErrorCode("no-steps", "Couldn't {what}. The patch has no steps.", "Send at least one step.")
 TOO_MANY_STEPS = ErrorCode(
     "too-many-steps",
     "Couldn't {what}. A patch has at most {most} steps.",
-    "Send one step for each member that changes.",
+    "Send one step for each property that changes.",
 )
 
 
 class Body(BaseModel):
-    """A JSON object: strict about the types of its members, indifferent to members that it does not know."""
+    """A JSON object with strict types, which ignores unknown properties."""
 
     model_config = ConfigDict(strict=True, extra="ignore", alias_generator=to_camel)
 
 
 class StrictBody(Body):
-    """A body that gives somebody access, or tells of it: what is misspelt must not be read as "unlimited"."""
+    """A body that grants or reports access: a misspelt property must not mean "unlimited"."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -82,9 +87,9 @@ def _moment(value: object) -> datetime:
 
 
 def moment(text: str) -> datetime:
-    """The instant of a time as in RFC 3339, in UTC; what lies below a microsecond is cut. Raises `ValueError`.
+    """The instant of an RFC 3339 time, in UTC, truncated to microseconds. Raises `ValueError`.
 
-    A leap second, 23:59:60 at the end of a month in UTC, is the beginning of the next minute, as in PostgreSQL.
+    A leap second, 23:59:60 at the end of a month in UTC, becomes the start of the next minute, as in PostgreSQL.
     """
     if not MOMENT(text):
         raise ValueError(INVALID_MOMENT)
@@ -92,9 +97,9 @@ def moment(text: str) -> datetime:
 
 
 def wall_clock(text: str) -> datetime:
-    """What a wall clock showed, whatever its offset, as if it were UTC: so readings can be compared and ordered.
+    """A local wall clock time, ignoring its offset, as if it were UTC: so readings can be compared and ordered.
 
-    A time as in RFC 3339, with or without an offset. Raises `ValueError`.
+    The format is RFC 3339, with or without an offset. Raises `ValueError`.
     """
     if not WALL_CLOCK(text):
         raise ValueError(INVALID_WALL_CLOCK)
@@ -106,7 +111,7 @@ def _read(text: str, *, is_instant: bool) -> datetime:
     time = datetime.fromisoformat((text[:17] + "59" + text[19:] if is_leap else text).upper())
     try:
         time = time + timedelta(seconds=1) if is_leap else time
-        instant = time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)  # must exist in any case
+        instant = time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)  # must be valid in any case
         if is_leap and time.tzinfo and (instant.day, instant.hour, instant.minute) != (1, 0, 0):
             raise ValueError("leap seconds end a month in UTC")  # RFC 3339, section 5.7
         return instant if is_instant else time.replace(tzinfo=UTC)
@@ -115,12 +120,12 @@ def _read(text: str, *, is_instant: bool) -> datetime:
 
 
 def format_timestamp(time: datetime) -> str:
-    """yyyy-MM-ddTHH:mm:ssZ, the spec's one form; a fraction is cut."""
+    """yyyy-MM-ddTHH:mm:ssZ, the spec's format, without a fraction."""
     return time.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def format_timestamp_exact(time: datetime) -> str:
-    """The same with its fraction: from where somebody goes on."""
+    """The same with its fraction, for positions at which a reader continues."""
     return time.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
@@ -131,22 +136,22 @@ def _wall_clock(value: object) -> str:
             return value
     except ValueError:
         pass
-    raise PydanticCustomError("moment", INVALID_WALL_CLOCK)
+    raise PydanticCustomError("wall_clock", INVALID_WALL_CLOCK)
 
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
-EXACT = 2**53  # from here on a float does not hold every integer
+EXACT = 2**53  # from here on, floats cannot represent every integer
 
 
 def whole_number(value: object) -> object:
-    """The integer that a number such as 2100.0 is (JSON Schema 2020-12, section 4.2.3); anything else as it came."""
+    """The integer of a number such as 2100.0 (JSON Schema 2020-12, section 4.2.3); other values unchanged."""
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) <= EXACT else value
 
 
 def _id(number: int) -> int:
     if number < 1:
-        raise PydanticCustomError("not_positive", "An id is positive")
+        raise PydanticCustomError("not_positive", "An id must be positive")
     return number
 
 
@@ -154,18 +159,18 @@ def _kind(name: str) -> str:
     try:
         return event_types.check(name)
     except ValueError as error:
-        raise PydanticCustomError("no_kind", "List has {fault}", {"fault": str(error)}) from None
+        raise PydanticCustomError("no_kind", "{sentence}", {"sentence": str(error)}) from None
 
 
 WHOLE_NUMBER = BeforeValidator(whole_number)
 Int32 = Annotated[int, Field(ge=-INT32_MAX - 1, le=INT32_MAX, json_schema_extra={"format": "int32"}), WHOLE_NUMBER]
-Id = Annotated[Int32, AfterValidator(_id), Field(json_schema_extra={"minimum": 1})]  # else it is no valid one
-# Behind the constraints, which OpenAPI would not show else; it runs before they are checked
+Id = Annotated[Int32, AfterValidator(_id), Field(json_schema_extra={"minimum": 1})]  # otherwise invalid
+# After the constraints, which OpenAPI would not include otherwise; it runs before they are checked
 IN_NFC = BeforeValidator(lambda value: nfc(value) if isinstance(value, str) else value)
 Text = Annotated[str, Field(max_length=250, pattern=FREE_TEXT), IN_NFC]
 LongText = Annotated[str, Field(max_length=4000, pattern=FREE_TEXT), IN_NFC]
-ExactText = Annotated[str, Field(pattern=r"^[^\x00]*$")]  # stays as it was sent: a password, or an address
-AnyText = Annotated[str, Field(pattern=FREE_TEXT), IN_NFC]  # a patch's value: its member says how long it may be
+ExactText = Annotated[str, Field(pattern=r"^[^\x00]*$")]  # stored as sent: a password, or an address
+AnyText = Annotated[str, Field(pattern=FREE_TEXT), IN_NFC]  # a patch's value: its member limits the length
 Name = Annotated[str, Field(max_length=250, pattern=NOT_BLANK), IN_NFC]
 EmailAddress = Annotated[
     str,
@@ -185,7 +190,9 @@ WallClock = Annotated[
         {
             "type": "string",
             "maxLength": LONGEST_TIME,
-            "description": "What a wall clock showed: as in RFC 3339, with or without an offset. Shown as it was sent.",
+            "description": (
+                "A local wall clock time in the format of RFC 3339, with or without an offset. Returned as it was sent."
+            ),
         }
     ),
 ]
@@ -207,54 +214,53 @@ class PatchStep(Protocol):
     def model_fields_set(self) -> set[str]: ...
 
 
-ERRORS = 200  # of a body, that are looked at: each step of a patch has a few
-STEPS = 50  # of a patch, at most: it has fewer members to change
+ERRORS = 200  # maximum processed errors of a body: each step of a patch has a few
+STEPS = 50  # maximum steps of a patch, more than there are members to change
+VALUE_MISSING = "A `replace` step must have a `value`."
 Step = TypeVar("Step")
 Patch = Annotated[list[Step], Field(max_length=STEPS)]
 
 
 def apply_patch(steps: Sequence[PatchStep], action: str) -> dict[str, Any]:
-    """What a patch leaves behind: member -> value, None for what it removes. A later step overrides an earlier one.
+    """The result of a patch: member -> value, None for a removed one. A later step overrides an earlier one.
 
-    Raises `BadRequest` for a patch without steps, and for a `replace` without `value` (RFC 6902, section 4.3): read as
-    null it would make an assignment unlimited.
+    Raises `BadRequest` for a patch without steps, and for a `replace` without `value` (RFC 6902, section 4.3): as null,
+    it would make an assignment unlimited.
     """
     if not steps:
-        fault = FieldError("too-short", "It has no steps.", "")
+        fault = FieldError("too-short", "The patch has no steps.", "")
         raise BadRequest(NO_STEPS.format(what=action), errors=[fault])
     for number, step in enumerate(steps):
         if step.op == "replace" and "value" not in step.model_fields_set:
-            reason = invalid_member(action, step.path[1:], hint="A replace needs a value.")
-            raise BadRequest(reason, errors=[FieldError("missing", "A replace needs a value.", f"/{number}/value")])
+            reason = invalid_member(action, step.path[1:], hint=VALUE_MISSING)
+            raise BadRequest(reason, errors=[FieldError("missing", VALUE_MISSING, f"/{number}/value")])
     return {step.path[1:]: step.value if step.op == "replace" else None for step in steps}
 
 
 def validate_body(
     adapter: TypeAdapter[Any], body: bytes, action: str, *, strict: bool = False, patch: Sequence[PatchStep] = ()
 ) -> Any:
-    """The body as the adapter's type, as `read_body` does it."""
+    """The validated body, as in `read_body`."""
     return read_body(adapter, body, action, strict=strict, patch=patch)[0]
 
 
 def read_body(
     adapter: TypeAdapter[Any], body: bytes, action: str, *, strict: bool = False, patch: Sequence[PatchStep] = ()
 ) -> tuple[Any, object]:
-    """The body as the adapter's type, and as parsed JSON with numbers as texts.
+    """The validated body, and the parsed JSON with numbers as strings.
 
-    `strict` refuses members that the type does not know, whatever it says of them.
-    Errors of a body that a `patch` has made point to its steps.
-
-    Raises `BadRequest`: `Couldn't <action>. No valid <members> provided.`
+    `strict` rejects unknown properties, even if the type ignores them. Errors of a body that results from a `patch`
+    point to its steps. Raises `BadRequest`: `Couldn't <action>. No valid <members> provided.`
     """
     body = without_byte_order_mark(body)
     try:
         value = adapter.validate_json(body)
     except ValidationError as error:
-        if error.error_count() > ERRORS:  # to look at each would take longer than to find them
+        if error.error_count() > ERRORS:  # processing each would take longer than finding them
             raise BadRequest(TOO_MANY_ERRORS.format(what=action, most=ERRORS)) from None
-        problems = placed(adapter, error.errors(include_url=False, include_context=False))
+        problems = placed(adapter, error.errors(include_url=False))
         field_errors = faults(adapter, problems)
-        if len(field_errors) < len(problems):  # some members are unknown
+        if len(field_errors) < len(problems):  # some properties are unknown
             document, _ = _parsed(body, action)
             raise unknown_members.refusal(action, unknown_members.unknown(adapter, document), field_errors) from None
         if patch:
@@ -295,27 +301,26 @@ def _explained(problems: Sequence[Any], action: str) -> ErrorCode:
     named = list(dict.fromkeys(name for problem in problems if (name := _member(problem["loc"]))))
     if not named:
         return WRONG_FORM.format(what=action, form=_form(first["type"]))
-    return invalid_member(action, *named[:TOLD], hint=" ".join(_hints(problems, named[:TOLD])))
+    return invalid_member(action, *named[:MAX_NAMED], hint=" ".join(_hints(problems, named[:MAX_NAMED])))
 
 
-TOLD = 5  # members that the text of a refusal names; its faults have all
+MAX_NAMED = 5  # members that the text of an error names; its field errors have all
 
 
 def _hints(problems: Sequence[Any], named: Sequence[str]) -> Iterator[str]:
-    """What would be right, a sentence for each of the members, and one for all times: their form nobody would guess."""
+    """The sentences of the message: one for each member, and one for all times."""
     seen = set[str]()
     for problem in problems:
         name, kind = _member(problem["loc"]), problem["type"]
-        if kind == "moment" and kind not in seen:
-            yield f"{problem['msg']}."
+        if kind in ("moment", "wall_clock") and kind not in seen:
+            yield problem["msg"]
         elif kind in HINTED and name in named and name not in seen:
-            yield f"{name} {_WITHOUT_SUBJECT.sub('', problem['msg'])}."
+            yield sentence(problem)
         seen |= {kind, name or ""}
 
 
-# Kinds of error whose own words help; the others say what the text says already
+# Kinds of error whose sentence adds something to the text
 HINTED = {"string_too_long", "greater_than_equal", "less_than_equal", "too_long", "literal_error", "no_kind", "url"}
-_WITHOUT_SUBJECT = re.compile(r"^(Input|String|List) ")
 
 
 def _member(location: tuple[int | str, ...]) -> str | None:

@@ -1,4 +1,4 @@
-"""In charge of members that a body should not have: found, named, and with the one that was probably meant."""
+"""Unknown properties of a body, with suggestions for misspelt ones."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from pydantic import TypeAdapter
 from keyrack.api.schema.field_errors import pointer, schema
 from keyrack.core.error_codes import ErrorCode, FieldError
 from keyrack.core.errors import BadRequest
-from keyrack.core.suggestions import closest
+from keyrack.core.suggestions import did_you_mean
 
 UNKNOWN_MEMBERS = ErrorCode(
-    "unknown-members", "Couldn't {what}. {members}", "Remove or rename the members that `errors` points to."
+    "unknown-members", "Couldn't {what}. {members}", "Remove or rename the properties that `errors` points to."
 )
 
 REPEATED = ErrorCode(
     "repeated-members",
-    "Couldn't {what}. The member {name} is given more than once.",
-    "Send each member of an object once: JSON does not say which of its values counts.",
+    "Couldn't {what}. The property {name} is given more than once.",
+    "Send each property of an object once.",
 )
 
-NAMED = 5  # members that a refusal names, at most
-LONGEST = 60  # characters of a name that a refusal shows
-TOLD = 50  # of which a problem tells the place, at most
-LOOKED_AT = 1_000  # unknown members among which those are: the same one comes again in each step of a patch
+NAMED = 5  # maximum number of properties in an error message
+LONGEST = 60  # maximum characters of a name in an error message
+TOLD = 50  # maximum number of properties with a place in a problem
+LOOKED_AT = 1_000  # maximum number of processed unknown properties: a patch may repeat one in each step
 
 
 class UnknownMember(NamedTuple):
-    """A member that a form does not know, and those that it knows at this place."""
+    """An unknown property, and the valid names at its place."""
 
     name: str
     valid_names: list[str]
@@ -40,27 +40,26 @@ class UnknownMember(NamedTuple):
 
     @property
     def error_place(self) -> tuple[int | str, ...]:
-        """Its place; that of its object, where its own would be too long."""
+        """Its place; that of its object if its name is too long."""
         return self.place if len(self.name) <= LONGEST else self.place[:-1]
 
     @property
     def message(self) -> str:
-        """`There is no member ende. Did you mean end?`"""
-        meant = closest(self.name, self.valid_names)
-        return f"There is no member {self.name[:LONGEST]}." + (f" Did you mean {meant}?" if meant else "")
+        """`There is no property 'ende'. Did you mean 'end'?`"""
+        return f"There is no property '{self.name[:LONGEST]}'.{did_you_mean(self.name, self.valid_names)}"
 
 
 def unknown(adapter: TypeAdapter[Any], document: object) -> list[UnknownMember]:
-    """The members of a parsed valid body that its form does not know."""
+    """The unknown properties of a parsed valid body."""
     whole = schema(adapter)
     return list(islice(_unknown(document, whole, whole.get("$defs", {}), ()), LOOKED_AT))
 
 
 def parse(body: bytes) -> tuple[object, str | None]:
-    """The parsed JSON, and the name of a repeated member, if any (RFC 8259, section 4).
+    """The parsed JSON, and the name of a repeated property, if any (RFC 8259, section 4).
 
-    Numbers stay texts, since only names matter here and long numbers take long to read.
-    Raises `ValueError` for NaN and Infinity, which the parsers accept and JSON does not have (section 6).
+    Numbers stay strings, because only names matter here and long numbers are slow to parse. Raises `ValueError` for NaN
+    and Infinity, which the parsers accept and JSON does not have (section 6).
     """
     repeated: list[str] = []
 
@@ -77,7 +76,7 @@ def parse(body: bytes) -> tuple[object, str | None]:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _unknown(
@@ -105,7 +104,7 @@ def _unknown(
 
 
 def _meant(value: object, discriminator: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Of several forms the one that the value names."""
+    """The schema that the value selects from several forms."""
     name = cast("dict[str, object]", value).get(discriminator["propertyName"]) if isinstance(value, dict) else None
     return (
         {"$ref": discriminator["mapping"][name]} if isinstance(name, str) and name in discriminator["mapping"] else {}
@@ -113,9 +112,9 @@ def _meant(value: object, discriminator: Mapping[str, Any]) -> Mapping[str, Any]
 
 
 def refusal(action: str, members: Sequence[UnknownMember], others: Iterable[FieldError] = ()) -> BadRequest:
-    """The refusal of a body for members that its form does not know, and for what else is wrong with it.
+    """The error for a body with unknown members: `Couldn't <action>. There is no property 'ende'. Did you mean 'end'?`
 
-    Its text is like `Couldn't <action>. There is no member ende. Did you mean end?`.
+    `others` are the other errors of the body.
     """
     by_name = {member.name: member for member in members}
     sentences = " ".join(member.message for member in list(by_name.values())[:NAMED])

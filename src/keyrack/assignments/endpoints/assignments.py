@@ -1,4 +1,4 @@
-"""Assignments: who may use which car, and when. Changes are asynchronous; the outcome comes by webhook."""
+"""Assignments of cars to users for a time. Changes are asynchronous; the outcome comes by webhook."""
 
 from __future__ import annotations
 
@@ -51,40 +51,42 @@ from keyrack.fleet.schema import ASSIGNMENT, HIDDEN_ASSIGNMENT
 endpoints = Endpoints[ReadServices](
     Tag(
         "Assignments",
-        "Who may open which car, and when. Changes are asynchronous: their outcome is told by webhook.",
+        "Users' access to cars for a time. Changes are asynchronous: webhooks and operations report their outcome.",
         frozenset(("operations",)),
     ),
     "assignments",
 )
 
 ASYNCHRONOUS = (
-    " The answer comes at once: `Operation-Id` names the operation, and its outcome is told by webhook and by"
-    " `GET /operations/{operationId}`."
+    " The request is processed asynchronously: a 2xx only means that it is accepted. `Operation-Id` identifies the"
+    " operation. A webhook and `GET /operations/{operationId}` report its outcome."
 )
 NO_ASSIGNMENT = ErrorCode(
     "assignment-not-found",
     "Unable to find an assignment for the given assignmentId which is assigned to the given customerId.",
-    "It has ended or was never there; GET /cars/{carId}/assignments lists those of a car.",
+    "Use an id that `GET /cars/{carId}/assignments` returns; it does not list ended assignments.",
 )
 CREATE = "create assignment"
 UPDATE = "update assignment"
 END_BEFORE_START = ErrorCode(
-    "end-before-start", "The end must not lie before the start.", "Send an end that is the start or later, or none."
+    "end-before-start",
+    "`end` must not be earlier than `start`.",
+    "Send an `end` that is not earlier than `start`, or leave it out.",
 )
 LIFETIME_RANGE = ErrorCode(
     "lifetime-out-of-range",
-    f"The lifetime must be greater than {LIFETIME} and less than {LIFETIME_BOUND} seconds.",
-    "Send a lifetime in seconds within these bounds, or none: it is a week then.",
+    f"`lifetime` must be greater than {LIFETIME} and less than {LIFETIME_BOUND} seconds.",
+    "Send seconds within these limits, or leave `lifetime` out for the default of 604800.",
 )
 RENEWABLE_RANGE = ErrorCode(
     "renewable-after-out-of-range",
-    "renewableAfter must be 0 or more and less than lifetime.",
-    "Send seconds from 0 up to, but without, the lifetime, or none: it is half of it then.",
+    "`renewableAfter` must be at least 0 and less than `lifetime`.",
+    "Send seconds from 0 to less than `lifetime`, or leave it out for half of `lifetime`.",
 )
 
 OPERATION_HEADERS = {
-    "Operation-Id": "The operation that was asked for; its outcome comes by webhook.",
-    "Operation-Location": "Where to ask for the outcome.",
+    "Operation-Id": "The id of the operation. A webhook reports its outcome.",
+    "Operation-Location": "The address of the operation.",
 }
 
 endpoints.read(
@@ -92,8 +94,9 @@ endpoints.read(
     ASSIGNMENT,
     Doc(
         "listAssignments",
-        "All assignments: past, in force and to come",
-        "Those of all cars and users of the customer, by id unless `$orderby` says otherwise.",
+        "List assignments",
+        "Returns past, current and future assignments of all cars and users of the customer. They are ordered by id"
+        " unless `$orderby` sets another order.",
         is_extension=True,
     ),
 )
@@ -102,8 +105,8 @@ endpoints.read(
     ASSIGNMENT,
     Doc(
         "getAssignment",
-        "One assignment",
-        "One assignment, once it was applied: what was only asked for is an operation until then.",
+        "Get an assignment",
+        "Returns one assignment. An assignment exists once its operation is applied.",
     ),
     is_single=True,
     missing_error=NO_ASSIGNMENT,
@@ -113,15 +116,15 @@ endpoints.read(
     HIDDEN_ASSIGNMENT,
     Doc(
         "listHiddenAssignments",
-        "Times at which users outside of the groups have cars",
-        "For a group-limited caller: the times of assignments whose car is in the groups and whose user is not, and"
-        " nothing else of them. The list has only the longest of those that begin at the same time. It is empty for"
-        " every other caller.",
+        "List times at which users outside the groups have cars",
+        "For group-limited callers. Returns only the car and the times of assignments whose car is in the caller's"
+        " groups and whose user is not. If several begin at the same time, the list has the longest one. For all"
+        " other callers the list is empty.",
         is_extension=True,
     ),
 )
 
-# Text, or a number where the member is one; what is neither is refused by the member's own name
+# Text, or a number for a numeric member. Other values get an error that names the member
 PatchValue = Annotated[
     Any, WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "integer", "format": "int32"}, {"type": "null"}]})
 ]
@@ -145,7 +148,7 @@ class AssignmentPatch(StrictBody):
 
 @dataclass(frozen=True, slots=True)
 class AssignmentRequest:
-    """An assignment that a caller asks for, and the limit on how many the customer may ask for."""
+    """A requested operation, and the rate limit of the customer that it counts for."""
 
     operation: OperationRequest
     limit: RateLimit
@@ -154,10 +157,10 @@ class AssignmentRequest:
 async def accept(
     db: Database, customer: int, parts: Sequence[Sequence[AssignmentRequest]]
 ) -> list[list[Mapping[str, str] | Refusal]]:
-    """Accept what several callers of a customer ask for: for each the limit's headers, or why not.
+    """Accept the requests of several callers of a customer; return each one's rate-limit headers or error.
 
-    The limit is taken in a statement of its own: together with the operations its row would stay locked until they are
-    on disk, and the customer's requests would queue behind one another.
+    The rate limit has a statement of its own. In the statement of the operations its row would stay locked until they
+    are on disk, and the customer's requests would queue behind one another.
     """
     requests = [request for part in parts for request in part]
     taken = await requests[0].limit.take_many(db, customer, len(requests))
@@ -181,9 +184,9 @@ async def accept(
     "/assignments",
     Doc(
         "createAssignment",
-        "Ask for an assignment",
-        "Lets a user open a car from `start` to `end`; without an `end` for as long as nobody ends it. The car needs a"
-        " key box with a service when the assignment is applied." + ASYNCHRONOUS,
+        "Create an assignment",
+        "Lets a user open a car from `start` to `end`. Without an `end`, the assignment lasts until it is ended. The"
+        " car needs a key box with a service when the assignment is applied." + ASYNCHRONOUS,
     ),
     auth=CustomerAuth(Permission.ASSIGNMENTS_WRITE, is_group_scoped=True),
     body=JsonBody(TypeAdapter(NewAssignment), CREATE, scoped_members=("carId", "userId")),
@@ -204,12 +207,12 @@ async def create(request: Request, body: NewAssignment, services: ReadServices) 
 
 
 def limit(settings: Settings) -> RateLimit:
-    """How many assignments a customer may ask for."""
+    """The rate limit on a customer's new assignments."""
     return RateLimit("assignments", settings.assignment_rate, settings.assignment_burst)
 
 
 def creation(request: Request, body: NewAssignment) -> OperationRequest:
-    """What the body asks for. Raises `BadRequest`."""
+    """The operation that the body requests. Raises `BadRequest`."""
     _check(CREATE, "/{}".format, body.start, body.end, body.lifetime, body.renewable_after)
     last = body.end and format_timestamp(body.end)
     values = {
@@ -225,9 +228,10 @@ def creation(request: Request, body: NewAssignment) -> OperationRequest:
     "/assignments/{assignmentId}",
     Doc(
         "updateAssignment",
-        "Ask for a change of an assignment",
-        "A JSON Patch (RFC 6902) of `remove` and `replace`, applied whole or not at all. Numbers may come as text. What"
-        " is removed gets its default: no end, a lifetime of a week, `renewableAfter` half of it." + ASYNCHRONOUS,
+        "Update an assignment",
+        "A JSON Patch (RFC 6902) with `remove` and `replace`, which is applied completely or not at all. Numbers may"
+        " be strings. `remove` restores the default: no end, a lifetime of one week, and half of the lifetime for"
+        " `renewableAfter`." + ASYNCHRONOUS,
     ),
     auth=CustomerAuth(Permission.ASSIGNMENTS_WRITE, is_group_scoped=True),
     body=JsonBody(TypeAdapter(Patch[AssignmentPatch]), UPDATE, scoped_members=("carId", "userId")),
@@ -247,7 +251,7 @@ async def update(request: Request, patch: list[AssignmentPatch], services: ReadS
 
 
 def change(request: Request, patch: list[AssignmentPatch]) -> OperationRequest:
-    """What the patch asks for. Raises `BadRequest`."""
+    """The operation that the patch requests. Raises `BadRequest`."""
     changes: dict[str, Any] = {
         name: _value(name, value, at(patch, name)) for name, value in apply_patch(patch, UPDATE).items()
     }
@@ -268,7 +272,7 @@ def change(request: Request, patch: list[AssignmentPatch]) -> OperationRequest:
 
 @endpoints.delete(
     "/assignments/{assignmentId}",
-    Doc("deleteAssignment", "Ask for the end of an assignment", "Ends the access at once." + ASYNCHRONOUS),
+    Doc("deleteAssignment", "End an assignment", "Ends the access at once." + ASYNCHRONOUS),
     auth=CustomerAuth(Permission.ASSIGNMENTS_WRITE, is_group_scoped=True),
     concurrency=Concurrency(
         if_match=ASSIGNMENT,
@@ -282,22 +286,23 @@ async def delete(request: Request, services: ReadServices) -> Response:
 
 
 def end(request: Request) -> OperationRequest:
-    """The end of the path's assignment."""
+    """The operation that ends the path's assignment."""
     (id,) = request.ids
     return OperationRequest("DeleteAssignment", id, None, None, {}, *_origin(request))
 
 
 def _origin(request: Request) -> tuple[str, RequestOrigin, bool]:
-    """Which request it was, who has sent it, and whether that one is limited to groups."""
+    """The request's checksum, its origin, and whether its caller is group-limited."""
     return request.checksum, request.asker, request.scope is not None
 
 
 async def _accept(request: Request, operation: OperationRequest, settings: Settings) -> Response:
-    """Write down what is wanted.
+    """Write the operation; with `If-Match`, also apply it at once.
 
-    With `If-Match` it has its place in the order of work at once: after everything that was asked for before it, and
-    before whatever is asked for while it is compared. So what it changes is what the client has seen. Raises
-    `NotFound`, `PreconditionFailed`, `Unavailable`.
+    With `If-Match` the operation comes after all that was accepted before it, and before all that is accepted during
+    the comparison. It therefore changes exactly the state that the client has seen.
+
+    Raises `NotFound`, `PreconditionFailed`, `Unavailable`.
     """
     if request.compares:
         async with request.db.transaction() as connection:
@@ -317,7 +322,7 @@ async def _write(statements: Statements, customer: int, operation: OperationRequ
 
 
 def absent(references: References) -> NotFound | None:
-    """The refusal of what names something that is not there."""
+    """The error for a request that references something missing; None if all of it exists."""
     for there, reason in ((references.assignment, NO_ASSIGNMENT), (references.car, NO_CAR), (references.user, NO_USER)):
         if not there:
             return NotFound(reason)
@@ -327,7 +332,7 @@ def absent(references: References) -> NotFound | None:
 def _accepted(
     request: Request, operation: OperationRequest, settings: Settings, more: Mapping[str, str] | None = None
 ) -> Response:
-    """204 for what was written down."""
+    """204 for an operation that was written."""
     request.announce(WORK)
     headers = {
         "Operation-Id": str(operation.operation),
@@ -337,7 +342,7 @@ def _accepted(
 
 
 def operations(settings: Settings) -> str:
-    """Where to ask for outcomes, as a path: a proxy may have put one before Keyrack's."""
+    """The path prefix of operations, for `Operation-Location`. A proxy may have put a path before Keyrack's."""
     return urlsplit(settings.public_url).path + "/v3/operations/"
 
 
@@ -351,8 +356,10 @@ def _check(
     *,
     complete: bool = True,
 ) -> None:
-    """What the body alone shows to be wrong; `place` tells where a member is. Raises `BadRequest`. Without `complete`
-    the lifetime stays as it is."""
+    """Check the values that need no database; `place` maps a member to its pointer. Raises `BadRequest`.
+
+    Without `complete` the assignment keeps its lifetime.
+    """
     if start is not None and end is not None and end < start:
         raise _of_member(END_BEFORE_START, action, "end", place)
     if lifetime is not None and not LIFETIME < lifetime < LIFETIME_BOUND:
@@ -364,24 +371,24 @@ def _check(
 
 
 def _of_member(reason: ErrorCode, action: str, member: str, place: Callable[[str], str]) -> BadRequest:
-    """The refusal for this reason, behind the name of the member that it is about."""
+    """The error for this reason, prefixed with the member's name."""
     fault = FieldError("out-of-range", reason.text, place(member))
     return BadRequest(reason.with_text(f"{invalid_member(action, member)} {reason}"), errors=[fault])
 
 
 def _value(name: str, value: object, place: str) -> str | int | None:
-    """A patch's value as its member's type: numbers may come as text (spec). Raises `BadRequest`."""
+    """A patch's value in the type of its member: numbers may come as text (spec). Raises `BadRequest`."""
     if value is None and name in ("end", "lifetime", "renewableAfter"):
         return None
     if name in ("start", "end"):
         try:
             return format_timestamp(moment(value if isinstance(value, str) else ""))
         except ValueError:
-            fault = FieldError("wrong-form", f"{INVALID_MOMENT}.", place)
-            raise BadRequest(invalid_member(UPDATE, name, hint=f"{INVALID_MOMENT}."), errors=[fault]) from None
+            fault = FieldError("wrong-form", INVALID_MOMENT, place)
+            raise BadRequest(invalid_member(UPDATE, name, hint=INVALID_MOMENT), errors=[fault]) from None
     number = int(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else whole_number(value)
     if isinstance(number, bool) or not isinstance(number, int) or not -(2**31) <= number < 2**31:
-        fault = FieldError("wrong-type", "It should be an integer of 32 bits, as a number or as text.", place)
+        fault = FieldError("wrong-type", f"`{name}` must be an integer of 32 bits, as a number or as a string.", place)
         raise BadRequest(invalid_member(UPDATE, name), errors=[fault])
     return number
 

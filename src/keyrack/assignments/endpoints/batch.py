@@ -1,4 +1,4 @@
-"""Batches: many creations, changes and ends of one kind in one call, each as its single request would do it."""
+"""Batches: many creations, changes and ends of one kind; each item acts like its single request."""
 
 from __future__ import annotations
 
@@ -49,47 +49,47 @@ endpoints = Endpoints[FleetServices](
 )
 
 BATCH = "carry out the batch"
-FAULTS = 10  # of an item, that are told
-DRY_ITEMS = 20  # that a dry run counts as at least: it takes the hold, however little it tries
+FAULTS = 10  # errors of an item that a result lists
+DRY_ITEMS = 20  # a dry run counts as at least this many items: it takes the customer lock even if it has few
 TOO_MANY = ErrorCode(
     "too-many-items",
-    f"Couldn't {BATCH}. It has too many items: at most {{items}} are possible.",
-    "Send the items in several batches.",
+    f"Couldn't {BATCH}. It must have at most {{items}} items.",
+    "Split the items into several batches.",
 )
 NO_OPTIONS = ErrorCode(
     "batch-with-query",
-    f"Couldn't {BATCH}. It takes no query string: what is wanted stands in the body.",
-    "Put `atomic`, `dryRun` and `conflicts` into the body.",
+    f"Couldn't {BATCH}. The endpoint takes no query string.",
+    "Send `atomic`, `dryRun` and `conflicts` in the body.",
 )
 TOO_MANY_PASSWORDS = ErrorCode(
     "too-many-passwords",
-    f"Couldn't {BATCH}. It has too many users with a password: at most {{users}} are possible.",
-    "Send users of the type `Normal` in several batches: to hash a password takes its time.",
+    f"Couldn't {BATCH}. It must have at most {{users}} users with a password.",
+    "Split users of the type `Normal` into several batches.",
 )
 TOO_LONG = ErrorCode(
     "batch-too-slow",
-    "The batch took too long, and was undone. Please send fewer items at once.",
-    "Send the items in several batches.",
+    "The batch took too long and was rolled back. Send fewer items at once.",
+    "Split the items into several batches.",
 )
 REFUSED = ErrorCode(
     "batch-refused",
-    "The batch was not carried out, because an item was refused.",
-    "See in `results` which items were refused, and why; or send it without `atomic`.",
+    "The batch was not carried out because an item was rejected.",
+    "Correct the rejected items in `results`, or send the batch without `atomic`.",
 )
 UNDONE = ErrorCode(
     "item-undone",
-    "Not done, because another item was refused.",
-    "Put right what was refused, and send the whole batch again.",
+    "The item was not carried out because another item was rejected.",
+    "Correct the rejected items, and send the whole batch again.",
 )
 
-# Batches of one kind in one customer one after another: each locks its rows in the order of its items
+# Batches of one kind in one customer run one after another, because each locks its rows in the order of its items
 IN_TURN: LiteralString = "select pg_advisory_xact_lock(hashtext('batch ' || $1), $2)"
 
 _Result = dict[str, Any]
 
 
 class BatchRefused(Refusal):
-    """422: a whole batch, because of some of its items. The body is JSON: the same results as of one that was done."""
+    """422 for a whole atomic batch, because of some items. Its JSON body has `results`, like a 200."""
 
     status = 422
     media_type = JSON
@@ -107,7 +107,7 @@ class BatchRefused(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class CheckedItem(BatchItems):
-    """A batch whose items have been checked, as far as that needs no transaction."""
+    """A batch whose items have passed the checks that need no transaction."""
 
     body: OneBatch
     limit: RateLimit  # on assignments
@@ -120,7 +120,7 @@ class CheckedItem(BatchItems):
 
 
 def _needs_hold(batch: CheckedItem) -> bool:
-    """Whether it changes the ground, or has to know what is asked for already."""
+    """Whether the batch needs the customer lock: it changes what operations depend on, or must know what is pending."""
     if isinstance(batch.body, AssignmentBatch):
         return batch.body.dry_run or batch.body.conflicts != "allow"
     return any(item.endpoint.concurrency.serialized == "always" for item in batch.items)
@@ -128,7 +128,7 @@ def _needs_hold(batch: CheckedItem) -> bool:
 
 @dataclass(slots=True)
 class BatchProgress:
-    """What came of a batch: a result for each item, and what has to be told when it is committed."""
+    """The result of each item, and the notifications to send after the commit."""
 
     results: list[_Result]
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -142,7 +142,7 @@ class BatchProgress:
         return _report(len(self.results) - self.refused_count, self.refused_count, self.results, is_dry=is_dry)
 
     def undone(self, *, is_dry: bool) -> dict[str, Any]:
-        """The report of a batch that was not carried out as a whole."""
+        """The report of a batch that was rolled back."""
         other = {"status": 424, "code": UNDONE.code, "detail": UNDONE.text}
         results = [result if result["status"] >= 400 else other for result in self.results]
         return _report(0, self.refused_count, results, is_dry=is_dry)
@@ -153,8 +153,7 @@ def _report(done: int, refused: int, results: Sequence[_Result], *, is_dry: bool
 
 
 async def checked(request: Request, body: OneBatch, services: FleetServices) -> CheckedItem:
-    """Check what can be checked of each item alone. Raises `BadRequest`, `TooManyRequests` for dry runs, and
-    `Unavailable`."""
+    """Check each item by itself. Raises `BadRequest`, `Unavailable`, and `TooManyRequests` for dry runs."""
     if request.query:
         raise BadRequest(NO_OPTIONS)
     if len(body.items) > services.settings.batch_items:
@@ -181,7 +180,7 @@ def _has_password(item: object) -> bool:
 
 @asynccontextmanager
 async def _bounded(settings: Settings) -> AsyncGenerator[None]:
-    """The time that a batch may take. Raises `Unavailable` beyond it."""
+    """Limit the time that a batch may take. Raises `Unavailable` when it has passed."""
     clock = asyncio.timeout(settings.batch_seconds)
     try:
         async with clock:
@@ -197,7 +196,7 @@ def _bytes(settings: Settings) -> int:
 
 
 async def _check_permission(statements: Statements, request: Request, batch: CheckedItem) -> None:
-    """Raises `TooManyRequests` where nothing is left of the limit."""
+    """Raises `TooManyRequests` if nothing is left of the rate limit."""
     if batch.creates_assignments and not batch.body.dry_run:
         await batch.limit.check(statements, request.customer)
 
@@ -206,10 +205,10 @@ async def _check_permission(statements: Statements, request: Request, batch: Che
     "/batch",
     Doc(
         "runBatch",
-        "Many creations, changes and ends of one kind",
-        "Items of one kind, each of which is what the single request would be, in their order. `atomic` does all or"
-        " nothing, `dryRun` tells what would happen. Each item's result has the status that the single request would"
-        " have had.",
+        "Run a batch",
+        "Runs items of one kind in their order. Each item is equivalent to the single request. With `atomic`, either"
+        " all items are carried out or none. With `dryRun`, the response predicts the results and nothing changes."
+        " The result of an item has the status of the single request.",
     ),
     body=JsonBody(TypeAdapter(AnyBatch), BATCH, max_bytes=_bytes, has_item_checks=True),
     prepare=checked,
@@ -232,7 +231,8 @@ async def _check_permission(statements: Statements, request: Request, batch: Che
 async def batch(request: Request, batch: CheckedItem, services: FleetServices) -> Response:
     body = batch.body
     async with request.db.transaction() as connection:
-        async with _bounded(services.settings):  # not the commit: whoever is told that it was undone must be right
+        # not the commit: a batch that is reported as undone must not be committed
+        async with _bounded(services.settings):
             worked = await _work(connection, request, batch, services)
         refusal = BatchRefused(worked.undone(is_dry=body.dry_run)) if body.atomic and worked.refused_count else None
         if body.dry_run:
@@ -264,7 +264,7 @@ async def _ask(
     ]
     worked = BatchProgress(results, notices=[WORK] if batch_submission.requests else [])
     if batch_submission.creations and not body.dry_run and not (body.atomic and worked.refused_count):
-        # Last of all: the bucket is locked until the end
+        # Last, because the bucket stays locked until the transaction ends
         worked.headers = await batch.limit.borrow(connection, request.customer, batch_submission.creations)
     return worked
 
@@ -278,7 +278,7 @@ async def _do(
 
 
 def _item_result(outcome: Response | Refusal | _Result, *, is_dry: bool = False) -> _Result:
-    """An item's result: what its request would have been answered. What was not made has no id."""
+    """An item's result: the answer of its single request. A dry run gives no id."""
     if isinstance(outcome, Refusal):
         ERROR_RESPONSES.add(outcome.reason.code, str(outcome.status))
         result: _Result = {"status": outcome.status, "code": outcome.reason.code, "detail": outcome.text}

@@ -1,4 +1,4 @@
-"""In charge of batches of assignments: their items are asked for at once, in their order, and told as operations."""
+"""Batches of assignments: requested in one statement, in the order of their items."""
 
 from __future__ import annotations
 
@@ -23,28 +23,30 @@ from keyrack.fleet import group_scope_checks
 
 OVERLAP = ErrorCode(
     "assignment-conflict",
-    "The car has another assignment within this time.",
-    "See in `conflicts` with whom; choose another time or car, or send the batch with `report`.",
+    "The car has another assignment in this time range.",
+    "Choose another time or car, or send the batch with `report`; `conflicts` lists the other assignments.",
 )
 
 
 @dataclass(slots=True)
 class BatchSubmission:
-    """What has become of the items, by their places: asked for or refused, with what they overlap and how they would
-    end. `creations` count for the rate limit."""
+    """The state of each item by its place: requested or rejected, its overlaps, and its simulated error.
+
+    `creations` count for the rate limit.
+    """
 
     requests: dict[int, OperationRequest]
     refusals: dict[int, Refusal]
     overlaps: Mapping[int, OverlapReport]
     failures: Mapping[UUID, str | None]
-    operations: str  # where to ask for outcomes
+    operations: str  # path prefix of `Operation-Location`
 
     @property
     def creations(self) -> int:
         return sum(request.kind == "CreateAssignment" for request in self.requests.values())
 
     def item_result(self, place: int) -> Refusal | dict[str, Any]:
-        """The item's result beside its overlaps."""
+        """The item's result, without its overlaps."""
         if place in self.refusals:
             return self.refusals[place]
         request = self.requests[place]
@@ -58,7 +60,7 @@ class BatchSubmission:
         return done if failure is None else done | {"wouldFail": failure}
 
     def overlap(self, place: int) -> dict[str, Any]:
-        """With whom the item overlaps."""
+        """The `conflicts` and `moreConflicts` of the item's result."""
         report = self.overlaps.get(place)
         if report is None or not (report.entries or report.has_more):
             return {}
@@ -68,8 +70,10 @@ class BatchSubmission:
 async def ask(
     connection: Connection, request: Request, batch: AssignmentBatch, items: Sequence[BatchItem], settings: Settings
 ) -> BatchSubmission:
-    """Ask for what the items want, in the caller's transaction. With conflicts or a dry run it holds the customer, and
-    nothing is pending."""
+    """Request the operations of all items, in the caller's transaction.
+
+    With overlap detection or a dry run, the caller has locked the customer and nothing is pending.
+    """
     batch_submission = BatchSubmission({}, {}, {}, {}, assignments.operations(settings))
     for place, item in enumerate(items):
         wanted = _operation_request(item)
@@ -128,7 +132,7 @@ async def _compare(
 async def _of_groups(
     connection: Connection, request: Request, overlaps: Mapping[int, OverlapReport]
 ) -> Mapping[int, OverlapReport]:
-    """The same with whom exists for who asks: the others are told as more."""
+    """The same overlaps, without users outside of the caller's groups. Those only set `has_more`."""
     if request.scope is None:
         return overlaps
     named = {("userId", int(conflict["userId"])) for overlap in overlaps.values() for conflict in overlap.entries}

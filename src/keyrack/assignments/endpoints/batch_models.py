@@ -1,4 +1,4 @@
-"""In charge of the forms of batches: their bodies by kind, the row that each item stands for, and their answers."""
+"""Schemas of batches: their bodies by kind, the endpoint of each item, and their answers."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Form = TypeVar("Form")
 
 
 class BatchCreation(StrictBody, Generic[Form]):
-    """What the `PUT` of the kind would take; it is checked as there, item by item."""
+    """A creation: `body` is that of the kind's `PUT`, and is validated in the same way, item by item."""
 
     op: Literal["create"]
     body: SkipValidation[Form]
 
 
 class BatchChange(StrictBody, Generic[Form]):
-    """What the `PATCH` of the kind would take."""
+    """A change: `patch` is the body of the kind's `PATCH`."""
 
     op: Literal["change"]
     id: Int32
@@ -39,7 +39,7 @@ class BatchChange(StrictBody, Generic[Form]):
 
 
 class BatchEnd(StrictBody):
-    """What the `DELETE` of the kind would do; of a user: the end of the membership in the customer."""
+    """Equivalent to the `DELETE` of the kind. For a user, it ends the membership in the customer."""
 
     model_config = ConfigDict(title="End")
 
@@ -69,7 +69,7 @@ class GroupChange(BatchChange[GroupPatch]): ...
 
 
 class Batch(StrictBody):
-    """`atomic`: all or nothing. `dryRun`: what would happen is told, and nothing is done."""
+    """The members of every batch. `atomic`: all items or none. `dryRun`: report the results and roll back."""
 
     atomic: bool = False
     dry_run: bool = False
@@ -110,7 +110,7 @@ def _row(method: str, path: str) -> Endpoint[FleetServices]:
     return next(row for row in rows if (row.method, row.path) == (method, path))
 
 
-# The row that an item stands for, by kind and op
+# The endpoint that an item calls, by kind and op
 ROWS: Mapping[tuple[str, str], Endpoint[FleetServices]] = {
     ("assignments", "create"): _row("PUT", "/assignments"),
     ("assignments", "change"): _row("PATCH", "/assignments/{assignmentId}"),
@@ -132,7 +132,7 @@ OF_KINDS: Mapping[str, Permission] = {
 
 
 def ways(batch: OneBatch) -> Iterator[tuple[Endpoint[FleetServices], tuple[int, ...], Any]]:
-    """For each item its row, the ids of its path, and its body."""
+    """The endpoint of each item, with its path ids and its body."""
     for item in batch.items:
         row = ROWS[batch.kind, item.op]
         if isinstance(item, BatchCreation):
@@ -150,7 +150,7 @@ class _BatchResponse(BaseModel):
 
 
 class AssignmentConflict(_BatchResponse):
-    """An assignment of the same car within the same time: one that there is, or what an item before asks for."""
+    """An overlapping assignment of the same car: an existing one, or one that a previous item requests."""
 
     assignment_id: Int32 | None = None
     item: Int32 | None = None
@@ -160,7 +160,7 @@ class AssignmentConflict(_BatchResponse):
 
 
 class ItemFault(_BatchResponse):
-    """What is wrong with the item's body or patch, where it is known which part of it."""
+    """An error in the body or patch of the item, if its place is known."""
 
     code: str
     detail: str
@@ -169,7 +169,7 @@ class ItemFault(_BatchResponse):
 
 
 class ItemResult(_BatchResponse):
-    """What the single request would have been answered."""
+    """The result of an item, as of the equivalent single request."""
 
     status: Int32
     id: Int32 | None = None
@@ -186,7 +186,7 @@ class ItemResult(_BatchResponse):
 
 
 class BatchResult(_BatchResponse):
-    """How many items were done and how many refused, and for each item, in order, what came of it."""
+    """The numbers of accepted and rejected items, and the result of each item in order."""
 
     done: Int32
     refused: Int32
@@ -195,6 +195,6 @@ class BatchResult(_BatchResponse):
 
 
 class BatchReport(BatchResult):
-    """The same of a batch that was not carried out as a whole, and why."""
+    """The result of a batch that was not carried out as a whole, and the reason."""
 
     message: str

@@ -1,4 +1,4 @@
-"""Operations: what became of the asynchronous changes of assignments. Ours, beside the spec."""
+"""Operations: the state of asynchronous changes of assignments. An extension of the spec."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from keyrack.core.error_codes import ErrorCode
 from keyrack.webhooks.outcome_payload import OPERATION, OWN_OPERATIONS
 
 endpoints = Endpoints[ReadServices](
-    Tag("Operations", "What became of asynchronous requests."), "operations", is_extension=True
+    Tag("Operations", "The state of asynchronous requests."), "operations", is_extension=True
 )
 
 NO_OPERATION = ErrorCode(
     "operation-not-found",
     "Unable to find an operation for the given operationId which is assigned to the given customerId.",
-    "Use the Operation-Id that the change was answered with.",
+    "Use the `Operation-Id` of the response to the change.",
 )
 NO_UUID = UUID(int=0)
 
 
 def path_uuid(text: str) -> UUID:
-    """A UUID of the path; what is none becomes one that no row has."""
+    """The UUID of a path. An invalid one becomes `NO_UUID`, which no row has."""
     try:
         return UUID(text) if len(text) == 36 else NO_UUID
     except ValueError:
@@ -35,9 +35,9 @@ endpoints.read(
     OPERATION,
     Doc(
         "listOperations",
-        "What became of asynchronous requests",
-        "Creations, changes and ends of assignments that were asked for, with their state. Finished ones are kept for"
-        " a time that `GET /retention` tells.",
+        "List operations",
+        "Returns requests to create, update or end assignments, with their state. `GET /retention` returns how long"
+        " finished operations are kept.",
     ),
     is_paged=True,
     is_primary_only=True,
@@ -47,10 +47,10 @@ ONE_OPERATION = endpoints.read(
     OPERATION,
     Doc(
         "getOperation",
-        "What became of one asynchronous request",
-        "`Pending` until it was applied, then `Succeeded`, or `Failed` with the reason in `errorCode` and"
-        " `errorMessage`. A caller that has another permission in the customer needs none for the operations that it"
-        " asked for.",
+        "Get an operation",
+        "The state is `Pending` until the operation is applied. Then it is `Succeeded`, or `Failed` with the reason"
+        " in `errorCode` and `errorMessage`. A caller with any permission in the customer may read its own"
+        " operations.",
     ),
     is_single=True,
     missing_error=NO_OPERATION,

@@ -25,33 +25,34 @@ from keyrack.core.errors import Conflict, NotFound
 from keyrack.db.connection import Row, Statements
 
 endpoints = Endpoints[ReadServices](
-    Tag("Clients", "Programs that call in their own name, and their secrets."), "clients", is_extension=True
+    Tag("Clients", "Programs with their own credentials, and their secrets."), "clients", is_extension=True
 )
 
 NO_CLIENT = ErrorCode(
     "client-not-found",
     "Unable to find a client for the given clientId which is assigned to the given customerId.",
-    "Use an id that GET /clients returns for this customer.",
+    "Use an id that `GET /clients` returns for this customer.",
 )
 NO_SECRET = ErrorCode(
     "client-secret-not-found",
     "Unable to find a secret for the given secretId which is assigned to the given clientId.",
-    "Use an id that GET /clients/{clientId}/secrets returns.",
+    "Use an id that `GET /clients/{clientId}/secrets` returns.",
 )
 TOO_MANY = ErrorCode(
     "too-many-clients",
-    "The customer has as many clients as it may have. Remove one first.",
-    "Remove one that has not been used for long: GET /clients says when that was.",
+    "The customer has reached its limit of machine clients. Remove one first.",
+    "Remove an unused client; `GET /clients` shows when each was last used.",
 )
 TWO_SECRETS = ErrorCode(
-    "two-secrets",
-    "The client has two secrets already. Remove the one that is not used any more first.",
-    "GET /clients/{clientId}/secrets says when each was used last; DELETE removes one.",
+    "too-many-client-secrets",
+    "The client already has two secrets. Remove the unused one first.",
+    "Remove the unused secret; `GET /clients/{clientId}/secrets` shows when each was last used.",
 )
 MANAGED_ELSEWHERE = ErrorCode(
     "client-managed-elsewhere",
-    "The client is managed by the operator or by another customer. Here only its scopes change, or it is taken out.",
-    "Ask whoever runs the server for a change of its name, its time or its secrets.",
+    "The client is managed by the operator or by another customer. You can only change its scopes, or remove"
+    " it from this customer.",
+    "Ask the operator to change its name, its expiry or its secrets.",
 )
 CREATE, UPDATE = "create client", "update client"
 
@@ -78,12 +79,21 @@ _IN_CLIENT: LiteralString = "{t}_l.customer_id = {p}.customer_id and {t}.client_
 endpoints.read(
     "/clients",
     CLIENT,
-    Doc("listClients", "All machine clients", "Those that may act for the customer, whoever manages them."),
+    Doc(
+        "listClients",
+        "List machine clients",
+        "Returns the machine clients that may act for the customer, including clients that the operator or another"
+        " customer manages.",
+    ),
 )
 ONE_CLIENT = endpoints.read(
     "/clients/{clientId}",
     CLIENT,
-    Doc("getClient", "One machine client", "One client, with what it may in the customer and when it was used last."),
+    Doc(
+        "getClient",
+        "Get a machine client",
+        "Returns one machine client with its scopes in the customer and the time of its last use.",
+    ),
     is_single=True,
     missing_error=NO_CLIENT,
 )
@@ -92,8 +102,9 @@ endpoints.read(
     SECRET,
     Doc(
         "listClientSecrets",
-        "A client's secrets: when each was made and used last, never the secrets themselves",
-        "At most two. `lastUsed` says which one is not used any more; it is written down once a minute.",
+        "List the secrets of a client",
+        "Returns at most two secrets with the times of their creation and last use, never the secrets themselves."
+        " `lastUsed` shows which secret is no longer in use. It is updated once a minute.",
     ),
     parent=Parent(CLIENT, _IN_CLIENT),
     missing_error=NO_CLIENT,
@@ -125,9 +136,10 @@ class ClientPatch(StrictBody):
     "/clients",
     Doc(
         "createClient",
-        "Make a machine client; its secret is shown only here",
-        "`scopes` are permissions, each by its name: one that is misspelt, or that lets a program say who may, is"
-        " refused. Who may write may read. With `expires` it ends by itself.",
+        "Create a machine client",
+        "The response is the only one that contains the secret. `scopes` are names of permissions. An unknown scope,"
+        " or one that lets a program manage access, is rejected. A write scope includes the read scope. With"
+        " `expires`, the client stops working at that time.",
     ),
     body=JsonBody(TypeAdapter(NewClient), CREATE),
     responses=Responses(
@@ -152,9 +164,9 @@ async def create(request: Request, client: NewClient, services: ReadServices) ->
     "/clients/{clientId}",
     Doc(
         "updateClient",
-        "Change a machine client",
-        "A JSON Patch (RFC 6902) of `remove` and `replace`; `remove` is for `expires` alone. It holds everywhere within"
-        " a second, for tokens that are out as well.",
+        "Update a machine client",
+        "A JSON Patch (RFC 6902) with `remove` and `replace`. `remove` is only valid for `expires`. The change takes"
+        " effect everywhere within a second, also for tokens that are already issued.",
     ),
     body=JsonBody(TypeAdapter(Patch[ClientPatch]), UPDATE),
     concurrency=Concurrency(if_match=CLIENT),
@@ -168,7 +180,9 @@ async def create(request: Request, client: NewClient, services: ReadServices) ->
     ),
 )
 async def update(request: Request, patch: list[ClientPatch]) -> Response:
-    whole = patched_form(CHANGED, patch, UPDATE, "expires", "It is a time; `remove` gives one without end.")
+    whole = patched_form(
+        CHANGED, patch, UPDATE, "expires", "`expires` must be a time; a `remove` step removes the expiry."
+    )
     values: dict[str, Any] = whole.model_dump(mode="json", by_alias=True, exclude_unset=True)
     changes: dict[str, Any] = {step.path[1:]: values.get(step.path[1:]) for step in patch}
     async with request.db.transaction() as connection:
@@ -184,8 +198,9 @@ async def update(request: Request, patch: list[ClientPatch]) -> Response:
     "/clients/{clientId}",
     Doc(
         "deleteClient",
-        "Remove a machine client; one that is managed elsewhere is taken out of the customer",
-        "Its tokens are refused everywhere within a second.",
+        "Delete a machine client",
+        "If the operator or another customer manages the client, it is only removed from the customer. Its tokens are"
+        " rejected everywhere within a second.",
     ),
     concurrency=Concurrency(if_match=CLIENT),
     responses=Responses(errors={404: (NO_CLIENT,)}),
@@ -205,8 +220,9 @@ async def delete(request: Request) -> Response:
     "/clients/{clientId}/secrets",
     Doc(
         "createClientSecret",
-        "Make another secret of a client, which is shown only here; the one of before stays good",
-        "So that a secret is changed without a pause: make another one, give it to the program, remove the old one.",
+        "Create another secret of a client",
+        "The response is the only one that contains the secret. The previous secret stays valid, so you can rotate"
+        " secrets without an interruption. Create a secret, give it to the program, then delete the old one.",
     ),
     responses=Responses(
         201, SecretCreated, errors={404: (NO_CLIENT,), 409: (TWO_SECRETS, MANAGED_ELSEWHERE)}, has_secret=True
@@ -225,8 +241,9 @@ async def add_secret(request: Request) -> Response:
     "/clients/{clientId}/secrets/{secretId}",
     Doc(
         "deleteClientSecret",
-        "Remove a client's secret: it and the tokens that were got by it are refused at once",
-        "Tokens that were got by it are refused everywhere within a second; those of the other one stay good.",
+        "Delete a secret of a client",
+        "The secret, and all tokens that were issued for it, are rejected everywhere within a second. Tokens of the"
+        " other secret stay valid.",
     ),
     responses=Responses(errors={404: (NO_CLIENT, NO_SECRET), 409: (MANAGED_ELSEWHERE,)}),
 )

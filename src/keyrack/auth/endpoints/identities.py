@@ -21,11 +21,11 @@ endpoints = Endpoints[ReadServices](TAG, AccountAuth(Free.PERSON), is_extension=
 NO_IDENTITY = ErrorCode(
     "identity-not-found",
     "Unable to find an account for the given identityId which is connected with the manager.",
-    "Use an id that GET /me/identities returns.",
+    "Use an id that `GET /me/identities` returns.",
 )
 LAST_WAY_IN = ErrorCode(
-    "last-way-in",
-    "Without this account there is no way left for the manager to sign in.",
+    "last-sign-in-method",
+    "This account is the manager's only sign-in method.",
     "Set a password or connect another account first.",
 )
 
@@ -54,8 +54,8 @@ endpoints.read(
     IDENTITY,
     Doc(
         "listIdentities",
-        "The accounts by which the manager may sign in",
-        "The manager's accounts at providers of single sign-on.",
+        "List connected accounts",
+        "Returns the accounts of the calling manager at single sign-on providers.",
     ),
     tenant=manager_parameter,
 )
@@ -65,8 +65,9 @@ endpoints.read(
     "/me/identities/{identityId}",
     Doc(
         "disconnectIdentity",
-        "Disconnect an account; what was signed in by it ends",
-        "Nobody signs in by that account any more. The last way to sign in stays.",
+        "Disconnect an account",
+        "The manager can no longer sign in with the account, and sessions that began with it end. The last sign-in"
+        " method cannot be removed.",
     ),
     responses=Responses(errors={404: (NO_IDENTITY,), 409: (LAST_WAY_IN,)}),
     converters={"identityId": path_number},

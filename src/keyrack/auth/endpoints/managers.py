@@ -35,18 +35,18 @@ from keyrack.db.connection import Statements
 from keyrack.fleet.endpoints.groups import NO_GROUP
 
 endpoints = Endpoints[ReadServices](
-    Tag("Managers", "People who act for the customer, and who is invited to."), "managers", is_extension=True
+    Tag("Managers", "People who act for the customer, and open invitations."), "managers", is_extension=True
 )
 
 NO_MANAGER_HERE = ErrorCode(
     "manager-of-customer-not-found",
     "Unable to find a manager for the given managerId which is assigned to the given customerId.",
-    "Use an id that GET /managers returns for this customer.",
+    "Use an id that `GET /managers` returns for this customer.",
 )
 NO_INVITATION = ErrorCode(
     "invitation-not-found",
     "Unable to find an invitation for the given invitationId which is assigned to the given customerId.",
-    "Use an id that GET /invitations returns; one that was accepted or withdrawn is gone.",
+    "Use an id that `GET /invitations` returns; it does not list accepted or withdrawn invitations.",
 )
 MOST_GROUPS = 100  # in the scope of one manager
 INVITE, UPDATE = "invite manager", "update manager"
@@ -105,21 +105,21 @@ endpoints.read(
     MANAGER,
     Doc(
         "listManagers",
-        "Who acts for the customer, and in which role",
-        "Those who act for the customer; `role` is null for one who has none, and so no right.",
+        "List managers",
+        "Returns the managers of the customer. `role` is null for a manager without a role, who has no permissions.",
     ),
 )
 ONE_MANAGER = endpoints.read(
     "/managers/{managerId}",
     MANAGER,
-    Doc("getManager", "One manager", "One manager, with the role in this customer."),
+    Doc("getManager", "Get a manager", "Returns one manager with the role in this customer."),
     is_single=True,
     missing_error=NO_MANAGER_HERE,
 )
 endpoints.read(
     "/invitations",
     INVITATION,
-    Doc("listInvitations", "Open invitations", "Those that nobody has accepted yet, and that are good still."),
+    Doc("listInvitations", "List open invitations", "Returns invitations that are neither accepted nor expired."),
     auth=CustomerAuth(Permission.MANAGERS_READ),
 )
 
@@ -136,7 +136,7 @@ Groups = Annotated[list[Id] | None, Field(min_length=1, max_length=MOST_GROUPS)]
 
 
 class NewManager(StrictBody):
-    """Whom to invite, and to which role."""
+    """The person to invite, and the role."""
 
     email_address: EmailAddress
     role: RoleName
@@ -173,10 +173,11 @@ CHANGED = TypeAdapter(PatchedManager)
     "/managers",
     Doc(
         "inviteManager",
-        "Invite somebody to act for the customer; the link is shown only here",
-        "Makes a link that works once, and mails another one to the address where a mail server is set (`mailed`)."
-        " Whoever opens it sets a password, or accepts with the account of that address. Who is invited again gets a"
-        " new link; the old one is over.",
+        "Invite a manager",
+        "Creates a link that works once. The response is the only one that contains this link. If a mail server is"
+        " configured, another link is mailed to the address (`mailed`). The invited person sets a password, or"
+        " accepts with a single sign-on account of that address. A new invitation for the same address replaces the"
+        " previous one.",
     ),
     body=JsonBody(TypeAdapter(NewManager), INVITE),
     responses=Responses(
@@ -213,8 +214,8 @@ async def invite(request: Request, new_manager: NewManager, services: ReadServic
     "/invitations/{invitationId}",
     Doc(
         "withdrawInvitation",
-        "Withdraw an invitation: its links are not good any more",
-        "Who opens the link is told that it is over.",
+        "Withdraw an invitation",
+        "Its links stop working.",
     ),
     auth=CustomerAuth(Permission.MANAGERS_WRITE),
     responses=Responses(errors={404: (NO_INVITATION,)}),
@@ -229,8 +230,9 @@ async def withdraw(request: Request) -> Response:
     "/managers/{managerId}",
     Doc(
         "updateManager",
-        "Give a manager another role, or limit it to groups",
-        "A JSON Patch (RFC 6902) that replaces `/role`. It holds everywhere within a second. The last owner stays one.",
+        "Change the role of a manager",
+        "A JSON Patch (RFC 6902) that replaces `/role`. The change takes effect everywhere within a second. The last"
+        " owner cannot lose the role.",
     ),
     body=JsonBody(TypeAdapter(Patch[ManagerPatch]), UPDATE),
     concurrency=Concurrency(if_match=MANAGER),
@@ -245,7 +247,9 @@ async def withdraw(request: Request) -> Response:
 )
 async def update(request: Request, patch: list[ManagerPatch]) -> Response:
     """Change role or groups. It holds within a second, also on open streams."""
-    whole = patched_form(CHANGED, patch, UPDATE, "groups", "It is a list of groups; `remove` gives the whole fleet.")
+    whole = patched_form(
+        CHANGED, patch, UPDATE, "groups", "`groups` must be an array; a `remove` step gives access to the whole fleet."
+    )
     named = {step.path for step in patch}
     async with request.db.transaction() as connection:
         await _lock_manager(connection, request)
@@ -254,7 +258,7 @@ async def update(request: Request, patch: list[ManagerPatch]) -> Response:
         groups = whole.groups if "/groups" in named else row and row["groups"]
         if role is None:
             raise BadRequest(
-                invalid_member(UPDATE, "role"), errors=[FieldError("missing", "The manager has none.", "")]
+                invalid_member(UPDATE, "role"), errors=[FieldError("missing", "The manager has no role.", "")]
             )
         await _check_groups(connection, request.customer, whole.groups)
         with on_constraint({"manager_role_owner": (Conflict, OWNER_LIMITED)}):
@@ -273,8 +277,8 @@ async def _check_groups(connection: Statements, customer: int, groups: Sequence[
     "/managers/{managerId}",
     Doc(
         "removeManager",
-        "Have somebody act for the customer no longer",
-        "The account stays, with what it may elsewhere. The last owner who may sign in is not removed.",
+        "Remove a manager from the customer",
+        "The account and its roles in other customers stay. The last owner who can sign in cannot be removed.",
     ),
     concurrency=Concurrency(if_match=MANAGER),
     responses=Responses(errors={404: (NO_MANAGER_HERE,), 409: (LAST_OWNER,)}),

@@ -22,18 +22,18 @@ from keyrack.auth.services import AuthServices
 from keyrack.core.error_codes import RATE_LIMITED, ErrorCode
 from keyrack.core.errors import Forbidden, NotFound, WrongCredentials
 
-TAG = Tag("Me", "The manager who calls: preferences, password and sessions.")
+TAG = Tag("Me", "The calling manager: preferences, password and sessions.")
 endpoints = Endpoints[AuthServices](TAG, AccountAuth(Free.PERSON), is_extension=True)
 
 WRONG_PASSWORD = ErrorCode(
     "wrong-password",
     "The current password is wrong.",
-    "Check it; after many tries wait as long as the next answer says.",
+    "Check the current password.",
 )
 NO_SESSION = ErrorCode(
     "session-not-found",
-    "Unable to find a session for the given sessionId which is the manager's.",
-    "Use an id that GET /sessions returns.",
+    "Unable to find a session of the manager for the given sessionId.",
+    "Use an id that `GET /sessions` returns.",
 )
 
 _OF_MANAGER: LiteralString = "{t}.manager_id = :manager"
@@ -82,12 +82,12 @@ def _zones() -> frozenset[str]:
 
 def _zone(name: str) -> str:
     if name not in _zones():
-        raise ValueError("no time zone of the IANA database has this name")
+        raise ValueError(f"{name[:60]!a} is not a time zone of the IANA database")
     return name
 
 
 class PreferencesBody(Body):
-    """How the pages are shown; null for what the browser says."""
+    """The preferences for the pages; null for the browser's setting."""
 
     model_config = ConfigDict(title="Preferences")
 
@@ -104,7 +104,11 @@ class NewPassword(Body):
 endpoints.read(
     "/me",
     ME,
-    Doc("getMe", "The manager who calls", "Who the access token is for, and how the manager likes the pages to be."),
+    Doc(
+        "getMe",
+        "Get the calling manager",
+        "Returns the manager of the access token, with the preferences for the pages.",
+    ),
     is_single=True,
     order_by=_OF_MANAGER,
     tenant=manager_parameter,
@@ -114,8 +118,8 @@ endpoints.read(
     SESSION,
     Doc(
         "listSessions",
-        "Where the manager is signed in with a browser",
-        "The sessions of the web console, with when each was last seen.",
+        "List the browser sessions of the manager",
+        "Returns the sessions of the web console with the time of their last use.",
     ),
     tenant=manager_parameter,
 )
@@ -125,8 +129,8 @@ endpoints.read(
     "/me/preferences",
     Doc(
         "setPreferences",
-        "Choose the language, the time zone and the theme of the pages",
-        "All three are needed; null leaves it to the browser.",
+        "Set the language, the time zone and the theme of the pages",
+        "All three properties are required. Null selects the browser's setting.",
     ),
     body=JsonBody(TypeAdapter(PreferencesBody), "change preferences"),
     is_idempotent=False,
@@ -169,8 +173,8 @@ async def hashed(request: Request, body: NewPassword, services: AuthServices) ->
     "/me/password",
     Doc(
         "changePassword",
-        "Change the own password; it ends every session and every token",
-        "The current password is needed as well. Sign in again afterwards.",
+        "Change your password",
+        "Requires the current password. All sessions and tokens of the manager end, so sign in again.",
     ),
     body=JsonBody(TypeAdapter(NewPassword), "change password"),
     prepare=hashed,
@@ -187,8 +191,8 @@ async def change_password(request: Request, change: PasswordChange) -> Response:
     "/sessions",
     Doc(
         "endSessions",
-        "Sign out everywhere: end every session",
-        "Every browser has to sign in again. Access tokens stay as they are.",
+        "End all sessions",
+        "Every browser has to sign in again. Access tokens stay valid.",
     ),
     is_idempotent=False,
 )
@@ -199,7 +203,7 @@ async def end_all(request: Request) -> Response:
 
 @endpoints.delete(
     "/sessions/{sessionId}",
-    Doc("endSession", "End one session", "That browser has to sign in again."),
+    Doc("endSession", "End a session", "Its browser has to sign in again."),
     responses=Responses(errors={404: (NO_SESSION,)}),
     converters={"sessionId": path_number},
     is_idempotent=False,

@@ -27,37 +27,40 @@ from keyrack.core.settings import Settings
 from keyrack.core.text import FREE_TEXT
 from keyrack.db.connection import Connection
 
-TAG = Tag("Second factor", "Passkeys, codes and recovery codes of the manager who calls, and which roles need one.")
+TAG = Tag(
+    "Second factor",
+    "Passkeys, codes and recovery codes of the calling manager, and the roles that require a second factor.",
+)
 endpoints = Endpoints[AuthServices](TAG, AccountAuth(Free.PERSON), is_extension=True)
 
 SIGN_IN_AGAIN = ErrorCode(
     "sign-in-again",
-    "This is done within {minutes} minutes of signing in, with the second factor where there is one.",
-    "Sign in again, then repeat it.",
+    "This change requires a sign-in within the last {minutes} minutes, with the second factor if you have one.",
+    "Sign in again, then repeat the request.",
 )
 NO_PASSKEY = ErrorCode(
     "passkey-not-found",
-    "Unable to find a passkey for the given passkeyId which is the manager's.",
-    "Use an id that GET /me/passkeys returns.",
+    "Unable to find a passkey of the manager for the given passkeyId.",
+    "Use an id that `GET /me/passkeys` returns.",
 )
-NO_APP = ErrorCode("app-not-found", "No app is set up for codes.", "Begin with POST /me/totp.")
+NO_APP = ErrorCode("totp-not-set-up", "No authenticator app is set up.", "Set one up by `POST /me/totp`.")
 APP_THERE = ErrorCode(
-    "app-set-up", "An app is set up for codes already. Remove it first.", "Remove it: DELETE /me/totp."
+    "totp-already-set-up", "An authenticator app is already set up. Remove it first.", "Remove it by `DELETE /me/totp`."
 )
 WRONG_CODE = ErrorCode(
     "wrong-code",
     "The code is wrong.",
-    "Send the six digits that the app shows now; the clock of its device must be right.",
+    "Send the six digits that the app shows now, and check the clock of its device.",
 )
 NO_FACTOR = ErrorCode(
     "no-second-factor",
-    "Recovery codes stand in for an app or a passkey, and there is none.",
-    "Set up an app or a passkey first.",
+    "Recovery codes require an authenticator app or a passkey, and you have neither.",
+    "Set up an authenticator app or a passkey first.",
 )
 LAST_FACTOR = ErrorCode(
     "last-factor-needed",
-    "A role of yours needs a second factor, and this is the last one.",
-    "Add another one first, or ask the customer's owner to lift the rule.",
+    "One of your roles requires a second factor, and this is your last one.",
+    "Add another factor first, or ask an owner of the customer to remove the rule.",
 )
 
 _OF_MANAGER: LiteralString = "{t}.manager_id = :manager"
@@ -169,8 +172,8 @@ endpoints.read(
     FACTORS,
     Doc(
         "getFactors",
-        "The second factors of the manager who calls",
-        "What there is beside the password, and whether a role needs one.",
+        "Get the second factors of the calling manager",
+        "Returns the second factors, and whether a role requires one.",
     ),
     is_single=True,
     order_by=_OF_MANAGER,
@@ -179,7 +182,11 @@ endpoints.read(
 endpoints.read(
     "/me/passkeys",
     PASSKEY,
-    Doc("listPasskeys", "The manager's passkeys", "With when each was last used. Their keys are never shown."),
+    Doc(
+        "listPasskeys",
+        "List the passkeys of the manager",
+        "Returns the passkeys with the time of their last use, never their keys.",
+    ),
     tenant=manager_parameter,
 )
 
@@ -188,8 +195,9 @@ endpoints.read(
     "/me/passkeys/options",
     Doc(
         "beginPasskey",
-        "What a browser needs to make a passkey",
-        "For `navigator.credentials.create()`, as WebAuthn writes it in JSON. Good for five minutes, once.",
+        "Begin to add a passkey",
+        "Returns the options for `navigator.credentials.create()` in the JSON form of WebAuthn. They are valid once,"
+        " for five minutes.",
     ),
     responses=Responses(
         200, PasskeyOptions, errors={403: (SIGN_IN_AGAIN,), 409: (passkeys.NO_PASSKEYS, passkeys.TOO_MANY)}
@@ -208,7 +216,8 @@ async def options(request: Request, services: AuthServices) -> Response:
     Doc(
         "addPasskey",
         "Add a passkey",
-        "`credential` is what the browser has made, as its `toJSON()` writes it; the device has verified its user.",
+        "`credential` is the result of the browser's `navigator.credentials.create()`, as `toJSON()` returns it. The"
+        " device must have verified its user.",
     ),
     body=JsonBody(TypeAdapter(NewPasskey), "add passkey"),
     responses=Responses(
@@ -232,7 +241,7 @@ async def add_passkey(request: Request, body: NewPasskey, services: AuthServices
 
 @endpoints.delete(
     "/me/passkeys/{passkeyId}",
-    Doc("removePasskey", "Remove a passkey", "Nobody signs in with it any more."),
+    Doc("removePasskey", "Remove a passkey", "It can no longer be used to sign in."),
     responses=Responses(errors={403: (SIGN_IN_AGAIN,), 404: (NO_PASSKEY,), 409: (LAST_FACTOR,)}),
     converters={"passkeyId": path_number},
     is_idempotent=False,
@@ -252,8 +261,9 @@ async def remove_passkey(request: Request, services: AuthServices) -> Response:
     "/me/totp",
     Doc(
         "beginApp",
-        "Begin to set up an app for codes; its secret is shown only here",
-        "The secret, and the same for a QR code. It counts once it is confirmed.",
+        "Begin to set up an authenticator app",
+        "Returns a secret, also as the URI for a QR code. No other response contains it. The app counts as a second"
+        " factor after `PUT /me/totp` has confirmed it.",
     ),
     responses=Responses(200, NewApp, errors={403: (SIGN_IN_AGAIN,), 409: (APP_THERE,)}, has_secret=True),
     is_idempotent=False,
@@ -270,7 +280,11 @@ async def begin_app(request: Request, services: AuthServices) -> Response:
 
 @endpoints.put(
     "/me/totp",
-    Doc("confirmApp", "Confirm the app by a code that it shows", "From then on a password is not enough to sign in."),
+    Doc(
+        "confirmApp",
+        "Confirm an authenticator app",
+        "Requires a code of the app. From then on, a password alone is not enough to sign in.",
+    ),
     body=JsonBody(TypeAdapter(CodeBody), "confirm the app"),
     responses=Responses(errors={403: (SIGN_IN_AGAIN,), 404: (NO_APP,), 422: (WRONG_CODE,), 429: (RATE_LIMITED,)}),
     is_idempotent=False,
@@ -289,7 +303,7 @@ async def confirm_app(request: Request, body: CodeBody, services: AuthServices) 
 
 @endpoints.delete(
     "/me/totp",
-    Doc("removeApp", "Remove the app for codes", "Its codes are over."),
+    Doc("removeApp", "Remove the authenticator app", "Its codes are no longer accepted."),
     responses=Responses(errors={403: (SIGN_IN_AGAIN,), 404: (NO_APP,), 409: (LAST_FACTOR,)}),
     is_idempotent=False,
 )
@@ -306,8 +320,9 @@ async def remove_app(request: Request, services: AuthServices) -> Response:
     "/me/recovery-codes",
     Doc(
         "renewRecoveryCodes",
-        "Make ten recovery codes in place of those before; they are shown only here",
-        "Each works once in place of a code.",
+        "Create ten recovery codes",
+        "The new codes replace all previous ones. The response is the only one that contains them. Each code works"
+        " once in place of a code of the app.",
     ),
     responses=Responses(200, RecoveryCodes, errors={403: (SIGN_IN_AGAIN,), 409: (NO_FACTOR,)}, has_secret=True),
     is_idempotent=False,

@@ -21,8 +21,8 @@ from keyrack.core.errors import Conflict
 endpoints = Endpoints[ReadServices](TAG, "managers", is_extension=True)
 
 RULE_WITHOUT_FACTOR = ErrorCode(
-    "rule-without-factor",
-    "Whoever makes a second factor needed has signed in with one, so that nobody locks out themselves.",
+    "second-factor-not-used",
+    "You must sign in with a second factor before you can require one.",
     "Sign in with a passkey or a code, then set the rule.",
 )
 
@@ -35,7 +35,7 @@ insert into factor_rule (customer_id, role) select $1, unnest($2::text[]) on con
 
 
 class FactorRules(StrictBody):
-    """The roles that need a second factor."""
+    """The roles that require a second factor."""
 
     roles: Annotated[list[Role], Field(max_length=len(Role))]
 
@@ -44,8 +44,8 @@ class FactorRules(StrictBody):
     "/factor-rules",
     Doc(
         "getFactorRules",
-        "Which roles need a second factor in the customer",
-        "The roles whose permissions are for who has shown a second factor.",
+        "Get the roles that require a second factor",
+        "Returns the roles of the customer whose permissions require a sign-in with a second factor.",
     ),
     responses=Responses(200, FactorRules, headers=TAGGED),
 )
@@ -58,8 +58,9 @@ async def rules(request: Request) -> Response:
     "/factor-rules",
     Doc(
         "setFactorRules",
-        "Say which roles need a second factor in the customer",
-        "All of them: a role that is left out needs none. It holds within a second, also for who is signed in.",
+        "Set the roles that require a second factor",
+        "Replaces the list: a role that is not in it requires no second factor. The change takes effect within a"
+        " second, also for managers who are signed in.",
     ),
     body=JsonBody(TypeAdapter(FactorRules), "set the rules"),
     responses=Responses(errors={409: (RULE_WITHOUT_FACTOR,)}),

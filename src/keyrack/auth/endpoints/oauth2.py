@@ -37,31 +37,30 @@ from keyrack.core.error_codes import NO_FORM, RATE_LIMITED, WRONG_CREDENTIALS, E
 from keyrack.core.errors import GrantRefused, InvalidClient, Unauthorized
 from keyrack.core.settings import Settings
 
-TAG = Tag("Authentication", "Access tokens, and the documents that verify tokens.")
+TAG = Tag("Authentication", "Access tokens, and the keys and metadata to verify them.")
 endpoints = Endpoints[AuthServices](TAG, ClientSecretAuth())
 
 OTHERS_TOKEN = ErrorCode(
     "token-of-another",
-    "The token is another client's.",
-    "Have the client that got the token revoke it, or remove the secret that it was got by.",
+    "The token belongs to another client.",
+    "Revoke the token as the client that got it, or remove the secret that it was issued for.",
 )
 NO_CLIENT = ErrorCode(
-    "client-must-show-itself",
-    "The token is a client's, and only that client revokes it.",
-    "Send the client's id and secret, as for getting a token.",
+    "client-authentication-required",
+    "The token belongs to a machine client, and only that client can revoke it.",
+    "Send the id and the secret of the client.",
 )
 PASSWORD_NOT_ENOUGH = ErrorCode(
     "password-not-enough",
     "A password alone signs this manager in nowhere: it has a second factor, or a role that needs one.",
-    "Sign in to the console; programs use a client of their own instead of a person's password.",
+    "Sign in to the console, or use a machine client in programs.",
 )
 FORM: tuple[ErrorCode, ...] = (FORM_TOO_LONG, NO_FORM, GIVEN_TWICE, MISSING_PARAMETER, INVALID_PARAMETER, TWO_WAYS)
 FRESH = {"Cache-Control": "no-store"}
 
 
 class AccessToken(BaseModel):
-    """For a manager as the spec has it; for a client with `expires_in` as a number and the scopes (RFC 6749, section
-    5.1)."""
+    """An access token. For a client, `expires_in` is a number and `scope` is present (RFC 6749, section 5.1)."""
 
     access_token: str
     expires_in: str | int
@@ -73,11 +72,12 @@ class AccessToken(BaseModel):
     "/oauth2/token",
     Doc(
         "getAccessToken",
-        "An access token for a manager or a machine client",
-        "The password grant of OAuth 2.0 (RFC 6749, section 4.3): user name and password of a manager, as a form; then"
-        " `expires_in` is in seconds, as text. Or the grant of machine clients (section 4.4), with the client's id and"
-        " secret in the header `Authorization` or in the form; then it is a number, and `scope` has what the token is"
-        " for. There is no refresh token: ask again shortly before the hour is over.",
+        "Get an access token for a manager or a machine client",
+        "For a manager: the password grant of OAuth 2.0 (RFC 6749, section 4.3) with user name and password in a"
+        " form. `expires_in` is then a string with seconds. For a machine client: the client credentials grant"
+        " (section 4.4) with the client's id and secret, in the `Authorization` header or in the form. `expires_in`"
+        " is then a number, and `scope` lists the scopes of the token. There is no refresh token: get a new token"
+        " before the hour ends.",
     ),
     body=FormBody(TypeAdapter(PasswordGrant | ClientGrant), grant),
     responses=Responses(
@@ -141,9 +141,10 @@ async def _shown(request: Request, given: ClientCredentials | None, settings: Se
     "/oauth2/revoke",
     Doc(
         "revokeToken",
-        "Have an access token refused from now on",
-        "RFC 7009. A client revokes its own tokens, and shows itself as for getting one; a manager's token is revoked"
-        " by whoever has it. It is refused everywhere within a second. What is no token, or is over, is answered 200.",
+        "Revoke an access token",
+        "Revokes a token as in RFC 7009. A client authenticates as for getting a token, and can revoke only its own"
+        " tokens. A manager's token can be revoked by anyone who has it. The token is rejected everywhere within a"
+        " second. The response is also 200 if the token is unknown or expired.",
         is_extension=True,
     ),
     body=FormBody(TypeAdapter(Revocation), revocation),

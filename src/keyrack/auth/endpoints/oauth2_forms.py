@@ -19,11 +19,11 @@ LONGEST = 32_768  # bytes of a form: enough for a thousand characters of each pa
 FORM_TOO_LONG = ErrorCode(
     "form-too-long",
     f"The form is longer than {LONGEST} bytes.",
-    "Send the parameters that are named for it, and nothing else.",
+    "Send only the parameters of the endpoint.",
 )
 GIVEN_TWICE = ErrorCode("parameter-given-twice", "A parameter is given more than once.", "Send each parameter once.")
 MISSING_PARAMETER = ErrorCode(
-    "missing-parameter", "The parameter {name} is missing.", "Send all parameters that are named for this grant."
+    "missing-parameter", "The parameter {name} is missing.", "Send all parameters that the grant requires."
 )
 INVALID_PARAMETER = ErrorCode(
     "invalid-parameter", "The parameter {name} is not valid.", "Send at most {most} characters, without U+0000."
@@ -31,23 +31,23 @@ INVALID_PARAMETER = ErrorCode(
 OTHER_GRANT = ErrorCode(
     "unsupported-grant-type",
     "The only grant_type here is password or client_credentials.",
-    "Send grant_type=password for a manager, grant_type=client_credentials for a machine client.",
+    "Send `grant_type=password` for a manager, or `grant_type=client_credentials` for a machine client.",
 )
 INVALID_SCOPE = ErrorCode(
     "invalid-scope",
     "A scope is none, or none that the client has.",
-    "Send some of the client's scopes with blanks between them, or no scope for all of them.",
+    "Send scopes of the client, separated by blanks, or no scope for all of them.",
 )
 TWO_WAYS = ErrorCode(
     "two-client-authentications",
     "The client shows itself in two ways.",
-    "Send its id and secret in the header Authorization or in the form, not in both (RFC 6749, section 2.3).",
+    "Send the id and the secret in the header `Authorization` or in the form, not in both (RFC 6749, section 2.3).",
 )
 SHORT, LONG = 1_000, 8_000  # characters of a parameter, and of a token
 
 
 class PasswordGrant(BaseModel):
-    """The form of RFC 6749, section 4.3.2."""
+    """The form of the password grant (RFC 6749, section 4.3.2)."""
 
     username: str
     password: str
@@ -62,14 +62,14 @@ class InForm(BaseModel):
 
 
 class ClientGrant(InForm):
-    """The form of RFC 6749, section 4.4.2."""
+    """The form of the client credentials grant (RFC 6749, section 4.4.2)."""
 
     grant_type: str
     scope: str | None = None
 
 
 class Revocation(InForm):
-    """The form of RFC 7009, section 2.1. The hint is of no use here: there is one kind of token."""
+    """The form of a revocation (RFC 7009, section 2.1). The hint is ignored: there is only one type of token."""
 
     token: str
     token_type_hint: str | None = None

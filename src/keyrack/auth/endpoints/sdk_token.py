@@ -23,15 +23,13 @@ from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import BadRequest
 from keyrack.core.secret_hashes import digest
 
-TAG = Tag(
-    "App SDK", "Id tokens for the SDK of an app, and what the app of a user calls with them: phones, keys and logs."
-)
+TAG = Tag("App SDK", "Id tokens for the SDK of an app, and the app's requests with them: phones, keys and box logs.")
 endpoints = Endpoints[AuthServices](TAG, AccountAuth(Permission.SDK_WRITE))
 
 INVALID_COMBINATION = ErrorCode(
     "invalid-sdk-combination",
     "Invalid combination of customerId, sdkKey and userId.",
-    "The key and the user must both be of the customer, and the customer one of yours.",
+    "Send a key and a user of the same customer, to which you must have access.",
 )
 
 SUBJECT: LiteralString = """
@@ -55,9 +53,9 @@ class SdkToken(BaseModel):
     "/sdk/token",
     Doc(
         "getSdkToken",
-        "An id token for a user",
-        "An id token (JWT, RS256) by which the app's SDK proves who its user is. Its keys are at"
-        " `/.well-known/jwks.json`; subject and audience are good for this customer alone. The SDK key is a secret of"
+        "Get an id token for a user",
+        "Returns an id token (JWT, RS256) that identifies a user to the SDK of an app. `/.well-known/jwks.json` has"
+        " the keys that verify it. Subject and audience are valid only for this customer. The SDK key is a secret of"
         " the customer, so call this from a server, not from the app.",
     ),
     body=JsonBody(TypeAdapter(SdkTokenRequest), "get token"),

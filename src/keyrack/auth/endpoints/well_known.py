@@ -18,13 +18,13 @@ endpoints = Endpoints[AuthServices](TAG, PublicAuth(), is_extension=True)
 BY_SECRET = ["client_secret_basic", "client_secret_post"]
 
 
-_HOW = "How a client shows itself there."
+_HOW = "The supported authentication methods of clients."
 # List fields in the metadata of both documents: name, description, an example
 SERVER = (
     ("token_endpoint_auth_methods_supported", _HOW, "client_secret_basic"),
     ("revocation_endpoint_auth_methods_supported", _HOW, "client_secret_basic"),
-    ("grant_types_supported", "The grants of the token endpoint.", "password"),
-    ("scopes_supported", "All scopes that clients may have.", "cars:read"),
+    ("grant_types_supported", "The supported grant types.", "password"),
+    ("scopes_supported", "All scopes of clients.", "cars:read"),
 )
 JWKS = NamedSchema(
     "JsonWebKeySet",
@@ -34,7 +34,7 @@ JWKS = NamedSchema(
             "keys": {
                 "type": "array",
                 "items": {"type": "object", "additionalProperties": {"type": "string"}},
-                "description": "Public keys; a token's header names its own by `kid`.",
+                "description": "The public keys. `kid` in the header of a token identifies its key.",
                 "examples": [[{"kty": "RSA", "use": "sig", "alg": "RS256", "kid": "1", "n": "AQAB", "e": "AQAB"}]],
             }
         },
@@ -43,19 +43,23 @@ JWKS = NamedSchema(
 OPENID_CONFIGURATION = NamedSchema(
     "OpenIdConfiguration",
     object_schema(
-        "OpenID Connect Discovery 1.0, section 3, as far as it applies.",
+        "The supported metadata of OpenID Connect Discovery 1.0, section 3.",
         {
-            "issuer": uri_schema("Who issues tokens: their claim `iss`.", ""),
-            "token_endpoint": uri_schema("Where access tokens are had.", "/v3/oauth2/token"),
-            "revocation_endpoint": uri_schema("Where they are revoked.", "/v3/oauth2/revoke"),
-            "jwks_uri": uri_schema("Where the keys are that verify tokens.", "/.well-known/jwks.json"),
+            "issuer": uri_schema("The issuer of tokens, as in their claim `iss`.", ""),
+            "token_endpoint": uri_schema("The URL of the token endpoint.", "/v3/oauth2/token"),
+            "revocation_endpoint": uri_schema("The URL of the revocation endpoint.", "/v3/oauth2/revoke"),
+            "jwks_uri": uri_schema("The URL of the keys that verify tokens.", "/.well-known/jwks.json"),
             **list_schemas(
                 (
                     *SERVER,
-                    ("response_types_supported", "What is had by a grant.", "id_token"),
-                    ("subject_types_supported", "Each customer knows a user by another subject.", "pairwise"),
+                    ("response_types_supported", "The supported response types.", "id_token"),
+                    (
+                        "subject_types_supported",
+                        "The subject types: a user has a different subject in each customer.",
+                        "pairwise",
+                    ),
                     ("claims_supported", "The claims of tokens.", "sub"),
-                    ("id_token_signing_alg_values_supported", "The algorithms of signatures.", "RS256"),
+                    ("id_token_signing_alg_values_supported", "The signature algorithms of id tokens.", "RS256"),
                 )
             ),
         },
@@ -66,15 +70,15 @@ AUTHORIZATION_SERVER = NamedSchema(
     object_schema(
         "The metadata of an authorization server (RFC 8414, section 2).",
         {
-            "issuer": uri_schema("Who issues tokens: their claim `iss`.", ""),
-            "token_endpoint": uri_schema("Where access tokens are had.", "/v3/oauth2/token"),
-            "revocation_endpoint": uri_schema("Where they are revoked.", "/v3/oauth2/revoke"),
-            "jwks_uri": uri_schema("Where the keys are that verify tokens.", "/.well-known/jwks.json"),
+            "issuer": uri_schema("The issuer of tokens, as in their claim `iss`.", ""),
+            "token_endpoint": uri_schema("The URL of the token endpoint.", "/v3/oauth2/token"),
+            "revocation_endpoint": uri_schema("The URL of the revocation endpoint.", "/v3/oauth2/revoke"),
+            "jwks_uri": uri_schema("The URL of the keys that verify tokens.", "/.well-known/jwks.json"),
             **list_schemas(SERVER),
             "response_types_supported": {
                 "type": "array",
                 "items": {"type": "string"},
-                "description": "None: there is no page to sign in.",
+                "description": "Empty, because there is no authorization endpoint.",
                 "examples": [[]],
             },
         },
@@ -86,8 +90,8 @@ AUTHORIZATION_SERVER = NamedSchema(
     "/.well-known/jwks.json",
     Doc(
         "getJwks",
-        "The public keys of the tokens",
-        "The keys by which access tokens and id tokens are verified, as a JSON Web Key Set (RFC 7517).",
+        "Get the public keys of tokens",
+        "Returns the keys that verify access tokens and id tokens, as a JSON Web Key Set (RFC 7517).",
     ),
     responses=Responses(200, schema=JWKS, headers=TAGGED),
 )
@@ -100,13 +104,13 @@ async def jwks(request: Request, services: AuthServices) -> Response:
     "/.well-known/openid-configuration",
     Doc(
         "getOpenIdConfiguration",
-        "Where the token endpoint and the keys are",
-        "The document of OpenID Connect Discovery 1.0, as far as it applies here.",
+        "Get the OpenID Connect metadata",
+        "Returns the supported part of the metadata of OpenID Connect Discovery 1.0.",
     ),
     responses=Responses(200, schema=OPENID_CONFIGURATION, headers=TAGGED),
 )
 async def discovery(request: Request, services: AuthServices) -> Response:
-    """OpenID Connect Discovery 1.0, section 3, as far as it applies."""
+    "The supported metadata of OpenID Connect Discovery 1.0, section 3."
     metadata = _server(services.settings) | {
         "response_types_supported": ["id_token"],
         "subject_types_supported": ["pairwise"],
@@ -120,8 +124,9 @@ async def discovery(request: Request, services: AuthServices) -> Response:
     "/.well-known/oauth-authorization-server",
     Doc(
         "getAuthorizationServer",
-        "Where machine clients get tokens, and how they show themselves",
-        "The metadata of RFC 8414: where tokens are had and revoked, how clients show themselves, and all scopes.",
+        "Get the authorization server metadata",
+        "Returns the metadata of RFC 8414: the endpoints that issue and revoke tokens, the authentication methods of"
+        " clients, and all scopes.",
     ),
     responses=Responses(200, schema=AUTHORIZATION_SERVER, headers=TAGGED),
 )

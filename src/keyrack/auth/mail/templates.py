@@ -16,7 +16,7 @@ DEFAULT = "en"
 
 @dataclass(frozen=True, slots=True)
 class MailTemplate:
-    """A subject and a body, with placeholders."""
+    """A subject and a body with placeholders."""
 
     subject: str
     body: str
@@ -26,25 +26,25 @@ INVITATION: Mapping[str, MailTemplate] = {
     "en": MailTemplate(
         "Invitation to Keyrack: {customer}",
         """\
-{by} invites you to act for {customer} in Keyrack, in the role {role}.
+{by} invites you to {customer} in Keyrack, with the role {role}.
 
 Open this link to accept. It works once, until {until}:
 
 {link}
 
-If you do not know what this is about, do nothing: without the link nothing happens.
+If you did not expect this invitation, ignore this mail.
 """,
     ),
     "de": MailTemplate(
         "Einladung zu Keyrack: {customer}",
         """\
-{by} lädt Sie ein, in Keyrack für {customer} zu handeln, in der Rolle {role}.
+{by} lädt Sie zu {customer} in Keyrack ein, mit der Rolle {role}.
 
-Öffnen Sie diesen Link, um anzunehmen. Er gilt einmal, bis {until}:
+Öffnen Sie diesen Link, um die Einladung anzunehmen. Er gilt einmal, bis {until}:
 
 {link}
 
-Wenn Sie nicht wissen, worum es geht, tun Sie nichts: Ohne den Link geschieht nichts.
+Wenn Sie diese Einladung nicht erwartet haben, ignorieren Sie diese E-Mail.
 """,
     ),
 }
@@ -52,25 +52,25 @@ PASSWORD: Mapping[str, MailTemplate] = {
     "en": MailTemplate(
         "Set a new password for Keyrack",
         """\
-Somebody, probably you, has asked for a new password for the account {address} in Keyrack.
+A new password was requested for the account {address} in Keyrack.
 
-Open this link to set one. It works once, for {minutes} minutes:
+Open this link to set a new password. It works once, for {minutes} minutes:
 
 {link}
 
-If it was not you, do nothing: your password stays as it is.
+If you did not request this, ignore this mail. Your password does not change.
 """,
     ),
     "de": MailTemplate(
-        "Neues Kennwort für Keyrack",
+        "Neues Passwort für Keyrack",
         """\
-Jemand, wahrscheinlich Sie, hat für das Konto {address} in Keyrack ein neues Kennwort verlangt.
+Für das Konto {address} in Keyrack wurde ein neues Passwort angefordert.
 
-Öffnen Sie diesen Link, um eines zu setzen. Er gilt einmal, für {minutes} Minuten:
+Öffnen Sie diesen Link, um ein neues Passwort zu setzen. Er gilt einmal, {minutes} Minuten lang:
 
 {link}
 
-Wenn Sie es nicht waren, tun Sie nichts: Ihr Kennwort bleibt, wie es ist.
+Wenn Sie es nicht angefordert haben, ignorieren Sie diese E-Mail. Ihr Passwort ändert sich nicht.
 """,
     ),
 }
@@ -78,54 +78,54 @@ CODES: Mapping[str, MailTemplate] = {
     "en": MailTemplate(
         "Many wrong codes for your Keyrack account",
         """\
-Many wrong codes were sent for the account {address} in Keyrack, after a sign-in with your password.
+Many wrong codes were entered for the account {address} in Keyrack, after a sign-in with your password.
 
 If it was you, wait before you try the next code, or sign in with a passkey or a recovery code.
 
-If it was not you, your password is no secret any more. Change it now: {link}
+If it was not you, another person knows your password. Change it now: {link}
 """,
     ),
     "de": MailTemplate(
-        "Viele falsche Codes für Ihr Konto in Keyrack",
+        "Viele falsche Codes für Ihr Keyrack-Konto",
         """\
-Für das Konto {address} in Keyrack wurden viele falsche Codes gesendet, nach einer Anmeldung mit Ihrem Kennwort.
+Für das Konto {address} in Keyrack wurden viele falsche Codes eingegeben, nach einer Anmeldung mit Ihrem Passwort.
 
-Wenn Sie es waren, warten Sie vor dem nächsten Code, oder melden Sie sich mit einem Passkey oder einem
+Wenn Sie das waren, warten Sie vor dem nächsten Code, oder melden Sie sich mit einem Passkey oder einem
 Wiederherstellungscode an.
 
-Wenn Sie es nicht waren, ist Ihr Kennwort nicht mehr geheim. Ändern Sie es jetzt: {link}
+Wenn Sie das nicht waren, kennt eine andere Person Ihr Passwort. Ändern Sie es jetzt: {link}
 """,
     ),
 }
-# The phone's name was chosen by its app, so a mail does not repeat it
+# The app chooses the phone's name, so the mail does not repeat it
 PHONE: Mapping[str, MailTemplate] = {
     "en": MailTemplate(
         "New phone for your car keys: {customer}",
         """\
-A new phone was registered for you at {customer}. It can get keys that open boxes of your cars.
+A new phone was registered for you at {customer}. It can get keys to the cars that you book.
 
-If it was you, do nothing.
+If it was you, you do not need to do anything.
 
-If it was not you, call {customer} now. A manager there can remove the phone, and its keys are revoked.
+If it was not you, call {customer} now and have the phone removed. Its keys are then revoked.
 """,
     ),
     "de": MailTemplate(
-        "Neues Telefon für Ihre Autoschlüssel: {customer}",
+        "Neues Telefon für Ihre Fahrzeugschlüssel: {customer}",
         """\
-Für Sie wurde bei {customer} ein neues Telefon registriert. Es kann Schlüssel erhalten, die Boxen Ihrer Autos öffnen.
+Für Sie wurde bei {customer} ein neues Telefon registriert. Es kann Schlüssel der Fahrzeuge bekommen, die Sie buchen.
 
-Wenn Sie es waren, tun Sie nichts.
+Wenn Sie das waren, müssen Sie nichts tun.
 
-Wenn Sie es nicht waren, melden Sie sich jetzt bei {customer}. Ein Verwalter kann das Telefon dort entfernen, und seine
-Schlüssel werden widerrufen.
+Wenn Sie das nicht waren, rufen Sie jetzt bei {customer} an und lassen Sie das Telefon entfernen. Seine Schlüssel werden
+dann widerrufen.
 """,
     ),
 }
 TEST = MailTemplate(
-    "Keyrack can send mail", "This is a test from {host}. Whoever runs that server has asked for it.\n"
+    "Keyrack can send mail", "This is a test mail from {host}. The operator of that server sent it.\n"
 )  # fmt: skip
 ROLES_DE = {
-    "Owner": "Inhaber", "Manager": "Verwalter", "Dispatcher": "Disponent", "Technician": "Techniker",
+    "Owner": "Eigentümer", "Manager": "Verwalter", "Dispatcher": "Disponent", "Technician": "Techniker",
     "Auditor": "Prüfer", "Viewer": "Betrachter",
 }  # fmt: skip
 
@@ -136,10 +136,10 @@ def language_of(language: str | None) -> str:
 
 
 def written(text: MailTemplate, sender: str, to: str, **places: object) -> EmailMessage:
-    """A mail in plain text (RFC 5322, RFC 6532), which can be serialized.
+    """A plain-text mail (RFC 5322, RFC 6532) that can be serialized.
 
-    The subject is one line, so no place ends a header. Raises errors of `email`, and `ValueError` for a recipient that
-    is no e-mail address.
+    The subject is one line, so a value cannot end a header. Raises errors of `email`, and `ValueError` if the recipient
+    is not an e-mail address.
     """
     name, address = parseaddr(sender)
     message = EmailMessage()
@@ -148,7 +148,7 @@ def written(text: MailTemplate, sender: str, to: str, **places: object) -> Email
     message["Subject"] = " ".join(text.subject.format(**places).split())
     message["Date"] = formatdate()
     message["Message-ID"] = make_msgid(domain=address.rpartition("@")[2])
-    message["Auto-Submitted"] = "auto-generated"  # RFC 3834: no automatic reply
+    message["Auto-Submitted"] = "auto-generated"  # RFC 3834: suppresses absence notes
     message.set_content(text.body.format(**places))
     message.as_bytes(policy=SMTPUTF8)
     return message
@@ -159,4 +159,4 @@ def _recipient(to: str) -> Address:
     if address.isascii():
         return Address(addr_spec=address)
     local_part, _, domain = address.rpartition("@")
-    return Address(username=local_part, domain=domain)  # `addr_spec` takes ASCII alone
+    return Address(username=local_part, domain=domain)  # `addr_spec` accepts only ASCII

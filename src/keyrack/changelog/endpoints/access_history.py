@@ -1,4 +1,4 @@
-"""Access: who could open a car, and which cars a user could, at a time or over one. Ours, beside the spec."""
+"""Access history endpoints: who could open a car, and which cars a user could open. An extension."""
 
 from __future__ import annotations
 
@@ -29,46 +29,46 @@ from keyrack.fleet.endpoints.users import NO_USER
 
 OF_EVENTS = Permission.CHANGES_READ
 endpoints = Endpoints[ReadServices](
-    Tag("Access", "Who could open a car, now and at any time that is kept."),
+    Tag("Access", "The users who can or could open a car, as far back as the history is retained."),
     CustomerAuth(Permission.ACCESS_READ, is_group_scoped=True, conditional={"`events`": OF_EVENTS}),
     is_extension=True,
 )
 
 AT_OR_RANGE = ErrorCode(
     "at-or-range",
-    "Either at is given, or both from and to, or none of them.",
-    "Send at for a time, from and to for what was between, and nothing for now.",
+    "Send `at`, or both `from` and `to`, or no time at all.",
+    "Send `at` for one time, `from` and `to` for a time range, or none of them for now.",
 )
 IN_FUTURE = ErrorCode(
     "time-in-future",
-    "The {name} lies in the future, and nobody knows yet what will be known then.",
-    "Send a time that has been, or none for now. What is to come is in GET /assignments.",
+    "`{name}` is in the future. Only past times can be queried.",
+    "Send a past time, or none for now; `GET /assignments` returns future assignments.",
 )
 GONE = ErrorCode(
-    "access-gone",
-    "Who had access is known from {oldest} on.",
-    "Ask for that time or a later one: `oldestTime` of the problem has it. What was before is not kept any more.",
+    "access-history-expired",
+    "The access history starts at {oldest}.",
+    "Request that time (`oldestTime` of the problem) or a later one.",
 )
 BEHIND = ErrorCode(
-    "access-behind",
-    "What was changed up to that time has not got its numbers yet, and an answer would leave it out.",
-    "Ask again soon. If it stays so, `keyrack status` says what holds the numbers up.",
+    "access-history-pending",
+    "The change log does not yet contain all changes up to this time.",
+    "Retry in a moment; if the error persists, `keyrack status` shows the cause.",
 )
 TOO_MANY = ErrorCode(
-    "too-many-stretches",
-    "More than {most} stretches are in that time.",
-    "Ask for a shorter time, or of each user or car alone.",
+    "too-many-access-periods",
+    "The time range has more than {most} access periods.",
+    "Request a shorter time range, or the history of each user or car alone.",
 )
-AT = QueryParameter("at", a_time, "The time that is asked about; without it, and without `from` and `to`, now.", MOMENT)
-FROM = QueryParameter("from", a_time, "The beginning of the time that is asked about, with `to`.", MOMENT)
-TO = QueryParameter("to", a_time, "Its end, which is not part of it; one that lies in the future is now.", MOMENT)
+AT = QueryParameter("at", a_time, "The time to look up. Default, without `from` and `to`: now.", MOMENT)
+FROM = QueryParameter("from", a_time, "The start of the time range to look up, together with `to`.", MOMENT)
+TO = QueryParameter("to", a_time, "The end of the time range, exclusive. A future time is replaced by now.", MOMENT)
 OPTIONS = (AT, FROM, TO)
 
 LONG = Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})]
 
 
 class AccessPeriodBody(Body):
-    """An assignment that was in force."""
+    """A period in which an assignment was in force."""
 
     model_config = ConfigDict(title="Stretch")
 
@@ -99,13 +99,13 @@ class _Access(Body):
 
 
 class CarAccess(_Access):
-    """Who could open a car."""
+    """The users who could open a car."""
 
     car_id: Id
 
 
 class UserAccess(_Access):
-    """Which cars a user could open."""
+    """The cars that a user could open."""
 
     user_id: Id
 
@@ -117,11 +117,12 @@ REFUSES = {400: (INVALID, AT_OR_RANGE, EMPTY_RANGE, IN_FUTURE, TOO_MANY), 410: (
     "/cars/{carId}/access",
     Doc(
         "getCarAccess",
-        "Who could open a car, at a time or over one",
-        "Which assignments were in force then, as they were known then: also those that have been changed or deleted"
-        " since. Without a time it is now; with `from` and `to` all that were in force between. `asOf` names the newest"
-        " change that is in the answer; the changes around that time stand beside it, for a caller with `changes:read`."
-        " A time before what is kept is 410 and never an empty list.",
+        "Get the users who could open a car",
+        "Returns the assignments that were in force at `at`, as they were known at that time. Assignments that have"
+        " been changed or deleted since are included. With `from` and `to`, returns all that were in force between"
+        " them; without a time, the current ones. `asOf` names the newest change that the response includes. `events`"
+        " has the changes around that time, if the caller has `changes:read`. A time before the retained history is"
+        " 410, never an empty list.",
     ),
     responses=Responses(200, CarAccess, headers=TAGGED, errors={**REFUSES, 404: (NO_CAR,)}),
     query_parameters=OPTIONS,
@@ -135,8 +136,8 @@ async def of_car(request: Request, services: ReadServices) -> Response:
     "/users/{userId}/access",
     Doc(
         "getUserAccess",
-        "Which cars a user could open, at a time or over one",
-        "Which cars the user could open then, as for a car.",
+        "Get the cars that a user could open",
+        "Returns the cars that the user could open. Times work as in `GET /cars/{carId}/access`.",
     ),
     responses=Responses(200, UserAccess, headers=TAGGED, errors={**REFUSES, 404: (NO_USER,)}),
     query_parameters=OPTIONS,
@@ -147,7 +148,7 @@ async def of_user(request: Request, services: ReadServices) -> Response:
 
 
 async def _answer(request: Request, thing: Thing, missing: ErrorCode, settings: Settings) -> Response:
-    """What custody has. Raises `BadRequest`, `NotFound`, `Gone`, `Unavailable`."""
+    """The answer from the access history. Raises `BadRequest`, `NotFound`, `Gone`, `Unavailable`."""
     given_at, since, until = _times(request.query)
     (id,) = request.ids
     extent = await access_queries.history_extent(request.db, request.customer, thing, id, until or given_at)
@@ -182,7 +183,7 @@ async def _without_hidden_parts(
     shown = [
         {**row, **{column: None for column, name in PARTS.items() if (name, row[column]) in hidden}} for row in rows
     ]
-    return access_queries.join_periods(shown)  # a change between two hidden boxes begins no other period
+    return access_queries.join_periods(shown)  # a change between two hidden boxes begins no new period
 
 
 PARTS = {"box_id": "productId", "service_id": "serviceId"}
@@ -193,7 +194,7 @@ MEMBERS = {
 
 
 def _times(query: bytes) -> tuple[datetime | None, datetime | None, datetime | None]:
-    """`at`, `from` and `to`. Raises `BadRequest` unless they are at most the first, or both of the others."""
+    """`at`, `from` and `to`. Raises `BadRequest` unless it is `at` alone, both others, or none."""
     values = parse_parameters(query, OPTIONS)
     at, since, until = (values.get(option.name) for option in OPTIONS)
     if (since is None) != (until is None) or (at is not None and since is not None):
@@ -207,7 +208,7 @@ def _times(query: bytes) -> tuple[datetime | None, datetime | None, datetime | N
 def _checked(
     extent: HistoryExtent, missing: ErrorCode, since: datetime, until: datetime | None
 ) -> tuple[datetime, datetime | None]:
-    """The times, as far as they have been. Raises what is wrong with them."""
+    """The times, limited to the past. Raises the error of an invalid one."""
     if since > extent.now:
         name = "at" if until is None else "from"
         reason = IN_FUTURE.format(name=name)
@@ -227,6 +228,6 @@ def _json_value(value: Any) -> Any:
 
 
 def _utc(time: datetime) -> str:
-    """As lists show times: with a fraction only where there is one."""
+    """A time as lists show it: with a fraction only if it has one."""
     text = time.astimezone(UTC).replace(tzinfo=None).isoformat()
     return (text.rstrip("0") if "." in text else text) + "Z"

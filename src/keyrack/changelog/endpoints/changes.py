@@ -1,5 +1,4 @@
-"""The log of changes: what has happened to a customer's data, numbered, to be read from where somebody stopped, and to
-be heard as it comes. Ours, beside the spec."""
+"""The change feed: numbered changes of a customer, as lists, long polls and streams. An extension."""
 
 from __future__ import annotations
 
@@ -29,50 +28,52 @@ from keyrack.changelog.services import FeedServices
 from keyrack.core.error_codes import ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, Forbidden
 
-TAG = Tag("Changes", "What has happened to the customer's data, and who did it.")
+TAG = Tag("Changes", "Changes of the customer's data, and who made them.")
 endpoints = Endpoints[FeedServices](TAG, "changes", is_extension=True)
 
-# Up to the newest change that the answer's head tells of: what came since is for the next request
+# Up to the newest change in the response headers: later ones are for the next request
 READ = ReadEndpoint(Select(CHANGE, paged=True, order_by="{t}.change_id <= :id0"))
-LONGEST = 60  # seconds that a request may wait
+LONGEST = 60  # maximum seconds that a request may wait
 NOT_OF_STREAMS = ErrorCode(
     "stream-with-options",
-    "A stream of changes takes no query options but epoch and $filter=id gt N.",
-    "Leave out the others, and pass over what is not wanted; or ask for the list, with `wait`.",
+    "A stream of changes supports only the options epoch and $filter=id gt N.",
+    "Leave out the other options and filter in the client, or read the list with `wait`.",
 )
 
 NOT_FOR_LIMITED = ErrorCode(
     "no-stream-for-limited",
-    "A stream of changes is the same for all who listen, and you are limited to groups.",
-    "Ask for the list with `wait`; `Changes-Newest` of each answer is the number to go on from.",
+    "Streams of changes are not available to managers who are limited to groups.",
+    "Read the list with `wait`, and continue from the header `Changes-Newest` of each response.",
 )
 
 
 def an_epoch(text: str) -> UUID:
-    """Raises `ValueError`."""
+    """Parse an epoch. Raises `ValueError`."""
     try:
         return UUID(text)
     except ValueError:
-        raise ValueError(f"It is what the header {feed.EPOCH} told, as 5f0c1c1e-7c0e-4a55-9a0b-9a2f4d8a1e55.") from None
+        raise ValueError(
+            f"The value must be the UUID of the header {feed.EPOCH}, such as 5f0c1c1e-7c0e-4a55-9a0b-9a2f4d8a1e55."
+        ) from None
 
 
 def seconds(text: str) -> int:
-    """Raises `ValueError`."""
+    """Parse seconds to wait. Raises `ValueError`."""
     if not (text.isascii() and text.isdigit() and len(text) <= 2 and 1 <= int(text) <= LONGEST):
-        raise ValueError(f"It is a whole number of seconds from 1 to {LONGEST}.")
+        raise ValueError(f"The value must be an integer of seconds from 1 to {LONGEST}.")
     return int(text)
 
 
 OF_EPOCH = QueryParameter(
     "epoch",
     an_epoch,
-    f"The epoch that the number in `$filter=id gt N` is of, as the header {feed.EPOCH} told it.",
+    f"The epoch of the number in `$filter=id gt N`, from the header {feed.EPOCH}.",
     {"type": "string", "format": "uuid"},
 )
 WAIT = QueryParameter(
     "wait",
     seconds,
-    "Seconds that an empty list waits for what comes; then it is answered as it is.",
+    "The seconds for which an empty list waits for new changes before it is returned.",
     {"type": "integer", "minimum": 1, "maximum": LONGEST},
 )
 OPTIONS = (OF_EPOCH, WAIT)
@@ -85,12 +86,12 @@ Listed = tuple[Response, Extent]
     "/changes",
     Doc(
         "listChanges",
-        "What has happened to the customer's data, in the order of its numbers",
-        "Changes are numbered for each customer, without gaps and in an order that respects every dependency, so"
-        " `$filter=id gt N` reads what is new and misses nothing. A list that is too long comes in pages. A number that"
-        " the log cannot be gone on from is 410, which tells what it has. What was erased is null. With `wait` an empty"
-        " list waits for what comes; with `Accept: text/event-stream` changes are told as they come, each as an event"
-        " `change`, and a stream that broke is resumed with `Last-Event-ID`.",
+        "List changes of the customer's data",
+        "Changes are numbered per customer, without gaps and in an order that respects every dependency. So"
+        " `$filter=id gt N` returns all new changes and misses none. A long list has several pages. A number from"
+        " which the log cannot be continued is 410; the error names the available range. Erased data is null. With"
+        " `wait`, an empty list waits for new changes. With `Accept: text/event-stream`, each change is sent as an"
+        " event `change`. `Last-Event-ID` resumes a stream.",
     ),
     responses=Responses(
         200,
@@ -105,13 +106,13 @@ Listed = tuple[Response, Extent]
     ),
     read=READ,
     query_parameters=OPTIONS,
-    is_primary_only=True,  # a replica may show a number before the standby that commits wait for has it
+    is_primary_only=True,  # a replica may show a change before the synchronous standby has it
     has_long_poll=True,
 )
 async def changes(request: Request, services: FeedServices) -> Response:
     own = parse_parameters(request.query, OPTIONS, allows_others=True)
     epoch: UUID | None = own.get(OF_EPOCH.name)
-    READ.query(replace(request, ids=(0,)), services.query_limits)  # what is wrong with the options comes first
+    READ.query(replace(request, ids=(0,)), services.query_limits)  # report invalid options first
     begins = odata.filter_cursor(request.query, "id", services.query_limits)
     if request.follow is not None and request.follow.prefers_events:
         if request.scope is not None:
@@ -122,7 +123,7 @@ async def changes(request: Request, services: FeedServices) -> Response:
         extent = await feed.load_extent(request.db, request.customer)
         extent.check(begins and begins.number, epoch)
         answer = await READ(replace(request, ids=(extent.newest,)), None, services)
-        if begins is not None and begins.number < extent.newest:  # the oldest ones may have gone while they were read
+        if begins is not None and begins.number < extent.newest:  # the oldest may have been dropped meanwhile
             (await feed.load_extent(request.db, request.customer)).check(begins.number, epoch)
         return replace(answer, headers=with_vary(answer.headers, "Accept") | extent.headers()), extent
 
@@ -144,9 +145,9 @@ async def _awaited(
     listed: Callable[[], Coroutine[Any, Any, Listed]],
     following: FeedService,
 ) -> Response:
-    """What there is once something comes, or the empty list after so many seconds."""
+    """The list once it has changes, or the empty list after `seconds`."""
     follow = request.follow
-    if follow is None or request.caller is None:  # a page waits for nothing
+    if follow is None or request.caller is None:  # a page of the console does not wait
         return listing[0]
     until = asyncio.get_running_loop().time() + seconds
     waiter = LongPoll(request.customer, request.caller.key, await follow.recheck(), follow.recheck)
@@ -156,9 +157,9 @@ async def _awaited(
         while _has_nothing(listing) and await waiter.wait_for_news(log, listing[1], until):
             wanted = (request.customer, request.scope, log.extent, request.query, request.if_none_match)
             listing = await following.run_shared(wanted, listed)
-            if listing[0].parts is not None:  # which can be read once
+            if listing[0].parts is not None:  # a streamed body can be read only once
                 listing = await listed()
-    await follow.recheck()  # what was read for somebody who may no longer read it is not told
+    await follow.recheck()  # the caller may have lost its access meanwhile
     return listing[0]
 
 
@@ -169,11 +170,11 @@ async def _stream(
     begins: odata.FilterCursor | None,
     following: FeedService,
 ) -> Response:
-    """Changes as they come, behind a number or the last id that was heard; without either, from the oldest on."""
+    """Stream the changes after a number or the client's last event id; without either, from the oldest on."""
     _check_options(request, begins)
     if not request.chunks:
         raise BadRequest(OLD_HTTP)
-    if follow.last_event_id == GONE:  # by which a browser stops coming back (HTML, section 9.2.3)
+    if follow.last_event_id == GONE:  # 204 keeps a browser from reconnecting (HTML, section 9.2.3)
         return NO_CONTENT
     extent = await feed.load_extent(request.db, request.customer)
     place = (epoch, extent.oldest - 1 if begins is None else begins.number)
@@ -192,7 +193,7 @@ async def _stream(
 
 
 def _check_options(request: Request, begins: odata.FilterCursor | None) -> None:
-    """Raises `BadRequest` for what a stream does not do: its bytes are the same for all who listen."""
+    """Raise `BadRequest` for options of lists: a stream has the same bytes for all subscribers."""
     for name, _ in parse_qsl(request.query.decode(), keep_blank_values=True):
         option = odata.option_name(name)
         if option in NOT_STREAMED or (option == "filter" and (begins is None or not begins.alone)):

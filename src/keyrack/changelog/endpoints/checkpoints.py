@@ -1,4 +1,4 @@
-"""What proves the log of changes: its newest checkpoint, and that one change is in it. Ours, beside the spec."""
+"""Proofs of the change log: its newest checkpoint, and the inclusion of one change. An extension."""
 
 from __future__ import annotations
 
@@ -25,47 +25,48 @@ endpoints = Endpoints[ReadServices](TAG, "changes", is_extension=True)
 
 NO_CHECKPOINT = ErrorCode(
     "no-checkpoint",
-    "There is no checkpoint of the log of changes yet.",
-    "Ask again in some minutes. If there still is none though something was changed, tell the operator: the server "
-    "has no key that signs.",
+    "The change log has no checkpoint yet.",
+    "Retry in some minutes; if a change still gets no checkpoint, ask the operator to check the signing key.",
 )
 NO_SUCH_SIZE = ErrorCode(
     "checkpoint-ahead",
-    "The newest checkpoint is of {size} changes, so none of {since} can be compared with it.",
-    "If you hold one of as many changes, the log has lost some: keep it, and tell the operator.",
+    "The newest checkpoint covers {size} changes, fewer than the requested {since}.",
+    "Keep a checkpoint that covers more changes, and report it to the operator: the log has lost changes.",
 )
 NO_CHANGE = ErrorCode(
-    "change-not-found", "Unable to find a change for the given changeId.", "Use the id of a change of GET /changes."
+    "change-not-found",
+    "Unable to find a change for the given changeId.",
+    "Use the id of a change that `GET /changes` returns.",
 )
 NOT_PROVEN = ErrorCode(
     "change-not-proven",
-    "The change is newer than the newest checkpoint, which is of {size} changes.",
-    "Ask again in some minutes, when there is a newer one.",
+    "The change is newer than the newest checkpoint, which covers {size} changes.",
+    "Retry in some minutes, when there is a newer checkpoint.",
 )
 ALTERED = ErrorCode(
     "log-altered",
-    "What the server has kept of the log of changes is not what was signed.",
-    "Keep the checkpoints that you have, and tell the operator: `keyrack audit verify` says what was altered.",
+    "The stored change log does not match the signed checkpoint.",
+    "Keep your checkpoints, and report the error to the operator: `keyrack audit verify` shows what was altered.",
 )
 
 
 def a_size(text: str) -> int:
-    """Raises `ValueError`."""
+    """Parse the size of a checkpoint. Raises `ValueError`."""
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise ValueError("It is the size of an older checkpoint.")
+        raise ValueError("The value must be the size of an older checkpoint.")
     return int(text)
 
 
 SINCE = QueryParameter(
     "since",
     a_size,
-    "The size of a checkpoint that you hold: `consistency` proves that the log begins with it.",
+    "The size of an older checkpoint. `consistency` proves that the log begins with the log of that checkpoint.",
     {"type": "integer", "format": "int64", "minimum": 0},
 )
 
 
 class ChangeCheckpoint(Body):
-    """What the log was, signed: `note` is what others verify."""
+    """A signed checkpoint of the log. Verifiers check `note`."""
 
     customer_id: int
     epoch: str
@@ -77,7 +78,7 @@ class ChangeCheckpoint(Body):
 
 
 class ChangeProof(Body):
-    """That a change is in the log: the record is leaf `index` of the checkpoint's tree."""
+    """Proof that a change is in the log: its record is leaf `index` of the checkpoint's tree."""
 
     id: int
     epoch: str
@@ -91,10 +92,10 @@ class ChangeProof(Body):
     "/changes/checkpoint",
     Doc(
         "getCheckpoint",
-        "The newest checkpoint of the log of changes",
-        "What the log of changes was a moment ago, signed as a C2SP tlog-checkpoint: keep it where nobody who"
-        " administers the server can change it. With `Accept: text/plain` the note alone. With `since` it is proven"
-        " that the log begins with that of an older checkpoint.",
+        "Get the newest checkpoint of the change log",
+        "Returns the recent state of the change log, signed as a C2SP tlog-checkpoint. Store it where no"
+        " administrator of the server can change it. With `Accept: text/plain`, returns only the note. With `since`,"
+        " the response proves that the log begins with the log of an older checkpoint.",
     ),
     responses=Responses(
         200,
@@ -104,7 +105,7 @@ class ChangeProof(Body):
         alternative=PLAIN_TEXT,
     ),
     query_parameters=(SINCE,),
-    is_primary_only=True,  # as GET /changes: what it proves is not lost with a leader
+    is_primary_only=True,  # as for GET /changes: proven changes survive the loss of the primary
 )
 async def checkpoint(request: Request) -> Response:
     since: int | None = parse_parameters(request.query, (SINCE,)).get(SINCE.name)
@@ -127,9 +128,10 @@ async def checkpoint(request: Request) -> Response:
     "/changes/{changeId}/proof",
     Doc(
         "getChangeProof",
-        "The proof that a change is in the log",
-        "The record of one change, and the hashes that lead from it to the root of the newest checkpoint: whoever has"
-        " them needs to trust nobody. A change that is newer than the newest checkpoint has none yet.",
+        "Get the proof that a change is in the log",
+        "Returns the record of the change, and the hashes from it to the root of the newest checkpoint. With them, a"
+        " client can verify the change without trusting the server. A change that is newer than the newest checkpoint"
+        " has no proof yet.",
     ),
     responses=Responses(
         200,
@@ -158,7 +160,7 @@ async def proof(request: Request) -> Response:
     except NoTile:
         record = None
     if record is None or not proof_service.holds(made.root, made.size, record, index, shown):
-        # A month that was dropped meanwhile, or another epoch, is no alarm
+        # A month that was dropped meanwhile, or a new epoch, is no alarm
         (await feed.load_extent(request.db, request.customer)).check(number - 1, extent.epoch)
         raise Conflict(ALTERED)
     document = {
@@ -170,7 +172,7 @@ async def proof(request: Request) -> Response:
 
 
 async def _newest(request: Request) -> CreatedCheckpoint:
-    """Raises `NotFound`."""
+    """The newest checkpoint. Raises `NotFound`."""
     made = await checkpoints.newest(request.db, request.customer)
     if made is None:
         raise NotFound(NO_CHECKPOINT)

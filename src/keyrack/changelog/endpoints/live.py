@@ -1,4 +1,4 @@
-"""Live updates: a stream that tells which lists to read again. Ours, beside the spec."""
+"""Live updates: a stream of the topics whose lists have changed. An extension."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from keyrack.core.errors import BadRequest
 from keyrack.db.change_notifier import TOPICS, Topic
 
 endpoints = Endpoints[LiveServices](
-    Tag("Live updates", "What has changed, as it happens."),
+    Tag("Live updates", "Notifications of changes as they happen."),
     CustomerAuth(
         Permission.LIVE_READ,
         is_group_scoped=True,
@@ -28,30 +28,30 @@ endpoints = Endpoints[LiveServices](
 
 OLD_HTTP = ErrorCode(
     "http-too-old",
-    "A live stream needs HTTP/1.1.",
-    "Let the client, or the proxy before the server, speak HTTP/1.1: of nginx `proxy_http_version 1.1`.",
+    "A live stream requires HTTP/1.1.",
+    "Use HTTP/1.1 in the client and in each proxy; for nginx, set `proxy_http_version 1.1`.",
 )
 
 
 def requested_topics(text: str) -> frozenset[Topic]:
-    """The topics of a list. Raises `ValueError`."""
+    """Parse a list of topics. Raises `ValueError`."""
     names = {name.strip() for name in text.split(",")}
     if not names <= set(TOPICS):
-        raise ValueError(f"The topics are {', '.join(TOPICS)}; several are separated by commas.")
+        raise ValueError(f"The valid topics are {', '.join(TOPICS)}. Separate several topics by commas.")
     return frozenset(topic for topic in TOPICS if topic in names)
 
 
 ONLY = QueryParameter(
     "topics",
     requested_topics,
-    "Only these topics, comma-separated; all without it.",
+    "Comma-separated topics. Default: all.",
     {"type": "string", "examples": ["cars,operations"]},
     TOPICS,
 )
 
 
 def _permitted(request: Request, named: frozenset[Topic] | None) -> frozenset[Topic]:
-    """The topics that are told: those that are named, or all that the caller may hear of. Raises `NotPermitted`."""
+    """The topics of the stream: the named ones, or all that the caller may read. Raises `NotPermitted`."""
     caller = request.caller
     missing = [topic for topic in TOPICS if caller is None or not caller.may(NEEDS[topic], request.customer)]
     for topic in named or ():
@@ -63,13 +63,17 @@ def _permitted(request: Request, named: frozenset[Topic] | None) -> frozenset[To
     "/live",
     Doc(
         "streamChanges",
-        "What has changed, as it happens: names of topics as server-sent events",
-        "Server-sent events (text/event-stream), each of which names what has changed, and not how: read it again then."
-        " A stream that broke is resumed with `Last-Event-ID`.",
+        "Stream the topics that have changed",
+        "A stream of server-sent events (text/event-stream). Each event names a changed topic without its new"
+        " content, so read the data again. `Last-Event-ID` resumes a stream.",
     ),
     responses=Responses(
         200,
-        headers={"Last-Event-ID": "Where the stream begins: whoever begins another one with it hears what came since."},
+        headers={
+            "Last-Event-ID": (
+                "The position at which the stream begins. A stream that resumes with it receives all later events."
+            )
+        },
         errors={
             400: (INVALID, OLD_HTTP),
             429: (FULL_OF_CUSTOMER, FULL_OF_CALLER),
@@ -85,13 +89,13 @@ async def live(request: Request, services: LiveServices) -> Response:
     if not request.chunks:
         raise BadRequest(OLD_HTTP)
     position = services.event_hub.current_id(request.customer) if request.scope is None else scoped_stream.ID
-    # No proxy is to gather what comes (`X-Accel-Buffering` is nginx's name for that), and nobody to keep it
+    # Proxies must neither buffer (`X-Accel-Buffering` is nginx's header for that) nor cache the stream
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "Last-Event-ID": position}
-    if request.method == "HEAD" or request.follow is None:  # a page of the console asks where it is, and has no stream
+    if request.method == "HEAD" or request.follow is None:  # a console page only asks for its position
         return Response(200, None, headers, EVENTS, list_responses.empty_body())
     hub, follow = services.event_hub, request.follow
     until = await follow.recheck()
-    hub.check(request.customer, request.caller_key)  # nobody else comes between this and the first bytes, which count
+    hub.check(request.customer, request.caller_key)  # no await follows until the subscription counts
     of = (hub, request.customer, request.caller_key, topics)
     if request.scope is None:
         stream = EventStream(*of, follow.last_event_id, until, follow.recheck)

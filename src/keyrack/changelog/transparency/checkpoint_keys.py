@@ -1,7 +1,7 @@
-"""In charge of the key that signs checkpoints: a file outside of the database, from which each log's signers are made.
+"""The keys that sign checkpoints: a file outside of the database, and the signers of each log.
 
-Of a secret of 32 bytes there are two keys: one signs logs, under the name of each log; the other one says when. The
-first secret of the file is the one to be pinned; the others sign, too, for whoever has pinned an older one.
+Each secret of 32 bytes has two keys. One signs logs, under the name of each log. The other one signs the time.
+Verifiers pin the first secret of the file. The others sign as well, for verifiers that have pinned an older one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from keyrack.core.settings import Settings
 
 LENGTH = 32  # bytes
 FILE = "checkpoint.key"  # in the state directory
-MOST = 4  # keys of a file: each signs twice, and a note has 16 signatures at most
+MOST = 4  # secrets per file: each signs twice, and a note has at most 16 signatures
 
 NONE = (
     "There is no key that signs checkpoints: {where} is missing. `keyrack audit keys` makes it; give every worker the "
@@ -30,7 +30,7 @@ NONE = (
 
 
 class CheckpointKeyError(Exception):
-    """What is wrong with the key that signs checkpoints, in words for the operator; no key is in them."""
+    """A problem with the signing key, described for the operator without any key."""
 
 
 def path(settings: Settings) -> Path:
@@ -39,14 +39,14 @@ def path(settings: Settings) -> Path:
 
 
 def is_ours(settings: Settings) -> bool:
-    """Whether the file is made without a word: the database is the embedded one, and nobody named a file."""
+    """Whether Keyrack makes the file itself: the database is embedded, and no file is configured."""
     return settings.database_url is None and settings.checkpoint_key_file is None
 
 
 def read(settings: Settings) -> list[bytes]:
-    """The secrets of the file, the newest first; none where there is no file.
+    """The secrets of the file, the newest first; none if there is no file.
 
-    Raises `CheckpointKeyError` for what is no key, or cannot be read.
+    Raises `CheckpointKeyError` if the file cannot be read, or if a key is invalid.
     """
     file = path(settings)
     try:
@@ -65,7 +65,7 @@ def read(settings: Settings) -> list[bytes]:
 
 
 def make(settings: Settings) -> list[bytes]:
-    """The secrets of the file, which is made where there is none. Raises `CheckpointKeyError`."""
+    """The secrets of the file, which is made if missing. Raises `CheckpointKeyError`."""
     if keys := read(settings):
         return keys
     file = path(settings)
@@ -77,7 +77,7 @@ def make(settings: Settings) -> list[bytes]:
 
 
 def needed(settings: Settings) -> list[bytes]:
-    """The secrets of a worker: its file is made where that is ours to do. Raises `CheckpointKeyError`: none."""
+    """The secrets of a worker. Makes the file if `is_ours`. Raises `CheckpointKeyError` without any."""
     keys = make(settings) if is_ours(settings) else read(settings)
     if not keys:
         raise CheckpointKeyError(NONE.format(where=path(settings)))
@@ -85,15 +85,15 @@ def needed(settings: Settings) -> list[bytes]:
 
 
 def server(settings: Settings) -> str:
-    """The name under which this server's logs are known: its public address, without the scheme."""
+    """The name of this server in its logs' names: its public address without the scheme."""
     parts = urlsplit(settings.public_url)
     return f"{parts.netloc}{parts.path}"
 
 
 def signers(keys: Sequence[bytes], origin: str, name: str) -> list[NoteSigner]:
-    """What signs the checkpoints of a log: of each secret the log's key, and that of the time of the server `name`.
+    """The signers of a log's checkpoints: for each secret, the log's key and the time key of server `name`.
 
-    Raises `CheckpointKeyError` for a server's name that no key may have.
+    Raises `CheckpointKeyError` if the server's name is not valid in a key.
     """
     try:
         return [
@@ -113,7 +113,7 @@ def _derived(secret: bytes, use: bytes) -> bytes:
 
 
 def _secret(line: str) -> bytes:
-    """The secret that a line is; none if it is none."""
+    """The secret in a line; empty if the line is invalid."""
     try:
         raw = base64.b64decode(line, validate=True)
     except (binascii.Error, ValueError):

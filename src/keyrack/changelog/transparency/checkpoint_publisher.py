@@ -1,7 +1,8 @@
-"""In charge of copies of checkpoints out of the database's reach: a file for each, in a directory of somebody else's.
+"""Copies checkpoints out of the database's reach: one file each, in an external directory.
 
-`<customer>/<day>/<epoch>-<size>.note`. A file that is there is never written again, so the place may forbid it; each is
-whole before it has its name. A copy is written at least once: what was interrupted comes again, the same bytes.
+The path is `<customer>/<day>/<epoch>-<size>.note`. An existing file is never written again, so the storage may forbid
+it. A file is complete before it gets its name. A copy is written at least once: after an interruption the same bytes
+are written again.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from keyrack.core.metrics.catalog import CHECKPOINTS_PUBLISHED
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements
 
-ROWS = 100  # copies that are written before it is kept that they are
-MOST = 1_000_000  # files of a directory that are looked at
+ROWS = 100  # copies per batch, after which they are marked as published
+MOST = 1_000_000  # maximum files of a directory that are read
 
-# In the order in which they were made
+# In the order of creation
 SOME: LiteralString = """
 select customer_id, epoch, size, root, at, note from change_checkpoint
 where not is_published and (at, customer_id, epoch, size) > ($2, $3, $4, $5)
@@ -42,13 +43,13 @@ FIRST = (datetime.min.replace(tzinfo=UTC), -1, UUID(int=0), 0)
 
 
 class NotPublished(Exception):
-    """Why a copy cannot be written, in words for the operator."""
+    """The reason why a copy cannot be written, in words for the operator."""
 
 
 async def publish_checkpoints(db: Database, settings: Settings) -> None:
-    """Write the copies that are not written yet. A step of housekeeping.
+    """Write the missing copies. A housekeeping step.
 
-    A log that is not what was published of it keeps no other from its copies. Raises `NotPublished`.
+    A log that contradicts its published copies does not block the copies of others. Raises `NotPublished`.
     """
     directory = settings.checkpoint_directory
     if directory is None:
@@ -74,7 +75,7 @@ async def publish_checkpoints(db: Database, settings: Settings) -> None:
 
 
 async def _trouble(statements: Statements, directory: Path, made: CreatedCheckpoint) -> str | None:
-    """What is wrong with a log, compared with its newest copy. Raises `NotPublished`."""
+    """Compare a log with its newest copy. Returns the contradiction, if any. Raises `NotPublished`."""
     file, newest = await asyncio.to_thread(_newest, directory, made)
     if newest is None:
         return None
@@ -93,14 +94,14 @@ async def _trouble(statements: Statements, directory: Path, made: CreatedCheckpo
 
 
 def place(directory: Path, made: CreatedCheckpoint) -> Path:
-    """The file of a checkpoint. Sizes have as many digits as they may need, so that names are in their order."""
+    """The file of a checkpoint. Sizes are padded with zeros, so that names sort by size."""
     return directory / str(made.customer) / f"{made.at:%Y-%m-%d}" / f"{made.epoch}-{made.size:019}.note"
 
 
 def of_log(directory: Path, customer: int, epoch: object) -> Iterator[Path]:
-    """The copies of a log's checkpoints, those that others have put there under their own names among them.
+    """The copies of a log's checkpoints, under any file name.
 
-    Raises `OSError`; `NotPublished` where there are too many.
+    Raises `OSError`, or `NotPublished` if there are too many files.
     """
     if not directory.is_dir():
         raise NotADirectoryError(20, "it is no directory")
@@ -132,7 +133,7 @@ def _newest(directory: Path, made: CreatedCheckpoint) -> tuple[Path, Checkpoint 
 
 
 def _write(directory: Path, made: CreatedCheckpoint) -> None:
-    """Raises `NotPublished`."""
+    """Write one copy. Raises `NotPublished`."""
     file = place(directory, made)
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
@@ -143,7 +144,7 @@ def _write(directory: Path, made: CreatedCheckpoint) -> None:
 
 
 def _sync(directories: Iterable[Path]) -> None:
-    """Raises `NotPublished`."""
+    """Sync directories. Raises `NotPublished`."""
     for directory in directories:
         try:
             sync(directory)

@@ -1,7 +1,8 @@
-"""In charge of checkpoints: what is signed of a log when something was added to it, and how long each is kept.
+"""Signs checkpoints of logs that have grown, and thins out old ones.
 
-One worker at a time signs, and only what is committed: a log's tree as it was read from its records, if it begins with
-what was signed before. A log that went back, or is another one, is never signed again: somebody has written it anew.
+One worker at a time signs, and only committed records. It signs a log's tree as read from its records, if the tree
+extends what was signed before. A log that has shrunk, or differs from its checkpoint, is never signed again: it was
+tampered with.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ where t.customer_id = s.customer_id and t.epoch = s.epoch
 REFUSED: LiteralString = """
 select customer_id, refused from change_tree where refused is not null order by refused_at, customer_id limit $1
 """
-# Of the epoch that the log has now
+# In the log's current epoch
 NEWEST: LiteralString = """
 select c.customer_id, c.epoch, c.size, c.root, c.at, c.note
 from change_log l join change_checkpoint c on c.customer_id = l.customer_id and c.epoch = l.epoch
@@ -55,7 +56,7 @@ ALL: LiteralString = """
 select c.customer_id, c.epoch, c.size, c.root, c.at, c.note
 from change_checkpoint c where c.customer_id = $1 and c.epoch = $2 order by c.size
 """
-# Of days that are over for long enough each but the last one of its log; then what is left of them is let be
+# Deletes all but a log's last checkpoint of each day before $1, and marks the rest, which it skips from then on
 THIN: LiteralString = """
 with old as materialized (
   select customer_id, epoch, size, at from change_checkpoint
@@ -74,7 +75,7 @@ with old as materialized (
 )
 select count(*)::integer from old
 """
-# What lies wholly in months that were dropped, but for the last one: it is the one over them
+# Deletes the checkpoints whose records are all in dropped months, except the last of them, which covers all of these
 FORGET: LiteralString = """
 with over as materialized (
   select l.customer_id, l.epoch, c.size from change_log l cross join lateral (
@@ -89,16 +90,16 @@ with over as materialized (
 )
 select 1
 """
-SHOWN = 3  # refused logs that a message names
+SHOWN = 3  # rejected logs that a message names
 
 
 class LogRefused(Exception):
-    """Logs that are not what was signed of them; the text names the first."""
+    """Logs that contradict their checkpoints; the text names the first ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreatedCheckpoint:
-    """A checkpoint that was made."""
+    """A checkpoint that was created."""
 
     customer: int
     epoch: UUID
@@ -112,7 +113,7 @@ class CreatedCheckpoint:
         return cls(row["customer_id"], row["epoch"], row["size"], row["root"], row["at"], row["note"])
 
     def as_json(self) -> dict[str, object]:
-        """As programs are told of it, in the API and by webhooks."""
+        """The checkpoint as JSON for the API and webhooks."""
         return {
             "customerId": self.customer, "epoch": str(self.epoch), "size": self.size,
             "root": base64.b64encode(self.root).decode(), "time": format_timestamp(self.at), "note": self.note,
@@ -120,26 +121,26 @@ class CreatedCheckpoint:
 
 
 async def newest(statements: Statements, customer: int) -> CreatedCheckpoint | None:
-    """The newest checkpoint of a log; None where there is none."""
+    """The newest checkpoint of a log; None without any."""
     row = await statements.fetchrow(NEWEST, customer)
     return None if row is None else CreatedCheckpoint.of(row)
 
 
 async def list_checkpoints(statements: Statements, customer: int, epoch: UUID) -> list[CreatedCheckpoint]:
-    """Those that the database keeps of an epoch of a log, the oldest first."""
+    """The stored checkpoints of an epoch of a log, the oldest first."""
     return [CreatedCheckpoint.of(row) for row in await statements.fetch(ALL, customer, epoch)]
 
 
 async def create_due_checkpoints(db: Database, settings: Settings) -> None:
-    """Make the checkpoints that are due. A step of housekeeping; it goes on where it was interrupted.
+    """Create the checkpoints that are due. A housekeeping step, which continues an interrupted one.
 
-    Raises `CheckpointKeyError`: nothing signs; `LogRefused`.
+    Raises `CheckpointKeyError` if there is no signing key, or `LogRefused`.
     """
     trouble: CheckpointKeyError | None = None
     secrets = list[bytes]()
     try:
         secrets = checkpoint_keys.needed(settings)
-    except CheckpointKeyError as error:  # the trees grow meanwhile
+    except CheckpointKeyError as error:  # the trees still grow
         trouble = error
     behind: int | None = -1
     while behind is not None:
@@ -155,9 +156,9 @@ async def create_due_checkpoints(db: Database, settings: Settings) -> None:
 
 
 async def make(sql: Connection, settings: Settings, customer: int) -> CreatedCheckpoint | None:
-    """The newest checkpoint of a log, made at once if there is something new; None where there is no log.
+    """The newest checkpoint of a log, created now if the log has grown; None without a log.
 
-    In the caller's transaction, one piece of the log at a time. Raises as `create_due_checkpoints` does.
+    It runs in the caller's transaction and reads the log in batches. Raises as `create_due_checkpoints` does.
     """
     secrets = checkpoint_keys.needed(settings)
     await sql.execute(IN_TURN)
@@ -171,8 +172,10 @@ async def make(sql: Connection, settings: Settings, customer: int) -> CreatedChe
 
 
 async def prune_checkpoints(db: Database, settings: Settings) -> None:
-    """Forget old checkpoints: all but the last one of a day, and what lies before the last over dropped months. A step
-    of housekeeping."""
+    """Delete old checkpoints: all but the last of a day, and those of dropped months but one.
+
+    A housekeeping step.
+    """
     today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     await run_in_batches(db, settings.housekeeping_rows, THIN, today - timedelta(days=settings.checkpoint_days))
     await db.execute(FORGET)
@@ -181,7 +184,7 @@ async def prune_checkpoints(db: Database, settings: Settings) -> None:
 async def _some(
     sql: Connection, settings: Settings, secrets: Sequence[bytes], behind: int, seconds: float, only: int | None = None
 ) -> tuple[int | None, list[PendingTree]]:
-    """Deal with the next logs: behind which customer to go on, None at the end; and what was dealt with."""
+    """Process the next logs. Returns the customer to continue after, or None at the end, and the logs."""
     logs = await tree_builder.trees_due(sql, behind, seconds, signs=bool(secrets), only=only)
     for item in logs:
         item.error = item.error or _forged(item, secrets, settings)
@@ -208,7 +211,7 @@ async def _some(
 
 
 def _signed(pending_tree: PendingTree, secrets: Sequence[bytes], settings: Settings) -> CreatedCheckpoint:
-    """The checkpoint of a log as it stands in its tree."""
+    """The signed checkpoint of a log's current tree."""
     server, at = checkpoint_keys.server(settings), pending_tree.now.replace(microsecond=0)
     origin = f"{server}/{name_of(pending_tree.customer, pending_tree.epoch)}"
     text = str(Checkpoint(origin, pending_tree.tree.size, pending_tree.tree.root))
@@ -224,8 +227,10 @@ def _signed(pending_tree: PendingTree, secrets: Sequence[bytes], settings: Setti
 
 
 def _forged(pending_tree: PendingTree, secrets: Sequence[bytes], settings: Settings) -> str | None:
-    """What is wrong with the newest checkpoint as the database has it. One that was signed by another key is believed:
-    there was one before this."""
+    """The error of a log's newest stored checkpoint, if it is not what was signed.
+
+    A checkpoint that another key signed is accepted, because the key may have been replaced.
+    """
     if pending_tree.note is None or not secrets:
         return None
     try:

@@ -1,12 +1,12 @@
-"""In charge of epochs: a log begins another one where numbers may have been told that are not there any more.
+"""Epochs: a log begins a new one if numbers may have been published that are missing now.
 
-That is after a restore, and where numbering finds itself on another server or in another history of it (a timeline,
-which a promotion begins) than when it gave a number last. After a promotion nothing is missing if commits waited for
-the standby: then the epoch stays. Whether they did is noted with the numbers, and so is as new as they are.
+That is the case after a restore. It is also the case if the sequencer finds another server, or another timeline of it,
+than at its last number. A promotion begins a timeline. After a promotion nothing is missing if commits waited for the
+standby: then the epoch stays. The server's setting is recorded with the numbers, so it is as recent as they are.
 
-A new epoch begins far behind the last number, so that none is ever given twice. Its first change, `log.begun`, names
-the epoch before, its last number and the hash of its last record: what proves the new one proves where the old one
-ended.
+A new epoch begins far behind the last number, so that no number is used twice. Its first change, `log.begun`, names the
+previous epoch, its last number and the hash of its last record. So a proof of the new epoch proves the end of the old
+one.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ log = structlog.get_logger("keyrack.changelog")
 
 Why = Literal["restore", "promotion", "server"]
 
-JUMP = 1_000_000_000  # numbers that are left out: more than were ever told behind the last one that is still there
-BEFORE = -1  # the place before the whole inbox: a log's beginning stands at 0, and sequences begin with 1
+JUMP = 1_000_000_000  # numbers to skip: more than can have been published after the last one that survived
+BEFORE = -1  # before the whole outbox: `log.begun` has seq 0, and sequences begin with 1
 
-# The timeline is the beginning of the name of a file of the log. What only reached a standby's memory is not safe there
+# The name of a WAL file begins with the timeline. A commit that only reached a standby's memory does not count as safe
 SERVER: LiteralString = """
 with now as (
   select (select system_identifier from pg_control_system()) as system,
@@ -49,8 +49,8 @@ select (select system_identifier from pg_control_system()),
 on conflict (only_row) do update
 set system = excluded.system, timeline = excluded.timeline, is_synchronous = excluded.is_synchronous
 """
-# At 0 it comes before all that waits for a number. A log without a record in its epoch has nothing to end: what it was
-# to begin with waits still
+# seq 0 sorts before all waiting changes. A log without a record in its epoch has no epoch to end: its `log.begun` still
+# waits, and gets the new epoch
 BEGIN: LiteralString = """
 with ended as (
   insert into change_epoch (customer_id, epoch, first_id, last_id, hash, tree)
@@ -76,12 +76,12 @@ select count(*)::integer from begun
 
 
 async def begin(connection: Connection, reason: Why) -> int:
-    """Begin another epoch of every log, in the caller's transaction, and number nothing meanwhile; of how many.
+    """Begin a new epoch of every log, in the caller's transaction. Returns the number of logs.
 
-    Who acts is told as the one who began it; numbering does it itself where nobody is.
+    The caller gives no numbers meanwhile. The change names the current actor, or else the sequencer itself.
     """
     await connection.lift_timeouts()
-    await connection.execute(ALONE)  # which whoever numbers has already
+    await connection.execute(ALONE)  # the sequencer has this lock already
     count: int = await connection.fetchval(BEGIN, JUMP, (acting.get() or system("numbering")).encoded, reason)
     await connection.execute(REMEMBER)
     if count:
@@ -90,8 +90,10 @@ async def begin(connection: Connection, reason: Why) -> int:
 
 
 async def check_epochs(connection: Connection) -> bool:
-    """Begin another epoch where numbers may be missing here; in the transaction of the numbers, before them, and while
-    nobody else numbers. Whether a log begins with what stands at the beginning of the inbox."""
+    """Begin a new epoch if numbers may be missing. Returns whether `log.begun` changes wait in the outbox.
+
+    It runs in the transaction of the numbers, before them, under the sequencer's lock.
+    """
     (row,) = await connection.fetch(SERVER)
     if not row["is_first"]:
         if row["is_other"]:

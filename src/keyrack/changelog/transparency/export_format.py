@@ -1,6 +1,6 @@
-"""In charge of the form of an exported log: JSON lines with all that proves them, for verifiers without a database.
+"""The format of an exported log: JSON lines with their proofs, for verifiers without a database.
 
-The first line is about the log; each other one is a change: what it says, the salts of its parts, and its record.
+The first line describes the log. Each other line is a change: its content, the salts of its parts, and its record.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from keyrack.changelog.record_format import FIRST, HASH, PARTS, SALT, Part, cano
 from keyrack.changelog.transparency.merkle_tree import Tree
 
 FORMAT = "keyrack-changes"
-VERSION = 1  # of the lines' form; another one is refused
-LINE = 16 << 20  # bytes of one line
+VERSION = 1  # of the format; others are rejected
+LINE = 16 << 20  # maximum bytes of a line
 
 
 class NotAnExport(ValueError):
-    """A line that no export has."""
+    """A line that is not valid in an export."""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Whose log it is, and what stood before the first change that is told."""
+    """The log of an export, and its state before the first exported change."""
 
     customer: int
     epoch: UUID
-    behind: int = 0  # the number before the first change's
-    last: int = 0  # the number of the last change that is told
+    behind: int = 0  # the number before the first change
+    last: int = 0  # the number of the last exported change
     hash: bytes = FIRST  # of the record with the number `behind`
-    tree: Tree | None = field(default_factory=Tree)  # up to there; None where nobody knows it any more
+    tree: Tree | None = field(default_factory=Tree)  # up to `behind`; None if it is not stored any more
 
     @classmethod
     def read(cls, line: bytes) -> Head:
-        """The head that a line is. Raises `NotAnExport`."""
+        """Parse the first line. Raises `NotAnExport`."""
         try:
             value = loads(line)
             if (value["format"], value["version"]) != (FORMAT, VERSION):
@@ -68,7 +68,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class ExportedChange:
-    """A numbered change with its proof. A part that there is not, or not any more, is None, and so is its salt."""
+    """A numbered change with its proof. A part that is missing or erased is None, and so is its salt."""
 
     id: int
     at: datetime
@@ -77,13 +77,13 @@ class ExportedChange:
     resource: str
     resource_id: str
     groups: Sequence[int]
-    parts: Mapping[Part, Any]  # `who`, `content` ({"before": .., "after": ..}), `person` (the same of what is personal)
+    parts: Mapping[Part, Any]  # `who`; `content` ({"before": .., "after": ..}); `person`, its personal part
     salts: Mapping[Part, bytes | None]
     record: bytes
 
     @classmethod
     def read(cls, line: bytes) -> ExportedChange:
-        """The change that a line is. Raises `NotAnExport`."""
+        """Parse a change. Raises `NotAnExport`."""
         try:
             value = loads(line)
             salts = value["salts"]
@@ -112,19 +112,19 @@ class ExportedChange:
         return "{" + ",".join(f'"{name}":{canonical(member).decode()}' for name, member in value.items()) + "}"
 
 
-# What reading a line of anybody's may raise
+# Errors that an arbitrary line may raise
 WRONG = (AttributeError, KeyError, TypeError, ValueError, ArithmeticError, RecursionError)
 
 
 def _error_text(error: BaseException) -> str:
-    """What is wrong, briefly and without quoting the line."""
+    """The reason of an error, briefly and without a quote of the line."""
     if isinstance(error, KeyError):
         return f"it has no {error.args[0]}"
     return str(error)[:100] if isinstance(error, ValueError) else "a member of it is of another type"
 
 
 def _integer(value: Any) -> int:
-    """Compared before it is converted, which may take all memory."""
+    """Check the range before the conversion, which could use up all memory."""
     if not isinstance(value, Decimal) or not abs(value) < 1 << 63 or value != value.to_integral_value():
         raise ValueError("a number in it is none of 64 bits")
     return int(value)

@@ -1,4 +1,4 @@
-"""In charge of reading a log out of the database, with all that proves it: for an export, as lines."""
+"""Reads a log with its proofs from the database, for an export."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from keyrack.changelog.transparency.export_format import ExportedChange, Head
 from keyrack.changelog.transparency.merkle_tree import Tree
 from keyrack.db.connection import Connection, Row, Statements
 
-PIECE = 1_000  # changes that are fetched at a time
+PIECE = 1_000  # changes per batch
 
-# What is read is of one moment
+# All reads see one moment
 SNAPSHOT: LiteralString = "set transaction isolation level repeatable read, read only"
-# The epoch that goes on, or the one that is named
+# The current epoch, or the given one
 LOG: LiteralString = """
 select e.epoch, e.first_id, greatest(l.oldest_id, e.first_id) as oldest_id, e.last_id, e.hash, e.tree
 from change_log l, lateral (
@@ -39,10 +39,9 @@ from change where customer_id = $1 and change_id > $2 and change_id <= $3 order 
 
 
 async def read(sql: Connection, customer: int, epoch: UUID | None = None) -> AsyncGenerator[Head | ExportedChange]:
-    """The head of a customer's log, and each change that is still kept; nothing where there is no log, or no such epoch
-    of it.
+    """The head of a customer's log, and each change that is kept; nothing if the log or epoch is unknown.
 
-    In a transaction that has done nothing yet, so that all is of one moment. Customer 0 is the installation.
+    The transaction must be unused, so that all reads see one moment. Customer 0 is the installation.
     """
     await sql.execute(SNAPSHOT)
     log = await sql.fetchrow(LOG, customer, epoch)
@@ -57,13 +56,12 @@ async def read(sql: Connection, customer: int, epoch: UUID | None = None) -> Asy
 
 
 async def earlier(statements: Statements, customer: int) -> list[Row]:
-    """The epochs of a log that are over and of which something is kept, the oldest first: `epoch`, `last_id`,
-    `ended_at`."""
+    """The ended epochs of a log that still have changes, the oldest first: `epoch`, `last_id`, `ended_at`."""
     return await statements.fetch(EPOCHS, customer)
 
 
 async def _head(sql: Connection, customer: int, log: Row) -> Head:
-    """What stood before the oldest change that is kept."""
+    """The head of the export: the state before the oldest change that is kept."""
     behind, last = log["oldest_id"] - 1, log["last_id"]
     if behind >= last:
         return Head(customer, log["epoch"], last, last, log["hash"] or FIRST, Tree.read(log["tree"]))

@@ -1,4 +1,4 @@
-"""In charge of verifying a log: each change against its record, each record against the one before, the tree of all."""
+"""Verifies an exported log: each change, the chain of records, and the tree against checkpoints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from keyrack.changelog.transparency.signed_notes import Checkpoint
 
 
 class Mismatch(Exception):
-    """The first number of a log that does not fit, and why."""
+    """The first number of a log that does not verify, and the reason."""
 
     def __init__(self, number: int, reason: str) -> None:
         super().__init__(f"Change {number}: {reason}.")
@@ -22,25 +22,28 @@ class Mismatch(Exception):
 
 
 class NotComparable(ValueError):
-    """A checkpoint that says nothing about an export: of another log, or of less than what comes before the export."""
+    """A checkpoint that cannot be compared with the export.
+
+    It is of another log or of fewer records than precede the export, or the state before the export is unknown.
+    """
 
 
 @dataclass
 class Verification:
-    """How far a log was verified: from its head on, change after change, to its `end`.
+    """The state of a verification: from the log's head, change by change, to its `end`.
 
-    It is compared with checkpoints, whose signatures were verified before. Raises `NotComparable`, `Mismatch`.
+    It compares the log with checkpoints whose signatures are verified already. Raises `NotComparable`, `Mismatch`.
     """
 
     head: Head
     checkpoints: InitVar[Collection[Checkpoint]] = ()
     last: int = field(init=False)
     hash: bytes = field(init=False)  # of the last record
-    tree: Tree | None = field(init=False)  # of all records, where it is known how it began
-    pending: list[Checkpoint] = field(init=False)  # those of more records, the next one last
-    recorded_at: datetime | None = None  # when the last one was recorded
-    erased: int = 0  # changes of which a part is gone, with its salt
-    proven: int | None = None  # up to this number it is as a checkpoint says
+    tree: Tree | None = field(init=False)  # of all records; None if the state before the export is unknown
+    pending: list[Checkpoint] = field(init=False)  # checkpoints of more records, the next one last
+    recorded_at: datetime | None = None  # when the last change was recorded
+    erased: int = 0  # changes of which a part is erased with its salt
+    proven: int | None = None  # verified against a checkpoint up to this number
 
     def __post_init__(self, checkpoints: Collection[Checkpoint]) -> None:
         self.last, self.hash, begun = self.head.behind, self.head.hash, self.head.tree
@@ -51,7 +54,7 @@ class Verification:
         self._compare()
 
     def take(self, change: ExportedChange) -> None:
-        """Verify the next change. Raises `Mismatch`; what was verified before stands."""
+        """Verify the next change. Raises `Mismatch`; earlier changes stay verified."""
         due = self.last + 1
         if change.id != due:
             raise Mismatch(due, f"number {change.id} stands in its place")
@@ -68,14 +71,14 @@ class Verification:
         self._compare()
 
     def end(self) -> None:
-        """There is no further change. Raises `Mismatch` where there was one once."""
+        """Finish the verification. Raises `Mismatch` if a change is missing."""
         if self.last != self.head.last:
             raise Mismatch(self.last + 1, f"it is missing: the log is to end with {self.head.last}")
         if self.pending:
             raise Mismatch(self.last + 1, f"it is missing: there is a checkpoint of {self.pending[-1].size} records")
 
     def _compare(self) -> None:
-        """Compare with the checkpoints of as many records as there are by now."""
+        """Compare the tree with the checkpoints of its current size."""
         while self.pending and self.tree is not None and self.pending[-1].size == self.tree.size:
             checkpoint = self.pending.pop()
             if checkpoint.root != self.tree.root:
@@ -104,7 +107,7 @@ class Verification:
 
 
 def verify(lines: Iterator[bytes], checkpoints: Collection[Checkpoint]) -> Verification:
-    """Verify an export, line by line. Raises as `Verification` does; `NotAnExport` for a line that is none."""
+    """Verify an export line by line. Raises as `Verification` does, or `NotAnExport` for an invalid line."""
     verification = Verification(Head.read(next(lines, b"")), checkpoints)
     for number, line in enumerate(lines, start=2):
         try:
@@ -129,12 +132,12 @@ def _comparable(checkpoint: Checkpoint, head: Head) -> None:
 
 
 def name_of(customer: int, epoch: object) -> str:
-    """How the origin of a log's checkpoints ends, behind the server's name and a slash."""
+    """The end of the origin of a log's checkpoints, after the server's name and a slash."""
     return f"changes/{customer}/{epoch}"
 
 
 def _members(change: ExportedChange, record: Record) -> list[tuple[str, object, object]]:
-    """What stands beside a record as well as in it: the name, what is told, what was recorded."""
+    """The members that a change has both outside and inside its record: name, value, recorded value."""
     return [
         ("time", change.at, record.at),
         ("recordedTime", change.recorded_at, record.recorded_at),
@@ -146,7 +149,7 @@ def _members(change: ExportedChange, record: Record) -> list[tuple[str, object, 
 
 
 def _is_erased(change: ExportedChange, record: Record, part: Part) -> bool:
-    """Whether a part was erased; else it is what its digest says. Raises `Mismatch`."""
+    """Whether a part is erased; otherwise it must match its digest. Raises `Mismatch`."""
     value, salt = change.parts[part], change.salts[part]
     recorded: bytes | None = getattr(record, part)
     if recorded is None:

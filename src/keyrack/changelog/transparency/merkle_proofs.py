@@ -1,7 +1,7 @@
-"""In charge of proofs over a log's tree: that a record stands in it, and that one tree is the beginning of another.
+"""Inclusion and consistency proofs of a log's tree.
 
-They are those of RFC 9162, 2.1.3 and 2.1.4 (the same as RFC 6962's): a few hashes for whom who holds two roots needs
-to trust nobody.
+They are those of RFC 9162, 2.1.3 and 2.1.4 (the same as RFC 6962's). A reader with two roots verifies them without any
+trust.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from keyrack.changelog.transparency.merkle_tree import EMPTY, Tree, node_hash
 
 
 def siblings(size: int, index: int) -> list[Range]:
-    """Of which leaves the hashes of an inclusion proof are the roots, in its order (RFC 9162, 2.1.3.1).
+    """The ranges of leaves whose roots are an inclusion proof, in its order (RFC 9162, 2.1.3.1).
 
-    Raises `IndexError` for a leaf that is not there.
+    Raises `IndexError` if the leaf does not exist.
     """
     if not 0 <= index < size:
         raise IndexError(f"there is no leaf {index} in a tree of {size}")
@@ -32,9 +32,9 @@ def siblings(size: int, index: int) -> list[Range]:
 
 
 def additions(size: int, first: int) -> list[Range]:
-    """The same of the proof that a tree begins with its `first` leaves (RFC 9162, 2.1.4.1).
+    """The ranges for the proof that a tree begins with its `first` leaves (RFC 9162, 2.1.4.1).
 
-    Raises `IndexError` where there are fewer.
+    Raises `IndexError` if there are fewer.
     """
     if not 0 <= first <= size:
         raise IndexError(f"a tree of {size} leaves has no first {first}")
@@ -47,14 +47,14 @@ def additions(size: int, first: int) -> list[Range]:
         else:
             ranges.append((begin, middle))
             begin = middle
-    # What the reader has already is left out: the root of the first tree
+    # The reader already has the root of the first tree, so it is left out
     return ranges[::-1] if begin == 0 or first in (0, size) else [(begin, end), *ranges[::-1]]
 
 
 def inclusion(leaves: Sequence[bytes], index: int) -> list[bytes]:
-    """The proof that the leaf with this index, from 0, stands in the tree of these leaves' hashes.
+    """The proof that the leaf with this index, from 0, is in the tree of these leaves' hashes.
 
-    Raises `IndexError` for a leaf that is not there.
+    Raises `IndexError` if the leaf does not exist.
     """
     return [Tree.of(leaves[begin:end]).root for begin, end in siblings(len(leaves), index)]
 
@@ -62,7 +62,7 @@ def inclusion(leaves: Sequence[bytes], index: int) -> list[bytes]:
 def consistency(leaves: Sequence[bytes], first: int) -> list[bytes]:
     """The proof that the tree of these leaves' hashes begins with that of the `first` ones.
 
-    Raises `IndexError` where there are fewer.
+    Raises `IndexError` if there are fewer.
     """
     return [Tree.of(leaves[begin:end]).root for begin, end in additions(len(leaves), first)]
 
@@ -108,12 +108,12 @@ def verify_consistency(root: bytes, size: int, first_root: bytes, first: int, pr
 
 
 def _half(size: int) -> int:
-    """How many leaves stand left of the root: the greatest power of two below the size."""
+    """The number of leaves left of the root: the greatest power of two below the size."""
     return 1 << (size - 1).bit_length() - 1
 
 
 def _above(place: int, last: int) -> tuple[int, int]:
-    """A node without a neighbour to its right is its own parent: up to where it has one to its left."""
+    """Skip levels without a right neighbour, up to one with a left neighbour."""
     while place and not place & 1:
         place, last = place >> 1, last >> 1
     return place, last

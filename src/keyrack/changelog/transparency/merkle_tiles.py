@@ -1,7 +1,7 @@
-"""In charge of the hashes of a log's tree: kept in tiles of 256, so that any proof is made of a few of them.
+"""The hashes of a log's tree, stored in tiles of 256. A proof needs only a few.
 
-They lie as C2SP's tlog-tiles has them. A tile of level 0 has the hashes of 256 leaves, in their order; one of level 1
-the roots of 256 of those, and so on. The last tile of each level may have fewer, and grows.
+The layout is that of C2SP's tlog-tiles. A tile of level 0 has the hashes of 256 leaves, in their order. A tile of level
+1 has the roots of 256 of those, and so on. The last tile of each level may have fewer hashes, and grows.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ HEIGHT = 8  # of a tile: 2 ** 8 hashes
 WIDTH = 1 << HEIGHT
 
 Place = tuple[int, int]  # of a tile: its level, and its number from the left
-Range = tuple[int, int]  # leaves, from the first one up to one that is not among them any more
+Range = tuple[int, int]  # leaves, from the first, inclusive, to an end, exclusive
 
 
 class NoTile(LookupError):
-    """A hash that should be kept is not there."""
+    """A stored hash is missing."""
 
 
 @dataclass(slots=True)
 class Growth:
-    """A tree that grows, with the tiles that do. `open_tiles` has to hold those of `unfinished(tree.size)` at first."""
+    """A growing tree with its growing tiles. At first, `open_tiles` must be those of `unfinished(tree.size)`."""
 
     tree: Tree
     open_tiles: dict[Place, bytearray] = field(default_factory=dict[Place, bytearray])
-    touched: dict[Place, bytes] = field(default_factory=dict[Place, bytes])  # what is to be kept anew
+    touched: dict[Place, bytes] = field(default_factory=dict[Place, bytes])  # full tiles that are not stored yet
 
     def append(self, leaf: bytes) -> None:
-        """One more leaf: its `leaf_hash`."""
+        """Add a leaf, given by its `leaf_hash`."""
         number, level, hash = self.tree.size, 0, leaf
         self.tree.append(leaf)
         while True:
@@ -45,14 +45,14 @@ class Growth:
             number, level = number >> HEIGHT, level + 1
 
     def take_changed(self) -> dict[Place, bytes]:
-        """The tiles that have changed since this was asked last."""
+        """The tiles that have changed since the last call."""
         tiles = self.touched | {place: bytes(tile) for place, tile in self.open_tiles.items()}
         self.touched = {}
         return tiles
 
 
 def unfinished(size: int) -> list[Place]:
-    """The tiles of a tree that are there and will grow."""
+    """The incomplete tiles of a tree, which will grow."""
     places, level = list[Place](), 0
     while size:
         if size % WIDTH:
@@ -62,14 +62,14 @@ def unfinished(size: int) -> list[Place]:
 
 
 def needed(ranges: Iterable[Range]) -> set[Place]:
-    """The tiles of which `root` makes the roots of these ranges."""
+    """The tiles that `root` needs for the roots of these ranges."""
     return {
         (height // HEIGHT, _first(height, index) >> HEIGHT) for leaves in ranges for height, index in _whole(leaves)
     }
 
 
 def root(leaves: Range, tiles: Mapping[Place, bytes]) -> bytes:
-    """RFC 6962, 2.1: the root over these leaves, which begin where a whole subtree of as many would.
+    """The root over these leaves (RFC 6962, 2.1), which begin at a multiple of their subtree's size.
 
     Raises `NoTile`.
     """
@@ -85,7 +85,7 @@ def rooted(tiles: Mapping[Place, bytes]) -> Callable[[Range], bytes]:
 
 
 def _whole(leaves: Range) -> list[tuple[int, int]]:
-    """The whole subtrees that a range consists of, from the left: height, and number among those of its height."""
+    """The complete subtrees of a range, from the left: height, and number among those of its height."""
     begin, end = leaves
     subtrees = list[tuple[int, int]]()
     while begin < end:
@@ -96,7 +96,7 @@ def _whole(leaves: Range) -> list[tuple[int, int]]:
 
 
 def _first(height: int, index: int) -> int:
-    """Of the hashes of a subtree's level the first one below it: its number there."""
+    """The number of a subtree's first hash on the level of its tile."""
     return index << height % HEIGHT
 
 
@@ -113,7 +113,7 @@ def _split(hashes: bytes) -> list[bytes]:
 
 
 def _root(hashes: list[bytes]) -> bytes:
-    """Of as many hashes as a power of two, the one above them all."""
+    """The root over hashes whose count is a power of two."""
     while len(hashes) > 1:
         hashes = [node_hash(hashes[place], hashes[place + 1]) for place in range(0, len(hashes), 2)]
     return hashes[0]

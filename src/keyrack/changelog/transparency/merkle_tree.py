@@ -1,7 +1,7 @@
-"""In charge of the tree over a log's records: a Merkle tree of RFC 6962, of which only its right edge is kept.
+"""The Merkle tree over a log's records (RFC 6962), stored as its right edge.
 
-A tree of n records consists of whole subtrees, one for each bit of n. Their roots (a compact range) are all that the
-next record needs, and all that the tree's root is made of: `change_log.tree`, at most 64 hashes.
+A tree of n records consists of complete subtrees, one for each bit of n. Their roots (a compact range) are all that the
+next record and the tree's root need: `change_log.tree`, at most 64 hashes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class NotATree(ValueError):
 
 @dataclass(slots=True)
 class Tree:
-    """The right edge of a tree: its number of leaves, and the roots of its whole subtrees, from the left."""
+    """The right edge of a tree: its number of leaves, and the roots of its complete subtrees, from the left."""
 
     size: int = 0
     edge: list[bytes] = field(default_factory=list[bytes])
@@ -35,7 +35,7 @@ class Tree:
 
     @classmethod
     def read(cls, stored: bytes) -> Tree:
-        """What `stored` made; no bytes are a tree without leaves. Raises `NotATree`."""
+        """The tree that `stored` encodes; no bytes mean no leaves. Raises `NotATree`."""
         size = int.from_bytes(stored[:8], "big")
         if len(stored) != (8 + HASH * size.bit_count() if size else 0):
             raise NotATree(f"{len(stored)} bytes are no edge of a tree of {size} leaves")
@@ -43,13 +43,13 @@ class Tree:
 
     @property
     def stored(self) -> bytes:
-        """For `change_log.tree`: the number of leaves (8 bytes) and the edge."""
+        """The bytes for `change_log.tree`: the number of leaves (8 bytes) and the edge."""
         return self.size.to_bytes(8, "big") + b"".join(self.edge) if self.size else b""
 
     def append(self, leaf: bytes) -> None:
-        """One more leaf: its `leaf_hash`."""
+        """Add a leaf, given by its `leaf_hash`."""
         closed = self.size
-        while closed & 1:  # each bit that carries is a subtree that is whole now
+        while closed & 1:  # each carried bit is a subtree that is complete now
             leaf = node_hash(self.edge.pop(), leaf)
             closed >>= 1
         self.edge.append(leaf)
@@ -57,7 +57,7 @@ class Tree:
 
     @property
     def root(self) -> bytes:
-        """RFC 6962, 2.1: the hash that stands for all leaves and their order."""
+        """The root hash over all leaves and their order (RFC 6962, 2.1)."""
         if not self.size:
             return EMPTY
         *others, root = self.edge
@@ -67,10 +67,10 @@ class Tree:
 
 
 def leaf_hash(record: bytes) -> bytes:
-    """RFC 6962, 2.1: of the bytes of a record."""
+    """The leaf hash of a record's bytes (RFC 6962, 2.1)."""
     return hashlib.sha256(b"\0" + record).digest()
 
 
 def node_hash(left: bytes, right: bytes) -> bytes:
-    """RFC 6962, 2.1: of what stands above two subtrees."""
+    """The hash of the node above two subtrees (RFC 6962, 2.1)."""
     return hashlib.sha256(b"\1" + left + right).digest()

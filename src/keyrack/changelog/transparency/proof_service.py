@@ -1,5 +1,4 @@
-"""In charge of proofs for those who ask: that a change is in its log, and that a log begins as an older one, by a few
-of the hashes that are kept."""
+"""Makes inclusion and consistency proofs of a log from its stored tiles."""
 
 from __future__ import annotations
 
@@ -23,12 +22,12 @@ join change_tile t on t.customer_id = $1 and t.epoch = $2 and t.level = w.level 
 
 
 async def record_of(statements: Statements, customer: int, number: int) -> bytes | None:
-    """The record of a change; None where it is not there."""
+    """The record of a change; None if it is not stored."""
     return await statements.fetchval(RECORD, customer, number)
 
 
 async def inclusion(statements: Statements, customer: int, epoch: UUID, size: int, index: int) -> list[bytes]:
-    """The proof that a leaf, from 0, stands in the tree of that size (RFC 9162, 2.1.3). Raises `NoTile`."""
+    """The proof that a leaf, from 0, is in the tree of that size (RFC 9162, 2.1.3). Raises `NoTile`."""
     return await _roots(statements, customer, epoch, siblings(size, index))
 
 
@@ -48,12 +47,12 @@ def holds(root: bytes, size: int, record: bytes, index: int, proof: Sequence[byt
 
 
 def text(data: bytes) -> str:
-    """A record or a hash as answers tell it: in base64."""
+    """A record or a hash for answers: in base64."""
     return base64.b64encode(data).decode()
 
 
 def texts(hashes: Sequence[bytes]) -> list[str]:
-    """The hashes of a proof as answers tell them."""
+    """The hashes of a proof for answers."""
     return [text(digest) for digest in hashes]
 
 

@@ -1,8 +1,8 @@
-"""In charge of signed notes: checkpoints of a log, signed so that others' tools verify them.
+"""Signed notes: checkpoints of a log, signed for verification by other tools.
 
-A note is C2SP's signed-note: a text, and lines of signatures, of which a reader heeds those of the keys that it knows.
-A checkpoint is a note of C2SP's tlog-checkpoint; when it was seen says a cosignature of tlog-cosignature. Both are
-Ed25519 here; signatures of other kinds may stand beside them.
+A note is C2SP's signed-note: a text, and lines of signatures. A reader checks only the signatures of keys that it
+knows. A checkpoint is a note of C2SP's tlog-checkpoint. A cosignature of tlog-cosignature adds the time at which it was
+seen. Both are Ed25519 here; a note may also have signatures of other kinds.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 ED25519 = 0x01  # kinds of signatures, as signed-note numbers them
 COSIGNATURE = 0x04  # over a checkpoint and a time
 KINDS = (ED25519, COSIGNATURE)
-SIGNATURES = 16  # of one note: signed-note wants as many from every reader
-BYTES = 128 << 10  # of one note: sixteen signatures of five thousand bytes, and the text
-SECRET = "PRIVATE+KEY+"  # noqa: S105 - how Go's sumdb/note begins a key that signs
+SIGNATURES = 16  # per note: signed-note requires every reader to accept that many
+BYTES = 128 << 10  # per note: sixteen signatures of five thousand bytes, and the text
+SECRET = "PRIVATE+KEY+"  # noqa: S105 - the prefix of signing keys in Go's sumdb/note
 
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f]")
 NAME = re.compile(r"[^\s+\x00-\x1f]+")
@@ -31,24 +31,24 @@ SIZE = re.compile(r"0|[1-9][0-9]{0,18}")
 
 
 class NotANote(ValueError):
-    """These bytes are no signed note, or their text is no checkpoint."""
+    """Bytes that are no signed note, or a text that is no checkpoint."""
 
 
 class NotAKey(ValueError):
-    """This text is no key that signs or verifies notes."""
+    """A text that is no key for signing or verifying notes."""
 
 
 class NoteNotVerified(ValueError):
-    """A note that nobody has to believe: no signature of a known key, or a wrong one."""
+    """A note without a signature of a known key, or with a wrong one."""
 
 
 class NotKnown(NoteNotVerified):
-    """A note that was signed by others alone."""
+    """A note that only unknown keys have signed."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerificationKey:
-    """By what a signature is verified."""
+    """A key that verifies signatures."""
 
     name: str
     kind: int
@@ -56,7 +56,7 @@ class VerificationKey:
 
     @classmethod
     def read(cls, text: str) -> VerificationKey:
-        """The key of `name+hash+base64`, a verifier key of signed-note. Raises `NotAKey`."""
+        """Parse `name+hash+base64`, a verifier key of signed-note. Raises `NotAKey`."""
         name, stated, raw = _parts(text)
         key = cls(name, raw[0], raw[1:])
         if stated != key.id.hex():
@@ -65,7 +65,7 @@ class VerificationKey:
 
     @property
     def id(self) -> bytes:
-        """What a signature names it by, beside the name (4 bytes)."""
+        """The id by which a signature names the key, besides the name (4 bytes)."""
         return hashlib.sha256(f"{self.name}\n".encode() + bytes([self.kind]) + self.public).digest()[:4]
 
     def __str__(self) -> str:
@@ -74,14 +74,14 @@ class VerificationKey:
 
 @dataclass(frozen=True, slots=True)
 class NoteSigner:
-    """What signs. It is not shown: its `repr` has the public key alone."""
+    """A signing key. Its `repr` shows only the public key."""
 
     key: VerificationKey
     private: Ed25519PrivateKey
 
     @classmethod
     def make(cls, name: str, kind: int = ED25519, seed: bytes | None = None) -> NoteSigner:
-        """A new key, or the one of these 32 bytes. Raises `NotAKey` for a name that no key may have."""
+        """A new key, or the one of these 32 bytes. Raises `NotAKey` for an invalid name."""
         if not NAME.fullmatch(name):
             raise NotAKey("a key's name is not empty, and has neither spaces nor +")
         private = Ed25519PrivateKey.generate() if seed is None else Ed25519PrivateKey.from_private_bytes(seed)
@@ -89,7 +89,7 @@ class NoteSigner:
 
     @classmethod
     def read(cls, text: str) -> NoteSigner:
-        """The key that `secret` wrote. Raises `NotAKey`, whose text does not quote it."""
+        """Parse a key that `secret` wrote. Raises `NotAKey`, whose text does not quote it."""
         if not text.startswith(SECRET):
             raise NotAKey(f"a key that signs begins with {SECRET}")
         name, stated, raw = _parts(text.removeprefix(SECRET))
@@ -105,9 +105,9 @@ class NoteSigner:
         return f"{SECRET}{self.key.name}+{self.key.id.hex()}+{_base64(raw)}"
 
     def sign(self, text: str, at: int) -> Signature:
-        """The signature of a note's text; a cosignature says the time `at`, too: seconds since 1970.
+        """Sign a note's text. A cosignature includes the time `at`, in seconds since 1970.
 
-        Raises `NotANote` where a cosignature is to be of a text that is no checkpoint.
+        Raises `NotANote` if a cosignature's text is no checkpoint.
         """
         time = b""
         if self.key.kind == COSIGNATURE:
@@ -121,7 +121,7 @@ class NoteSigner:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A line of a note: who signed, and what the key made of the text."""
+    """A line of a note: the key's name and id, and the signature."""
 
     name: str
     id: bytes
@@ -133,14 +133,14 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A text with its signatures. Nothing in it counts before `verify`."""
+    """A text with its signatures. Nothing in it is trusted before `verify`."""
 
-    text: str  # ends with a line's end
+    text: str  # ends with a newline
     signatures: tuple[Signature, ...]
 
     @classmethod
     def read(cls, data: bytes) -> Note:
-        """The note of these bytes. Raises `NotANote`."""
+        """Parse a note. Raises `NotANote`."""
         if len(data) > BYTES:
             raise NotANote(f"a note has at most {BYTES} bytes")
         try:
@@ -159,9 +159,10 @@ class Note:
         return f"{self.text}\n{''.join(map(str, self.signatures))}".encode()
 
     def verify(self, keys: Collection[VerificationKey]) -> dict[VerificationKey, int | None]:
-        """The keys whose signature holds, each with the time that its cosignature says.
+        """The keys with a valid signature, each with the time of its cosignature.
 
-        Other signatures are ignored. Raises `NoteNotVerified` when one of a known key is wrong, `NotKnown` without any.
+        Other signatures are ignored. Raises `NoteNotVerified` if the signature of a known key is wrong, `NotKnown`
+        without one.
         """
         keys_by_name_and_id = {(key.name, key.id): key for key in keys}
         times = dict[VerificationKey, int | None]()
@@ -176,7 +177,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a log was at some time: its name, how many records it had, and the root of their tree."""
+    """The state of a log: its name, its number of records, and the root of their tree."""
 
     origin: str
     size: int
@@ -184,7 +185,7 @@ class Checkpoint:
 
     @classmethod
     def read(cls, text: str) -> Checkpoint:
-        """The checkpoint that a note's text is; lines behind the third one are let be. Raises `NotANote`."""
+        """Parse a note's text; ignores lines after the third one. Raises `NotANote`."""
         *lines, end = text.split("\n")
         if end or len(lines) < 3 or not all(lines) or not SIZE.fullmatch(lines[1]):
             raise NotANote("a checkpoint has lines of which none is empty: origin, size, root")
@@ -195,7 +196,7 @@ class Checkpoint:
 
 
 def signed(text: str, *signers: NoteSigner, at: int) -> Note:
-    """The note of a text, with a signature of each at this time. Raises `NotANote` for a text that no note can have."""
+    """Sign a text with each signer at this time. Raises `NotANote` if the text is invalid in a note."""
     note = Note(text, tuple(signer.sign(text, at) for signer in signers))
     if Note.read(bytes(note)) != note:
         raise NotANote("the text of a note ends with a line's end")
@@ -203,14 +204,14 @@ def signed(text: str, *signers: NoteSigner, at: int) -> Note:
 
 
 def _signed(key: VerificationKey, text: str, time: bytes) -> bytes:
-    """What a signature is over; `time` is that of a cosignature (8 bytes)."""
+    """The bytes under a signature; `time` is that of a cosignature (8 bytes)."""
     if key.kind == COSIGNATURE:
         return f"cosignature/v1\ntime {int.from_bytes(time, 'big')}\n{text}".encode()
     return text.encode()
 
 
 def _verified(key: VerificationKey, text: str, value: bytes) -> int | None:
-    """The time of a cosignature that holds, None of another signature. Raises `NoteNotVerified`."""
+    """Verify a signature. Returns the time of a cosignature, else None. Raises `NoteNotVerified`."""
     time, value = (value[:8], value[8:]) if key.kind == COSIGNATURE else (b"", value)
     at = int.from_bytes(time, "big")
     try:
@@ -236,7 +237,7 @@ def _signature(line: str) -> Signature:
 
 
 def _parts(text: str) -> tuple[str, str, bytes]:
-    """Of a key's text: its name, its hash, kind and key. Raises `NotAKey`."""
+    """The parts of a key's text: name, hash, and kind with key. Raises `NotAKey`."""
     name, _, rest = text.partition("+")
     stated, _, encoded = rest.partition("+")
     try:
@@ -253,7 +254,7 @@ def _base64(data: bytes) -> str:
 
 
 def _bytes(text: str, length: int | None = None) -> bytes:
-    """What is written in base64, with padding, in the one way there is. Raises `NotANote`."""
+    """Decode canonical base64 with padding. Raises `NotANote`."""
     try:
         data = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):

@@ -1,7 +1,7 @@
-"""In charge of replaying a log against the tables: what it says last of each resource is what stands there now.
+"""Compares tables with the log: each row must be in the state that the log says last.
 
-Whoever changes a row while the triggers are switched off is found out by nothing else. The log and what has no number
-yet are read together with the rows, in one snapshot, resource by resource, so one at a time is held.
+No other check detects a change of a row while the triggers are disabled. One snapshot reads the log, the unnumbered
+changes and the rows, sorted by resource, so that only one resource is in memory.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, LiteralString, NamedTuple, cast
 from keyrack.changelog.record_format import decode
 from keyrack.db.connection import Connection, Row
 
-PIECE = 1_000  # rows that are fetched at a time
+PIECE = 1_000  # rows per batch
 UNNUMBERED = 1 << 62  # above every number
 
-# The state of a resource stands behind what the log says of it. Whether a part of a person was erased or never was is
-# told by the record alone
+# The row of a resource comes after its changes. Only the record shows whether a personal part was erased or never
+# existed
 BOTH: LiteralString = """
 select resource, resource_id, place, kind, part, members::text, person::text, is_erased, record from (
   select resource, resource_id, change_id as place, kind, null as part, coalesce(after, before) as members,
@@ -37,11 +37,11 @@ select resource, resource_id, place, kind, part, members::text, person::text, is
 """
 
 Members = dict[str, Any]
-Item = tuple[str, str]  # what is in a group: the part, and its member as JSON
+Item = tuple[str, str]  # a member of a group: the part, and its value as JSON
 
 
 class ReplayDifference(Exception):
-    """The first resource that is not what the log says, and why."""
+    """The first resource that differs from the log, and how."""
 
     def __init__(self, resource: str, id: str, member: str | None, reason: str) -> None:
         super().__init__(f"{resource} {id}: {reason}.")
@@ -53,8 +53,12 @@ class ReplayDifference(Exception):
 
 @dataclass
 class AuditResult:
-    """How many resources were compared: `whole`, all of it; `in_part`, what the log still says; `unsaid`, of which it
-    says nothing, since they are older than it, and which are taken as they are."""
+    """The numbers of resources that were compared.
+
+    - `whole`: completely.
+    - `in_part`: as far as the log still describes them.
+    - `unsaid`: not at all, because they are older than the log; they are accepted unchecked.
+    """
 
     whole: int = 0
     in_part: int = 0
@@ -71,19 +75,19 @@ class _LastState(NamedTuple):
 
 @dataclass
 class _Resource:
-    """What the log says of one resource, and what there is of it."""
+    """The state of one resource in the log, and in its table."""
 
     resource: str
     id: str
-    existence: _LastState | None = None  # whether it is there; None where the log says nothing
-    is_whole: bool = False  # it was made in the log, and nothing that was said since was erased
+    existence: _LastState | None = None  # whether it exists; None if the log does not say
+    is_whole: bool = False  # it was created in the log, and no later change was erased
     members: dict[str, _LastState] = field(default_factory=dict[str, _LastState])
     items: dict[Item, _LastState] = field(default_factory=dict[Item, _LastState])
     row: Members | None = None
     stored_items: set[Item] = field(default_factory=set[Item])
 
     def take(self, row: Row) -> None:
-        """The next that is known of it."""
+        """Add the next change or row of the resource."""
         members: Members = json.loads(row["members"] or "{}")
         if row["place"] is not None:
             self._apply_change(row, members | json.loads(row["person"] or "{}"))
@@ -112,13 +116,13 @@ class _Resource:
             self.members |= {name: _LastState(value, place) for name, value in members.items()}
 
     def _forget(self) -> None:
-        """Something was changed, and nobody knows any more what."""
+        """Drop the known state after a change whose content is erased."""
         self.members.clear()
         self.items.clear()
         self.is_whole = False
 
     def compare(self) -> None:
-        """Raises `ReplayDifference`."""
+        """Compare the row with the log. Raises `ReplayDifference`."""
         if self.existence is not None and self.existence.value is not (self.row is not None):
             be = (
                 "is not there, and {} says that it is"
@@ -154,10 +158,10 @@ class _Resource:
 
 
 async def replay(sql: Connection, customer: int, report: Callable[[int], None]) -> AuditResult:
-    """Compare a customer's rows with what the log says last of them; customer 0 is the installation.
+    """Compare a customer's rows with their last state in the log; customer 0 is the installation.
 
-    In a transaction that shows one moment (`export_reader.SNAPSHOT`). `report` hears how many rows were read. Raises
-    `ReplayDifference` for the first resource that is another one.
+    The caller's transaction must show one moment (`export_reader.SNAPSHOT`). `report` gets the number of rows read so
+    far. Raises `ReplayDifference` for the first resource that differs.
     """
     await sql.lift_timeouts()
     await sql.declare(BOTH, customer, UNNUMBERED)
@@ -182,13 +186,13 @@ def _end(resource: _Resource | None, result: AuditResult) -> None:
 
 
 def _item(members: Members) -> Item:
-    """What was put into something: a member alone, as `carId`."""
+    """The part that was added or removed: a single member, such as `carId`."""
     ((name, value),) = members.items()
     return name, json.dumps(value)
 
 
 def _plain(value: Any) -> Any:
-    """Without the members that have no value: a creation leaves them out."""
+    """The value without null members, which a creation leaves out."""
     if isinstance(value, dict):
         members = cast("Members", value)
         return {name: _plain(member) for name, member in members.items() if member is not None}

@@ -1,8 +1,8 @@
-"""In charge of the trees of logs as they are kept: what was numbered since the last look is read once, in pieces,
-hashed anew from its records, and compared with what the log says of itself and with its newest checkpoint.
+"""Extends the stored trees of logs by new records, and compares them with checkpoints.
 
-So a record that was altered before its checkpoint, a log that was written anew and one that went back are seen here,
-by whoever signs: each is refused, and stays as it was.
+It reads new records once, in batches, and hashes them again. It compares the tree with the log's own state and with its
+newest checkpoint. So it detects a record that was altered before its checkpoint, a rewritten log and one that has
+shrunk. The log is then rejected, and its tree stays unchanged.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from keyrack.changelog.transparency.merkle_tiles import Growth, NoTile, Place, n
 from keyrack.changelog.transparency.merkle_tree import Tree, leaf_hash
 from keyrack.db.connection import Connection, Row, Statements
 
-PIECE = 5_000  # records that are read in one transaction
-LOGS = 500  # logs that are looked at in one
+PIECE = 5_000  # records per transaction
+LOGS = 500  # logs per transaction
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
-# Logs that have grown, or are not what they were; those that are not signed, where there is a key ($4). Newest
-# checkpoints are looked up of these alone
+# Logs that have grown or changed; with a signing key ($4), also those without a signature. Newest checkpoints are
+# looked up only for these
 DUE: LiteralString = """
 select l.customer_id, l.epoch, l.last_id, l.tree as told, coalesce(t.edge, '') as edge, t.recorded_at, t.refused,
   c.size as before, c.root, c.note, now() as now
@@ -71,20 +71,20 @@ on conflict (customer_id, epoch) do update set refused = excluded.refused,
 
 @dataclass(slots=True)
 class PendingTree:
-    """A log that is due: how far it says that it goes, and the tree that was kept of it."""
+    """A log that is due: its own state, and its stored tree."""
 
     customer: int
     epoch: UUID
-    behind: int  # the number before its first
-    recorded_tree: Tree  # what the log says of itself
+    behind: int  # the number before its first one
+    recorded_tree: Tree  # the log's own state
     growth: Growth
     recorded_at: datetime  # of the last record in the tree
     checkpoint_size: int | None  # the size of its newest checkpoint
     checkpoint_root: bytes | None  # and its root
     note: str | None
     now: datetime
-    is_known: bool  # that it was refused before
-    error: str | None = None  # why it is not what it was
+    is_known: bool  # it was rejected before
+    error: str | None = None  # why it is rejected
     is_compared: bool = False  # with its newest checkpoint
 
     @classmethod
@@ -102,7 +102,7 @@ class PendingTree:
 
     @property
     def missing_records(self) -> int:
-        """How many records its tree lacks; fewer than none where the log went back."""
+        """The number of records that its tree lacks; negative if the log has shrunk."""
         return self.recorded_tree.size - self.tree.size
 
     @property
@@ -111,14 +111,14 @@ class PendingTree:
         return self.error is None and self.missing_records == 0
 
     def judge(self) -> None:
-        """Whether it can have become what it says from what it was."""
+        """Check whether the log can have grown from its stored tree and its checkpoint."""
         known_size = max(self.tree.size, self.checkpoint_size or 0)
         if self.recorded_tree.size < known_size:
             self.error = f"it went back: it has {self.recorded_tree.size} records, and had {known_size}"
         self.compare()
 
     def compare(self) -> None:
-        """Compare with the newest checkpoint where its size is reached, and with what the log says where that is."""
+        """Compare the tree with the newest checkpoint and the log, if it has their size."""
         if self.error is None and self.tree.size == self.checkpoint_size:
             self.is_compared = True
             if self.tree.root != self.checkpoint_root:
@@ -127,7 +127,7 @@ class PendingTree:
             self.error = f"its {self.recorded_tree.size} records are not those that were numbered"
 
     def add(self, number: int, recorded_at: datetime, record: bytes) -> None:
-        """Its next record."""
+        """Add the next record."""
         due = self.behind + self.tree.size + 1
         if self.error is None and number != due:
             self.error = f"number {due} is missing"
@@ -140,7 +140,7 @@ class PendingTree:
 async def trees_due(
     sql: Statements, behind: int, seconds: float, *, signs: bool, only: int | None = None
 ) -> list[PendingTree]:
-    """The next logs behind a customer that are to be looked at, judged by what they say."""
+    """The next due logs after customer `behind`, checked against their own state."""
     rows = await sql.fetch(DUE, behind, seconds, LOGS, signs, only)
     logs = [PendingTree.of(row) for row in rows]
     for log in logs:
@@ -149,8 +149,10 @@ async def trees_due(
 
 
 async def extend_trees(sql: Connection, logs: Sequence[PendingTree]) -> list[PendingTree]:
-    """Read what is new in these logs, and keep it, in the caller's transaction; those that were dealt with, of which
-    the last one may be so in part. What is refused is kept as that, and nothing else of it."""
+    """Extend the trees of these logs, and store them, in the caller's transaction.
+
+    Returns the processed logs; the last one may be incomplete. A rejected log is stored as such, without its new tree.
+    """
     dealt, reads, left = list[PendingTree](), list[tuple[PendingTree, int]](), PIECE
     for log in logs:
         dealt.append(log)
@@ -195,7 +197,7 @@ async def _read(sql: Connection, reads: Sequence[tuple[PendingTree, int]]) -> No
 
 
 async def _compare_by_tiles(sql: Connection, logs: Sequence[PendingTree]) -> None:
-    """Compare with their newest checkpoints those that were beyond them already."""
+    """Compare trees that were larger than their newest checkpoint already."""
     beyond = [
         (log, log.checkpoint_size)
         for log in logs
@@ -213,7 +215,7 @@ async def _compare_by_tiles(sql: Connection, logs: Sequence[PendingTree]) -> Non
 
 
 async def _tiles(sql: Statements, wanted: Sequence[tuple[PendingTree, Place]]) -> dict[int, dict[Place, bytes]]:
-    """Tiles of logs, by their customers."""
+    """The tiles of these logs, by customer."""
     tiles = defaultdict[int, dict[Place, bytes]](dict)
     if wanted:
         rows = await sql.fetch(

@@ -1,7 +1,7 @@
-"""In charge of the places of a log from which it can be proven without what stood before: where a month or a class of
-retention begins, the hash of the record before and the tree's edge are kept.
+"""Trust anchors: points of a log that are verifiable without the records before them.
 
-Months of a class are dropped whole, so what is left of a log begins with its epoch or at one of these places.
+At the beginning of a month or of a retention class, the hash of the previous record and the tree's edge are stored.
+Months of a class are dropped whole, so the rest of a log begins with its epoch or at an anchor.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import LiteralString
 from keyrack.db.connection import Connection, Row, Statements
 from keyrack.db.partitions import month
 
-CLASSES = {100: 1, 400: 2, 800: 3, 3_660: 4}  # days for which changes are kept at least -> their class of retention
+CLASSES = {100: 1, 400: 2, 800: 3, 3_660: 4}  # minimum days for which changes are kept -> retention class
 
-# The logs' rows are locked
+# The caller has locked the rows of the logs
 KEEP: LiteralString = """
 with kept as (
   insert into change_edge (customer_id, behind, hash, tree)
@@ -31,8 +31,10 @@ delete from change_edge e using change_log l where l.customer_id = e.customer_id
 
 
 async def advance_anchor(connection: Connection, logs: Iterable[Row], now: datetime, days: int) -> dict[int, int]:
-    """The class of these logs' next changes, by customer: as the customer has chosen, or of so many days. Where it is
-    another than before, or the month is, the place is kept."""
+    """The class of these logs' next changes, by customer: the customer's choice, or that of `days`.
+
+    Stores an anchor if the class changes, or a new month begins.
+    """
     wanted = {row["customer_id"]: CLASSES[row["changes_days"] or days] for row in logs}
     turning = [
         row["customer_id"] for row in logs if row["class"] != wanted[row["customer_id"]] or _is_over(row, now)
@@ -43,11 +45,11 @@ async def advance_anchor(connection: Connection, logs: Iterable[Row], now: datet
 
 
 def _is_over(row: Row, now: datetime) -> bool:
-    """Whether the month of the newest change is over."""
+    """Whether a later month than that of the newest change has begun."""
     recorded: datetime | None = row["last_recorded_at"]
     return recorded is not None and month(recorded) < month(now)
 
 
 async def forget(statements: Statements) -> None:
-    """Forget the places before what is kept, after months were dropped."""
+    """Delete the anchors before the oldest change, after months were dropped."""
     await statements.execute(FORGET)

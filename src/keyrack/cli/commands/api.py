@@ -1,4 +1,4 @@
-"""Any request of the API, signed in: what a program would send, typed by hand."""
+"""The command `api`, which sends any request to the API as the logged-in caller."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ def _methods(incomplete: str) -> list[str]:
     return [method for method in METHODS if method.startswith(incomplete.upper())]
 
 
-Method = Annotated[str, typer.Argument(metavar="METHOD", help="May be left out: GET.", autocompletion=_methods)]
+Method = Annotated[str, typer.Argument(metavar="METHOD", help="HTTP method. Default: GET.", autocompletion=_methods)]
 
 
 @app.command("api")
 def api(
     method: Method,
-    path: Annotated[str | None, typer.Argument(metavar="PATH", help="With query options, as '/cars?$top=3'.")] = None,
+    path: Annotated[str | None, typer.Argument(metavar="PATH", help="Such as '/cars?$top=3'.")] = None,
     data: Annotated[
         str | None,
-        typer.Option("--data", "-d", metavar="TEXT", help="The body; @FILE for a file, - for standard input."),
+        typer.Option("--data", "-d", metavar="TEXT", help="Request body; @FILE for a file, - for standard input."),
     ] = None,
     header: Annotated[
-        list[str] | None, typer.Option("--header", "-H", metavar="'NAME: VALUE'", help="May be given several times.")
+        list[str] | None, typer.Option("--header", "-H", metavar="'NAME: VALUE'", help="Request header. Repeatable.")
     ] = None,
-    include: Annotated[bool, typer.Option("--include", "-i", help="Show status and headers of the answer.")] = False,
+    include: Annotated[bool, typer.Option("--include", "-i", help="Show status and headers of the response.")] = False,
     customer: ForCustomer = None,
     profile: ProfileName = profiles.DEFAULT,
 ) -> None:
-    """Send a request to the API as the caller that `keyrack login` has signed in.
+    """Send a request to the API as the caller of `keyrack login`.
 
-    A terminal is shown JSON with line breaks; a pipe gets the body as it came. Writes carry an Idempotency-Key, and 429
-    and 503 are tried again after the time that the server names. Exit status 0: 2xx, 3, 4 and 5: an answer of that
-    class, 1: none.
+    A terminal shows indented JSON; a pipe gets the unchanged body. Writes carry an Idempotency-Key. Responses 429 and
+    503 are retried after the time in Retry-After. The exit status is 0 for 2xx; 3, 4 or 5 for another class; 1 without
+    a response.
     """
 
     async def work() -> None:
@@ -67,9 +67,9 @@ def _request(method: str, path: str | None) -> tuple[str, str]:
     if path is None:
         method, path = "GET", method
     if method.upper() not in METHODS:
-        raise typer.BadParameter(f"{method!r} is none of {', '.join(METHODS)}", param_hint="METHOD")
+        raise typer.BadParameter(f"{method!r} is not one of {', '.join(METHODS)}", param_hint="METHOD")
     if not path.startswith("/"):
-        raise typer.BadParameter(f"{path!r} does not begin with /, as '/cars?$top=3'", param_hint="PATH")
+        raise typer.BadParameter(f"{path!r} must begin with /, such as '/cars?$top=3'", param_hint="PATH")
     return method.upper(), path
 
 
@@ -92,7 +92,7 @@ def _headers(given: list[str], method: str, *, has_body: bool) -> dict[str, str]
     for text in given:
         name, colon, value = text.partition(":")
         if not colon or not name.strip():
-            raise typer.BadParameter(f"{text!r} is no header: 'Prefer: return=minimal' would be one", param_hint="-H")
+            raise typer.BadParameter(f"{text!r} is not a header such as 'Prefer: return=minimal'", param_hint="-H")
         for existing in [header for header in headers if header.lower() == name.strip().lower()]:
             del headers[existing]
         headers[name.strip()] = value.strip()

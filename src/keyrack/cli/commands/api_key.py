@@ -1,4 +1,4 @@
-"""API keys: the subscriptions that may call the API at all."""
+"""API keys: every call of the API needs one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from keyrack.core import secret_hashes
 
 app = typer.Typer()
 
-LAST_DAY = datetime(9999, 12, 30, 23, 59, 59, tzinfo=UTC)  # from here it is a day to the end of the calendar
+LAST_DAY = datetime(9999, 12, 30, 23, 59, 59, tzinfo=UTC)  # a day before the end of the calendar
 
 INSERT: LiteralString = "insert into api_key (name, hash, expires_at) values ($1, $2, $3) returning api_key_id"
 LIST: LiteralString = """
@@ -30,20 +30,20 @@ select revoked_at from k
 
 
 def last_day(value: str | None) -> str | None:
-    """A day that has not passed."""
+    """A date that is not in the past."""
     if value is None:
         return None
     try:
         over = end_of_day(value)
     except ValueError:
-        raise typer.BadParameter(f"{value!r} is no date: the form is YYYY-MM-DD") from None
+        raise typer.BadParameter(f"{value!r} is not a date such as 2026-01-31") from None
     if over <= datetime.now(UTC):
-        raise typer.BadParameter(f"{value} has passed")
+        raise typer.BadParameter(f"{value} is in the past")
     return value
 
 
 def end_of_day(day: str) -> datetime:
-    """When a day is over in UTC, at most the last second of the calendar. Raises `ValueError`."""
+    """The end of a day in UTC, at most the last second of the calendar. Raises `ValueError`."""
     begins = datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=UTC)
     return min(begins, LAST_DAY) + timedelta(days=1)
 
@@ -51,10 +51,10 @@ def end_of_day(day: str) -> datetime:
 @command(app, "add")
 async def add(
     session: DatabaseSession,
-    name: Annotated[str, typer.Argument(metavar="NAME", callback=words, help="Who uses the key, and for what.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", callback=words, help="The user and the purpose of the key.")],
     expires: Annotated[
         str | None,
-        typer.Option("--expires", metavar="YYYY-MM-DD", callback=last_day, help="The last day (UTC) that it is good."),
+        typer.Option("--expires", metavar="YYYY-MM-DD", callback=last_day, help="Last day of validity (UTC)."),
     ] = None,
 ) -> CommandResult:
     """Add an API key."""
@@ -77,10 +77,10 @@ async def list_(session: DatabaseSession) -> ListResult:
 
 @command(app, "revoke")
 async def revoke(session: DatabaseSession, id: Annotated[int, which("api_key")]) -> CommandResult:
-    """Revoke an API key; it is refused at once."""
+    """Revoke an API key; it is rejected at once."""
     row = await session.sql.fetchrow(REVOKE, id)
     if row is None:
         raise CommandFailed(f"There is no API key {id}.")
     if row["revoked_at"] is not None:
-        raise CommandFailed(f"API key {id} is revoked already, since {row['revoked_at']:%Y-%m-%d %H:%M} UTC.")
+        raise CommandFailed(f"API key {id} was already revoked at {row['revoked_at']:%Y-%m-%d %H:%M} UTC.")
     return CommandResult({"id": id}, f"API key {id} revoked.")

@@ -1,4 +1,4 @@
-"""Audit: logs of changes, written out with all that proves them, and whether they are what they were."""
+"""Audit: export change logs with their proofs, and verify them."""
 
 from __future__ import annotations
 
@@ -32,39 +32,37 @@ from keyrack.cli.progress import ProgressReporter, progress
 
 app = typer.Typer()
 
-# Which logs there are, and by which names they were signed last
+# The logs, and the origin name of each log's newest checkpoint
 LOGS: LiteralString = """
 select l.customer_id as of, l.epoch, (
   select split_part(c.note, E'\\n', 1) from change_checkpoint c
   where c.customer_id = l.customer_id and c.epoch = l.epoch order by c.size desc limit 1) as origin
 from change_log l where $1::integer is null or l.customer_id = $1 order by l.customer_id
 """
-NO_LOG = "Nothing was recorded for them yet: there is no log."
+NO_LOG = "There is no change log: nothing has been recorded yet."
 
-File = Annotated[Path | None, typer.Argument(metavar="FILE", help="An export of a log; - for standard input.")]
+File = Annotated[Path | None, typer.Argument(metavar="FILE", help="An exported log; - for standard input.")]
 Checkpoints = Annotated[
     list[Path] | None,
-    typer.Option("--checkpoint", metavar="NOTE", help="A checkpoint that was kept elsewhere; may be repeated."),
+    typer.Option("--checkpoint", metavar="NOTE", help="A checkpoint that was stored elsewhere. Repeatable."),
 ]
 Directory = Annotated[
     Path | None,
-    typer.Option("--checkpoints", metavar="DIR", help="A directory that checkpoints were published into."),
+    typer.Option("--checkpoints", metavar="DIR", help="A directory of published checkpoints."),
 ]
 Keys = Annotated[
     list[str] | None,
-    typer.Option("--key", metavar="NAME+HASH+KEY", help="Whose signatures of checkpoints count; may be repeated."),
+    typer.Option("--key", metavar="NAME+HASH+KEY", help="A trusted key of checkpoints. Repeatable."),
 ]
-To = Annotated[Path, typer.Option("--to", metavar="FILE", help="A file that is not there yet.")]
+To = Annotated[Path, typer.Option("--to", metavar="FILE", help="The new file to write.")]
 Installation = Annotated[
-    bool, typer.Option("--installation", help="The log of the installation itself: its managers and keys.")
+    bool, typer.Option("--installation", help="The log of the installation: its managers and keys.")
 ]
 Epoch = Annotated[
-    UUID | None, typer.Option("--epoch", metavar="UUID", help="An epoch of the log that is over. Default: the newest.")
+    UUID | None, typer.Option("--epoch", metavar="UUID", help="An ended epoch of the log. Default: the newest epoch.")
 ]
-Tables = Annotated[
-    bool, typer.Option("--tables", help="Also compare what the log says last of each resource with the tables.")
-]
-OneCustomer = Annotated[int | None, whose("The customer whose log it is: its id or its name.")]
+Tables = Annotated[bool, typer.Option("--tables", help="Also compare the log with the current tables.")]
+OneCustomer = Annotated[int | None, whose("The log of this customer (id or name).")]
 
 
 @command(app, "export")
@@ -75,13 +73,13 @@ async def export(
     installation: Installation = False,
     epoch: Epoch = None,
 ) -> CommandResult:
-    """Write a log of changes into a file of JSON lines, with all that `keyrack audit verify` needs.
+    """Export a change log to a file of JSON lines, with the proofs for `keyrack audit verify`.
 
-    It is of one moment, and holds what is stored of people: only its owner may read the file.
+    The export is one snapshot, and contains personal data: only its owner can read the file.
     """
     if (customer is None) is not installation:
-        raise CommandFailed("Say whose log: with --customer, or with --installation.")
-    count = -1  # the first line is about the log
+        raise CommandFailed("Choose a log with --customer or --installation.")
+    count = -1  # the first line describes the log
     try:
         with progress() as tell, _whole(to.absolute()) as file:
             async for line in read(session.sql, customer or 0, epoch):
@@ -98,9 +96,9 @@ async def export(
 
 @contextmanager
 def _whole(to: Path) -> Generator[IO[bytes]]:
-    """A file beside `to` that gets its name when all of it is on disk. Raises `OSError`, `CommandFailed`."""
+    """A temporary file that is renamed to `to` when it is completely on disk. Raises `OSError`, `CommandFailed`."""
     if to.exists():
-        raise CommandFailed(f"{to} is there already. Name another file.")
+        raise CommandFailed(f"{to} already exists. Choose another file.")
     partial = to.with_name(f".{to.name}.{os.getpid()}.partial")
     try:
         with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -126,21 +124,19 @@ def verify(
     state: State = None,
     as_json: Json = False,
 ) -> None:
-    """Verify a log of changes, in the database or as an export without one, and name the first that does not fit.
+    """Verify a change log in the database or in an export, and name the first inconsistency.
 
-    Each change is compared with its record, each record with the one before. What somebody wrote anew from some number
-    on is found out by checkpoints alone, which were kept where that somebody could not reach them.
+    Each change is compared with its record, and each record with the one before. Only a checkpoint that was stored
+    elsewhere reveals a log that was rewritten from some number on.
     """
 
     def run() -> None:
         if (file is not None) + (customer is not None) + installation != 1:
-            raise CommandFailed("Say one thing that is to be verified: an export, --customer or --installation.")
+            raise CommandFailed("Choose one log to verify: an export, --customer or --installation.")
         if file is not None and epoch is not None:
-            raise CommandFailed("An export is of one epoch: leave out --epoch.")
+            raise CommandFailed("An export has only one epoch. Remove --epoch.")
         if tables and (file is not None or epoch is not None):
-            raise CommandFailed(
-                "--tables compares the newest log in the database with its tables: leave out FILE and --epoch."
-            )
+            raise CommandFailed("--tables compares the newest log in the database. Remove FILE and --epoch.")
         comparison, beside = CheckpointComparison(checkpoints or [], directory, keys or []), AuditContext()
         try:
             if file is None:
@@ -169,8 +165,10 @@ async def _stored(
     tables: bool,
     beside: AuditContext,
 ) -> tuple[Verification, VerifiedCheckpoints]:
-    """A log as it stands in the database, verified; what there is beside it is noted there. Raises as `Verification`
-    does, `ReplayDifference` and `CommandFailed`."""
+    """Verify a log in the database, and store its other epochs and table comparison in `beside`.
+
+    Raises as `Verification` does, `ReplayDifference` and `CommandFailed`.
+    """
     verification: Verification | None = None
     compared, settings = VerifiedCheckpoints(), read_settings(state)
     async with open_database(settings) as database:
@@ -200,11 +198,11 @@ async def _stored(
 
 
 def _none(epoch: UUID | None) -> str:
-    return NO_LOG if epoch is None else f"The log has no epoch {epoch}, or nothing of it is kept."
+    return NO_LOG if epoch is None else f"The log has no epoch {epoch}, or has dropped all of it."
 
 
 def _exported(file: Path, comparison: CheckpointComparison) -> tuple[Verification, VerifiedCheckpoints]:
-    """An export, verified. Raises as `verify` does, and `CommandFailed`."""
+    """Verify an export. Raises as `verify` does, and `CommandFailed`."""
     try:
         with progress() as tell, _opened(file) as opened:
             lines = _lines(opened, tell)
@@ -219,9 +217,9 @@ def _exported(file: Path, comparison: CheckpointComparison) -> tuple[Verificatio
 async def checkpoint(
     session: DatabaseSession, customer: OneCustomer = None, installation: Installation = False
 ) -> CommandResult:
-    """Make a checkpoint of a log at once, unless there is one of all that it has, and print it."""
+    """Create and print a checkpoint of a log, unless the newest checkpoint covers all of it."""
     if (customer is None) is not installation:
-        raise CommandFailed("Say whose log: with --customer, or with --installation.")
+        raise CommandFailed("Choose a log with --customer or --installation.")
     made = await make(session.sql, session.settings, customer or 0)
     if made is None:
         raise CommandFailed(NO_LOG)
@@ -232,13 +230,13 @@ async def checkpoint(
 async def keys(
     session: DatabaseSession, customer: OneCustomer = None, installation: Installation = False
 ) -> CommandResult:
-    """Print the keys by which checkpoints are verified: of each log, or of one, and of the time when they are signed.
+    """Print the keys that verify checkpoints: those of logs, and those of signing times.
 
-    Where this node has no key that signs, its file is made: KEYRACK_CHECKPOINT_KEY_FILE. Every worker needs the same.
+    A node without a signing key creates its key file, KEYRACK_CHECKPOINT_KEY_FILE. Every worker needs the same file.
     """
     secrets, settings = checkpoint_keys.make(session.settings), session.settings
     if customer is not None and installation:
-        raise CommandFailed("Say one log: with --customer, or with --installation.")
+        raise CommandFailed("Choose one log: --customer or --installation.")
     logs = await session.sql.fetch(LOGS, 0 if installation else customer)
     if not logs and (installation or customer is not None):
         raise CommandFailed(NO_LOG)
@@ -266,7 +264,7 @@ def _opened(file: Path) -> Generator[IO[bytes]]:
 
 
 def _lines(file: IO[bytes], tell: ProgressReporter) -> Iterator[bytes]:
-    """Line after line, while it is told how many there were. Raises `NotAnExport` for one that is too long."""
+    """The lines of a file, with reports of progress. Raises `NotAnExport` for a line that is too long."""
     count = 0
     while line := file.readline(LINE + 1):
         if len(line) > LINE:

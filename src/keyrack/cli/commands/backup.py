@@ -1,4 +1,4 @@
-"""Backups of the embedded database: taken, listed, verified, restored, and tried."""
+"""Backups of the embedded database: create, list, verify, restore and test them."""
 
 from __future__ import annotations
 
@@ -35,14 +35,17 @@ COLUMNS = {
     "POSTGRESQL": "postgresql", "SCHEMA": "revision",
 }  # fmt: skip
 
-Name = Annotated[str | None, typer.Argument(metavar="[NAME]", help="The backup, as `backup list` names it.")]
+# Words for steps of a drill whose names `--json` keeps
+STEPS = {"find the way": "plan", "look at the data": "check the data", "end and remove": "stop and delete"}
+
+Name = Annotated[str | None, typer.Argument(metavar="[NAME]", help="Name of a backup, from `backup list`.")]
 To = Annotated[
     str | None,
-    typer.Option("--to", metavar="TIME", help="Up to this time, as 2026-01-31T08:00:00Z. Default: to the log's end."),
+    typer.Option("--to", metavar="TIME", help="Restore up to this time, such as 2026-01-31T08:00:00Z. Default: all."),
 ]
 Timeline = Annotated[
     int | None,
-    typer.Option("--timeline", min=1, metavar="NUMBER", help="Along this timeline. Default: the database's."),
+    typer.Option("--timeline", min=1, metavar="NUMBER", help="Restore along this timeline. Default: the database's."),
 ]
 
 
@@ -58,16 +61,14 @@ def _run(work: Callable[[BackupContext], CommandResult], state: Any, as_json: bo
 
 @app.command("create")
 def create(state: State = None, as_json: Json = False) -> None:
-    """Take a full backup, verify it, and remove the oldest beyond KEYRACK_BACKUP_KEEP with the log that they need."""
+    """Create and verify a full backup. Backups beyond KEYRACK_BACKUP_KEEP are deleted, with the WAL that they need."""
 
     def work(context: BackupContext) -> CommandResult:
         if not context.layout.data.exists():
-            raise BackupError(f"There are no data in {context.layout.data}.")
+            raise BackupError(f"There is no database in {context.layout.data}.")
         with progress() as tell, embedded_server(context.settings) as server:
             backup, removed = base_backup.create(context, server.dsn, tell)
-        text = (
-            f"The backup {backup.name} is made and verified: {backup.bytes / 1e9:.2f} GB in {context.shelf.directory}."
-        )
+        text = f"Backup {backup.name} created and verified: {backup.bytes / 1e9:.2f} GB in {context.shelf.directory}."
         if removed:
             text += f" Removed: {', '.join(removed)}."
         return CommandResult(_shown(backup) | {"removed": removed}, text)
@@ -77,7 +78,7 @@ def create(state: State = None, as_json: Json = False) -> None:
 
 @app.command("list")
 def list_(state: State = None, as_json: Json = False) -> None:
-    """List the full backups, the times that can be reached, and how the archive of the log stands."""
+    """List the full backups, the recoverable times and the state of the WAL archive."""
 
     def work(context: BackupContext) -> CommandResult:
         backups, reached = context.shelf.backups(), recovery_plan.covers_time(context)
@@ -101,15 +102,15 @@ def list_(state: State = None, as_json: Json = False) -> None:
             )
         )  # fmt: skip
         lines += [
-            f"Within reach: {format_time(row['from'])} to {format_time(row['to'])}, timeline {row['timeline']}"
+            f"Recoverable: {format_time(row['from'])} to {format_time(row['to'])}, timeline {row['timeline']}"
             for row in reached
         ]
         if archived is None or age is None:
-            lines.append("Archive: nothing yet")
+            lines.append("Archive: empty")
         else:
-            lines.append(f"Archive: {archived[0]} came {age:.0f} s ago; {waiting} segments wait")
+            lines.append(f"Archive: {archived[0]} archived {age:.0f} s ago; {waiting} segments waiting")
         if backups and context.shelf.timeline() not in {backup.timeline for backup in backups}:
-            lines.append("There is no full backup since the last restore: keyrack backup create")
+            lines.append("There is no full backup since the last restore. Create one: keyrack backup create")
         return CommandResult(value, "\n".join(lines))
 
     _run(work, state, as_json)
@@ -117,12 +118,12 @@ def list_(state: State = None, as_json: Json = False) -> None:
 
 @app.command("verify")
 def verify(name: Name = None, state: State = None, as_json: Json = False) -> None:
-    """Read everything again: the full backups, or the one named, and that the log follows without a gap."""
+    """Verify all full backups, or one, and the WAL archive: read every file, and look for gaps."""
 
     def work(context: BackupContext) -> CommandResult:
         with progress() as tell:
             until = None
-            if locks.kept(context.layout):  # the archive has to reach up to now
+            if locks.kept(context.layout):  # the archive must reach the current time
                 with embedded_server(context.settings) as server:
                     until = base_backup.until_archived(context, server.dsn)
             result = verification.verify(context, name, until, tell)
@@ -131,8 +132,8 @@ def verify(name: Name = None, state: State = None, as_json: Json = False) -> Non
             "backups": names, "timeline": result.timeline, "first": result.first, "last": result.last,
             "segments": result.segments, "upToNow": until is not None,
         }  # fmt: skip
-        text = f"Whole: {', '.join(names)}, and the log from {result.first} to {result.last}" + (
-            ", up to now." if until is not None else ". The database does not run: it may have more."
+        text = f"Verified: {', '.join(names)}, and the WAL from {result.first} to {result.last}" + (
+            ", up to now." if until is not None else ". The database is not running, so newer WAL was not checked."
         )
         return CommandResult(value, text)
 
@@ -145,14 +146,14 @@ def restore_backup(
     to: To = None,
     timeline: Timeline = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Also where there are data; they are kept under another name.")
+        bool, typer.Option("--replace", help="Replace existing data, which are kept under another name.")
     ] = False,
     yes: Yes = False,
     dry_run: DryRun = False,
     state: State = None,
     as_json: Json = False,
 ) -> None:
-    """Restore the database from the newest backup that leads there and the archived log, up to a time or to its end."""
+    """Restore the database from the newest suitable backup and the WAL archive, up to a time or to the end."""
     until = moment(to)
 
     def work(context: BackupContext) -> CommandResult:
@@ -169,13 +170,13 @@ def restore_backup(
             "notAdvanced": [*done.aftermath.full, *done.aftermath.full_customers],
         }  # fmt: skip
         lines = [
-            f"Restored from {done.plan.backup.name}, with everything up to {format_time(done.reached)}. "
-            f"The database goes on in timeline {done.timeline}."
+            f"Restored from {done.plan.backup.name} up to {format_time(done.reached)}. "
+            f"The database continues in timeline {done.timeline}."
         ]
         if done.kept is not None:
-            lines.append(f"What was there before is in {done.kept}: remove it when you do not need it any more.")
+            lines.append(f"The previous data are in {done.kept}. Delete them when you no longer need them.")
         lines += _settled(done.aftermath)
-        lines.append("Now start Keyrack, and make a full backup: keyrack backup create")
+        lines.append("Start Keyrack, and create a full backup: keyrack backup create")
         return CommandResult(value, "\n".join(lines))
 
     _run(work, state, as_json)
@@ -184,20 +185,22 @@ def restore_backup(
 def _preview(
     context: BackupContext, name: str | None, until: datetime | None, timeline: int | None, replace: bool
 ) -> ConfirmationPreview:
-    """What a restore would bring, and what it would take the place of. Raises `BackupError`."""
+    """The result of a restore, and the data that it replaces. Raises `BackupError`."""
     there = replace and context.layout.data.exists()
     chosen = recovery_plan.plan(context, name, until, timeline, context.layout.data / "pg_wal" if there else None)
-    reaches = "the end of the log" if until is None else format_time(until)
-    then = "The data that are there now are kept under another name." if there else ""
+    reaches = "the end of the WAL archive" if until is None else format_time(until)
+    then = "The existing data are kept under another name." if there else ""
     data = {f"{context.layout.data} to be replaced": 1} if there else {}
-    return ConfirmationPreview(f"restore {chosen.backup.name} and the log after it, up to {reaches},", data, then)
+    text = f"restore {chosen.backup.name} and the WAL after it, up to {reaches}"
+    text += f", and replace {context.layout.data}" if there else ""
+    return ConfirmationPreview(text, data, then, shows_counts=False)
 
 
 @app.command("settle")
 def settle(state: State = None, as_json: Json = False) -> None:
-    """After a restore by other means, as pgBackRest: advance ids and numbers, and have everybody log in again.
+    """Advance ids and event numbers, and sign everyone out, after a restore by another tool such as pgBackRest.
 
-    `backup restore` does so by itself.
+    `backup restore` does this itself.
     """
 
     async def work() -> PostRestoreResult:
@@ -217,7 +220,7 @@ def settle(state: State = None, as_json: Json = False) -> None:
 def drill(
     name: Name = None, to: To = None, timeline: Timeline = None, state: State = None, as_json: Json = False
 ) -> None:
-    """Restore into a directory that is removed again, count what is in it, and say how long that took."""
+    """Test a restore in a temporary directory: count the rows, and measure the time."""
     until = moment(to)
 
     def work(context: BackupContext) -> CommandResult:
@@ -231,9 +234,9 @@ def drill(
         rows = table(
             ListResult([{"name": n, "rows": count} for n, count in done.tables], {"TABLE": "name", "ROWS": "rows"})
         )
-        steps = [{"step": step, "seconds": f"{seconds:.1f}"} for step, seconds in done.steps]
+        steps = [{"step": STEPS.get(step, step), "seconds": f"{seconds:.1f}"} for step, seconds in done.steps]
         rows += ["", *table(ListResult(steps, {"STEP": "step", "SECONDS": "seconds"})), ""]
-        rows.append(f"{done.backup} can be restored, with everything up to {format_time(done.reached)}.")
+        rows.append(f"{done.backup} can be restored up to {format_time(done.reached)}.")
         if done.key is not None:
             raise CommandFailed(f"The data can be restored, but not their secrets. {done.key}", rows, value)
         return CommandResult(value, "\n".join(rows))
@@ -242,18 +245,18 @@ def drill(
 
 
 def _settled(done: PostRestoreResult) -> list[str]:
-    """What the operator has to know after a restore."""
+    """The facts that the operator needs after a restore."""
     lines = [
         done.key
-        or "The master key is not in a backup; the one that is here opens the secrets of the restored database.",
-        "Ids and numbers of events go on after a jump, and everybody logs in again. What was revoked, disabled or "
-        "erased after that time is back: do it again (docs/backups.md, After a restore).",
+        or "The master key of this node decrypts the secrets of the restored database. No backup contains that key.",
+        "Ids and event numbers were advanced, and everyone must log in again. Revocations, disabled accounts and "
+        "erasures after that time are lost: repeat them (docs/backups.md, After a restore).",
     ]
     if done.full:
-        lines.append(f"Too near to their ends to be advanced: {', '.join(done.full)}.")
+        lines.append(f"Too close to the maximum to be advanced: {', '.join(done.full)}.")
     if done.full_customers:
         customers = ", ".join(map(str, done.full_customers))
-        lines.append(f"The numbers of events of these customers are too near to their end to be advanced: {customers}.")
+        lines.append(f"The event numbers of these customers are too close to the maximum to be advanced: {customers}.")
     return lines
 
 

@@ -1,4 +1,4 @@
-"""Brands: the catalogue of the keyfob tool, which tells the key forms of a brand and the box that fits each."""
+"""Brands: the catalogue of the keyfob tool, with the key forms of each brand and the matching boxes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ app = typer.Typer()
 LARGEST = 500_000  # bytes of a drawing
 ADDRESS = r"https?://[^\s/]+\S*"
 
-# A brand that is known is spelt as it is known
+# A brand that already exists keeps its spelling
 INSERT: LiteralString = """
 with f as (
   insert into key_form (name, image_url, drawing) values ($2, $5, coalesce($6, $7))
@@ -48,14 +48,14 @@ TAKEN = "brand_key_brand_key_form_id_box_name_key"
 
 
 def image_url(value: str | None) -> str | None:
-    """An address that a browser can open."""
+    """An address for a browser."""
     if value is not None and not re.fullmatch(ADDRESS, value):
         raise typer.BadParameter("must be an address that begins with http:// or https://")
     return value
 
 
 def read_drawing(path: Path) -> str:
-    """The SVG of a file. Raises `CommandFailed` for what is none, or does more than draw."""
+    """The SVG of a file. Raises `CommandFailed` if it is not an SVG, or contains scripts or foreign content."""
     try:
         if path.stat().st_size > LARGEST:
             raise CommandFailed(f"{path} is larger than {LARGEST:,} bytes.")
@@ -64,14 +64,14 @@ def read_drawing(path: Path) -> str:
         raise CommandFailed(f"{path} cannot be read: {error}") from None
     text = re.sub(r"^<\?xml[^>]*\?>\s*", "", text)
     if not re.match(r"(<!--.*?-->\s*)*<svg[\s>]", text, re.DOTALL) or not text.endswith("</svg>") or "\0" in text:
-        raise CommandFailed(f"{path} is no SVG.")
+        raise CommandFailed(f"{path} is not an SVG.")
     if re.search(r"<script|<!ENTITY|<foreignObject|\son\w+\s*=|javascript:", text, re.IGNORECASE):
-        raise CommandFailed(f"{path} holds more than a drawing: scripts and foreign content are not taken.")
+        raise CommandFailed(f"{path} contains scripts or foreign content, which are not allowed.")
     return text
 
 
 def own_drawing(form: str) -> str:
-    """A neutral drawing for a key form that comes without a picture."""
+    """A neutral drawing for a key form without a picture."""
     return draw(KeyDrawing("fob", 2), form)
 
 
@@ -79,13 +79,16 @@ def own_drawing(form: str) -> str:
 async def add(
     session: DatabaseSession,
     brand: Annotated[str, typer.Argument(metavar="BRAND", callback=words)],
-    key_form: Annotated[str, typer.Option("--key-form", callback=words, help="What the form is called; made if new.")],
-    box_name: Annotated[str | None, typer.Option("--box-name", callback=words, help="The box that fits.")] = None,
+    key_form: Annotated[str, typer.Option("--key-form", callback=words, help="Name of the key form; created if new.")],
+    box_name: Annotated[
+        str | None, typer.Option("--box-name", callback=words, help="Name of the matching box.")
+    ] = None,
     box_sap_number: Annotated[
-        str | None, typer.Option("--box-sap-number", callback=words, help="The number of that box.")
+        str | None, typer.Option("--box-sap-number", callback=words, help="SAP number of that box.")
     ] = None,
     image_url: Annotated[
-        str | None, typer.Option("--image-url", callback=image_url, help="The form's picture, elsewhere.")
+        str | None,
+        typer.Option("--image-url", callback=image_url, help="Address of the form's picture on another server."),
     ] = None,
     drawing: Annotated[
         Path | None, typer.Option("--drawing", metavar="FILE.svg", help="The form's picture, served by Keyrack.")
@@ -103,7 +106,7 @@ async def add(
 @command(app, "list")
 async def list_(
     session: DatabaseSession,
-    brand: Annotated[str | None, typer.Option("--brand", callback=words, help="Only those of this brand.")] = None,
+    brand: Annotated[str | None, typer.Option("--brand", callback=words, help="Show only this brand.")] = None,
 ) -> ListResult:
     """List the catalogue."""
     rows = await session.sql.fetch(LIST, brand)
@@ -116,7 +119,7 @@ async def list_(
 
 @command(app, "remove")
 async def remove(session: DatabaseSession, id: Id) -> CommandResult:
-    """Remove a key from the catalogue, and its form when no other key has it."""
+    """Remove a key from the catalogue, and its form if no other key has it."""
     form = await session.sql.fetchval(DELETE, id)
     if form is None:
         raise CommandFailed(f"There is no key {id} in the catalogue.")

@@ -1,4 +1,4 @@
-"""Machine clients: which programs call in their own name, and what they may in which customer."""
+"""Machine clients: programs that call the API with their own credentials, and their scopes by customer."""
 
 from __future__ import annotations
 
@@ -39,42 +39,40 @@ NO_SUCH_CUSTOMER = {
 
 
 def scopes_of(values: list[str] | None) -> list[str] | None:
-    """Scopes as they are named; several may stand in one option, with blanks or commas between."""
+    """The scopes of the options; one option may name several, separated by spaces or commas."""
     if values is None:
         return None
     named = [name for value in values for name in value.replace(",", " ").split()]
     if unknown := [name for name in named if name not in PROGRAMS]:
-        raise typer.BadParameter(f"{unknown[0]!r} is no scope of clients; keyrack roles lists the permissions")
+        raise typer.BadParameter(f"{unknown[0]!r} is not a scope of clients; `keyrack roles` lists the permissions")
     return named
 
 
 Client = Annotated[int, which("client")]
 Scopes = typer.Option(
     "--scope", metavar="SCOPE", callback=scopes_of,
-    help="What it may in the customers that are named: permissions, as cars:read; may be given several times.",
+    help="A permission in the given customers, such as cars:read. Repeatable.",
 )  # fmt: skip
-Expires = typer.Option(
-    "--expires", metavar="YYYY-MM-DD", callback=last_day, help="The last day (UTC) that it may call."
-)
+Expires = typer.Option("--expires", metavar="YYYY-MM-DD", callback=last_day, help="Last day of validity (UTC).")
 
 
 @command(app, "add")
 async def add(
     session: DatabaseSession,
-    name: Annotated[str, typer.Argument(metavar="NAME", callback=words, help="What uses it, and for what.")],
-    customer: Annotated[list[int], whose("A customer to act for: its id or its name; may be given several times.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", callback=words, help="The program and its purpose.")],
+    customer: Annotated[list[int], whose("A customer to act for (id or name). Repeatable.")],
     scope: Annotated[list[str], Scopes],
     expires: Annotated[str | None, Expires] = None,
     managed_by: Annotated[
-        int | None, whose("The customer whose owners manage it too; without one the operator alone.", "--managed-by")
+        int | None, whose("The customer whose owners also manage it. Default: only the operator.", "--managed-by")
     ] = None,
 ) -> CommandResult:
-    """Add a machine client for one or more customers, with what it may there; its secret is shown once."""
+    """Add a machine client for one or more customers, with its scopes there; the secret is shown once."""
     with on_constraint(NO_SUCH_CUSTOMER):
         client = NewClient.model_construct(name=name, scopes=scope, expires=_end(expires))  # checked by the options
         made = await client_registry.add(session.sql, managed_by, client, session.settings.client_limit)
         if made is None:
-            raise CommandFailed(f"Customer {managed_by} manages as many clients as it may: KEYRACK_CLIENT_LIMIT.")
+            raise CommandFailed(f"Customer {managed_by} has reached its limit of clients (KEYRACK_CLIENT_LIMIT).")
         for customer_id in customer:
             await client_registry.grant_role(session.sql, customer_id, made.id, scope)
     value = {"id": made.id, "clientId": str(made.subject), "clientSecret": made.secret}
@@ -84,7 +82,7 @@ async def add(
 
 @command(app, "list")
 async def list_(session: DatabaseSession, customer: OfCustomer = None) -> ListResult:
-    """List machine clients: what each may, and when it was used last."""
+    """List machine clients, with their customers and last use."""
     rows = await session.sql.fetch(LIST, customer)
     columns = {
         "ID": "id", "NAME": "name", "CLIENT ID": "clientId", "CUSTOMERS": "customers", "ENABLED": "enabled",
@@ -97,21 +95,21 @@ async def list_(session: DatabaseSession, customer: OfCustomer = None) -> ListRe
 async def change(
     session: DatabaseSession,
     id: Client,
-    name: Annotated[str | None, typer.Option("--name", callback=words, help="Another name.")] = None,
-    customer: Annotated[list[int] | None, whose("A customer to act for from now on, with just --scope.")] = None,
+    name: Annotated[str | None, typer.Option("--name", callback=words, help="New name.")] = None,
+    customer: Annotated[list[int] | None, whose("A customer to act for, with exactly the given scopes.")] = None,
     scope: Annotated[list[str] | None, Scopes] = None,
-    remove_customer: Annotated[list[int] | None, whose("A customer to act for no longer.", "--remove-customer")] = None,
+    remove_customer: Annotated[list[int] | None, whose("A customer to no longer act for.", "--remove-customer")] = None,
     expires: Annotated[str | None, Expires] = None,
-    never: Annotated[bool, typer.Option("--never-expires", help="Let it call without an end.")] = False,
-    enable: Annotated[bool | None, typer.Option("--enable/--disable", help="Whether it may call.")] = None,
+    never: Annotated[bool, typer.Option("--never-expires", help="Remove the expiry date.")] = False,
+    enable: Annotated[bool | None, typer.Option("--enable/--disable", help="Allow or block its calls.")] = None,
 ) -> CommandResult:
-    """Change a machine client: its name, what it may where, its end, or whether it may call. It holds at once."""
+    """Change a machine client: its name, scopes, expiry date or permission to call. The change is effective at once."""
     if not (name or customer or remove_customer or expires or never or enable is not None or scope):
-        raise typer.BadParameter("Say what to change; --help lists it.")
+        raise typer.BadParameter("Nothing to change. --help lists the options.")
     if bool(customer) != bool(scope):
-        raise typer.BadParameter("Scopes are those in a customer: name both, with --scope and --customer.")
+        raise typer.BadParameter("--scope and --customer need each other.")
     if expires and never:
-        raise typer.BadParameter("--expires and --never-expires exclude one another.")
+        raise typer.BadParameter("--expires and --never-expires are mutually exclusive.")
     end = _end(expires)
     given = {"name": name, "enabled": enable, "expires": end and end.isoformat()}
     changes = {member: value for member, value in given.items() if value is not None or (never and member == "expires")}
@@ -129,13 +127,13 @@ async def change(
 
 @command(app, "new-secret")
 async def new_secret(session: DatabaseSession, id: Client) -> CommandResult:
-    """Make another secret of a machine client; the one of before stays good until it is removed."""
+    """Add a second secret to a machine client; the old one stays valid until it is removed."""
     if await session.sql.fetchrow(client_registry.ONE, id) is None:
         raise _no_client(id)
     added = await client_registry.add_secret(session.sql, id)
     if added is None:
-        raise CommandFailed(f"Client {id} has two secrets already. Remove the one that is not used any more first.")
-    text = f"Client {id} has another secret, number {added.id}: {added.secret}\n{SHOWN_ONCE}"
+        raise CommandFailed(f"Client {id} already has two secrets. Remove the unused one first.")
+    text = f"Secret {added.id} of client {id} added: {added.secret}\n{SHOWN_ONCE}"
     return CommandResult({"id": id, "secretId": added.id, "clientSecret": added.secret}, text)
 
 
@@ -143,9 +141,9 @@ async def new_secret(session: DatabaseSession, id: Client) -> CommandResult:
 async def remove_secret(
     session: DatabaseSession,
     id: Client,
-    secret: Annotated[int, typer.Argument(min=1, metavar="SECRET", help="Its number.")],
+    secret: Annotated[int, typer.Argument(min=1, metavar="SECRET", help="Number of the secret, from `client list`.")],
 ) -> CommandResult:
-    """Remove a secret of a machine client; it and the tokens that were got by it are refused at once."""
+    """Remove a secret of a machine client; the secret and the tokens issued for it are rejected at once."""
     if not await session.sql.fetchval(client_registry.WITHOUT, id, secret):
         raise CommandFailed(f"Client {id} has no secret {secret}.")
     return CommandResult({"id": id, "secretId": secret}, f"Secret {secret} of client {id} removed.")
@@ -153,7 +151,7 @@ async def remove_secret(
 
 @command(app, "remove")
 async def remove(session: DatabaseSession, id: Client) -> CommandResult:
-    """Remove a machine client; its tokens are refused at once."""
+    """Remove a machine client; its tokens are rejected at once."""
     name = await client_registry.remove(session.sql, id)
     if name is None:
         raise _no_client(id)

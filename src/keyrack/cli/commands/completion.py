@@ -1,20 +1,20 @@
-"""The command that prints what makes a shell complete commands, options and their values."""
+"""The command that prints a shell's completion script."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
 import typer
-from typer.completion import get_completion_script  # pyright: ignore[reportPrivateImportUsage] - it has no other door
+from typer.completion import get_completion_script  # pyright: ignore[reportPrivateImportUsage] - Typer exports it nowhere else
 
 app = typer.Typer()
 
 
 @app.command("completion")
 def completion(shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(metavar="bash|zsh|fish")]) -> None:
-    """Print what makes a shell complete commands and options, for a file that the shell reads when it starts.
+    """Print the completion script of a shell, for a file that the shell reads at startup.
 
-    For one shell alone: eval "$(keyrack completion bash)". `keyrack --install-completion` writes it into the files
-    of the shell that you are in.
+    For the current session only: eval "$(keyrack completion bash)". `keyrack --install-completion` installs the script
+    in the files of the current shell.
     """
     typer.echo(get_completion_script(prog_name="keyrack", complete_var="_KEYRACK_COMPLETE", shell=shell))

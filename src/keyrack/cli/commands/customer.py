@@ -1,4 +1,4 @@
-"""Customers: the fleets that Keyrack keeps apart."""
+"""Customers, whose fleets are isolated from each other."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ GOES: LiteralString = (
     as keys
 """
 )
-# Every table that has the customer's id is emptied of its rows, each as soon as no other points to them
+# Empties every table that has the customer's id, each as soon as no other row refers to its rows
 EMPTY: LiteralString = """
 do $$
 declare
@@ -78,7 +78,7 @@ begin
 end $$
 """
 MEMBERS: LiteralString = "select array_agg(user_id) from customer_user where customer_id = $1"
-# So that whoever is linked to another customer meanwhile is seen there, or finds nobody
+# Serialises with linking a person to another customer, so that a newly linked person is kept
 LOCK: LiteralString = "select from person where user_id = any($1::integer[]) order by user_id for update"
 DELETE_NOBODYS: LiteralString = """
 delete from person p where user_id = any($1::integer[])
@@ -87,7 +87,7 @@ delete from person p where user_id = any($1::integer[])
 
 
 def no_customer(id: int) -> CommandFailed:
-    """The refusal of an id that no customer has."""
+    """The error for an id without a customer."""
     return CommandFailed(f"There is no customer {id}.")
 
 
@@ -119,12 +119,12 @@ async def change(
 
 
 Everything = Annotated[
-    bool, typer.Option("--everything", help="Also everything that belongs to it: there is no way back.")
+    bool, typer.Option("--everything", help="Also remove everything that belongs to it. This cannot be undone.")
 ]
 
 
 async def _preview(session: DatabaseSession, id: int, everything: bool) -> ConfirmationPreview | None:
-    """What would go with a customer. Raises `CommandFailed`: there is none, or it has something left."""
+    """The rows removed with a customer. Raises `CommandFailed` if there is no customer or if it still has data."""
     name = await session.sql.fetchval(NAME, id)
     if name is None:
         raise no_customer(id)
@@ -132,13 +132,13 @@ async def _preview(session: DatabaseSession, id: int, everything: bool) -> Confi
         await _refuse_unless_empty(session.sql, id)
         return None
     row = await session.sql.fetchrow(GOES, id)
-    return ConfirmationPreview(f"remove customer {id}, {name},", {} if row is None else dict(row))
+    return ConfirmationPreview(f"remove customer {id} ({name})", {} if row is None else dict(row))
 
 
 @command(app, "remove", preview=_preview, topics=TOPICS_CHANGED)
 async def remove(session: DatabaseSession, id: Which, everything: Everything = False) -> CommandResult:
-    """Remove a customer that has nothing left, or with --everything one and all that belongs to it."""
-    from keyrack.assignments.customer_lock import lock  # with it comes all that assignments are checked by
+    """Remove a customer without data, or with --everything a customer and all its data."""
+    from keyrack.assignments.customer_lock import lock  # imports all checks of assignments
 
     try:
         await lock(session.sql, id)
@@ -157,9 +157,7 @@ async def _refuse_unless_empty(sql: Connection, id: int) -> None:
     row = await sql.fetchrow(HELD, id)
     counts = [f"{count} {noun}" for noun, count in row.items() if count] if row else []
     if counts:
-        raise CommandFailed(
-            f"Customer {id} still has {', '.join(counts)}. To remove them all with it, add --everything."
-        )
+        raise CommandFailed(f"Customer {id} still has {', '.join(counts)}. To remove them as well, add --everything.")
 
 
 async def _empty(sql: Connection, id: int) -> None:

@@ -1,4 +1,4 @@
-"""The commands on the database as such: PostgreSQL's programs on the embedded one, its next version; PgBouncer."""
+"""Commands on the database itself: PostgreSQL programs, the major upgrade, and the configuration of PgBouncer."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ Program = Annotated[list[str], typer.Argument(metavar="PROGRAM...", help="The pr
 
 @app.command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 def run(program: Program, state: State = None) -> None:
-    """Run a program such as pg_dump, pg_restore or psql on the embedded database, which need not be running.
+    """Run a program such as pg_dump, pg_restore or psql on the embedded database, which is started if needed.
 
-    The programs of the database's own version come first; they find it by PGHOST, PGUSER and PGDATABASE. Nothing is
-    migrated. The exit status is that of the program.
+    Programs of the database's own version come first in PATH; PGHOST, PGUSER and PGDATABASE lead to the database. The
+    schema is not migrated. The exit status is that of the program.
     """
 
     def work() -> None:
@@ -40,7 +40,7 @@ def run(program: Program, state: State = None) -> None:
             try:
                 status = subprocess.run(program, env=environment, check=False).returncode
             except OSError as error:
-                raise CommandFailed(f"Cannot run {program[0]}: {error.strerror}.") from None
+                raise CommandFailed(f"{program[0]} cannot be run: {error.strerror}.") from None
         if status:
             raise typer.Exit(status if status > 0 else 128 - status)
 
@@ -49,10 +49,10 @@ def run(program: Program, state: State = None) -> None:
 
 @app.command("pgbouncer")
 def pgbouncer(state: State = None, as_json: Json = False) -> None:
-    """Print what pgbouncer.ini needs for these settings, in transaction mode.
+    """Print the pgbouncer.ini for these settings, in transaction mode.
 
-    PgBouncer passes on hardly any setting of a session. So it sets them itself, in each connection that it opens, and
-    ignores those that its clients send.
+    PgBouncer passes on hardly any session setting. So it sets them itself in each server connection, and ignores those
+    that clients send.
     """
 
     def work() -> None:
@@ -62,8 +62,8 @@ def pgbouncer(state: State = None, as_json: Json = False) -> None:
         )
         if len(query.encode()) > LONGEST_QUERY:
             raise CommandFailed(
-                f"The connect_query would have {len(query.encode())} bytes, and PgBouncer takes {LONGEST_QUERY}. Set a "
-                "shorter KEYRACK_PUBLIC_URL."
+                f"The connect_query would have {len(query.encode())} bytes, but PgBouncer accepts at most "
+                f"{LONGEST_QUERY}. Set a shorter KEYRACK_PUBLIC_URL."
             )
         database = f"host=127.0.0.1 port=5432 dbname=keyrack connect_query={_quoted(query)}"
         sections = {
@@ -83,13 +83,13 @@ def pgbouncer(state: State = None, as_json: Json = False) -> None:
 
 @app.command("upgrade")
 def upgrade(
-    old: Annotated[Path, typer.Option("--from", metavar="DIR", help="The programs of the version that made the data.")],
+    old: Annotated[Path, typer.Option("--from", metavar="DIR", help="Directory of the old version's programs.")],
     state: State = None,
     as_json: Json = False,
 ) -> None:
-    """Bring the embedded database to the major version of the programs that Keyrack takes now.
+    """Upgrade the embedded database to the major version of the installed PostgreSQL programs.
 
-    Nothing else may use it. The data are copied; the old ones stay beside them, as pgdata.15.
+    Nothing else may use the database. The data are copied; the old data are kept, for example as pgdata.15.
     """
 
     def work() -> None:
@@ -97,19 +97,19 @@ def upgrade(
         kept, version = upgrade_data(
             settings.state, old, bin_dir=settings.postgres_bin, say=lambda text: typer.echo(text, err=True)
         )
-        text = f"The data are PostgreSQL {version}'s now. The old ones are in {kept}: remove them when all is well."
+        text = f"The data are upgraded to PostgreSQL {version}. The old data are in {kept}: delete them after a check."
         show(CommandResult({"version": version, "old": str(kept)}, text), as_json)
 
     explained(work)
 
 
 def _value(text: str) -> str:
-    """A parameter's value in a `set`, without quotes where it needs none."""
+    """The value of a parameter in `set`, with quotes only if it needs them."""
     return text if text.isdigit() or text in ("on", "off") else _quoted(text)
 
 
 def _quoted(text: str) -> str:
-    """A literal of SQL; pgbouncer.ini has the same form."""
+    """A literal of SQL; pgbouncer.ini has the same syntax."""
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -117,5 +117,5 @@ def _of_our_own(state: Path | None, instead: str) -> Settings:
     """The settings, if they name an embedded database. Raises `CommandFailed`."""
     settings = read_settings(state)
     if settings.database_url is not None:
-        raise CommandFailed(f"KEYRACK_DATABASE_URL names a server that is not Keyrack's own: {instead}.")
+        raise CommandFailed(f"KEYRACK_DATABASE_URL selects an external server: {instead}.")
     return settings

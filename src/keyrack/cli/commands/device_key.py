@@ -1,4 +1,4 @@
-"""Device keys: with one, a unit or a gateway delivers telemetry and events, as far as the key's scopes go."""
+"""Device keys, with which units and gateways deliver telemetry and events."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ where $1::integer is null or k.customer_id = $1 order by device_key_id
 """
 
 SerialNumber = Annotated[
-    str | None, typer.Option("--serial-number", callback=words, help="The one unit whose data it opens.")
+    str | None, typer.Option("--serial-number", callback=words, help="The only unit that the key is for.")
 ]
-Gateway = Annotated[bool, typer.Option("--gateway", help="It opens the data of all units of the customer.")]
+Gateway = Annotated[bool, typer.Option("--gateway", help="The key is for all units of the customer.")]
 Scopes = Annotated[
     list[Scope] | None,
-    typer.Option("--scope", help="What it may deliver; may be given several times. Default: telemetry."),
+    typer.Option("--scope", help="Data that it may deliver. Repeatable. Default: telemetry."),
 ]
 
 
@@ -58,7 +58,7 @@ async def add(
     scope: Scopes = None,
     name: Name = "default",
 ) -> CommandResult:
-    """Add a key for one unit, or with --gateway for all units of the customer."""
+    """Add a key for one unit, or with --gateway for all units of the customer; it is shown once."""
     _check(serial_number, gateway)
     secret = secret_hashes.new_secret()
     product = await _product(session, customer, serial_number)
@@ -75,7 +75,10 @@ async def change(
     gateway: Gateway = False,
     scope: Scopes = None,
 ) -> CommandResult:
-    """Say anew what a key opens; it holds at once. Keys of before they had units and scopes open nothing until then."""
+    """Change the unit and the scopes of a key; effective at once.
+
+    A key from before keys had units and scopes delivers nothing until then.
+    """
     _check(serial_number, gateway)
     row = await session.sql.fetchrow(FIND, id)
     if row is None or row["revoked_at"] is not None:
@@ -87,7 +90,7 @@ async def change(
 
 @command(app, "list")
 async def list_(session: DatabaseSession, customer: OfCustomer = None) -> ListResult:
-    """List all keys."""
+    """List all device keys."""
     rows = await session.sql.fetch(LIST, customer)
     columns = {
         "ID": "id", "CUSTOMER": "customerId", "NAME": "name", "UNIT": "opens", "SCOPES": "scopes", "ACTIVE": "isActive",
@@ -101,7 +104,7 @@ revocable(app, "device_key", "device key")
 
 def _check(serial_number: str | None, gateway: bool) -> None:
     if gateway == (serial_number is not None):
-        raise typer.BadParameter("Say whose data it opens: --serial-number for one unit, or --gateway for all units.")
+        raise typer.BadParameter("Choose either --serial-number for one unit, or --gateway for all units.")
 
 
 async def _product(session: DatabaseSession, customer: int, serial_number: str | None) -> int | None:

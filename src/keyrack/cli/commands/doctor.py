@@ -1,4 +1,4 @@
-"""What does not fit, with what to do about it: settings, machine, database, and what has to be reached."""
+"""The command `doctor`: checks of settings, machine, database and reachable services, with remedies."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ FAULT = {**WORDS, Severity.CRITICAL: "fault"}
 
 @app.command("doctor")
 def doctor(state: State = None, as_json: Json = False) -> None:
-    """Look whether settings, machine and database fit, and say what to do where they do not. Nothing is changed.
+    """Check settings, machine and database, and suggest fixes. Nothing is changed.
 
-    Exit status 0: all is well, 1: a warning, 2: a fault.
+    Exit status 0: no findings, 1: a warning, 2: a fault.
     """
 
     def run() -> None:
@@ -31,7 +31,7 @@ def doctor(state: State = None, as_json: Json = False) -> None:
             findings_by_subject = asyncio.run(examined(read_settings(state)))
         except CommandFailed as failed:
             settings_finding = Finding(
-                Severity.CRITICAL, "settings", str(failed), "docs/settings.md says what each of them may be."
+                Severity.CRITICAL, "settings", str(failed), "docs/settings.md lists the valid values."
             )
             findings_by_subject = {"Settings": [settings_finding]}
         level = verdict([finding for findings in findings_by_subject.values() for finding in findings])
@@ -64,9 +64,7 @@ def _lines(findings_by_subject: dict[str, list[Finding]], level: Severity) -> li
         for word, which in (("fault", Severity.CRITICAL), ("warning", Severity.WARNING))
         if (count := sum(finding.level == which for finding in flat))
     ]
-    lines = [
-        screen.verdict(level, f"{len(flat)} checks, {' and '.join(counts) or 'nothing to be done'}.", FAULT[level])
-    ]
+    lines = [screen.verdict(level, f"{len(flat)} checks, {' and '.join(counts) or 'no findings'}.", FAULT[level])]
     for subject, findings in findings_by_subject.items():
         if findings:
             lines += ["", screen.heading(subject)]

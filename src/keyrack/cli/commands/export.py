@@ -1,4 +1,4 @@
-"""Exporting: a whole customer, written into files."""
+"""The command `export`, which writes a whole customer to files."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from keyrack.ops.transfer.export_files import export as write_out
 
 app = typer.Typer()
 
-To = Annotated[Path, typer.Option("--to", metavar="DIR", help="A directory that is not there yet, or is empty.")]
+To = Annotated[Path, typer.Option("--to", metavar="DIR", help="A new or empty directory.")]
 
 
 @command(app, "export")
 async def export(session: DatabaseSession, customer: Customer, to: To) -> CommandResult:
-    """Write a whole customer into a directory: a file of JSON lines and one of CSV for each kind, and a manifest.
+    """Export a whole customer to a directory: JSON lines and CSV for each kind of row, and a manifest.
 
-    All of it is of one moment. Passwords, keys and secrets are not in it.
+    The export is one snapshot. It contains no passwords, keys or secrets.
     """
     target = to.absolute()
     with progress() as show_progress:

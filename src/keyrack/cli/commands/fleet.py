@@ -1,4 +1,4 @@
-"""Short forms of reads of the API: cars, users, assignments, operations, and events as they come."""
+"""Short commands that read the API: cars, users, assignments, operations and events."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from keyrack.fleet.declarations import CARS
 app = typer.Typer()
 
 PAGE = 500  # rows of one read
-POLLED = 2.0  # seconds between two reads at a server that tells nothing by itself, or between two streams
+POLLED = 2.0  # seconds between two polls of a server without streams, or between two streams
 
-# Name -> heading -> member; a dot leads into a member's member
+# Name -> heading -> member; a dot separates nested members
 COLUMNS: dict[str, dict[str, str]] = {
     "cars": CARS.headings,
     "users": {
@@ -39,22 +39,28 @@ COLUMNS: dict[str, dict[str, str]] = {
     },
 }  # fmt: skip
 
-ORDER = {"operations": "requested desc"}  # of those whose ids say nothing: the newest first
+ORDER = {"operations": "requested desc"}  # ids of operations have no order
 
-Which = Annotated[str | None, typer.Argument(metavar="ID", help="One of them, with all that there is.")]
-Filter = Annotated[str | None, typer.Option("--filter", metavar="ODATA", help="As \"name eq 'Pool car 7'\".")]
+Which = Annotated[str | None, typer.Argument(metavar="ID", help="Show this one, with all its fields.")]
+Filter = Annotated[
+    str | None, typer.Option("--filter", metavar="ODATA", help="OData filter, such as \"name eq 'Pool car 7'\".")
+]
 OrderBy = Annotated[
     str | None,
-    typer.Option("--orderby", metavar="ODATA", help="As 'name desc'. Default: by id; operations: newest first."),
+    typer.Option(
+        "--orderby", metavar="ODATA", help="Order, such as 'name desc'. Default: by id; operations: newest first."
+    ),
 ]
-Select = Annotated[str | None, typer.Option("--select", metavar="MEMBERS", help="These alone, as id,name.")]
-Expand = Annotated[str | None, typer.Option("--expand", metavar="RELATIONS", help="With what belongs to them.")]
-Search = Annotated[str | None, typer.Option("--search", metavar="WORDS", help="Where these words occur.")]
-Limit = Annotated[int, typer.Option("--limit", "--top", min=1, max=1_000_000, help="Rows, at most.")]
+Select = Annotated[
+    str | None, typer.Option("--select", metavar="MEMBERS", help="Show only these fields, such as id,name.")
+]
+Expand = Annotated[str | None, typer.Option("--expand", metavar="RELATIONS", help="Include related resources.")]
+Search = Annotated[str | None, typer.Option("--search", metavar="WORDS", help="Show only rows with these words.")]
+Limit = Annotated[int, typer.Option("--limit", "--top", min=1, max=1_000_000, help="Maximum number of rows.")]
 
 
 def _options(**given: str | None) -> dict[str, str]:
-    """The query options of those that were given; every row keeps its id."""
+    """The query options that were given; `$select` always includes the id."""
     options = {f"${name}": value for name, value in given.items() if value is not None}
     if "$select" in options and "id" not in (names := [name.strip() for name in options["$select"].split(",")]):
         options["$select"] = ",".join(["id", *names])
@@ -62,9 +68,9 @@ def _options(**given: str | None) -> dict[str, str]:
 
 
 def _noun(name: str, help: str) -> None:
-    """Add the command `name`, which lists what is found at the path of that name."""
+    """Add the command `name`, which lists the resources at the path of that name."""
 
-    # Typer holds the function; the type checker sees nobody call it
+    # Typer calls the function; the type checker sees no call
     @app.command(name, help=help)
     def run(  # pyright: ignore[reportUnusedFunction]
         id: Which = None,
@@ -88,15 +94,15 @@ def _noun(name: str, help: str) -> None:
                 rows, more = await _rows(client, f"/{name}", options, orderby or ORDER.get(name), limit)
             _show(name, rows, options, as_json)
             if more:
-                typer.echo(f"There are more than these {limit:,}: --limit tells how many to read.", err=True)
+                typer.echo(f"Showing the first {limit:,}. Use --limit for more.", err=True)
 
         api_calls.run(work(), profile)
 
 
-_noun("cars", "List the cars of the customer, or show one of them.")
-_noun("users", "List the users of the customer, or show one of them.")
-_noun("assignments", "List assignments: past, in force and to come; or show one of them.")
-_noun("operations", "List what became of what was asked for, or show one of these.")
+_noun("cars", "List the cars of the customer, or show one.")
+_noun("users", "List the users of the customer, or show one.")
+_noun("assignments", "List past, current and future assignments, or show one.")
+_noun("operations", "List operations and their results, or show one.")
 
 
 @app.command("events")
@@ -106,12 +112,12 @@ def events(
     select: Select = None,
     expand: Expand = None,
     limit: Limit = 20,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with those to come, until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow new events until Ctrl-C.")] = False,
     customer: ForCustomer = None,
     profile: ProfileName = profiles.DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """Show the newest events, and with --follow those to come as they come; with --json one line each then."""
+    """Show the newest events, and follow new ones with --follow. With --follow --json, each event is one line."""
     options = _options(filter=filter, select=select, expand=expand)
 
     async def work() -> None:
@@ -130,7 +136,7 @@ def events(
 async def _rows(
     client: Client, path: str, options: Mapping[str, str], orderby: str | None, limit: int
 ) -> tuple[list[Any], bool]:
-    """The first rows, and whether there are more. Raises `ApiError`."""
+    """The first rows, and whether more exist. Raises `ApiError`."""
     rows: list[Any] = []
     size = min(PAGE, limit + 1)
     if orderby is None:
@@ -162,7 +168,7 @@ async def _show_one(client: Client, noun: str, id: str, options: Mapping[str, st
 
 
 def _columns(noun: str, options: Mapping[str, str], rows: list[Any]) -> dict[str, str]:
-    """What a table shows: the members that were selected and expanded, else those that matter most."""
+    """The columns of a table: the selected and expanded members, else the most useful ones."""
     columns = COLUMNS[noun]
     if "$select" in options:
         columns = {name: name for name in options["$select"].split(",")}
@@ -195,7 +201,7 @@ def _cell_value(value: Any) -> Any:
 
 
 async def _follow(client: Client, options: dict[str, str], limit: int, as_json: bool) -> None:
-    """Show the newest events and then each that comes, once, in the order of their ids."""
+    """Show the newest events, then each new event once, in the order of ids."""
     rows, _ = await _rows(client, "/events", options, "id desc", limit)
     last = 0
     for row in rows[::-1]:
@@ -212,7 +218,7 @@ async def _follow(client: Client, options: dict[str, str], limit: int, as_json: 
     while True:
         try:
             async with client.stream("/live?topics=events") as lines:
-                await read()  # what came before the stream began
+                await read()  # events from before the stream started
                 async for line in lines:
                     if line.startswith(b"event:"):
                         await read()

@@ -1,4 +1,4 @@
-"""Housekeeping: what workers forget in time, and when each step of it went well last."""
+"""The command `housekeeping`: clean-up jobs, and the last success of each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COLUMNS = {
 
 @command(app, "list")
 async def list_(session: DatabaseSession) -> ListResult:
-    """List the steps: when each went well last, how long it took, and what went wrong last."""
+    """List clean-up jobs: last success, duration and last error."""
     rows = await housekeeping.status(session.sql)
     return ListResult(
         [

@@ -1,4 +1,4 @@
-"""Moving in from another server: `keyrack import api`, which reads a whole customer by the API."""
+"""The command `import api`, which reads a whole customer from another server by its API."""
 
 from __future__ import annotations
 
@@ -29,35 +29,45 @@ from keyrack.ops.transfer.compare import RowComparison, compare
 from keyrack.ops.transfer.import_api import NotImportable, begin, check_target, import_rows, missing_references
 from keyrack.ops.transfer.row_writer import DuplicateAddress
 
-TRIES, LONGEST, TOLD_WAIT = 30, 30.0, 900.0  # of a request: how often, and seconds that are waited for the source
+# Limits of a request to the source: attempts, and seconds of a pause and of Retry-After
+TRIES, LONGEST, TOLD_WAIT = 30, 30.0, 900.0
 NOT_TOLD = (
-    "What the API does not tell, and what to do about it:",
-    "- types and passwords of users: all are {type} users without one; PUT /users gives one only to who is new.",
-    "- API keys, managers, SDK keys, device keys: keyrack api-key, manager, sdk-key and device-key make new ones.",
-    "- webhooks and their secrets: register them here (keyrack webhook add), before the source is switched off.",
-    "- telemetry and positions of the past: units tell new ones as soon as they deliver here.",
+    "The API does not provide these; set them up here:",
+    "- types and passwords of users: all are {type} users without a password; PUT /users sets one only for new users.",
+    "- API keys, managers, SDK keys, device keys: create new ones with keyrack api-key, manager, sdk-key, device-key.",
+    "- webhooks and their secrets: register them with keyrack webhook add before you stop the source.",
+    "- past telemetry and positions: units deliver new data as soon as they are connected here.",
 )
 SECRETS = {"KEYRACK_SOURCE_API_KEY": "API key", "KEYRACK_SOURCE_PASSWORD": "Password"}
 
 Url = Annotated[
-    str, typer.Option("--url", envvar="KEYRACK_SOURCE_URL", help="The source, as in https://source.example/v3.")
+    str, typer.Option("--url", envvar="KEYRACK_SOURCE_URL", help="The source, such as https://source.example/v3.")
 ]
 Of = Annotated[
     int,
     typer.Option(
-        "--source-customer", envvar="KEYRACK_SOURCE_CUSTOMER_ID", min=1, max=INT32_MAX, help="Its Customer-ID there."
+        "--source-customer",
+        envvar="KEYRACK_SOURCE_CUSTOMER_ID",
+        min=1,
+        max=INT32_MAX,
+        help="The Customer-ID at the source.",
     ),
 ]
-User = Annotated[str, typer.Option("--username", envvar="KEYRACK_SOURCE_USERNAME", help="The manager's name there.")]
-Brand = Annotated[str, typer.Option("--brand", envvar="KEYRACK_SOURCE_BRAND", help="Of the API key's header there.")]
-Pace = Annotated[float, typer.Option("--per-second", min=0.1, max=1000, help="Requests to the source, at most.")]
+User = Annotated[
+    str, typer.Option("--username", envvar="KEYRACK_SOURCE_USERNAME", help="The manager's user name at the source.")
+]
+Brand = Annotated[
+    str, typer.Option("--brand", envvar="KEYRACK_SOURCE_BRAND", help="Brand of the API key header at the source.")
+]
+Pace = Annotated[
+    float, typer.Option("--per-second", min=0.1, max=1000, help="Maximum requests per second to the source.")
+]
 Type = Annotated[
-    Literal["Anonymous", "Normal"], typer.Option("--user-type", help="What users become: the API does not tell it.")
+    Literal["Anonymous", "Normal"],
+    typer.Option("--user-type", help="Type of the imported users, which the API does not provide."),
 ]
-Merge = Annotated[
-    bool, typer.Option("--merge", help="Import into a customer that has cars, users or other rows of its own.")
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Count what would come, and change nothing.")]
+Merge = Annotated[bool, typer.Option("--merge", help="Import into a customer that already has data.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Count the rows to import, and change nothing.")]
 
 
 @app.command("api")
@@ -74,11 +84,11 @@ def api(
     state: State = None,
     as_json: Json = False,
 ) -> None:
-    """Import a whole customer from any server that speaks this API, into an empty customer of this one.
+    """Import a whole customer from another server with this API into an empty customer.
 
-    API key and password are those of KEYRACK_SOURCE_API_KEY and KEYRACK_SOURCE_PASSWORD, or in the files that the same
-    names with _FILE say; they are asked for where there are none. Broken off, it goes on when it is run again, and
-    writes nothing twice. It ends with a comparison of both sides; the exit status is 1 where they differ.
+    API key and password come from KEYRACK_SOURCE_API_KEY and KEYRACK_SOURCE_PASSWORD, from the files in the same
+    variables with _FILE, or from a prompt. To continue an interrupted import, run it again. At the end both sides are
+    compared; the exit status is 1 if they differ.
     """
 
     def run() -> None:
@@ -113,7 +123,7 @@ def api(
 
 
 def _secret(name: str) -> str:
-    """A secret of the environment, of a file, or asked for. Raises `CommandFailed`."""
+    """A secret from the environment, a file or a prompt. Raises `CommandFailed`."""
     by_file = os.environ.get(f"{name}_FILE")
     if by_file:
         try:
@@ -124,7 +134,7 @@ def _secret(name: str) -> str:
         return given
     if sys.stdin.isatty():
         return typer.prompt(SECRETS[name], hide_input=True, err=True)
-    raise CommandFailed(f"{name} is not set, nor {name}_FILE: the source asks for it.")
+    raise CommandFailed(f"{name} is not set. Set it, or set {name}_FILE to the path of a file.")
 
 
 async def _brought(db: Database, settings: Any, source: ApiSource, customer: int) -> dict[str, Any]:
@@ -175,11 +185,11 @@ def _say(result: dict[str, Any], user_type: str, as_json: bool) -> None:
 
 def _lines(result: dict[str, Any], user_type: str) -> Sequence[str]:
     if "dryRun" in result:
-        return table(ListResult(result["kinds"], {"KIND": "kind", "SOURCE": "source", "WOULD COME": "coming"}))
+        return table(ListResult(result["kinds"], {"KIND": "kind", "SOURCE": "source", "TO IMPORT": "coming"}))
     columns = {"KIND": "kind", "SOURCE": "source", "HERE": "here", "DIFFERENT": "different", "NEW": "new"}
     wrong = [*result["refused"], *result["differences"]]
     verdict = (
-        "Both sides agree." if result["agrees"] else "They do not agree. What can be mended, mend; then run it again:"
+        "Both sides agree." if result["agrees"] else "The sides differ. Fix the causes, then run the import again:"
     )
     not_told = [line.format(type=user_type) for line in NOT_TOLD]
     return [*table(ListResult(result["kinds"], columns)), "", verdict, *wrong, "", *not_told]

@@ -1,4 +1,4 @@
-"""In charge of imports: products, services and brands from a file, checked line by line, all or nothing."""
+"""Imports of products, services and brands from a file: every line is checked, and all rows or none are written."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ TOPICS_CHANGED: Topics = frozenset(TOPICS)
 
 app = typer.Typer()
 
-SHOWN = 200  # problems that a report tells one by one
-PIECE = 1_000  # rows between two words about the progress
-File = Annotated[Path, typer.Argument(metavar="FILE", help="A CSV or JSON file; JSON holds an array of objects.")]
-ForCustomer = Annotated[int | None, whose("The customer of rows that name none: its id or its name.")]
-Format = Annotated[Literal["csv", "json"] | None, typer.Option("--format", help="Default: by the file's name.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything, and change nothing.")]
+SHOWN = 200  # problems that an error report lists
+PIECE = 1_000  # rows between two reports of progress
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A CSV file, or a JSON file with an array of objects.")]
+ForCustomer = Annotated[int | None, whose("The customer of rows without customerId (id or name).")]
+Format = Annotated[
+    Literal["csv", "json"] | None, typer.Option("--format", help="Format of the file. Default: by its name.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Check all rows, and change nothing.")]
 
 NO_CUSTOMER: LiteralString = """
 select line, 'there is no customer ' || customer_id as problem from incoming i
@@ -135,11 +137,11 @@ Values = tuple[object, ...]
 
 
 class _DryRunRollback(Exception):
-    """Takes a dry run back."""
+    """Rolls a dry run back."""
 
 
 class DuplicateCheck:
-    """What a file must not say twice, each with the line that said it first."""
+    """Finds duplicate values in a file, with the line of the first one."""
 
     def __init__(self) -> None:
         self._lines: dict[tuple[object, ...], int] = {}
@@ -147,14 +149,17 @@ class DuplicateCheck:
     def check(self, row: InputRow, noun: str, *key: object) -> None:
         first = self._lines.setdefault(key, row.line)
         if first != row.line:
-            row.problems.append(f"{noun} stands in line {first} already")
+            row.problems.append(f"{noun} is already in line {first}")
 
 
 @command(app, "products", topics=TOPICS_CHANGED)
 async def products(
     session: DatabaseSession, file: File, customer: ForCustomer = None, format: Format = None, dry_run: DryRun = False
 ) -> CommandResult:
-    """Import products. Columns: type, serialNumber, uniqueId, sapNumber and, without --customer, customerId."""
+    """Import products.
+
+    Columns: type, serialNumber, uniqueId, sapNumber and, without --customer, customerId.
+    """
     names = ("customerId", "type", "serialNumber", "uniqueId", "sapNumber")
     seen = DuplicateCheck()
 
@@ -181,8 +186,11 @@ async def products(
 async def services(
     session: DatabaseSession, file: File, customer: ForCustomer = None, format: Format = None, dry_run: DryRun = False
 ) -> CommandResult:
-    """Import services. Columns: name, customerId without --customer; if wanted productSerialNumber, and a contract's
-    orderNumber, documentNumber, orderPosition, start, end, termOfContract, termOfNotice, unitOfNotice."""
+    """Import services.
+
+    Columns: name and, without --customer, customerId. Optional: productSerialNumber, and for a contract orderNumber,
+    documentNumber, orderPosition, start, end, termOfContract, termOfNotice and unitOfNotice.
+    """
     terms = ("termOfContract", "termOfNotice")
     names = (
         "customerId", "name", "productSerialNumber", "orderNumber", "documentNumber", "orderPosition", "start", "end",
@@ -223,7 +231,10 @@ async def services(
 
 @command(app, "brands", topics=TOPICS_CHANGED)
 async def brands(session: DatabaseSession, file: File, format: Format = None, dry_run: DryRun = False) -> CommandResult:
-    """Import the catalogue. Columns: brand, keyForm; if wanted boxName, boxSapNumber, imageUrl."""
+    """Import the catalogue of brands.
+
+    Columns: brand and keyForm. Optional: boxName, boxSapNumber and imageUrl.
+    """
     names = ("brand", "keyForm", "boxName", "boxSapNumber", "imageUrl")
     seen = DuplicateCheck()
     drawings: dict[str, str] = {}
@@ -234,7 +245,7 @@ async def brands(session: DatabaseSession, file: File, format: Format = None, dr
             seen.check(row, f"the key form {form} of {brand}", brand.lower(), form, box)
         url = row.text("imageUrl", needed=False)
         if url and not re.fullmatch(ADDRESS, url):
-            row.problems.append("imageUrl does not begin with http:// or https://")
+            row.problems.append("imageUrl must begin with http:// or https://")
         drawing = form and drawings.setdefault(form, own_drawing(form))
         return brand, form, box, row.text("boxSapNumber", needed=False), url, drawing
 
@@ -247,14 +258,14 @@ async def brands(session: DatabaseSession, file: File, format: Format = None, dr
 def _owner(row: InputRow, customer: int | None) -> int | None:
     owner = row.number("customerId", customer)
     if owner is None and not row.problems:
-        row.problems.append("customerId is missing, and there is no --customer")
+        row.problems.append("customerId is missing; add the column or --customer")
     return owner
 
 
 async def _fill(
     sql: Connection, rows: Any, values: Callable[[InputRow], Values], columns: tuple[str, ...], problems: LiteralString
 ) -> int:
-    """Copy the rows into the temporary table and check them there. Raises `CommandFailed` with every line's problem."""
+    """Copy the rows into the temporary table, and check them there. Raises `CommandFailed` with all problems."""
     wrong: list[tuple[int, str]] = []
     good: list[Values] = []
     number = 0
@@ -268,7 +279,7 @@ async def _fill(
             if number % PIECE == 0:
                 tell(f"{number:,} rows read")
                 await asyncio.sleep(0)  # lets Ctrl-C through
-        tell(f"{number:,} rows are compared with what is there")
+        tell(f"comparing {number:,} rows with the database")
         await sql.copy("incoming", columns, good)
         await sql.execute("analyze incoming")
         wrong += [(row["line"], row["problem"]) for row in await sql.fetch(problems)]
@@ -284,7 +295,7 @@ def _report(wrong: list[tuple[int, str]], rows: int) -> CommandFailed:
     bad = len({line for line, _ in wrong})
     problems = [{"line": line, "problem": problem} for line, problem in wrong]
     return CommandFailed(
-        f"Nothing was imported: {bad:,} of {rows:,} rows are wrong.", lines, {"imported": 0, "problems": problems}
+        f"Nothing was imported: {bad:,} of {rows:,} rows have errors.", lines, {"imported": 0, "problems": problems}
     )
 
 
@@ -294,7 +305,7 @@ async def _finish(
     with progress() as tell, on_constraint(dict.fromkeys(CONSTRAINTS, (Conflict, MEANWHILE))):
         try:
             async with sql.transaction():
-                tell(f"{count:,} {noun} are written")
+                tell(f"writing {count:,} {noun}")
                 await insert()
                 if dry_run:
                     raise _DryRunRollback

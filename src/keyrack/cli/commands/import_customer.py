@@ -1,4 +1,4 @@
-"""Moving in: a customer from an export, and the table of old and new numbers."""
+"""Import of a customer from an export, and the table of old and new ids."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from keyrack.ops.transfer.row_writer import DuplicateAddress
 
 TOPICS_CHANGED: Topics = frozenset(TOPICS)
 
-# What an export does not have, and what to do about it
+# Things that an export omits, and what to do about each
 LEFT = {
-    "passwords": "{count} users have a password, and none there: PUT /users gives one only to who is new.",
-    "webhookSecrets": "{count} webhooks have secrets: they are imported disabled, with new signing secrets. Tell these"
-    " to the receivers (keyrack webhook rotate-secret ID), then keyrack webhook change ID --enable.",
-    "deviceKeys": "{count} device keys: make new ones with keyrack device-key add, and give them to the units.",
-    "sdkKeys": "{count} SDK keys: make new ones with keyrack sdk-key add, and give them to the apps.",
-    "boxes": "{count} boxes take keys without a network: reset them, and enrol them there (docs/keys.md).",
-    "phones": "{count} phones of users get such keys: their apps register them there anew.",
-    "managers": "{count} managers may act for the customer: keyrack manager add, or allow those that are there.",
+    "passwords": "{count} users had a password, and have none here: PUT /users sets one only for new users.",
+    "webhookSecrets": "{count} webhooks have secrets: they are imported disabled, with new signing secrets. Give these"
+    " to the receivers (keyrack webhook rotate-secret ID), then run keyrack webhook change ID --enable.",
+    "deviceKeys": "{count} device keys: create new ones with keyrack device-key add, and install them in the units.",
+    "sdkKeys": "{count} SDK keys: create new ones with keyrack sdk-key add, and install them in the apps.",
+    "boxes": "{count} boxes accept offline keys: reset them, and enrol them here (docs/keys.md).",
+    "phones": "{count} phones get offline keys: their apps must register them again.",
+    "managers": "{count} managers may act for the customer: add them with keyrack manager add or manager change.",
 }
 IDS: LiteralString = """
 select kind, old_id as "oldId", new_id as "newId" from imported_id
@@ -37,21 +37,21 @@ where customer_id = $1 and ($2::text is null or kind = $2) order by kind, old_id
 
 
 def left_by_export(left: dict[str, int]) -> list[str]:
-    """What is in no file, in words."""
+    """The to-do list for data that no file contains."""
     lines = [f"- {text.format(count=left[name])}" for name, text in LEFT.items() if left.get(name)]
-    return ["Secrets are never written. What is to be done where it is imported:", *lines] if lines else []
+    return ["An export contains no secrets. To do after the import:", *lines] if lines else []
 
 
-Directory = Annotated[Path, typer.Argument(metavar="DIR", help="What `keyrack export` has written.")]
-NewName = Annotated[str | None, typer.Option("--name", callback=words, help="Another name for the customer.")]
+Directory = Annotated[Path, typer.Argument(metavar="DIR", help="A directory written by `keyrack export`.")]
+NewName = Annotated[str | None, typer.Option("--name", callback=words, help="New name of the customer.")]
 
 
 @command(app, "customer", topics=TOPICS_CHANGED)
 async def customer(session: DatabaseSession, directory: Directory, name: NewName = None) -> CommandResult:
-    """Import what `keyrack export` has written, as a new customer. All or nothing; the same export only once.
+    """Import an export as a new customer: all of it or nothing, and each export only once.
 
-    Everything gets new numbers: `keyrack import ids` lists them. Users who are there already, by their e-mail address,
-    become users of the customer and stay as they are.
+    All rows get new ids: `keyrack import ids` lists them. A user whose e-mail address already exists becomes a user of
+    the customer, and stays unchanged.
     """
     with progress() as show_progress:
         try:
@@ -61,9 +61,9 @@ async def customer(session: DatabaseSession, directory: Directory, name: NewName
         except (ExportIncomplete, ImportMismatch, DuplicateAddress) as error:
             raise CommandFailed(str(error)) from None
         except KeyError as error:
-            raise CommandFailed(f"{directory}: a row lacks the member {error}.") from None
+            raise CommandFailed(f"{directory}: a row lacks the field {error}.") from None
     value = {"id": id, "from": manifest.customer.id, "moment": manifest.moment, "rows": counts, "left": manifest.left}
-    lines = [f"Customer {id} imported: all rows of the export are there.", *left_by_export(manifest.left)]
+    lines = [f"Customer {id} imported, with all rows of the export.", *left_by_export(manifest.left)]
     return CommandResult(value, "\n".join([f"{count:>9,}  {kind}" for kind, count in counts.items()] + lines))
 
 
@@ -71,8 +71,8 @@ async def customer(session: DatabaseSession, directory: Directory, name: NewName
 async def ids(
     session: DatabaseSession,
     customer: Customer,
-    kind: Annotated[str | None, typer.Option("--kind", help="Only this kind, such as cars.")] = None,
+    kind: Annotated[str | None, typer.Option("--kind", help="Show only this kind, such as cars.")] = None,
 ) -> ListResult:
-    """List which number of the source became which one here."""
+    """List the old and new ids of an imported customer."""
     rows = await session.sql.fetch(IDS, customer, kind)
     return ListResult([dict(row) for row in rows], {"KIND": "kind", "OLD": "oldId", "NEW": "newId"})

@@ -1,4 +1,4 @@
-"""The command that takes in what units publish at an MQTT broker."""
+"""The command that receives telemetry from an MQTT broker."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ app = typer.Typer()
 
 @app.command("ingest-mqtt")
 def ingest_mqtt(state: State = None, as_json: Json = False) -> None:
-    """Take in telemetry from the broker KEYRACK_MQTT_URL. With --json, one line says when the subscription stands."""
+    """Receive telemetry from the broker KEYRACK_MQTT_URL. With --json, one line reports the subscription."""
 
     def run() -> None:
         settings = read_settings(state)
         log_config.configure(settings.log_level)
-        check_beginning(settings, "ingest-mqtt", named=False)  # a new one knows no unit
+        check_beginning(settings, "ingest-mqtt", named=False)  # a new database has no units
         warn_of_names()
         with running_database(settings, migrates=False) as dsn:
             asyncio.run(_run(settings, dsn, as_json))
@@ -41,7 +41,8 @@ async def _run(settings: Settings, dsn: str, as_json: bool) -> None:
 
     def ready() -> None:
         where = {"broker": settings.mqtt_url.rpartition("@")[2].removeprefix("mqtt://"), "topic": settings.mqtt_topic}
-        print(json.dumps(where) if as_json else f"Listening at {where['broker']}. Stop with Ctrl-C.", flush=True)
+        text = f"Subscribed to {where['topic']} at {where['broker']}. Stop with Ctrl-C."
+        print(json.dumps(where) if as_json else text, flush=True)
 
     db = await Database.connect(dsn, settings, application="keyrack mqtt")
     try:

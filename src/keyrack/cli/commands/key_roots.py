@@ -1,4 +1,4 @@
-"""Commands for the root of a customer's authority: another one, and one on a machine without a network."""
+"""Commands for the root of a customer's key authority: replace it, or move it to an offline machine."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 
 from keyrack.cli.confirmation import ConfirmationPreview
 from keyrack.cli.database_session import DatabaseSession, command, explained
+from keyrack.cli.help_groups import HelpGroup
 from keyrack.cli.options import whose
 from keyrack.cli.output import CommandFailed, CommandResult, Json, show
 from keyrack.core.base64url import base64url, octets
@@ -21,46 +22,46 @@ from keyrack.offline_keys.p256 import PrivateKey
 from keyrack.offline_keys.public_key import PublicKey
 
 app = typer.Typer()
-root_app = typer.Typer(help="Make and replace roots, which sign key sets.")
+root_app = typer.Typer(cls=HelpGroup, help="Create, replace and move roots, which sign key sets.")
 app.add_typer(root_app, name="root")
 
 BOXES: LiteralString = "select count(distinct product_id) from box_epoch where customer_id = $1"
-NONE = "Customer {customer} has no authority yet: it is made when the first box is enrolled."
+NONE = "Customer {customer} has no key authority yet. Enrolling the first box creates it."
 OVERLAP = (
-    "Keys that the issuing key before the newest one has signed may open until {until:%Y-%m-%d %H:%M} UTC, and boxes "
-    "hold two. Wait until then; where a key is in other hands, add --revoke."
+    "A box knows two issuing keys, and keys signed by the older one are valid until {until:%Y-%m-%d %H:%M} UTC. Wait "
+    "until then, or add --revoke if a key was stolen."
 )
-OFFLINE = "The root is on another machine. Run `keyrack keys request`, and have it sign there."
-ONLINE = "The server has the root itself. Run `keyrack keys rotate`, or move the root with `keyrack keys root offline`."
-OUTDATED = "The keys have changed since the request. Make another one with `keyrack keys request`."
-NO_REQUEST = "Nothing waits for a signature of the root. Run `keyrack keys request` first."
+OFFLINE = "The root is on another machine. Run `keyrack keys request`, and sign the request there."
+ONLINE = "The root is on the server. Run `keyrack keys rotate`, or move the root with `keyrack keys root offline`."
+OUTDATED = "The keys have changed since the request. Create a new one with `keyrack keys request`."
+NO_REQUEST = "No request waits for a signature of the root. Run `keyrack keys request` first."
 NOT_READ = "{path} is not a file of `keyrack keys {command}`."
-TAKEN = "{path} exists. Name a new file."
+TAKEN = "{path} already exists. Choose another file."
 NOT_WRITTEN = "{path} cannot be written: {reason}."
 
-Whose = Annotated[int, whose("Whose authority: the customer's id or name.")]
-Revoke = Annotated[bool, typer.Option("--revoke", help="A key was stolen: end everything that the older keys signed.")]
+Whose = Annotated[int, whose("The customer (id or name).")]
+Revoke = Annotated[bool, typer.Option("--revoke", help="After a theft: revoke everything that the older keys signed.")]
 Out = Annotated[Path, typer.Option("--out", metavar="FILE", help="The file to write.")]
-RootKeyFile = Annotated[Path, typer.Option("--root-key", metavar="FILE", help="The file of the private root.")]
+RootKeyFile = Annotated[Path, typer.Option("--root-key", metavar="FILE", help="File with the private root key.")]
 RootKeyFiles = Annotated[
-    list[Path], typer.Option("--root-key", metavar="FILE", help="The file of the private root. May be repeated.")
+    list[Path], typer.Option("--root-key", metavar="FILE", help="File with the private root key. Repeatable.")
 ]
 
 
 def overlap(still: KeySetOverlap) -> CommandFailed:
-    """Why there is no further issuing key yet."""
+    """The error while keys of the previous issuing key are still valid."""
     return CommandFailed(OVERLAP.format(until=still.until))
 
 
 async def _preview(session: DatabaseSession, customer: int) -> ConfirmationPreview:
-    """How many boxes have to hear of it."""
+    """The number of boxes that must learn the new root."""
     boxes: int = await session.sql.fetchval(BOXES, customer)
     return ConfirmationPreview(f"replace the root of customer {customer}", {"boxes": boxes})
 
 
 @command(root_app, "replace", preview=_preview)
 async def replace(session: DatabaseSession, customer: Whose) -> CommandResult:
-    """Make another root, which the present one signs: phones carry both to boxes."""
+    """Replace the root with a new one, which the current root signs; phones carry both to the boxes."""
     try:
         new = await root_keys.replace(session.sql, await session.vault(), customer)
     except OfflineRoot:
@@ -68,13 +69,13 @@ async def replace(session: DatabaseSession, customer: Whose) -> CommandResult:
     if new is None:
         raise CommandFailed(NONE.format(customer=customer))
     root = new.thumbprint.hex()
-    text = f"The root is {root} from now on. A box obeys the one before until a phone brings it the new one."
+    text = f"The root is now {root}. A box trusts the old root until a phone brings it the new one."
     return CommandResult({"customer": customer, "root": root}, text)
 
 
 @root_app.command("new")
 def new(root_key: RootKeyFile, as_json: Json = False) -> None:
-    """Make an offline root on this machine, without a database: print its public key."""
+    """Create an offline root on this machine, without a database, and print its public key."""
 
     def work() -> None:
         key = PrivateKey.generate()
@@ -94,18 +95,18 @@ async def offline(
     ],
     out: Out,
 ) -> CommandResult:
-    """Request the move of the root to another machine, which `keyrack keys accept` completes."""
+    """Request to move the root to another machine; `keyrack keys accept` completes the move."""
     try:
         new_root = offline_root.read_public_key(public_key)
     except ValueError:
-        raise typer.BadParameter("--public-key is not a key that `keyrack keys root new` prints.") from None
+        raise typer.BadParameter("--public-key is not a key printed by `keyrack keys root new`.") from None
     wanted = await offline_root.request(session.sql, await session.vault(), customer, new_root=new_root)
     return _requested(customer, wanted, out)
 
 
 @command(app, "request")
 async def request(session: DatabaseSession, customer: Whose, out: Out, revoke: Revoke = False) -> CommandResult:
-    """Make new keys, and write the request to an offline root to a file."""
+    """Request a signature of an offline root: create new keys, and write the request to a file."""
     try:
         wanted = await offline_root.request(session.sql, await session.vault(), customer, revoke=revoke)
     except OnlineRoot:
@@ -122,7 +123,7 @@ def sign(
     out: Out,
     as_json: Json = False,
 ) -> None:
-    """Sign a request with an offline root, on its machine: this needs no database."""
+    """Sign a request with an offline root, on its machine; no database is needed."""
 
     def work() -> None:
         value = _read(file, "request")
@@ -147,7 +148,7 @@ async def accept(
     customer: Whose,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file of `keyrack keys sign`.")],
 ) -> CommandResult:
-    """Sign with the keys that an offline root has named, from now on."""
+    """Activate the keys that an offline root has signed."""
     try:
         signed = [octets(each) for each in _read(file, "sign")["signed"]]
         root = await offline_root.accept(session.sql, await session.vault(), customer, signed)
@@ -159,9 +160,7 @@ async def accept(
         raise CommandFailed(OUTDATED) from None
     except InvalidRequest as error:
         raise CommandFailed(str(error)) from None
-    text = (
-        f"The key set of root {root.thumbprint.hex()} is in force. Phones carry it to boxes from their next fetch on."
-    )
+    text = f"The key set of root {root.thumbprint.hex()} is active. Phones bring it to boxes from their next fetch on."
     return CommandResult({"customer": customer, "root": root.thumbprint.hex()}, text)
 
 
@@ -170,7 +169,7 @@ def _requested(customer: int, wanted: list[Unsigned] | None, out: Path) -> Comma
         raise CommandFailed(NONE.format(customer=customer))
     _write(out, json.dumps({"customer": customer, "wanted": [each.to_json() for each in wanted]}))
     rows = [_shown(each) for each in wanted]
-    text = f"{out} has what the root has to sign: `keyrack keys sign` on its machine, then `keyrack keys accept` here."
+    text = f"Request written to {out}. Run `keyrack keys sign` on the root's machine, then `keyrack keys accept` here."
     return CommandResult({"customer": customer, "file": str(out), "wanted": rows}, text)
 
 
@@ -182,7 +181,7 @@ def _private_key(path: Path) -> PrivateKey:
 
 
 def _shown(each: Unsigned) -> dict[str, Any]:
-    """The facts that an operator compares on both machines."""
+    """The facts that the operator compares on both machines."""
     shown: dict[str, Any] = {"message": each.message.name, "root": each.signer.thumbprint.hex()}
     for name, value in each.claims.items():
         if isinstance(value, PublicKey):

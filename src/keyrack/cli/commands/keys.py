@@ -1,4 +1,4 @@
-"""Keys that open boxes without a network: who signs them, and what a customer wants of them."""
+"""Offline keys: the authority that signs them, and the policy of a customer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ app = typer.Typer()
 app.add_typer(key_roots.app)
 
 UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-SHORTEST, LONGEST = 300, 28 * UNITS["d"]  # seconds; no key lives longer
+SHORTEST, LONGEST = 300, 28 * UNITS["d"]  # seconds; the maximum is the lifetime of a key
 WRITTEN = re.compile(r"([0-9]{1,7})([smhd]?)").fullmatch
 
 SHOW: LiteralString = """
@@ -57,7 +57,7 @@ def a_limit(text: str) -> int:
     match = WRITTEN(text)
     seconds = int(match[1]) * UNITS[match[2] or "s"] if match else 0
     if not SHORTEST <= seconds <= LONGEST:
-        raise typer.BadParameter("it is off, or a time from 300s to 28d: 48h, 2d")
+        raise typer.BadParameter("must be off, or a time from 300s to 28d such as 48h")
     return seconds
 
 
@@ -65,28 +65,26 @@ Limit = Annotated[
     int | None,
     typer.Option(
         "--limit", parser=a_limit, metavar="TIME|off",
-        help="For how long a box takes a key without word from the server: 48h, 2d, or off for the key's whole life.",
+        help="How long a box accepts a key without news from the server: such as 48h, or off for the key's lifetime.",
     ),
 ]  # fmt: skip
 Uncertain = Annotated[
     Literal["open", "refuse"] | None,
-    typer.Option("--uncertain", help="Whether boxes open whose clock has stood still."),
+    typer.Option("--uncertain", help="Behaviour of a box whose clock has stopped."),
 ]
 SecondPerson = Annotated[
     Literal["on", "off"] | None,
-    typer.Option(
-        "--second-person", help="Whether another manager has to approve an enrolment that replaces a box at work."
-    ),
+    typer.Option("--second-person", help="Require a second manager for an enrolment that replaces a box in use."),
 ]
 ApprovePhones = Annotated[
     Literal["on", "off"] | None,
-    typer.Option("--approve-phones", help="Whether a manager has to approve a new phone before it gets keys."),
+    typer.Option("--approve-phones", help="Require a manager's approval before a new phone gets keys."),
 ]
 
 
 @command(app, "show")
 async def show(session: DatabaseSession, customer: Whose) -> CommandResult:
-    """Show a customer's authority: its root, what it wants of keys, and what is out there."""
+    """Show a customer's key authority: its root, its policy, and its boxes, phones and keys."""
     row = await session.sql.fetchrow(SHOW, customer)
     if row is None or row["public_key"] is None:
         raise CommandFailed(NONE.format(customer=customer))
@@ -98,7 +96,7 @@ async def show(session: DatabaseSession, customer: Whose) -> CommandResult:
         "boxes": row["boxes"], "pendingEnrolments": row["pending"], "devices": row["devices"],
         "waitingDevices": row["waiting"], "keys": row["keys"],
     }  # fmt: skip
-    limit = "off: a key's whole life" if freshness is None else f"{freshness:,} s"
+    limit = "off: a key's lifetime" if freshness is None else f"{freshness:,} s"
     lines = (
         f"Root                {value['root']}",
         f"Key set             {value['sequence']}",
@@ -107,15 +105,15 @@ async def show(session: DatabaseSession, customer: Whose) -> CommandResult:
         f"Second person       {value['secondPerson']}",
         f"Approve phones      {value['approvePhones']}",
         f"Boxes enrolled      {value['boxes']}, of which {value['pendingEnrolments']} with a pending enrolment",
-        f"Phones registered   {value['devices']}, of which {value['waitingDevices']} wait for approval",
-        f"Keys that may open  {value['keys']}",
+        f"Phones registered   {value['devices']}, of which {value['waitingDevices']} await approval",
+        f"Valid keys          {value['keys']}",
     )
     return CommandResult(value, "\n".join(lines))
 
 
 @command(app, "list")
 async def list_(session: DatabaseSession, customer: Whose) -> ListResult:
-    """List the issuing and service keys of an authority, the newest first."""
+    """List the issuing and service keys of an authority, newest first."""
     rows = await session.sql.fetch(KEYS, customer)
     shown = [{**row, "kid": public(row["public_key"]).kid.hex()} for row in rows]
     for row in shown:
@@ -134,7 +132,7 @@ async def list_(session: DatabaseSession, customer: Whose) -> ListResult:
 def _parts(
     limit: int | None, uncertain: str | None, second_person: str | None, approve_phones: str | None
 ) -> PolicyParts:
-    """The parts of the policy that the options change. Raises a usage error if no option is given."""
+    """The parts of the policy that the options change. Raises a usage error without an option."""
     parts: PolicyParts = {}
     if limit is not None:
         parts["freshness"] = limit or None
@@ -145,7 +143,7 @@ def _parts(
     if approve_phones is not None:
         parts["approves_phones"] = approve_phones == "on"
     if not parts:
-        raise typer.BadParameter("Say at least one of --limit, --uncertain, --second-person and --approve-phones.")
+        raise typer.BadParameter("Nothing to change. Give --limit, --uncertain, --second-person or --approve-phones.")
     return parts
 
 
@@ -157,14 +155,14 @@ async def _policy_preview(
     second_person: str | None,
     approve_phones: str | None,
 ) -> ConfirmationPreview | None:
-    """How many keys the policy would revoke. Raises a usage error if nothing is to change."""
+    """The number of keys that the policy would revoke. Raises a usage error without an option."""
     parts = _parts(limit, uncertain, second_person, approve_phones)
     count = await key_policy.count_beyond(session.sql, customer, parts)
     if count is None:
         raise CommandFailed(NONE.format(customer=customer))
     if not count:
         return None
-    action = f"change the policy of customer {customer} and revoke what gives more than it,"
+    action = f"change the policy of customer {customer} and revoke the keys that exceed it"
     return ConfirmationPreview(action, {"keys": count}, "Phones get new keys at their next fetch.")
 
 
@@ -177,7 +175,7 @@ async def policy(
     second_person: SecondPerson = None,
     approve_phones: ApprovePhones = None,
 ) -> CommandResult:
-    """Set a customer's policy for keys, and revoke keys that give more.
+    """Set a customer's policy for offline keys, and revoke keys that exceed it.
 
     Phones get new keys at their next fetch. A wider policy revokes nothing.
     """
@@ -192,9 +190,9 @@ async def policy(
         "secondPerson": _switch(chosen.needs_second_person), "approvePhones": _switch(chosen.approves_phones),
         "waitingDevices": waiting,
     }  # fmt: skip
-    shown = "its whole life" if chosen.freshness is None else f"{chosen.freshness:,} seconds"
+    shown = "its lifetime" if chosen.freshness is None else f"{chosen.freshness:,} seconds"
     text = (
-        f"A key opens without word from the server for {shown}. Boxes {does} while their clock is uncertain. "
+        f"A box accepts a key without news from the server for {shown}. With an uncertain clock, boxes {does}. "
         f"Keys revoked: {revoked:,}.\n{_approvals(chosen, waiting)}"
     )
     return CommandResult(value, text)
@@ -205,18 +203,18 @@ def _switch(is_on: bool) -> str:
 
 
 def _approvals(policy: KeyPolicy, waiting: int) -> str:
-    """Which changes need the approval of a manager, for people."""
+    """The changes that need a manager's approval, as text."""
     box = "needs the approval of another manager" if policy.needs_second_person else "needs no approval"
     phone = "needs the approval of a manager" if policy.approves_phones else "needs no approval"
-    text = f"The enrolment that replaces a box at work {box}. A new phone {phone}."
-    return text if policy.approves_phones or not waiting else f"{text} Phones that still wait for approval: {waiting}."
+    text = f"An enrolment that replaces a box in use {box}. A new phone {phone}."
+    return text if policy.approves_phones or not waiting else f"{text} Phones still awaiting approval: {waiting}."
 
 
 async def _preview(session: DatabaseSession, customer: int, revoke: bool) -> ConfirmationPreview | None:
-    """How many keys would be over."""
+    """The number of keys that a rotation with --revoke ends."""
     if not revoke:
         return None
-    action = f"revoke every issuing and service key of customer {customer} but new ones"
+    action = f"revoke all existing issuing and service keys of customer {customer}"
     return ConfirmationPreview(action, {"keys": await session.sql.fetchval(GOES, customer)})
 
 
@@ -226,7 +224,7 @@ async def rotate(
     customer: Whose,
     revoke: Revoke = False,
 ) -> CommandResult:
-    """Sign with new issuing and service keys; signatures of the older ones stay valid."""
+    """Sign with new issuing and service keys; signatures of the older keys stay valid without --revoke."""
     try:
         id = await issuing_keys.rotate(session.sql, await session.vault(), customer, revoke=revoke)
     except KeySetOverlap as still:
@@ -235,5 +233,5 @@ async def rotate(
         raise CommandFailed(OFFLINE) from None
     if id is None:
         raise CommandFailed(NONE.format(customer=customer))
-    then = "Boxes reject the older keys after the next visit of a phone." if revoke else "The one before stays valid."
-    return CommandResult({"customer": customer, "issuingKey": id}, f"Issuing key {id} signs from now on. {then}")
+    then = "Boxes reject the older keys after the next visit of a phone." if revoke else "The previous one stays valid."
+    return CommandResult({"customer": customer, "issuingKey": id}, f"Issuing key {id} now signs. {then}")

@@ -1,4 +1,4 @@
-"""Logging in to a server, and out: the token is kept in a profile, the password never."""
+"""Login and logout: the token is stored in a profile, the password is not stored."""
 
 from __future__ import annotations
 
@@ -21,26 +21,29 @@ from keyrack.core.api_client.session import Client
 
 app = typer.Typer()
 
-BASE = "/v3"  # the path of an address that names none
+BASE = "/v3"  # the default path of an address
 LOCAL = ("localhost", "127.0.0.1", "::1")
 
-Url = Annotated[str | None, typer.Option("--url", envvar="KEYRACK_URL", help="The server, with /v3.")]
+Url = Annotated[str | None, typer.Option("--url", envvar="KEYRACK_URL", help="The server's address, with /v3.")]
 ApiKey = Annotated[
-    str | None, typer.Option("--api-key", envvar="KEYRACK_API_KEY", help="The API key. Better in the environment.")
+    str | None,
+    typer.Option("--api-key", envvar="KEYRACK_API_KEY", help="The API key. Prefer the environment variable."),
 ]
 Username = Annotated[str | None, typer.Option("--username", envvar="KEYRACK_USERNAME", help="The manager's user name.")]
 PasswordFile = Annotated[
     Path | None,
-    typer.Option("--password-file", metavar="FILE", help="Holds the password; read again whenever the token ends."),
+    typer.Option(
+        "--password-file", metavar="FILE", help="File with the password; read again whenever the token expires."
+    ),
 ]
 PasswordStdin = Annotated[bool, typer.Option("--password-stdin", help="Read the password from standard input.")]
 OfCustomer = Annotated[
     str | None,
     typer.Option(
-        "--customer", envvar="KEYRACK_CUSTOMER_ID", metavar="ID|NAME", help="Whose fleet. Default: the only one."
+        "--customer", envvar="KEYRACK_CUSTOMER_ID", metavar="ID|NAME", help="The customer. Default: the only one."
     ),
 ]
-Brand = Annotated[str, typer.Option("--brand", envvar="KEYRACK_BRAND", help="Of the API key's header.")]
+Brand = Annotated[str, typer.Option("--brand", envvar="KEYRACK_BRAND", help="Brand in the API key header.")]
 
 
 @app.command("login")
@@ -55,10 +58,10 @@ def login(
     profile: ProfileName = profiles.DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """Log in to a server's API, and keep the token in a profile for `keyrack api`, `cars`, `users` and the like.
+    """Log in to a server, and save the token in a profile for `keyrack api`, `cars`, `users` and similar commands.
 
-    What is not given is asked for on a terminal. The password comes from --password-stdin, --password-file or
-    KEYRACK_PASSWORD, else it is asked for without being shown; it is kept nowhere.
+    A terminal prompts for missing values. The password comes from --password-stdin, --password-file, KEYRACK_PASSWORD
+    or a hidden prompt, and is not stored.
     """
 
     async def work() -> None:
@@ -81,9 +84,9 @@ def login(
             "customer": asdict(chosen_customer),
             "expiresAt": ends,
         }
-        until = "" if ends is None else f" The token is good until {ends:%Y-%m-%d %H:%M} UTC."
+        until = "" if ends is None else f" The token is valid until {ends:%Y-%m-%d %H:%M} UTC."
         whose = f"for customer {chosen_customer.id}, {chosen_customer.name}"
-        show(CommandResult(value, f"{name} is logged in at {kept.url}, {whose}.{until} Kept in {path}."), as_json)
+        show(CommandResult(value, f"{name} is logged in at {kept.url}, {whose}.{until} Saved in {path}."), as_json)
 
     api_calls.run(work(), profile)
 
@@ -91,28 +94,29 @@ def login(
 @app.command("logout")
 def logout(
     profile: ProfileName = profiles.DEFAULT,
-    everything: Annotated[bool, typer.Option("--all", help="All profiles.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Delete all profiles.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Forget the token of a profile, with all that is kept of it."""
+    """Delete a profile with its token."""
 
     async def work() -> None:
         wanted = profiles.names() if everything else [profile]
         gone = [name for name in wanted if profiles.remove(name)]
-        text = f"Logged out: {', '.join(gone)}." if gone else "Nobody was logged in."
+        text = f"Logged out: {', '.join(gone)}." if gone else "No profile was logged in."
         show(CommandResult({"profiles": gone}, text), as_json)
 
     api_calls.run(work(), profile)
 
 
 def _address(text: str) -> str:
-    """The server's address with its base path. Raises `CommandFailed`; warns where everybody on the way can read
-    along."""
+    """The server's address with its base path. Raises `CommandFailed`; warns about an unencrypted connection."""
     parts = urlsplit(text.strip())
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise CommandFailed(f"{text!r} is no address of a server: https://keyrack.example.com/v3 would be one.")
+        raise CommandFailed(f"{text!r} is not a server address such as https://keyrack.example.com/v3.")
     if parts.scheme == "http" and parts.hostname not in LOCAL:
-        typer.echo(f"keyrack: {text} is not encrypted: who is on the way reads password and token.", err=True)
+        typer.echo(
+            f"keyrack: {text} is not encrypted: others on the network can read the password and the token.", err=True
+        )
     return parts._replace(path=parts.path.rstrip("/") or BASE).geturl()
 
 
@@ -125,9 +129,9 @@ def _password(file: Path | None, stdin: bool) -> str:
 
 
 def _prompt(label: str, option: str, *, secret: bool = False) -> str:
-    """What the user types. Raises `CommandFailed` where there is nobody to be asked."""
+    """The value that the user types. Raises `CommandFailed` without a terminal."""
     if not sys.stdin.isatty():
-        raise CommandFailed(f"{label} is missing: say {option}, or set it in the environment.")
+        raise CommandFailed(f"{label} is missing. Add {option}, or set it in the environment.")
     given = getpass.getpass(f"{label}: ") if secret else typer.prompt(label, err=True)
     if not given.strip():
         raise CommandFailed(f"{label} is missing.")

@@ -1,4 +1,4 @@
-"""Mail: whether the SMTP server takes what Keyrack sends."""
+"""The command `mail test`, which checks the SMTP server."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ app = typer.Typer()
 @command(app, "test")
 async def test(
     session: DatabaseSession,
-    address: Annotated[str, typer.Argument(metavar="ADDRESS", callback=words, help="Where it goes.")],
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", callback=words, help="The recipient.")],
 ) -> CommandResult:
-    """Send a mail by the settings that hold, and say what the server answered."""
+    """Send a test mail with the current settings, and show the response of the mail server."""
     import aiosmtplib
 
     from keyrack.auth.mail.outbox import send
@@ -27,12 +27,10 @@ async def test(
 
     settings = session.settings
     if not settings.sends_mail or settings.mail_from is None:
-        raise CommandFailed(
-            "No mail is sent: KEYRACK_MAIL_HOST and KEYRACK_MAIL_FROM say by which server, and from whom."
-        )
+        raise CommandFailed("Mail is not configured. Set KEYRACK_MAIL_HOST and KEYRACK_MAIL_FROM.")
     try:
         await send(settings, written(TEST, settings.mail_from, address, host=settings.public_url))
     except (aiosmtplib.SMTPException, MessageError, OSError, ValueError) as error:
-        raise CommandFailed(f"{settings.mail_host}:{settings.mail_port} did not take it: {error}") from None
+        raise CommandFailed(f"{settings.mail_host}:{settings.mail_port} did not accept the mail: {error}") from None
     value = {"address": address, "host": settings.mail_host}
-    return CommandResult(value, f"{settings.mail_host} has taken a mail to {address}.")
+    return CommandResult(value, f"{settings.mail_host} accepted a mail to {address}.")

@@ -1,4 +1,4 @@
-"""Managers: who logs in to the API, and for which customers."""
+"""Managers: their accounts, roles, customers and sign-in methods."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from keyrack.core.errors import Conflict, on_constraint
 
 app = typer.Typer()
 
-# The operator who runs this command knows the person
+# An operator who adds a manager vouches for the address
 INSERT: LiteralString = """
 insert into manager (username, address_form, password_hash, proven_at, proven_by) values ($1, $2, $3, now(), 'operator')
 returning manager_id
@@ -95,7 +95,7 @@ def user_name(value: str | None) -> str | None:
 
 
 def password(value: str | None) -> str | None:
-    """A password; `-` asks for it, or reads it from standard input, where no list of processes shows it."""
+    """A password; `-` prompts for it or reads standard input, so that the process list does not show it."""
     if value == "-":
         value = getpass.getpass("Password: ") if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
     if value is not None and len(value) < SHORTEST:
@@ -108,8 +108,8 @@ Password = Annotated[
     typer.Option(
         "--password",
         callback=password,
-        help="-: ask for the password, or read it from standard input; or the password itself, which a list of "
-        "processes then shows. It is never printed. Default: generated.",
+        help="The password, visible in the process list; or - to be asked for it or to pass it by standard input. It "
+        "is never printed. Default: generated.",
     ),
 ]
 
@@ -121,18 +121,18 @@ Manager = Annotated[int, which("manager")]
 async def add(
     session: DatabaseSession,
     username: Annotated[str, typer.Argument(metavar="USERNAME", callback=user_name)],
-    customer: Annotated[list[int], whose("A customer to act for: its id or its name; may be given several times.")],
+    customer: Annotated[list[int], whose("A customer to act for (id or name). Repeatable.")],
     role: Annotated[Role, OfRole],
     more: Annotated[list[int] | None, typer.Argument(parser=reference("customer"), hidden=True)] = None,
     group: Limits = None,
     password: Password = None,
     has_password: Annotated[
-        bool, typer.Option("--with-password/--no-password", help="Whether it may sign in with one.")
+        bool, typer.Option("--with-password/--no-password", help="Allow sign-in with a password.")
     ] = True,
 ) -> CommandResult:
     """Add a manager for one or more customers, in a role."""
     if password and not has_password:
-        raise typer.BadParameter("A password is given, and none is wanted.")
+        raise typer.BadParameter("--password and --no-password are mutually exclusive.")
     secret = password or secret_hashes.new_secret()
     hash = await Passwords().hash(secret) if has_password else None
     with _unique(username):
@@ -166,36 +166,34 @@ async def list_(session: DatabaseSession) -> ListResult:
 async def change(
     session: DatabaseSession,
     id: Manager,
-    username: Annotated[
-        str | None, typer.Option("--username", callback=user_name, help="Another user name to log in with.")
-    ] = None,
+    username: Annotated[str | None, typer.Option("--username", callback=user_name, help="New user name.")] = None,
     password: Password = None,
     new_password: Annotated[bool, typer.Option("--new-password", help="Generate a new password.")] = False,
-    customer: Annotated[list[int] | None, whose("A customer to act for from now on, in the role of --role.")] = None,
+    customer: Annotated[list[int] | None, whose("A customer to act for, in the role of --role.")] = None,
     role: Annotated[Role | None, OfRole] = None,
     group: Limits = None,
     whole_fleet: Whole = False,
-    remove_customer: Annotated[list[int] | None, whose("A customer to act for no longer.", "--remove-customer")] = None,
-    enable: Annotated[
-        bool | None, typer.Option("--enable/--disable", help="Whether the manager may log in and act.")
-    ] = None,
+    remove_customer: Annotated[list[int] | None, whose("A customer to no longer act for.", "--remove-customer")] = None,
+    enable: Annotated[bool | None, typer.Option("--enable/--disable", help="Allow or block sign-in and calls.")] = None,
     ownerless: Ownerless = False,
 ) -> CommandResult:
-    """Change a manager's user name, password, customers, roles or permission to act; it holds at once. A new
-    password, and disabling, also end what the manager is signed in to."""
+    """Change a manager's user name, password, customers, roles or permission to act; effective at once.
+
+    A new password, and --disable, also end the manager's sessions.
+    """
     secret = secret_hashes.new_secret() if new_password else password
     if not (username or secret or customer or remove_customer) and enable is None and role is None:
-        raise typer.BadParameter("Say what to change; --help lists it.")
+        raise typer.BadParameter("Nothing to change. --help lists the options.")
     if bool(customer) != (role is not None):
-        raise typer.BadParameter("A role is one in a customer: name both, with --role and --customer.")
+        raise typer.BadParameter("--role and --customer need each other.")
     if (group or whole_fleet) and (role is None or (group and whole_fleet)):
-        raise typer.BadParameter("A role is limited to groups, or is for the whole fleet: name it, and one of both.")
+        raise typer.BadParameter("--group and --whole-fleet need --role, and are mutually exclusive.")
     hash = None if secret is None else await Passwords().hash(secret)
     owned = await membership_options.owned(session, id)
     if username is not None:
         with _unique(username):
             await session.sql.execute(RENAME, id, username, address_form(username))
-        await password_reset.end_link(session.sql, id)  # mailed to the old address, it would prove the new one
+        await password_reset.end_link(session.sql, id)  # a link mailed to the old address must not prove the new one
     username = await session.sql.fetchval(UPDATE, id, hash, None if enable is None else not enable)
     if username is None:
         raise _no_manager(id)
@@ -215,11 +213,11 @@ async def change(
 async def sign_out(
     session: DatabaseSession, username: Annotated[str, typer.Argument(metavar="USERNAME", callback=words)]
 ) -> CommandResult:
-    """Have every token that a manager has got until now refused at once; the manager may log in again."""
+    """Reject all tokens that a manager has got so far; the manager may log in again."""
     row = await session.sql.fetchrow(SIGN_OUT, address_form(username))
     if row is None:
         raise CommandFailed(f"There is no manager called {username}.")
-    text = f"Manager {row['id']} is signed out: {row['username']}. Every token issued until now is refused."
+    text = f"Manager {row['id']} is signed out: {row['username']}. Every token issued until now is rejected."
     return CommandResult(dict(row), text)
 
 
@@ -227,19 +225,21 @@ async def sign_out(
 async def reset_factors(
     session: DatabaseSession, username: Annotated[str, typer.Argument(metavar="USERNAME", callback=words)]
 ) -> CommandResult:
-    """Take away every passkey, app and recovery code of a manager who has lost them, and sign the manager out
-    everywhere; the password is enough again."""
+    """Remove all passkeys, apps and recovery codes of a manager, and sign the manager out everywhere.
+
+    The manager signs in with only the password again.
+    """
     row = await session.sql.fetchrow(SIGN_OUT, address_form(username))
     if row is None:
         raise CommandFailed(f"There is no manager called {username}.")
     await remove_factors(session.sql, row["id"])
-    text = f"Manager {row['id']} has no second factor any more, and is signed out: {row['username']}."
+    text = f"The second factors of manager {row['id']} are removed, and the manager is signed out: {row['username']}."
     return CommandResult(dict(row), text)
 
 
 @command(app, "remove")
 async def remove(session: DatabaseSession, id: Manager, ownerless: Ownerless = False) -> CommandResult:
-    """Remove a manager; its tokens are refused at once."""
+    """Remove a manager; the manager's tokens are rejected at once."""
     owned = await membership_options.owned(session, id)
     username = await session.sql.fetchval(DELETE, id)
     if username is None:
@@ -252,16 +252,14 @@ async def remove(session: DatabaseSession, id: Manager, ownerless: Ownerless = F
 async def invite(
     session: DatabaseSession,
     address: Annotated[str, typer.Argument(metavar="ADDRESS", callback=mailbox)],
-    customer: Annotated[int, whose("The customer to act for: its id or its name.")],
+    customer: Annotated[int, whose("The customer to act for (id or name).")],
     role: Annotated[Role, OfRole],
     group: Limits = None,
-    mail: Annotated[bool, typer.Option("--mail", help="Mail a link to the address as well.")] = False,
+    mail: Annotated[bool, typer.Option("--mail", help="Also mail the link to the address.")] = False,
 ) -> CommandResult:
-    """Invite somebody to act for a customer: prints a link that works once."""
+    """Invite a person to act for a customer, and print a link that works once."""
     if mail and not session.settings.sends_mail:
-        raise CommandFailed(
-            "No mail is sent: KEYRACK_MAIL_HOST and KEYRACK_MAIL_FROM say by which server, and from whom."
-        )
+        raise CommandFailed("Mail is not configured. Set KEYRACK_MAIL_HOST and KEYRACK_MAIL_FROM.")
     await owners.lock_roles(session.sql, customer)
     if await session.sql.fetch(membership_options.UNKNOWN, [customer]):
         raise CommandFailed(f"There is no customer {customer}.")
@@ -274,7 +272,7 @@ async def invite(
     value = {"id": made.id, "link": made.link, "expires": format_timestamp(made.expires), "mailed": mail}
     return CommandResult(
         value,
-        f"{address} is invited, until {made.expires:%Y-%m-%d %H:%M} UTC:\n{made.link}\n{SHOWN_ONCE}"
+        f"{address} is invited. The link is valid until {made.expires:%Y-%m-%d %H:%M} UTC:\n{made.link}\n{SHOWN_ONCE}"
         + note_on_link(session.settings),
     )
 
@@ -283,20 +281,20 @@ async def invite(
 async def reset_password(
     session: DatabaseSession, username: Annotated[str, typer.Argument(metavar="USERNAME", callback=words)]
 ) -> CommandResult:
-    """Print a link by which a manager sets a new password; it works once, and the old password stays until then.
+    """Print a link to set a new password; it works once, and the old password stays valid until then.
 
-    It names what else signs the manager in and stays: passkeys, the app for codes, recovery codes, connected accounts.
+    The output also lists all other sign-in methods, which stay: passkeys, the app for codes, recovery codes, accounts.
     """
     made = await password_reset.create_link(session.sql, session.settings, username)
     if made is None:
-        raise CommandFailed(f"There is no manager called {username} who may sign in.")
+        raise CommandFailed(f"There is no enabled manager called {username}.")
     minutes = session.settings.password_link_minutes
     methods = await sign_in_methods(session.sql, made.manager)
     others = _described([method for method in methods if method.kind != SESSION])
     note = note_on_link(session.settings)
-    text = f"For {minutes} minutes {username} sets a password at:\n{made.link}\n{SHOWN_ONCE}{note}"
+    text = f"{username} can set a password within {minutes} minutes at:\n{made.link}\n{SHOWN_ONCE}{note}"
     if others:
-        text += f"\nThese sign {username} in as well, and stay:{others}\nThe page of the link offers to remove them."
+        text += f"\nThese also sign {username} in, and stay:{others}\nThe page of the link offers to remove them."
     return CommandResult({"link": made.link, "signInMethods": [_as_json(method) for method in methods]}, text)
 
 
@@ -304,11 +302,11 @@ async def reset_password(
 async def prove(
     session: DatabaseSession, username: Annotated[str, typer.Argument(metavar="USERNAME", callback=words)]
 ) -> CommandResult:
-    """Prove a manager's address, and print a link for a new password.
+    """Prove a manager's address, and print a link to set a new password.
 
-    Make sure that the account belongs to the person who has the address, and give the link to that person. The command
-    removes every way in that was set before: the password, passkeys, the app for codes, recovery codes, connected
-    accounts, sessions and tokens. It changes nothing if the address is proven already.
+    Check first that the account belongs to the owner of the address, and give the link to that person. The command
+    removes all previous sign-in methods: the password, passkeys, the app for codes, recovery codes, connected accounts,
+    sessions and tokens. It changes nothing if the address is already proven.
     """
     id = await session.sql.fetchval(FIND, address_form(username))
     if id is None:
@@ -317,22 +315,22 @@ async def prove(
     changed = await address_proofs.prove(session.sql, id, ProofSource.OPERATOR)
     link = await password_reset.create_link(session.sql, session.settings, username) if changed else None
     row = await session.sql.fetchrow(PROOF, id)
-    assert row is not None  # noqa: S101 - it is locked
+    assert row is not None  # noqa: S101 - the row is locked
     removed = [_as_json(method) for method in before] if changed else []
     value = dict(row) | {"changed": changed, "link": link and link.link, "removed": removed}
     if not changed:
         since = f"since {row['provenAt']:%Y-%m-%d}, by {row['provenBy']}"
         return CommandResult(
-            value, f"The address of {row['username']} is proven already, {since}. Nothing was changed."
+            value, f"The address of {row['username']} is already proven, {since}. Nothing was changed."
         )
-    text = f"The address of manager {id} is proven: {row['username']}. Its password is removed"
-    text += f", and so are:{_described(before)}" if before else "."
+    text = f"The address of manager {id} is proven: {row['username']}. The password was removed"
+    text += f", and so were:{_described(before)}" if before else "."
     if link is None:
-        return CommandResult(value, f"{text}\nThe manager is disabled, so there is no link for a new password.")
+        return CommandResult(value, f"{text}\nThe manager is disabled, so there is no link to set a password.")
     minutes = session.settings.password_link_minutes
     return CommandResult(
         value,
-        f"{text}\nFor {minutes} minutes {username} sets a password at:\n{link.link}\n{SHOWN_ONCE}"
+        f"{text}\n{username} can set a password within {minutes} minutes at:\n{link.link}\n{SHOWN_ONCE}"
         + note_on_link(session.settings),
     )
 
@@ -345,7 +343,7 @@ async def disconnect(
         int, typer.Option(parser=reference("provider"), metavar="ID|NAME", help="The provider of the account.")
     ],
 ) -> CommandResult:
-    """Disconnect a manager from an account of a provider; whoever has signed in by it is signed out."""
+    """Disconnect a manager from a provider's account, and end the sessions that used it."""
     if await session.sql.fetchval(DISCONNECT, id, provider) is None:
         raise CommandFailed(f"Manager {id} has no account of provider {provider}.")
     return CommandResult({"id": id}, f"Manager {id} is disconnected from its account of provider {provider}.")
@@ -362,7 +360,7 @@ def _described(methods: Sequence[SignInMethod]) -> str:
 
 
 def _unique(username: str) -> AbstractContextManager[None]:
-    """Within it, a statement that gives another manager's user name raises `Conflict`."""
+    """Within the block, a statement with another manager's user name raises `Conflict`."""
     error = ErrorCode("manager-exists", f"There is already a manager called {username}.")
     return on_constraint(dict.fromkeys(UNIQUE_USERNAME, (Conflict, error)))
 

@@ -1,4 +1,4 @@
-"""The master key: what closes the secrets in the database, and is not in it."""
+"""The master key, which encrypts the secrets in the database and is stored outside it."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from keyrack.webhooks.delivery_errors import SECRETS_LOST
 
 app = typer.Typer()
 
-RETIRED = "A node that has no other key reads no secrets then."
+RETIRED = "Nodes that have only this key can no longer read secrets."
 
 
 def _on_database(
     state: Path | None, as_json: bool, work: Callable[[Database, Settings], Awaitable[CommandResult]]
 ) -> None:
-    """Run what has transactions of its own."""
+    """Run work that manages its own transactions."""
 
     async def run() -> CommandResult:
         settings = read_settings(state)
@@ -45,14 +45,14 @@ def _on_database(
 
 @app.command("new")
 def new(as_json: Json = False) -> None:
-    """Print a new master key. It is stored nowhere: keep it safe, and apart from the database's backups."""
+    """Print a new master key. Keyrack does not store it: keep it safe, apart from backups of the database."""
     key = master_keys.new()
     show(CommandResult({"key": key.text, "id": key.id}, key.text), as_json)
 
 
 @command(app, "list")
 async def list_(session: DatabaseSession) -> ListResult:
-    """List the master keys that the database opens with, and which of them this node has."""
+    """List the master keys that decrypt the database, and which of them this node has."""
     key_ids = [key.id for key in master_keys.read(session.settings)]
     rows = [row | {"held": row["id"] in key_ids} for row in await rotation.masters(session.db)]
     return ListResult(rows, {"MASTER KEY": "id", "SINCE": "since", "OPENS": "opens", "HERE": "held"})
@@ -60,14 +60,14 @@ async def list_(session: DatabaseSession) -> ListResult:
 
 @app.command("rotate")
 def rotate(state: State = None, as_json: Json = False) -> None:
-    """Seal all secrets anew, for the first master key of this node; every other node goes on meanwhile."""
+    """Re-encrypt all secrets for the first master key of this node; all nodes keep running."""
 
     async def work(database: Database, settings: Settings) -> CommandResult:
         rotated = await rotation.rotate(database, settings)
-        text = f"{rotated.secrets} secrets sealed anew. The master key is {rotated.master} from now on."
+        text = f"{rotated.secrets} secrets re-encrypted. The master key is now {rotated.master}."
         if rotated.other_masters:
             others = ", ".join(rotated.other_masters)
-            text += f" Give it to every node, then retire what still opens the database: {others}."
+            text += f" Give it to every node, then retire the other master keys: {others}."
         return CommandResult(
             {"secrets": rotated.secrets, "masterKey": rotated.master, "others": rotated.other_masters}, text
         )
@@ -77,16 +77,16 @@ def rotate(state: State = None, as_json: Json = False) -> None:
 
 @app.command("retire")
 def retire(
-    id: Annotated[str, typer.Argument(metavar="ID", help="The key's id, as `master-key list` shows it.")],
+    id: Annotated[str, typer.Argument(metavar="ID", help="Id of the key, from `master-key list`.")],
     yes: Yes = False,
     state: State = None,
     as_json: Json = False,
 ) -> None:
-    """Have a master key open nothing any more, once every node has another one."""
+    """Retire a master key, so that it decrypts nothing, once every node has another one."""
 
     async def work(database: Database, settings: Settings) -> CommandResult:
         if not yes:
-            agree(ConfirmationPreview(f"have master key {id} open nothing any more", then=RETIRED))
+            agree(ConfirmationPreview(f"retire master key {id}", then=RETIRED))
         await rotation.retire(database, settings, id)
         return CommandResult({"id": id}, f"Master key {id} is retired.")
 
@@ -96,24 +96,28 @@ def retire(
 @command(app, "reset")
 async def reset(
     session: DatabaseSession,
-    lose: Annotated[bool, typer.Option("--lose-secrets", help="Yes: give up everything that the key closed.")] = False,
+    lose: Annotated[
+        bool, typer.Option("--lose-secrets", help="Confirm the loss of all secrets that the key encrypted.")
+    ] = False,
 ) -> CommandResult:
-    """Start anew after the master key was lost: new signing keys, and new signing secrets for disabled webhooks."""
+    """Start over after the loss of the master key: new signing keys, and disabled webhooks with new secrets."""
     try:
         await open_vault(session.db, session.settings)
     except MasterKeyError as error:
         if not lose:
             raise CommandFailed(
-                f"{error} If it is lost for good: --lose-secrets revokes all signing keys, gives every webhook a new "
-                "signing secret, and disables it."
+                f"{error} If it is lost for good, add --lose-secrets: it revokes all signing keys, and disables every "
+                "webhook, with a new signing secret."
             ) from None
     else:
-        raise CommandFailed("The master key is here: nothing is lost. To change it: keyrack master-key rotate")
+        raise CommandFailed(
+            "The master key is available, so nothing is lost. To change it, run keyrack master-key rotate"
+        )
     vault = await rotation.replace_all_keys(session.sql, session.settings)
     kid = await signing_keys.revoke_all(session.sql, vault)
     webhooks = await subscriptions.replace_all(session.sql, vault, SECRETS_LOST)
     authorities = await issuing_keys.lose_all(session.sql)
-    text = f"Signing key {kid} signs from now on; every token of before is refused. {webhooks} webhooks are disabled."
+    text = f"Signing key {kid} now signs, and every older token is rejected. {webhooks} webhooks are disabled."
     if authorities:
-        text += f" {authorities} customers have lost their authority for keys: their boxes are to be enrolled anew."
+        text += f" {authorities} customers have lost their key authority: enrol their boxes again."
     return CommandResult({"kid": kid, "webhooks": webhooks, "authorities": authorities}, text)

@@ -1,4 +1,4 @@
-"""What commands that run have to do with metrics: where they show them; and the command that prints their table."""
+"""The metrics endpoint of running commands, and the command that lists all metrics."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-MetricsFd = Annotated[int | None, typer.Option("--metrics-fd", hidden=True)]  # the line to the parent
+MetricsFd = Annotated[int | None, typer.Option("--metrics-fd", hidden=True)]  # the connection to the parent process
 
 
 def reports_of(settings: Settings, parent: int | None) -> Reports:
-    """Where the process shows its metrics: to its parent, if it has one; else at the port that is set, if one is.
+    """The receiver of the process's metrics: the parent process, else the configured port, else none.
 
     Raises `CommandFailed`.
     """
@@ -39,16 +39,16 @@ def reports_of(settings: Settings, parent: int | None) -> Reports:
         raise CommandFailed(f"KEYRACK_METRICS: port {port} at {host} is in use. Each command needs its own.") from None
     except OSError as error:
         raise CommandFailed(
-            f"KEYRACK_METRICS: Keyrack cannot listen at {host}, port {port}: {error.strerror}."
+            f"KEYRACK_METRICS: Keyrack cannot listen on {host}, port {port}: {error.strerror}."
         ) from None
 
 
 @app.command("metrics")
 def metrics(
     as_json: Json = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print the page of docs/.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the page of docs/ as Markdown.")] = False,
 ) -> None:
-    """Show the table of metrics: what `KEYRACK_METRICS` lets Prometheus read."""
+    """List the metrics that KEYRACK_METRICS offers to Prometheus."""
     from keyrack.core.metrics.reference import metrics_json, metrics_markdown
 
     if markdown:

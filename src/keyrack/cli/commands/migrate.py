@@ -1,4 +1,4 @@
-"""The command that brings the schema up to date, or tells what there is to do."""
+"""The command `migrate`, which upgrades the schema or shows the plan."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-# The exit status of --check; 1 and 2 are those of failures
+# Exit status of --check; 1 and 2 are failures
 STATUS = {
     schema_version.SchemaState.CURRENT: 0,
     schema_version.SchemaState.EMPTY: 3,
@@ -38,20 +38,20 @@ STATUS = {
 def migrate(
     check: Annotated[
         bool,
-        typer.Option("--check", help="Change nothing. Status 0: nothing to do, 3: something, 4, 5: it is newer."),
+        typer.Option("--check", help="Change nothing. Status 0: up to date, 3: pending, 4 or 5: newer."),
     ] = False,
-    plan: Annotated[bool, typer.Option("--plan", help="Change nothing, and tell what would be done.")] = False,
-    sql: Annotated[bool, typer.Option("--sql", help="Tell the statements, too; with --plan.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Change nothing, and show the pending migrations.")] = False,
+    sql: Annotated[bool, typer.Option("--sql", help="With --plan: also show the SQL statements.")] = False,
     state: State = None,
     as_json: Json = False,
 ) -> None:
-    """Bring the database's schema up to date. Several at once wait for one another."""
+    """Upgrade the database schema. Concurrent calls wait for one another."""
 
     def run() -> None:
         settings = read_settings(state)
         log_config.configure(settings.log_level)
         if sql and not plan:
-            raise typer.BadParameter("only with --plan", param_hint="--sql")
+            raise typer.BadParameter("needs --plan", param_hint="--sql")
         if not check and not plan:
             check_beginning(settings, "migrate", named=state is not None)
             warn_of_names()
@@ -69,9 +69,9 @@ def migrate(
 
 
 def look(settings: Settings) -> SchemaStatus:
-    """How the database's schema stands to this release; an embedded database that is not there yet is not made.
+    """The schema compared with this release. A missing embedded database counts as empty, and is not created.
 
-    Raises `SchemaError`: a right is missing.
+    Raises `SchemaError` if a privilege is missing.
     """
     if settings.database_url is not None:
         return asyncio.run(
@@ -99,24 +99,24 @@ def _members(status: SchemaStatus) -> dict[str, Any]:
 
 
 def _sentence(status: SchemaStatus) -> str:
-    at, ours = f"The schema is at revision {status.revision}", f"this Keyrack, {__version__}"
+    at, ours = f"The schema is at revision {status.revision}", f"Keyrack {__version__}"
     match status.state:
         case schema_version.SchemaState.CURRENT:
-            return f"{at}: nothing is to be done."
+            return f"{at}, and up to date."
         case schema_version.SchemaState.EMPTY:
-            return f"The database is still empty; `keyrack migrate` brings it to revision {schema_version.head()}."
+            return f"The database is empty. `keyrack migrate` upgrades it to revision {schema_version.head()}."
         case schema_version.SchemaState.NEWER:
-            return f"{at}, that of a newer release; {ours}, works with it as long as the newer one takes over."
+            return f"{at}, that of a newer release. {ours} works with it during the upgrade."
         case schema_version.SchemaState.TOO_NEW:
             return schema_version.too_new(status)
         case schema_version.SchemaState.OLDER:
             stop = f"Stop every process of Keyrack first{schema_version.explain_workaround(status)}"
-            stop = stop if status.needs_stop else "Nothing has to stop for it"
-            return f"{at}; `keyrack migrate` brings it to {schema_version.head()}. {stop}: see docs/upgrading.md."
+            stop = stop if status.needs_stop else "No process has to stop"
+            return f"{at}. `keyrack migrate` upgrades it to {schema_version.head()}. {stop}: see docs/upgrading.md."
 
 
 def _planned(status: SchemaStatus, sql: bool) -> CommandResult:
-    from keyrack.db import migration_plan  # with it comes Alembic
+    from keyrack.db import migration_plan  # imports Alembic
 
     steps = migration_plan.steps(status.pending)
     lines = [_sentence(status), *(line for step in steps for line in _lines(step, sql, fresh=status.revision is None))]
@@ -124,12 +124,12 @@ def _planned(status: SchemaStatus, sql: bool) -> CommandResult:
 
 
 def _lines(step: PlannedRevision, sql: bool, *, fresh: bool) -> Sequence[str]:
-    """What a plan says of a revision; on an empty database nobody is held up."""
+    """The lines of a plan for a revision; an empty database has no clients to affect."""
     lines = [f"{step.revision}  {step.title}"]
     if step.unused_since:
-        lines.append(f"      contracts: what it takes away is not used since {step.unused_since}")
+        lines.append(f"      contracts: removes objects unused since {step.unused_since}")
     for effect in () if fresh else step.effects:
-        lines.append(f"      {'breaks' if effect.breaks else 'holds up'}: {effect.statement}: {effect.reason}")
+        lines.append(f"      {'breaks' if effect.breaks else 'blocks'}: {effect.statement}: {effect.reason}")
     if sql:
         lines += ["", *(f"{statement};\n" for statement in step.statements)]
     return lines

@@ -1,4 +1,4 @@
-"""In charge of pairing by command line: which product a service is for. Without it no box opens a car."""
+"""Pairing of services and products. A box without a paired service opens nothing."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def product_of(sql: Connection, customer: int, serial_number: str) -> int:
 
 
 async def paired(session: DatabaseSession, service: int, product: int) -> None:
-    """Pair a service of a customer that is held already with a product of the same. Raises `CommandFailed`."""
+    """Pair a service with a product of the same customer, which the caller has locked. Raises `CommandFailed`."""
     of_service, of_product = await session.sql.fetchrow(SERVICE, service), await session.sql.fetchrow(PRODUCT, product)
     if of_service is None or of_product is None:
         raise CommandFailed(
@@ -48,15 +48,15 @@ async def paired(session: DatabaseSession, service: int, product: int) -> None:
         raise CommandFailed(f"Service {service} and product {product} belong to different customers.")
     if of_service["product_id"] is not None:
         raise CommandFailed(
-            f"Service {service} is paired with product {of_service['product_id']} already. Unpair it first: "
+            f"Service {service} is already paired with product {of_service['product_id']}. Unpair it first: "
             f"keyrack service unpair {service}"
         )
     if of_product["service_id"] is not None:
-        raise CommandFailed(f"Product {product} is paired with service {of_product['service_id']} already.")
+        raise CommandFailed(f"Product {product} is already paired with service {of_product['service_id']}.")
     try:
         await session.sql.execute(SET, service, product)
     except asyncpg.UniqueViolationError:
-        raise CommandFailed(f"Another command has paired product {product} meanwhile.") from None
+        raise CommandFailed(f"Another command has just paired product {product}.") from None
 
 
 async def _settle(session: DatabaseSession, service: int) -> None:
@@ -68,7 +68,7 @@ async def _settle(session: DatabaseSession, service: int) -> None:
 
 @command(app, "pair", topics=TOPICS_CHANGED)
 async def pair(session: DatabaseSession, service: Service, product: Product) -> CommandResult:
-    """Pair a service with the product that it is for."""
+    """Pair a service with a product."""
     await _settle(session, service)
     await paired(session, service, product)
     return CommandResult({"id": service, "productId": product}, f"Service {service} is paired with product {product}.")
@@ -76,13 +76,13 @@ async def pair(session: DatabaseSession, service: Service, product: Product) -> 
 
 @command(app, "unpair", topics=TOPICS_CHANGED)
 async def unpair(session: DatabaseSession, service: Service) -> CommandResult:
-    """Unlink a service from its product."""
+    """Unpair a service from its product."""
     await _settle(session, service)
     row = await session.sql.fetchrow(SERVICE, service)
     product = None if row is None else row["product_id"]
     if product is None:
-        raise CommandFailed(f"Service {service} is paired with no product.")
+        raise CommandFailed(f"Service {service} is not paired with a product.")
     await session.sql.execute(SET, service, None)
     return CommandResult(
-        {"id": service, "productId": product}, f"Service {service} is unlinked from product {product}."
+        {"id": service, "productId": product}, f"Service {service} is no longer paired with product {product}."
     )

@@ -1,4 +1,4 @@
-"""Products: the key boxes and IQ units that a customer has."""
+"""Products: the key boxes and IQ units of a customer."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from product p where product_id = $1
 """
 DELETE: LiteralString = "delete from product where product_id = $1"
 
-# Constraint -> what stands in the way, in words
+# Constraint -> the message of its violation
 TAKEN: dict[str, str] = {
     "product_serial_number_key": "The customer already has a product with this serial number.",
     "product_unique_id_key": "The customer already has a product with this unique id.",
@@ -57,14 +57,14 @@ TAKEN: dict[str, str] = {
 
 
 def kind_of(type: str, settings: Settings) -> str | None:
-    """What is stored for a type; None for what is no type of product."""
+    """The stored name of a type; None for an unknown type."""
     return {settings.box.lower(): "Box", settings.iq.lower(): "IQ"}.get(type.strip().lower())
 
 
 NUMBERS = {
-    "--serial-number": "The number on it.",
-    "--unique-id": "What units and apps know it by.",
-    "--sap-number": "The number of the article.",
+    "--serial-number": "The number on the device.",
+    "--unique-id": "The id that units and apps use.",
+    "--sap-number": "The article number.",
 }
 
 
@@ -80,7 +80,7 @@ def _refusals() -> dict[str, tuple[type[Refusal], ErrorCode]]:
 async def add(
     session: DatabaseSession,
     customer: Customer,
-    type: Annotated[str, typer.Option("--type", help='"vendor Box" or "vendor IQ", with the brand that is set.')],
+    type: Annotated[str, typer.Option("--type", help='"vendor Box" or "vendor IQ", with the configured brand.')],
     serial_number: Annotated[str, _number("--serial-number")],
     unique_id: Annotated[str, _number("--unique-id")],
     sap_number: Annotated[str, _number("--sap-number")],
@@ -118,13 +118,13 @@ async def change(
     ] = None,
     sap_number: Annotated[str | None, _number("--sap-number")] = None,
     dongle_termination: Annotated[
-        str | None, typer.Option("--dongle-termination", metavar="YYYY-MM-DD", help="When its dongle's contract ends.")
+        str | None, typer.Option("--dongle-termination", metavar="YYYY-MM-DD", help="End of the dongle's contract.")
     ] = None,
 ) -> CommandResult:
-    """Correct a product's numbers."""
+    """Change a product's numbers or the end of its dongle's contract."""
     ends = moment(dongle_termination)
     if serial_number is None and unique_id is None and sap_number is None and ends is None:
-        raise typer.BadParameter("Say what to change; --help lists it.")
+        raise typer.BadParameter("Nothing to change. --help lists the options.")
     with on_constraint(_refusals()):
         updated_id = await session.sql.fetchval(UPDATE, id, serial_number, unique_id, sap_number, ends)
     if updated_id is None:
@@ -133,25 +133,25 @@ async def change(
 
 
 async def _preview(session: DatabaseSession, id: int) -> ConfirmationPreview | None:
-    """What would go with a product, or lose it. Raises `CommandFailed`."""
+    """The rows that are removed with a product or lose it. Raises `CommandFailed`."""
     row = await session.sql.fetchrow(GOES, id)
     if row is None:
         raise _no_product(id)
     _refuse_installed(id, row["car_id"])
     goes = {"service that stays without a product": row["services"], "device keys that open nothing then": row["keys"]}
     return (
-        ConfirmationPreview(f"remove product {id}, {row['serial_number']},", goes, "") if any(goes.values()) else None
+        ConfirmationPreview(f"remove product {id} ({row['serial_number']})", goes, "") if any(goes.values()) else None
     )
 
 
 def _refuse_installed(id: int, car: int | None) -> None:
     if car is not None:
-        raise CommandFailed(f"Product {id} is installed in car {car}. Take it out first: DELETE /installations.")
+        raise CommandFailed(f"Product {id} is installed in car {car}. Remove it first with DELETE /installations.")
 
 
 @command(app, "remove", preview=_preview, topics=TOPICS_CHANGED)
 async def remove(session: DatabaseSession, id: Product) -> CommandResult:
-    """Remove a product that is in no car; its service stays, without a product."""
+    """Remove a product that is not installed in a car; its service stays, without a product."""
     customer = await session.sql.fetchval(OF_CUSTOMER, id)
     if customer is not None:
         await session.settle(customer)

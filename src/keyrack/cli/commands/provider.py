@@ -1,4 +1,4 @@
-"""Providers: where people have the accounts with which they sign in (single sign-on)."""
+"""Providers of single sign-on, whose accounts managers sign in with."""
 
 from __future__ import annotations
 
@@ -41,31 +41,31 @@ OF_ANOTHER = {"provider_domain_pkey": (Conflict, TAKEN)}
 
 
 def secret(value: str | None) -> str | None:
-    """The client's secret; `-` asks for it, or reads it from standard input, where no list of processes shows it."""
+    """The client secret; `-` prompts for it or reads standard input, so that the process list does not show it."""
     if value is None:
         return None
     if value != "-":
-        raise typer.BadParameter("takes -: the secret is asked for, or read from standard input")
+        raise typer.BadParameter("must be -, which prompts for the secret or reads standard input")
     given = getpass.getpass("Client secret: ") if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
     if not given or len(given) > providers.LONGEST or not given.isprintable():
-        raise typer.BadParameter("is empty, or holds what cannot be printed")
+        raise typer.BadParameter("is empty, too long, or contains unprintable characters")
     return given
 
 
 def name(value: str) -> str:
-    """A name for addresses and commands."""
+    """A provider's name, for addresses and commands."""
     if not (value.isascii() and value[:1].islower() and value.replace("-", "").isalnum() and value == value.lower()):
-        raise typer.BadParameter("takes lower-case letters, digits and hyphens, a letter first")
+        raise typer.BadParameter("must have lower-case letters, digits and hyphens, and start with a letter")
     if len(value) > 32:
         raise typer.BadParameter("has more than 32 characters")
     return value
 
 
 def algorithms(values: list[str] | None) -> list[str] | None:
-    """Those by which tokens may be signed."""
+    """The signature algorithms that tokens may use."""
     for value in values or []:
         if value not in ALGORITHMS:
-            raise typer.BadParameter(f"{value} is none of {', '.join(ALGORITHMS)}")
+            raise typer.BadParameter(f"{value} is not one of {', '.join(ALGORITHMS)}")
     return list(dict.fromkeys(values)) if values else None
 
 
@@ -74,12 +74,12 @@ def domains(values: list[str] | None) -> list[str] | None:
     domain_names = [_domain(value.strip()) for value in values or []]
     for domain in domain_names:
         if not domain or "@" in domain or not domain.isprintable() or any(letter.isspace() for letter in domain):
-            raise typer.BadParameter(f"{domain!r} is no domain, such as example.com")
+            raise typer.BadParameter(f"{domain!r} is not a domain such as example.com")
     return domain_names or None
 
 
 def listed_domains(values: list[str] | None) -> list[str] | None:
-    """Domains as they may be listed: as given, and in their normal form. A release before stored them as given."""
+    """Domains in both stored forms: as given, which earlier releases stored, and normalised."""
     texts = [value.strip() for value in values or []]
     return [*texts, *map(providers.comparable_domain, texts)] or None
 
@@ -88,23 +88,23 @@ def _domain(text: str) -> str:
     try:
         return domain_form(text)
     except ValueError as error:
-        raise typer.BadParameter(f"{text!r} is no domain: {error}") from None
+        raise typer.BadParameter(f"{text!r} is not a domain: {error}") from None
 
 
 Provider = Annotated[int, which("provider")]
 Label = Annotated[
     str | None,
-    typer.Option(callback=words, help="What people call it, as its button does. Default: its name."),
+    typer.Option(callback=words, help="Label of its sign-in button. Default: its name."),
 ]
 Secret = typer.Option(
-    "--client-secret", callback=secret, help="-: ask for the client's secret there, or read it from standard input."
+    "--client-secret", callback=secret, help="-: prompt for the client secret, or read it from standard input."
 )
 Algorithms = Annotated[
     list[str] | None,
     typer.Option(
         "--algorithm",
         callback=algorithms,
-        help=f"By which tokens may be signed: {', '.join(ALGORITHMS)}; may be given several times. Default: RS256.",
+        help=f"Signature algorithm of tokens: {', '.join(ALGORITHMS)}. Repeatable. Default: RS256.",
     ),
 ]
 Domains = Annotated[
@@ -112,31 +112,31 @@ Domains = Annotated[
     typer.Option(
         "--domain",
         callback=domains,
-        help="A domain whose addresses the provider may verify: who has one that is a manager's user name is that "
-        "manager. May be given several times.",
+        help="A domain whose addresses the provider may verify. A person with a verified address there signs in as the "
+        "manager whose user name it is. Repeatable.",
     ),
 ]
 Mfa = Annotated[
     bool | None,
-    typer.Option("--mfa/--no-mfa", help="Whether it counts here that the provider says there was a second factor."),
+    typer.Option("--mfa/--no-mfa", help="Accept the provider's statement about a second factor."),
 ]
 
 
 @command(app, "add")
 async def add(
     session: DatabaseSession,
-    name: Annotated[str, typer.Argument(metavar="NAME", callback=name, help="What it is called here.")],
-    issuer: Annotated[str, typer.Option(help="The provider's issuer, exactly as its discovery document says it.")],
-    client_id: Annotated[str, typer.Option(callback=words, help="What Keyrack is called there.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", callback=name, help="The provider's name in Keyrack.")],
+    issuer: Annotated[str, typer.Option(help="The issuer, exactly as in the provider's discovery document.")],
+    client_id: Annotated[str, typer.Option(callback=words, help="Keyrack's client id at the provider.")],
     client_secret: Annotated[str, Secret],
     label: Label = None,
     algorithm: Algorithms = None,
     domain: Domains = None,
     mfa: Mfa = None,
 ) -> CommandResult:
-    """Add a provider, with whose accounts people may sign in from now on."""
+    """Add a provider of single sign-on."""
     if not allows(issuer, session.settings) or "?" in issuer or len(issuer) > providers.LONGEST:
-        raise typer.BadParameter("The issuer is an https address without a query.", param_hint="--issuer")
+        raise typer.BadParameter("must be an https address without a query", param_hint="--issuer")
     with on_constraint(
         {"provider_name_key": (Conflict, ErrorCode("provider-exists", f"There is already a provider called {name}."))}
     ):
@@ -149,13 +149,14 @@ async def add(
     address = session.settings.public_url.rstrip("/") + CALLBACK
     return CommandResult(
         {"id": id, "name": name, "redirectUri": address},
-        f"Provider {id} added: {name}.\nRegister this redirect URI there: {address}" + note_on_link(session.settings),
+        f"Provider {id} added: {name}.\nRegister this redirect URI at the provider: {address}"
+        + note_on_link(session.settings),
     )
 
 
 @command(app, "list")
 async def list_(session: DatabaseSession) -> ListResult:
-    """List all providers, and how many people have connected an account of each."""
+    """List all providers, with the number of connected accounts."""
     columns = {
         "ID": "id", "NAME": "name", "ISSUER": "issuer", "CLIENT": "clientId", "ALGORITHMS": "algorithms",
         "DOMAINS": "domains", "MFA": "countsMfa", "PEOPLE": "people",
@@ -168,20 +169,20 @@ async def change(
     session: DatabaseSession,
     id: Provider,
     label: Label = None,
-    client_id: Annotated[str | None, typer.Option(callback=words, help="What Keyrack is called there.")] = None,
+    client_id: Annotated[str | None, typer.Option(callback=words, help="Keyrack's client id at the provider.")] = None,
     client_secret: Annotated[str | None, Secret] = None,
     algorithm: Algorithms = None,
     domain: Domains = None,
     remove_domain: Annotated[
         list[str] | None,
-        typer.Option(callback=listed_domains, help="A domain whose addresses it may verify no longer."),
+        typer.Option(callback=listed_domains, help="A domain whose addresses it may no longer verify."),
     ] = None,
     mfa: Mfa = None,
 ) -> CommandResult:
-    """Change a provider; it holds for the next sign-in. Its issuer stays: another one is another provider."""
+    """Change a provider, from the next sign-in on. The issuer cannot change: add another provider for it."""
     given = (label, client_id, client_secret, algorithm, domain, remove_domain, mfa)
     if all(value is None for value in given):
-        raise typer.BadParameter("Say what to change; --help lists it.")
+        raise typer.BadParameter("Nothing to change. --help lists the options.")
     name = await session.sql.fetchval(UPDATE, id, label, client_id, algorithm, mfa)
     if name is None:
         raise _no_provider(id)
@@ -194,15 +195,15 @@ async def change(
 
 
 async def _preview(session: DatabaseSession, id: int) -> ConfirmationPreview | None:
-    """Whose accounts would go with a provider."""
+    """The accounts that are disconnected with a provider."""
     people = await session.sql.fetchval(PEOPLE, id)
-    then = f"Whoever has signed in by it is signed out. {NO_WAY_BACK}"
+    then = f"All sessions that used it end. {NO_WAY_BACK}"
     return ConfirmationPreview(f"remove provider {id}", {"connected accounts": people}, then) if people else None
 
 
 @command(app, "remove", preview=_preview)
 async def remove(session: DatabaseSession, id: Provider) -> CommandResult:
-    """Remove a provider: nobody signs in by it any more, and whoever has done so is signed out."""
+    """Remove a provider, and end all sessions that used it."""
     name = await session.sql.fetchval(DELETE, id)
     if name is None:
         raise _no_provider(id)
@@ -211,7 +212,7 @@ async def remove(session: DatabaseSession, id: Provider) -> CommandResult:
 
 @command(app, "check")
 async def check(session: DatabaseSession, id: Provider) -> CommandResult:
-    """Ask a provider for its addresses and keys, and say what is wrong."""
+    """Check a provider: read its discovery document and keys, and report errors."""
     provider = await providers.of_id(session.sql, id)
     if provider is None:
         raise _no_provider(id)
@@ -219,7 +220,7 @@ async def check(session: DatabaseSession, id: Provider) -> CommandResult:
     try:
         metadata = await sign_on.examine(provider)
     except ProviderTrouble as trouble:
-        raise CommandFailed(f"Nobody can sign in by {provider.name}: {trouble}.") from None
+        raise CommandFailed(f"Sign-in with {provider.name} fails: {trouble}.") from None
     finally:
         await sign_on.close()
     value = {
@@ -229,7 +230,7 @@ async def check(session: DatabaseSession, id: Provider) -> CommandResult:
         "endSessionEndpoint": metadata.end_session,
         "tellsIssuer": metadata.tells_issuer,
     }
-    return CommandResult(value, f"{provider.name} answers as {provider.issuer}, and its keys can be read.")
+    return CommandResult(value, f"{provider.name} responds as {provider.issuer}, and its keys are readable.")
 
 
 def _no_provider(id: int) -> CommandFailed:

@@ -1,4 +1,4 @@
-"""The commands that print Keyrack's own tables and documents: endpoints, errors, openapi."""
+"""Commands that print Keyrack's reference: endpoints, roles, errors and the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from keyrack.cli.output import ListResult, show
 
 app = typer.Typer()
 
-Markdown = Annotated[bool, typer.Option("--markdown", help="Print the page of docs/.")]
+Markdown = Annotated[bool, typer.Option("--markdown", help="Print the page of docs/ as Markdown.")]
 
 
 @app.command("endpoints")
 def endpoints(as_json: Json = False, markdown: Markdown = False) -> None:
-    """Show the table of endpoints."""
+    """List the endpoints of the API."""
     from keyrack.http.openapi.markdown_tables import endpoints_json, endpoints_markdown
     from keyrack.http.routes import ALL
 
@@ -27,12 +27,12 @@ def endpoints(as_json: Json = False, markdown: Markdown = False) -> None:
         print(json.dumps(endpoints_json(ALL), indent=2))
     else:
         rows = [{"method": endpoint.method, "path": endpoint.path, "what": endpoint.doc.summary} for endpoint in ALL]
-        show(ListResult(rows, {"METHOD": "method", "PATH": "path", "WHAT IT DOES": "what"}), False)
+        show(ListResult(rows, {"METHOD": "method", "PATH": "path", "SUMMARY": "what"}), False)
 
 
 @app.command("roles")
 def roles(as_json: Json = False, markdown: Markdown = False) -> None:
-    """Show what each role of a manager may."""
+    """List the permissions of each role."""
     from keyrack.http.openapi.markdown_tables import roles_json, roles_markdown
 
     if markdown:
@@ -40,12 +40,12 @@ def roles(as_json: Json = False, markdown: Markdown = False) -> None:
     elif as_json:
         print(json.dumps(roles_json(), indent=2))
     else:
-        show(ListResult(roles_json(), {"ROLE": "role", "WHAT IT IS": "meaning", "MAY": "permissions"}), False)
+        show(ListResult(roles_json(), {"ROLE": "role", "DESCRIPTION": "meaning", "PERMISSIONS": "permissions"}), False)
 
 
 @app.command("errors")
 def errors(as_json: Json = False, markdown: Markdown = False) -> None:
-    """Show the table of codes of refusals."""
+    """List the error codes of the API."""
     from keyrack.http.openapi.error_catalog import codes
     from keyrack.http.openapi.error_reference import codes_json, codes_markdown
     from keyrack.http.routes import ALL
@@ -57,12 +57,12 @@ def errors(as_json: Json = False, markdown: Markdown = False) -> None:
         print(json.dumps(codes_json(table), indent=2))
     else:
         rows = [{"status": row.status, "code": row.code, "remedy": row.remedy} for row in table]
-        show(ListResult(rows, {"STATUS": "status", "CODE": "code", "WHAT TO DO": "remedy"}), False)
+        show(ListResult(rows, {"STATUS": "status", "CODE": "code", "REMEDY": "remedy"}), False)
 
 
 @app.command("openapi")
 def openapi(as_json: Json = False) -> None:
-    """Print the OpenAPI 3.1 document; it is JSON in any case."""
+    """Print the OpenAPI 3.1 document as JSON."""
     from keyrack.http.openapi.document import document
     from keyrack.http.routes import ALL
 

@@ -1,4 +1,4 @@
-"""The commands that run Keyrack: demo, serve, work."""
+"""The commands that run Keyrack: demo, serve and work."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from keyrack.ops.backups import connection
 
 app = typer.Typer()
 
-LOOPBACK = "127.0.0.0/8,::1/128"  # where whoever tries the demo has a receiver of webhooks
+LOOPBACK = "127.0.0.0/8,::1/128"  # users of the demo run webhook receivers on their own machine
 
-Host = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen at.")]
-Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen at; 0 takes any free one.")]
+Host = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")]
+Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 for any free port.")]
 
 
 @contextmanager
 def running_database(settings: Settings, *, migrates: bool = True, serves: bool = False) -> Generator[str]:
-    """The address of the database with a schema that this release works with, brought up to date if it `migrates`; the
-    embedded server is used as long as the block.
+    """The address of the database with a compatible schema; with `migrates`, the schema is upgraded if needed.
 
-    Raises `SchemaError`, and for a process that `serves` or works, `MasterKeyError`: then nothing is migrated.
+    The embedded server runs until the block ends. Raises `SchemaError`. A process that `serves` or works also raises
+    `MasterKeyError`, before anything is migrated.
     """
 
     def prepare(dsn: str) -> None:
@@ -65,7 +65,7 @@ def running_database(settings: Settings, *, migrates: bool = True, serves: bool 
 
 
 async def _check_before_migration(dsn: str, settings: Settings) -> None:
-    """Check what would keep the process from starting once the schema is migrated, if it is to be.
+    """Before a pending migration, check the conditions that would stop the process after it.
 
     A current schema is left to `check_database`. Raises `MasterKeyError`, `SchemaError`.
     """
@@ -82,8 +82,7 @@ async def _check_before_migration(dsn: str, settings: Settings) -> None:
 
 
 def check_database(dsn: str, settings: Settings) -> None:
-    """Look whether this node's master key is that of the database, and whether changes are recorded there, before
-    anything is announced.
+    """Check this node's master key and the recording of changes in the database, before the server announces itself.
 
     Raises `MasterKeyError`, `SchemaError`.
     """
@@ -101,10 +100,7 @@ def check_database(dsn: str, settings: Settings) -> None:
 
 
 def check_files(settings: Settings) -> None:
-    """Look whether the console's files are there, and the tiles of its maps can be used, before anything is begun.
-
-    Raises `CommandFailed`.
-    """
+    """Check the console's files and the map tiles before anything starts. Raises `CommandFailed`."""
     from keyrack.console import map_tiles
     from keyrack.console.static_files import MissingFiles, load_static_files
 
@@ -116,23 +112,23 @@ def check_files(settings: Settings) -> None:
 
 
 def check_traces(settings: Settings) -> None:
-    """Look whether traces can be told, where they are wanted. Raises `CommandFailed`."""
+    """Check that the exporter of traces is installed, if traces are configured. Raises `CommandFailed`."""
     try:
         if settings.traces is not None:
             import_module("opentelemetry.exporter.otlp.proto.http")
             import_module("opentelemetry.sdk")
     except ModuleNotFoundError as missing:
         raise CommandFailed(
-            f"KEYRACK_TRACES is set, but {missing.name} is not installed: pip install 'keyrack[traces]' brings it. "
+            f"KEYRACK_TRACES is set, but {missing.name} is not installed. Run: pip install 'keyrack[traces]'. "
             "Nothing was started."
         ) from None
 
 
 def reached_at(settings: Settings, host: str, port: int) -> Settings:
-    """The settings with the address that clients use, where nobody has set it."""
+    """The settings with the address for clients, unless it is set."""
     if "public_url" in settings.model_fields_set:
         return settings
-    named = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host  # noqa: S104 - it is compared
+    named = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host  # noqa: S104 - only compared
     return settings.model_copy(update={"public_url": f"http://{named}:{port}"})
 
 
@@ -140,14 +136,14 @@ def reached_at(settings: Settings, host: str, port: int) -> Settings:
 def serve(
     host: Host = "127.0.0.1",
     port: Port = 8080,
-    processes: Annotated[int, typer.Option("--processes", min=1, max=256, help="Processes that serve.")] = 1,
-    worker: Annotated[bool, typer.Option("--worker/--no-worker", help="Also carry out asynchronous work.")] = True,
+    processes: Annotated[int, typer.Option("--processes", min=1, max=256, help="Number of serving processes.")] = 1,
+    worker: Annotated[bool, typer.Option("--worker/--no-worker", help="Also process asynchronous work.")] = True,
     fd: Annotated[int | None, typer.Option("--fd", hidden=True)] = None,
     metrics_fd: MetricsFd = None,
     state: State = None,
     as_json: Json = False,
 ) -> None:
-    """Serve the API. With --json, one line on standard output says where, as soon as requests are taken."""
+    """Serve the API. With --json, one line on standard output has the address as soon as the server is ready."""
 
     named = state is not None
     explained(lambda: _serve(host, port, processes, worker, fd, metrics_fd, read_settings(state), as_json, named))
@@ -185,10 +181,10 @@ def _serve(
         if settings.checkpoint_key_file is None:
             os.environ["KEYRACK_CHECKPOINT_KEY_FILE"] = str(checkpoint_keys.path(settings))
         if settings.master_key is None:
-            os.environ["KEYRACK_MASTER_KEY_FILE"] = str(
-                master_keys.path(settings)
-            )  # whatever a child takes for its state
-        if settings.database_url is None:  # else a child has it as we do, and a password from a file stays there
+            # A child may have another state directory
+            os.environ["KEYRACK_MASTER_KEY_FILE"] = str(master_keys.path(settings))
+        # With an external database a child reads the address itself, so that a password in a file stays there
+        if settings.database_url is None:
             os.environ["KEYRACK_DATABASE_URL"] = dsn
             os.environ.pop("KEYRACK_DATABASE_URL_FILE", None)
         child = ["serve", "--no-worker", "--fd", str(listener.fileno())]
@@ -204,13 +200,13 @@ def _listen(host: str, port: int) -> socket.socket:
     except running.PortInUse as error:
         raise CommandFailed(str(error)) from None
     except OSError as error:
-        raise CommandFailed(f"Keyrack cannot listen at {host}, port {port}: {error.strerror}.") from None
+        raise CommandFailed(f"Keyrack cannot listen on {host}, port {port}: {error.strerror}.") from None
 
 
 def _listen_on_loopback(port: int) -> list[socket.socket]:
-    """Listeners at the loopback addresses of IPv4 and IPv6, at the same port. Without IPv6 the first one alone.
+    """Listeners on the loopback addresses of IPv4 and IPv6, on the same port; without IPv6 only the first one.
 
-    `localhost` is either address, whichever a client tries first. Raises `CommandFailed`.
+    A client may try either address for `localhost`. Raises `CommandFailed`.
     """
     from keyrack.server import process as running
 
@@ -221,7 +217,7 @@ def _listen_on_loopback(port: int) -> list[socket.socket]:
         ipv4.close()
         if port:
             raise CommandFailed(str(error)) from None
-        return _listen_on_loopback(port)  # of the free ports of IPv4 this one is taken at the other address
+        return _listen_on_loopback(port)  # the port is free on IPv4 but used on IPv6, so try another one
     except OSError:
         return [ipv4]
 
@@ -229,16 +225,16 @@ def _listen_on_loopback(port: int) -> list[socket.socket]:
 def _say_ready(settings: Settings, listener: socket.socket, as_json: bool) -> None:
     url, (host, port) = f"{settings.public_url}/v3", listener.getsockname()[:2]
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    text = f"Keyrack answers at {url} and listens at {address}. Stop it with Ctrl-C."
+    text = f"Keyrack serves {url} and listens on {address}. Stop with Ctrl-C."
     print(json.dumps({"url": url, "address": address}) if as_json else text, flush=True)
 
 
 @app.command("work")
 def work(metrics_fd: MetricsFd = None, state: State = None, as_json: Json = False) -> None:
-    """Carry out asynchronous work, and serve nothing."""
+    """Process asynchronous work without serving the API."""
 
     def ready() -> None:
-        print(json.dumps({"working": True}) if as_json else "Working. Stop it with Ctrl-C.", flush=True)
+        print(json.dumps({"working": True}) if as_json else "Working. Stop with Ctrl-C.", flush=True)
 
     def run() -> None:
         from keyrack.server import process as running
@@ -258,7 +254,7 @@ def work(metrics_fd: MetricsFd = None, state: State = None, as_json: Json = Fals
 
 @app.command("demo")
 def demo(port: Port = 8080, state: State = None, as_json: Json = False) -> None:
-    """Start database, API and worker with a demo fleet; started again it goes on where it was."""
+    """Run database, API and worker with a demo fleet. A later start continues with the same data."""
     explained(lambda: _demo(port, state is not None, read_settings(state), as_json))
 
 
@@ -272,7 +268,7 @@ def _demo(port: int, state_named: bool, settings: Settings, as_json: bool) -> No
     listeners = _listen_on_loopback(port)
     warn_of_names()
     reports = reports_of(settings, None)
-    if not state_named and not (settings.state / ENV).exists():  # a demo leaves the real state alone
+    if not state_named and not (settings.state / ENV).exists():  # keeps the demo out of the real state directory
         settings = settings.model_copy(update={"state": settings.state / "demo", "backup_directory": "off"})
     networks = ",".join(filter(None, (settings.webhook_allowed_networks, LOOPBACK)))
     settings = settings.model_copy(update={"webhook_allowed_networks": networks})
@@ -290,7 +286,7 @@ def _demo(port: int, state_named: bool, settings: Settings, as_json: bool) -> No
 
 
 async def _load(dsn: str, settings: Settings) -> dict[str, str]:
-    """The demo fleet's environment, as demo.env holds it."""
+    """The environment of the demo fleet, as in demo.env."""
     from keyrack.simulator.demo import prepare
 
     acting.set(operator())
@@ -302,7 +298,7 @@ async def _load(dsn: str, settings: Settings) -> dict[str, str]:
 
 
 def _drive(env: Mapping[str, str], settings: Settings) -> None:
-    """Let a few of the demo's cars drive for as long as it runs."""
+    """Drive some of the demo's cars for as long as the server runs."""
     from keyrack.simulator import SimulatorCredentials, drive_in_background
 
     drive_in_background(
@@ -324,7 +320,7 @@ def _say_demo(env: dict[str, str], settings: Settings, as_json: bool) -> None:
         f"  User name  {env['KEYRACK_USERNAME']}",
         f"  Password   {env['KEYRACK_PASSWORD']}",
         "",
-        f"The API answers at {env['KEYRACK_URL']}; its reference is {settings.public_url}/docs",
+        f"The API is at {env['KEYRACK_URL']}; the reference is at {settings.public_url}/docs",
         "",
         *(f"  {name:<{width}}  {value}" for name, value in env.items()),
         "",

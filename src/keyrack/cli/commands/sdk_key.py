@@ -1,4 +1,4 @@
-"""SDK keys: with one, a customer's app gets tokens for its users."""
+"""SDK keys, with which a customer's app gets tokens for its users."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sdk_key where $1::integer is null or customer_id = $1 order by sdk_key_id
 
 @command(app, "add")
 async def add(session: DatabaseSession, customer: Customer, name: Name = "default") -> CommandResult:
-    """Add a key."""
+    """Add an SDK key; it is shown once."""
     secret = secret_hashes.new_secret()
     with on_constraint({"sdk_key_customer_id_fkey": (NotFound, NO_CUSTOMER.with_text(str(no_customer(customer))))}):
         id = await session.sql.fetchval(INSERT, customer, name, secret_hashes.digest(secret))
@@ -36,7 +36,7 @@ async def add(session: DatabaseSession, customer: Customer, name: Name = "defaul
 
 @command(app, "list")
 async def list_(session: DatabaseSession, customer: OfCustomer = None) -> ListResult:
-    """List all keys."""
+    """List all SDK keys."""
     rows = await session.sql.fetch(LIST, customer)
     columns = {
         "ID": "id", "CUSTOMER": "customerId", "NAME": "name", "ACTIVE": "isActive", "SINCE": "createdAt",

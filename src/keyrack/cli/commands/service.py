@@ -1,4 +1,4 @@
-"""Services: what is agreed for a product, with its contract."""
+"""Services: the subscriptions of products, with their contracts."""
 
 from __future__ import annotations
 
@@ -75,14 +75,16 @@ def _number(name: str, help: str) -> Any:
     return typer.Option(name, min=0, max=INT32_MAX, help=help)
 
 
-OrderNumber = Annotated[str | None, _text("--order-number", "The contract's order.")]
-DocumentNumber = Annotated[str | None, _text("--document-number", "The contract's document.")]
-OrderPosition = Annotated[int | None, _number("--order-position", "The position in the order.")]
-Start = Annotated[str | None, typer.Option("--start", metavar="YYYY-MM-DD", help="The contract's first day.")]
-End = Annotated[str | None, typer.Option("--end", metavar="YYYY-MM-DD", help="The day on which it ends.")]
-TermOfContract = Annotated[int | None, _number("--term-of-contract", "Its term, in months.")]
-TermOfNotice = Annotated[int | None, _number("--term-of-notice", "Units of notice.")]
-UnitOfNotice = Annotated[str | None, typer.Option("--unit-of-notice", callback=words, help="As Month.")]
+OrderNumber = Annotated[str | None, _text("--order-number", "Order number of the contract.")]
+DocumentNumber = Annotated[str | None, _text("--document-number", "Document number of the contract.")]
+OrderPosition = Annotated[int | None, _number("--order-position", "Position in the order.")]
+Start = Annotated[str | None, typer.Option("--start", metavar="YYYY-MM-DD", help="First day of the contract.")]
+End = Annotated[str | None, typer.Option("--end", metavar="YYYY-MM-DD", help="End date of the contract.")]
+TermOfContract = Annotated[int | None, _number("--term-of-contract", "Term of the contract in months.")]
+TermOfNotice = Annotated[int | None, _number("--term-of-notice", "Period of notice, in units.")]
+UnitOfNotice = Annotated[
+    str | None, typer.Option("--unit-of-notice", callback=words, help="Unit of the period of notice, such as Month.")
+]
 
 
 def contract_of(
@@ -95,7 +97,7 @@ def contract_of(
     term_of_notice: object,
     unit_of_notice: object,
 ) -> dict[str, object] | None:
-    """The contract's values; None when nothing is given. Raises `ValueError` for a part of one."""
+    """The values of a contract; None if no value is given. Raises `ValueError` for an incomplete contract."""
     values: dict[str, object] = {
         "order_number": order_number, "document_number": document_number, "order_position": order_position,
         "start": start, "end": end, "term_of_contract": term_of_contract, "term_of_notice": term_of_notice,
@@ -114,7 +116,7 @@ def contract_of(
 async def add(
     session: DatabaseSession,
     customer: Customer,
-    name: Annotated[str, _text("--name", "What it is called.")],
+    name: Annotated[str, _text("--name", "Name of the service.")],
     order_number: OrderNumber = None,
     document_number: DocumentNumber = None,
     order_position: OrderPosition = None,
@@ -125,10 +127,12 @@ async def add(
     unit_of_notice: UnitOfNotice = None,
     pair_product: Annotated[
         str | None,
-        typer.Option("--pair-product", metavar="SERIAL", callback=words, help="The product it is for, to be paired."),
+        typer.Option(
+            "--pair-product", metavar="SERIAL", callback=words, help="Serial number of a product to pair it with."
+        ),
     ] = None,
 ) -> CommandResult:
-    """Add a service, with its contract where order number, document number, start and end are given."""
+    """Add a service. A contract needs order number, document number, start and end."""
     contract = _contract(
         order_number, document_number, order_position, start, end, term_of_contract, term_of_notice, unit_of_notice
     )
@@ -166,13 +170,13 @@ async def list_(session: DatabaseSession, customer: OfCustomer = None) -> ListRe
 async def change(
     session: DatabaseSession,
     id: Service,
-    name: Annotated[str | None, _text("--name", "What it is called from now on.")] = None,
+    name: Annotated[str | None, _text("--name", "New name.")] = None,
     terminate: Annotated[
-        bool | None, typer.Option("--terminate/--reinstate", help="End the service, or take its end back.")
+        bool | None, typer.Option("--terminate/--reinstate", help="End the service, or revert its end.")
     ] = None,
-    cause: Annotated[str | None, typer.Option("--cause", callback=words, help="With --terminate: why.")] = None,
+    cause: Annotated[str | None, typer.Option("--cause", callback=words, help="With --terminate: the reason.")] = None,
     date: Annotated[
-        str | None, typer.Option("--date", metavar="YYYY-MM-DD", help="With --terminate: since when. Default: now.")
+        str | None, typer.Option("--date", metavar="YYYY-MM-DD", help="With --terminate: the end date. Default: now.")
     ] = None,
     order_number: OrderNumber = None,
     document_number: DocumentNumber = None,
@@ -183,17 +187,17 @@ async def change(
     term_of_notice: TermOfNotice = None,
     unit_of_notice: UnitOfNotice = None,
 ) -> CommandResult:
-    """Rename or end a service, or give it a new contract. With a service that has ended, nobody is newly assigned."""
+    """Rename or end a service, or replace its contract. An ended service allows no new assignments."""
     contract = _contract(
         order_number, document_number, order_position, start, end, term_of_contract, term_of_notice, unit_of_notice
     )
     ended = moment(date)
     if not terminate and (cause or ended):
-        raise typer.BadParameter("--cause and --date go with --terminate.")
+        raise typer.BadParameter("--cause and --date need --terminate.")
     if ended is not None and ended > datetime.now(UTC):
-        raise typer.BadParameter("A service ends at once, so its date cannot lie in the future.", param_hint="'--date'")
+        raise typer.BadParameter("must not be in the future, because a service ends at once", param_hint="'--date'")
     if name is None and terminate is None and contract is None:
-        raise typer.BadParameter("Say what to change; --help lists it.")
+        raise typer.BadParameter("Nothing to change. --help lists the options.")
     if terminate is not None:
         await _settle(session, id)
     customer = await session.sql.fetchval(UPDATE, id, name, terminate, ended or datetime.now(UTC), cause)
@@ -206,26 +210,26 @@ async def change(
 
 
 async def _preview(session: DatabaseSession, id: int) -> ConfirmationPreview | None:
-    """The contract and the pairing that would go with a service. Raises `CommandFailed`."""
+    """The contract and the pairing that are removed with a service. Raises `CommandFailed`."""
     row = await session.sql.fetchrow(GOES, id)
     if row is None:
         raise _no_service(id)
     _refuse_installed(id, row["product_id"], row["car_id"])
     goes = {"contract": row["contracts"], "pairing with a product": int(row["product_id"] is not None)}
-    return ConfirmationPreview(f"remove service {id}, {row['name']},", goes) if any(goes.values()) else None
+    return ConfirmationPreview(f"remove service {id} ({row['name']})", goes) if any(goes.values()) else None
 
 
 def _refuse_installed(id: int, product: int, car: int | None) -> None:
     if car is not None:
         raise CommandFailed(
             f"Service {id} belongs to product {product}, which is installed in car {car}. "
-            "Take that out first: DELETE /installations."
+            "Remove the product first with DELETE /installations."
         )
 
 
 @command(app, "remove", preview=_preview, topics=TOPICS_CHANGED)
 async def remove(session: DatabaseSession, id: Service) -> CommandResult:
-    """Remove a service and its contract, unless its product is in a car."""
+    """Remove a service and its contract, unless its product is installed in a car."""
     await _settle(session, id)
     row = await session.sql.fetchrow(FIND, id)
     if row is None:
@@ -250,7 +254,7 @@ def _contract(
 
 
 async def _settle(session: DatabaseSession, id: int) -> None:
-    """Hold the service's customer: whether somebody may be given a car hangs on it. Raises `CommandFailed`."""
+    """Lock the service's customer, because assignments depend on the service. Raises `CommandFailed`."""
     customer = await session.sql.fetchval(OF_CUSTOMER, id)
     if customer is None:
         raise _no_service(id)

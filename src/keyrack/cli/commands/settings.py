@@ -1,4 +1,4 @@
-"""The settings that hold, and where each of them comes from."""
+"""The command `settings`: effective settings and their sources."""
 
 from __future__ import annotations
 
@@ -25,18 +25,20 @@ def _names(incomplete: str) -> list[str]:
 
 Name = Annotated[
     str | None,
-    typer.Argument(metavar="[NAME]", help="One of them, with all that there is.", autocompletion=_names),
+    typer.Argument(metavar="[NAME]", help="Show this setting, with its description.", autocompletion=_names),
 ]
 
 
 @app.command("settings")
 def settings(
     name: Name = None,
-    changed: Annotated[bool, typer.Option("--changed", help="Only those that are not left to their defaults.")] = False,
+    changed: Annotated[
+        bool, typer.Option("--changed", help="Show only settings whose source is not the default.")
+    ] = False,
     as_json: Json = False,
     markdown: Markdown = False,
 ) -> None:
-    """Show the settings that hold, and where each comes from; what is secret is shown as ***."""
+    """Show the effective settings and their sources; secrets are shown as ***."""
 
     def run() -> None:
         if markdown:

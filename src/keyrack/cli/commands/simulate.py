@@ -1,4 +1,4 @@
-"""The command that drives a virtual fleet through a running server."""
+"""The command `simulate`, which simulates a fleet on a running server."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ app = typer.Typer()
 WORDS = {
     "cars": "cars",
     "samples": "samples delivered",
-    "repeated": "  of them repeated",
-    "late": "  of them late",
-    "accepted": "samples that the server took",
-    "duplicates": "samples that it knew",
-    "refused": "samples that it refused",
-    "refused_expected": "samples that it had to refuse",
+    "repeated": "  repeated",
+    "late": "  late",
+    "accepted": "samples accepted by the server",
+    "duplicates": "samples known to the server",
+    "refused": "samples rejected by the server",
+    "refused_expected": "samples expected to be rejected",
     "events": "door events",
-    "events_late": "  of them late",
-    "events_repeated": "  delivered again",
-    "doors_refused": "doors that stayed closed: no assignment",
-    "doors_unanswered": "doors whose box did not answer",
-    "checks": "answers compared with what was sent",
+    "events_late": "  late",
+    "events_repeated": "  repeated",
+    "doors_refused": "doors not opened: no assignment",
+    "doors_unanswered": "doors not opened: no response of the box",
+    "checks": "responses compared with sent data",
 }
 
 
@@ -42,39 +42,50 @@ def _faults(value: str) -> str:
     names = [name.strip() for name in value.split(",") if name.strip()]
     unknown = [name for name in names if name not in (*FAULTS, "all")]
     if unknown:
-        raise typer.BadParameter(f"unknown: {', '.join(unknown)}; there are {', '.join(FAULTS)}, and all")
+        raise typer.BadParameter(f"unknown: {', '.join(unknown)}; valid: {', '.join(FAULTS)}, all")
     return ",".join(FAULTS if "all" in names else names)
 
 
 @app.command("simulate")
 def simulate(
-    url: Annotated[str, typer.Option("--url", envvar="KEYRACK_URL", help="The server, with /v3.")],
+    url: Annotated[str, typer.Option("--url", envvar="KEYRACK_URL", help="The server's address, with /v3.")],
     api_key: Annotated[str, typer.Option("--api-key", envvar="KEYRACK_API_KEY", help="The API key.")],
     username: Annotated[str, typer.Option("--username", envvar="KEYRACK_USERNAME", help="The manager's user name.")],
     password: Annotated[str, typer.Option("--password", envvar="KEYRACK_PASSWORD", help="The password.")],
-    customer: Annotated[int, typer.Option("--customer", envvar="KEYRACK_CUSTOMER_ID", help="Whose cars drive.")],
-    device_key: Annotated[str, typer.Option("--device-key", envvar="KEYRACK_DEVICE_KEY", help="The key of units.")],
+    customer: Annotated[int, typer.Option("--customer", envvar="KEYRACK_CUSTOMER_ID", help="Customer of the cars.")],
+    device_key: Annotated[
+        str, typer.Option("--device-key", envvar="KEYRACK_DEVICE_KEY", help="The device key of the units.")
+    ],
     sdk_key: Annotated[
         str,
-        typer.Option("--sdk-key", envvar="KEYRACK_SDK_KEY", help="With --live: the key of apps, which open the doors."),
+        typer.Option(
+            "--sdk-key", envvar="KEYRACK_SDK_KEY", help="With --live: the SDK key of the apps that open doors."
+        ),
     ] = "",
-    brand: Annotated[str, typer.Option("--brand", envvar="KEYRACK_BRAND", help="Of the API key's header.")] = "vendor",
-    cars: Annotated[int, typer.Option("--cars", min=1, help="Cars that drive, at most: the fleet's last ones.")] = 5,
-    minutes: Annotated[float, typer.Option("--minutes", min=0.1, help="Simulated time.")] = 30,
+    brand: Annotated[
+        str, typer.Option("--brand", envvar="KEYRACK_BRAND", help="Brand in the API key header.")
+    ] = "vendor",
+    cars: Annotated[int, typer.Option("--cars", min=1, help="Maximum number of cars; the last ones of the fleet.")] = 5,
+    minutes: Annotated[float, typer.Option("--minutes", min=0.1, help="Simulated minutes.")] = 30,
     every: Annotated[float, typer.Option("--every", min=1, help="Seconds between samples of a driving car.")] = 10,
-    seed: Annotated[int, typer.Option("--seed", help="The same seed and start repeat trips and failures.")] = 1,
+    seed: Annotated[
+        int, typer.Option("--seed", help="Random seed: the same seed and start repeat trips and faults.")
+    ] = 1,
     faults: Annotated[
-        str, typer.Option("--faults", callback=_faults, help="offline,duplicates,skew,jumps,silent or all.")
+        str,
+        typer.Option(
+            "--faults", callback=_faults, help="Faults to simulate: offline,duplicates,skew,jumps,silent or all."
+        ),
     ] = "",
     start: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="When the simulated time begins; default: ends now.")
+        str | None, typer.Option("--from", metavar="TIME", help="Start of the simulated time. Default: it ends now.")
     ] = None,
-    live: Annotated[bool, typer.Option("--live", help="Drive in real time, from now on.")] = False,
+    live: Annotated[bool, typer.Option("--live", help="Simulate in real time, starting now.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Drive a virtual fleet by the public API, and compare what was sent with what the server then reports.
+    """Simulate a fleet by the public API, and compare sent data with the server's responses.
 
-    The exit status is 0 when they agree, 1 when they do not.
+    The exit status is 0 if they agree, else 1.
     """
     from keyrack.simulator import ApiError, SimulatorCredentials, SimulatorOptions
 
@@ -113,5 +124,5 @@ async def _drive(access: Any, options: Any) -> Any:
 def _text(summary: dict[str, Any]) -> list[str]:
     lines = [f"{summary[name]:>9}  {words}" for name, words in WORDS.items()]
     wrong = summary["disagreements"]
-    said = ["", "What was sent and what the server reports agree."] if not wrong else ["", "They do not agree:", *wrong]
+    said = ["", "Sent data and responses agree."] if not wrong else ["", "They do not agree:", *wrong]
     return lines + said

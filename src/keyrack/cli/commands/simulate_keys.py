@@ -1,4 +1,4 @@
-"""The command that lets weeks of keys without a network pass, with phones, boxes and thieves."""
+"""The command `simulate-keys`, which simulates weeks of offline keys with phones, boxes and attackers."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ from keyrack.db.embedded.server import EmbeddedServer
 
 app = typer.Typer()
 
-# Of a database that nobody keeps
+# Options of a temporary database: durability does not matter
 HASTY = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
 
 @app.command("simulate-keys")
 def simulate_keys(
-    weeks: Annotated[float, typer.Option("--weeks", min=0.1, max=52, help="Simulated time.")] = 3,
-    cars: Annotated[int, typer.Option("--cars", min=2, max=100, help="Cars with a box.")] = 6,
-    users: Annotated[int, typer.Option("--users", min=2, max=500, help="Users with a phone.")] = 12,
-    seed: Annotated[int, typer.Option("--seed", help="The same seed repeats what happens.")] = 1,
+    weeks: Annotated[float, typer.Option("--weeks", min=0.1, max=52, help="Simulated weeks.")] = 3,
+    cars: Annotated[int, typer.Option("--cars", min=2, max=100, help="Number of cars with a box.")] = 6,
+    users: Annotated[int, typer.Option("--users", min=2, max=500, help="Number of users with a phone.")] = 12,
+    seed: Annotated[int, typer.Option("--seed", help="Random seed: the same seed repeats the simulation.")] = 1,
     limit: Limit = None,
     uncertain: Uncertain = None,
     as_json: Json = False,
 ) -> None:
-    """Let weeks pass in garages without a network: boxes, phones and thieves, and a server of its own, thrown away.
+    """Simulate weeks of garages without a network: boxes, phones and attackers, on a temporary server.
 
-    The exit status is 0 when nobody opened without right, no right was refused, and all events agree; else 1.
+    The exit status is 0 if no attacker opened a box, no valid key was rejected, and all events agree; else 1.
     """
     from keyrack.simulator.offline import ApiError, Garage, pass_weeks
 
     garage = Garage(weeks, cars, users, seed, limit or None, uncertain == "open")
 
     def run() -> None:
-        log_config.configure("critical")  # forged logs are what is simulated
+        log_config.configure("critical")  # forged logs are part of the simulation
         try:
             with _thrown_away() as (settings, dsn), progress() as show:
-                summary = pass_weeks(settings, dsn, garage, lambda done: show("Weeks pass", done, garage.seconds))
+                summary = pass_weeks(settings, dsn, garage, lambda done: show("Simulating", done, garage.seconds))
         except ApiError as error:
             raise CommandFailed(str(error)) from None
         print(json.dumps(summary.shown()) if as_json else "\n".join(summary.lines()))
@@ -61,7 +61,7 @@ def simulate_keys(
 
 @contextmanager
 def _thrown_away() -> Generator[tuple[Settings, str]]:
-    """Settings as they are by default, whatever the environment says, and a database that is gone afterwards."""
+    """Default settings, independent of the environment, with a temporary database."""
     with tempfile.TemporaryDirectory(prefix="keyrack-weeks-", ignore_cleanup_errors=True) as name:
         state = Path(name)
         state.chmod(0o711)  # the database may run as another user

@@ -1,4 +1,4 @@
-"""How everything stands, on one screen: for who is woken at night, and for programs that watch."""
+"""The command `status`: the state of the installation on one screen, for on-call staff and monitoring."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ from keyrack.ops.monitoring.status import DatabaseUnknown, StatusSnapshot, colle
 
 app = typer.Typer()
 
-WELL = "Everything that was looked at is well."
+WELL = "All checks passed."
 
 
 @app.command("status")
 def status(
     seconds: Annotated[
-        float, typer.Argument(metavar="[SECONDS]", min=0.5, max=3600, help="With --watch: between two looks.")
+        float, typer.Argument(metavar="[SECONDS]", min=0.5, max=3600, help="With --watch: seconds between two updates.")
     ] = 5.0,
-    watch: Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Update until Ctrl-C.")] = False,
     certificates: Annotated[
         bool,
-        typer.Option("--certificates", help="Look at the certificates of all webhooks, not just of those that fail."),
+        typer.Option("--certificates", help="Check the certificates of all webhooks, not only failing ones."),
     ] = False,
     state: State = None,
     as_json: Json = False,
 ) -> None:
-    """Show what runs, what waits and what is wrong. Nothing is started or changed.
+    """Show running processes, queued work and problems. Nothing is started or changed.
 
-    Exit status 0: all is well, 1: a warning, 2: critical, 3: it cannot be known.
+    Exit status 0: no findings, 1: a warning, 2: critical, 3: unknown.
     """
 
     def once() -> Severity:
         try:
             settings = read_settings(state)
             picture = asyncio.run(collect_status(settings, all_certificates=certificates))
-        except Exception as error:  # whatever it is, monitoring is to hear that nobody knows
+        except Exception as error:  # monitoring must get "unknown" for any error
             _say_unknown(str(error) if isinstance(error, DatabaseUnknown) else explain(error), as_json, clear=watch)
             return Severity.UNKNOWN
         findings = evaluate(picture)
@@ -63,7 +63,7 @@ def status(
 
 
 def again(once: Callable[[], Severity], seconds: float) -> Severity:
-    """Look until Ctrl-C or SIGTERM; what the last look has found."""
+    """Repeat until Ctrl-C or SIGTERM, and return the last verdict."""
     level = Severity.UNKNOWN
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -97,7 +97,7 @@ def _draw(picture: StatusSnapshot, findings: list[Finding], settings: Settings, 
     for label, texts in _facts(picture, settings):
         lines += screen.fact(label, *texts)
     if clear:
-        lines.append(f"\n{datetime.now(UTC):%H:%M:%S} UTC. Ctrl-C ends it.")
+        lines.append(f"\n{datetime.now(UTC):%H:%M:%S} UTC. Stop with Ctrl-C.")
     print((CLEAR * (clear and screen.terminal)) + "\n".join(lines), flush=True)
 
 
@@ -118,7 +118,7 @@ def _facts(picture: StatusSnapshot, settings: Settings) -> Iterator[tuple[str, l
         yield (
             "Deliveries",
             [
-                f"{_waits(backlog.deliveries, backlog.deliveries_age)}; {_many(backlog.dead)} given up and kept; "
+                f"{_waits(backlog.deliveries, backlog.deliveries_age)}; {_many(backlog.dead)} given up; "
                 f"{_many(backlog.disabled)} webhooks disabled"
             ],
         )
@@ -133,9 +133,9 @@ def _facts(picture: StatusSnapshot, settings: Settings) -> Iterator[tuple[str, l
             )
         good = [item for item in picture.certificates if item.days is not None]
         if good:
-            yield "Certificates", columns([[item.host, f"good for {int(item.days or 0)} days"] for item in good])
+            yield "Certificates", columns([[item.host, f"valid for {int(item.days or 0)} days"] for item in good])
         steps, late = backlog.housekeeping, sum(step.late for step in backlog.housekeeping)
-        yield "Housekeeping", [f"{len(steps)} steps, {f'{late} of them late' if late else 'all in time'}"]
+        yield "Housekeeping", [f"{len(steps)} jobs, {f'{late} late' if late else 'all on time'}"]
         yield "Archive", [_archive(backlog)]
     if picture.backups is not None:
         newest = picture.backups.newest
@@ -146,7 +146,7 @@ def _facts(picture: StatusSnapshot, settings: Settings) -> Iterator[tuple[str, l
 
 
 def _runs(backlog: Backlog) -> list[str]:
-    """A line for processes that are alike; the longest running tells since when."""
+    """One line for identical processes, with the uptime of the oldest."""
     alike = Counter((process.role, process.host, process.version) for process in backlog.processes if process.lives)
     rows = [
         [
@@ -160,7 +160,7 @@ def _runs(backlog: Backlog) -> list[str]:
     gone = [process for process in backlog.processes if not process.lives and process.seconds_since_beat < 3600]
     if gone:
         last = min(process.seconds_since_beat for process in gone)
-        lines.append(f"{len(gone)} ended without a word within an hour, the last one {duration(last)} ago")
+        lines.append(f"{len(gone)} vanished within the last hour, the last one {duration(last)} ago")
     return lines
 
 
@@ -168,7 +168,7 @@ def _replica(replica: Any) -> list[str]:
     if replica.state is None or replica.seconds is None:
         return [
             replica.name,
-            "not to be seen: grant pg_monitor to Keyrack's role" if replica.state is None else replica.state,
+            "state unknown: grant pg_monitor to Keyrack's role" if replica.state is None else replica.state,
         ]
     return [
         replica.name,
@@ -185,14 +185,14 @@ def _sessions(backlog: Backlog) -> str:
 def _archive(backlog: Backlog) -> str:
     archive = backlog.archive
     if not archive.on:
-        return "off: the log is not archived"
+        return "off"
     if archive.age is None:
-        return "fails" if archive.failing else "nothing yet"
-    return f"the last piece of the log {duration(archive.age)} ago" + "; the next one fails" * archive.failing
+        return "failing" if archive.failing else "nothing yet"
+    return f"last WAL segment {duration(archive.age)} ago" + "; archiving fails" * archive.failing
 
 
 def _waits(count: int, age: float) -> str:
-    return "none waits" if not count else f"{_many(count)} wait, the oldest for {duration(age)}"
+    return "none waiting" if not count else f"{_many(count)} waiting, the oldest for {duration(age)}"
 
 
 def _many(count: int) -> str:
@@ -212,7 +212,7 @@ def _bytes(count: float) -> str:
 
 
 def _members(picture: StatusSnapshot, findings: list[Finding]) -> dict[str, Any]:
-    """The whole picture for machines: what is not known is null."""
+    """The whole snapshot as JSON members; unknown values are null."""
     backlog = picture.backlog
     return {
         "verdict": WORDS[verdict(findings)],

@@ -1,4 +1,4 @@
-"""Users: the address of a person, what is stored about a person, and how it is erased."""
+"""Persons: change the address, export the stored data, erase a person."""
 
 from __future__ import annotations
 
@@ -45,11 +45,9 @@ async def _find_user(session: DatabaseSession, id_or_address: str) -> int:
 async def change(
     session: DatabaseSession,
     user: UserArgument,
-    address: Annotated[
-        str, typer.Option("--address", metavar="ADDRESS", callback=mailbox, help="Another e-mail address.")
-    ],
+    address: Annotated[str, typer.Option("--address", metavar="ADDRESS", callback=mailbox, help="New e-mail address.")],
 ) -> CommandResult:
-    """Change the e-mail address of a person, for all customers."""
+    """Change a person's e-mail address, for all customers."""
     id = await _find_user(session, user)
     with on_constraint(dict.fromkeys(UNIQUE_ADDRESS, (Conflict, SAME_ADDRESS))):
         await session.sql.execute(CHANGE, id, address, address_form(address))
@@ -58,27 +56,27 @@ async def change(
 
 @command(app, "export", topics=TOPICS_CHANGED)
 async def export(session: DatabaseSession, user: UserArgument) -> CommandResult:
-    """Print everything that is stored about a person, as JSON."""
+    """Print all stored data of a person as JSON."""
     value = await person_export.export(session.sql, await _find_user(session, user))
     return CommandResult(value, json.dumps(value, indent=2, ensure_ascii=False))
 
 
 async def _preview(session: DatabaseSession, user: str) -> ConfirmationPreview:
-    """What is stored about the person. Raises `CommandFailed`."""
+    """The stored data of the person. Raises `CommandFailed`."""
     id = await _find_user(session, user)
     row = await session.sql.fetchrow(STORED, id)
-    then = f"Events stay without the person. {NO_WAY_BACK}"
-    return ConfirmationPreview(f"erase person {id} everywhere,", {} if row is None else dict(row), then)
+    then = f"Events stay, without the person. {NO_WAY_BACK}"
+    return ConfirmationPreview(f"erase person {id} everywhere", {} if row is None else dict(row), then)
 
 
 @command(app, "erase", preview=_preview, topics=TOPICS_CHANGED)
 async def erase(session: DatabaseSession, user: UserArgument) -> CommandResult:
-    """Erase a person everywhere; assignments end by webhook, events stay without the person."""
+    """Erase a person everywhere. Webhooks report ended assignments; events stay, without the person."""
     id = await _find_user(session, user)
     customers = await global_erasure.memberships(session.sql, id)
     await session.settle(*customers)
     await global_erasure.lock_person(session.sql, id)
     if await global_erasure.memberships(session.sql, id) != customers:
-        raise CommandFailed("The person has just been added to another customer. Nothing was erased; please try again.")
+        raise CommandFailed("The person has just been added to another customer. Nothing was erased; try again.")
     events = await global_erasure.erase(session.sql, id)
-    return CommandResult({"id": id, "events": events}, f"User {id} erased; {events} events stay without the person.")
+    return CommandResult({"id": id, "events": events}, f"User {id} erased; {events} events stay, without the person.")

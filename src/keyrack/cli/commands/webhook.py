@@ -1,4 +1,4 @@
-"""Webhooks: where a customer's outcomes and changes are sent, what was sent, and tools for those who receive them."""
+"""Webhooks: manage them, inspect deliveries, and test receivers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _url(value: str | None) -> str | None:
         try:
             check_url(value)
         except ValueError as error:
-            raise typer.BadParameter(f"The URL {error}.") from None
+            raise typer.BadParameter(str(error)) from None
     return value
 
 
@@ -76,21 +76,23 @@ def _dialect(value: str | None) -> str | None:
 
 def _static(value: str | None) -> str | None:
     if value is not None and not (value.isascii() and value.isprintable() and value.strip() == value):
-        raise typer.BadParameter("must be printable ASCII without blanks at its ends")
+        raise typer.BadParameter("must be printable ASCII without leading or trailing spaces")
     return value
 
 
 Kinds = Annotated[
     list[str] | None,
     typer.Option(
-        "--kind", callback=_kinds, help="This kind alone, such as assignment.created or car.*; may be repeated."
+        "--kind", callback=_kinds, help="Event type to send, such as assignment.created or car.*. Repeatable."
     ),
 ]
 DialectOption = Annotated[
     str | None,
-    typer.Option("--dialect", callback=_dialect, help=f"Form of what is sent: {', '.join(DIALECTS)}."),
+    typer.Option("--dialect", callback=_dialect, help=f"Format of the payload: {', '.join(DIALECTS)}."),
 ]
-Static = Annotated[str | None, typer.Option("--secret", callback=_static, help="Sent in the header `secret`.")]
+Static = Annotated[
+    str | None, typer.Option("--secret", callback=_static, help="Static secret, sent in the header `secret`.")
+]
 
 
 async def _customer(session: DatabaseSession, id: int, *, enabled: bool = False) -> int:
@@ -111,14 +113,14 @@ async def add(
     taken: Kinds = None,
     dialect: DialectOption = None,
 ) -> CommandResult:
-    """Register a webhook."""
+    """Add a webhook; its signing secret is shown once."""
     webhook = NewWebhook.model_construct(url=url, secret=secret or None, kinds=taken, dialect=dialect)  # checked above
     with on_constraint({"webhook_customer_id_fkey": (NotFound, NO_CUSTOMER.with_text(str(no_customer(customer))))}):
         added = await subscriptions.add(
             session.sql, await session.vault(), customer, webhook, session.settings.webhook_limit
         )
     if added is None:
-        raise CommandFailed(f"Customer {customer} has as many webhooks as it may have (KEYRACK_WEBHOOK_LIMIT).")
+        raise CommandFailed(f"Customer {customer} has reached its limit of webhooks (KEYRACK_WEBHOOK_LIMIT).")
     id, signing = added
     return CommandResult({"id": id, "signingSecret": signing}, f"Webhook {id} added: {signing}\n{SHOWN_ONCE}")
 
@@ -137,15 +139,15 @@ async def list_(session: DatabaseSession, customer: OfCustomer = None) -> ListRe
 async def change(
     session: DatabaseSession,
     id: Webhook,
-    url: Annotated[str | None, typer.Option("--url", callback=_url, help="The new address.")] = None,
+    url: Annotated[str | None, typer.Option("--url", callback=_url, help="New address.")] = None,
     secret: Annotated[
-        str | None, typer.Option("--secret", callback=_static, help="The new static secret; empty for none.")
+        str | None, typer.Option("--secret", callback=_static, help="New static secret; empty for none.")
     ] = None,
     taken: Kinds = None,
     dialect: DialectOption = None,
-    enable: Annotated[bool | None, typer.Option("--enable/--disable", help="Whether anything is sent to it.")] = None,
+    enable: Annotated[bool | None, typer.Option("--enable/--disable", help="Enable or disable deliveries.")] = None,
 ) -> CommandResult:
-    """Change a webhook; what is not named stays as it is."""
+    """Change a webhook; only the given options change."""
     given: dict[str, Any] = {"url": url, "kinds": taken, "dialect": dialect, "enabled": enable}
     changes = {name: value for name, value in given.items() if value is not None}
     if secret is not None:
@@ -161,7 +163,7 @@ async def change(
 
 
 async def _preview(session: DatabaseSession, id: int) -> ConfirmationPreview | None:
-    """The deliveries that would go with a webhook. Raises `CommandFailed`."""
+    """The deliveries that are removed with a webhook. Raises `CommandFailed`."""
     customer = await _customer(session, id)
     row = await session.sql.fetchrow(GOES, customer, id)
     goes = {} if row is None else dict(row)
@@ -177,7 +179,7 @@ async def remove(session: DatabaseSession, id: Webhook) -> CommandResult:
 
 @command(app, "rotate-secret", topics=TOPICS_CHANGED)
 async def rotate_secret(session: DatabaseSession, id: Webhook) -> CommandResult:
-    """Make a new signing secret; the old one signs too for a while."""
+    """Create a new signing secret; the old one also signs for a transition period."""
     customer, vault = await _customer(session, id), await session.vault()
     rotated = await subscriptions.rotate(
         session.sql, vault, customer, id, session.settings.webhook_secret_overlap_hours
@@ -185,7 +187,7 @@ async def rotate_secret(session: DatabaseSession, id: Webhook) -> CommandResult:
     if rotated is None:
         raise CommandFailed(f"There is no webhook {id}.")
     secret, until = rotated
-    text = f"{secret}\n{SHOWN_ONCE} The old one signs too until {until:%Y-%m-%d %H:%M} UTC."
+    text = f"{secret}\n{SHOWN_ONCE} The old one also signs until {until:%Y-%m-%d %H:%M} UTC."
     return CommandResult({"id": id, "signingSecret": secret, "oldSigningSecretUntil": until}, text)
 
 
@@ -193,14 +195,18 @@ async def rotate_secret(session: DatabaseSession, id: Webhook) -> CommandResult:
 async def deliveries(
     session: DatabaseSession,
     id: Webhook,
-    only: Annotated[str | None, typer.Option("--only", help="Waiting, Delivered or Dead.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many, newest first.")] = 50,
+    only: Annotated[
+        str | None, typer.Option("--only", help="Show only this state: Waiting, Delivered or Dead.")
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=10_000, help="Maximum number of deliveries, newest first.")
+    ] = 50,
 ) -> ListResult:
-    """Show the log of a webhook's deliveries."""
+    """List the deliveries of a webhook, newest first."""
     rows = await session.sql.fetch(DELIVERIES, await _customer(session, id), id, only, limit)
     columns = {
         "ID": "id", "TYPE": "type", "STATE": "state", "ATTEMPTS": "attempts", "STATUS": "status", "MS": "duration",
-        "CREATED": "created", "NEXT TRY": "nextAttempt", "ERROR": "error",
+        "CREATED": "created", "NEXT ATTEMPT": "nextAttempt", "ERROR": "error",
     }  # fmt: skip
     return ListResult([dict(row) for row in rows], columns)
 
@@ -209,20 +215,22 @@ async def deliveries(
 async def replay(
     session: DatabaseSession,
     id: Webhook,
-    delivery: Annotated[int | None, typer.Option("--delivery", min=1, max=2**63 - 1, help="This one alone.")] = None,
+    delivery: Annotated[
+        int | None, typer.Option("--delivery", min=1, max=2**63 - 1, help="Replay this delivery.")
+    ] = None,
     since: Annotated[
         str | None,
-        typer.Option("--from", metavar="TIME", help="All of its kinds from this time on, oldest first."),
+        typer.Option("--from", metavar="TIME", help="Replay all its event types from this time on, oldest first."),
     ] = None,
-    until: Annotated[str | None, typer.Option("--to", metavar="TIME", help="With --from: up to this time.")] = None,
-    undelivered: Annotated[
-        bool, typer.Option("--undelivered", help="With --from: only what has not been delivered.")
-    ] = False,
+    until: Annotated[
+        str | None, typer.Option("--to", metavar="TIME", help="With --from: until this time. Default: now.")
+    ] = None,
+    undelivered: Annotated[bool, typer.Option("--undelivered", help="With --from: only undelivered messages.")] = False,
 ) -> CommandResult:
-    """Send again: one delivery, or the outcomes and changes of a time."""
+    """Replay one delivery, or all messages of a period."""
     begin, end = moment(since), moment(until) or datetime.now(UTC)
     if (delivery is None) == (begin is None):
-        raise CommandFailed("Say what: --delivery ID or --from TIME.")
+        raise CommandFailed("Choose either --delivery ID or --from TIME.")
     customer = await _customer(session, id, enabled=True)
     count, following = 1, None
     if delivery is not None:
@@ -230,16 +238,16 @@ async def replay(
             raise CommandFailed(f"There is no delivery {delivery} of webhook {id}.")
     elif begin is not None:
         count, following = await outbox.replay_range(session.sql, customer, id, begin, end, undelivered=undelivered)
-    more = f" There are more: go on with --from {following.isoformat()}" if following else ""
-    return CommandResult({"count": count, "next": following}, f"{count} to be sent again.{more}")
+    more = f" More messages remain. Continue with --from {following.isoformat()}" if following else ""
+    return CommandResult({"count": count, "next": following}, f"{count} queued for replay.{more}")
 
 
 @command(app, "test", topics=TOPICS_CHANGED)
 async def test(session: DatabaseSession, id: Webhook) -> CommandResult:
-    """Send a test to a webhook."""
+    """Send a test message to a webhook."""
     delivery = await session.sql.fetchval(outbox.SEND_TEST, await _customer(session, id, enabled=True), id)
     return CommandResult(
-        {"id": delivery}, f"Delivery {delivery} is on its way; see it with: keyrack webhook deliveries {id}"
+        {"id": delivery}, f"Delivery {delivery} is queued. See its result with: keyrack webhook deliveries {id}"
     )
 
 

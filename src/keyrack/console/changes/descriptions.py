@@ -1,4 +1,4 @@
-"""In charge of telling a change: in a sentence, with links to what is still there, and member by member."""
+"""Descriptions of changes: a sentence with links, and the changed fields."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from keyrack.core.addresses import address_form
 from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
 
-HIDDEN = "***"  # what the log has in place of a secret
-GIVING = ("invitation.created", "role.granted")  # what gives a part of the fleet, or the whole one
-NAMED = 3  # members that a sentence names
-MOVED = {"carId", "userId"}  # members that a sentence shows together
+HIDDEN = "***"  # the log's placeholder for a secret
+GIVING = ("invitation.created", "role.granted")  # changes that grant a part of the fleet, or all of it
+NAMED = 3  # fields that a sentence names
+MOVED = {"carId", "userId"}  # fields that a sentence shows together
 LONGEST = 60  # characters of a value in a sentence
-ITEMS = ("carId", "userId", "productId", "serviceId")  # what joins a group
+ITEMS = ("carId", "userId", "productId", "serviceId")  # objects that join a group
 TIMES = (
     "start", "end", "begins", "expires", "terminated", "dongleTerminated", "revoked", "oldSigningSecretUntil",
 )  # fmt: skip
@@ -47,16 +47,16 @@ INVITER = N_("%(other)s (accepted by %(who)s)")
 ACCEPTED = N_("%(who)s accepted the invitation")
 LIMITED = N_("limited to %(groups)s")
 NO_GROUP = N_("no group")
-SOMEBODY = N_("Somebody whose name was erased")
-APP = N_("The app of a user (%(name)s)")
-SHORT = 8  # characters that tell such a name from others
+SOMEBODY = N_("A person with a deleted name")
+APP = N_("The app of a person (%(name)s)")
+SHORT = 8  # characters that identify such a name
 FROM_TO = N_("%(what)s: %(before)s → %(after)s")
-ERASED = N_("some of it was erased")
+ERASED = N_("parts of it were deleted")
 
 
 @dataclass(frozen=True, slots=True)
 class MemberChange:
-    """A member of a change: its name for people and for programs, and what it was and is."""
+    """A changed field: its label, its name in the API, and its values before and after."""
 
     label: str
     name: str
@@ -65,7 +65,7 @@ class MemberChange:
 
 
 class ChangeDescriber:
-    """Tells changes to a visit."""
+    """Describes changes to a visit."""
 
     def __init__(self, visit: Visit, names: ResourceLabels) -> None:
         self._visit = visit
@@ -75,24 +75,24 @@ class ChangeDescriber:
         self._translated = translations(tongue(visit)).gettext
 
     def who(self, change: Change) -> str:
-        """The person behind a change. For the worker and for an acceptance that is whoever asked for it."""
+        """The person behind a change. For the worker and for an acceptance, it is the requester."""
         actor, author = change["actor"], author_of(change)
         if author is not actor or not change["onBehalfOf"]:
             return self._actor(author)
         return self._say(INVITER, who=self._actor(actor), other=self._actor(change["onBehalfOf"]))
 
     def who_in_full(self, change: Change) -> str:
-        """Who did it, and on whose behalf."""
+        """The author, and the person on whose behalf the change was made."""
         actor, other = self._actor(change["actor"]), change["onBehalfOf"]
         return self._say(ON_BEHALF, who=actor, other=self._actor(other)) if other else actor
 
     def actor(self, change: Change) -> str:
-        """What kind of somebody did it; "" where that was erased."""
+        """The type of the author; "" if it was erased."""
         type = change["actor"]["type"]
         return self._translated(ACTORS[type]) if type in ACTORS else type or ""
 
     def named(self, resource: str, id: object) -> Markup:
-        """A thing, with a link where it has a page."""
+        """An object, with a link if it has a page."""
         return _link(self._names.of(resource, id))
 
     def _actor(self, actor: Mapping[str, Any]) -> str:
@@ -104,16 +104,16 @@ class ChangeDescriber:
         word = self._translated(ACTORS[type]) if type in ACTORS else str(type)
         if not name:
             return f"{word} {actor['id']}" if actor["id"] else word
-        if type == "user":  # an app, by a name that says nobody's
+        if type == "user":  # an app, by a name that identifies no person
             return self._say(APP, name=str(name)[:SHORT])
         return str(name) if type == "manager" else f"{word} {name}"
 
     def kind(self, change: Change) -> str:
-        """What happened, in a word or two."""
+        """The kind of the change, in a few words."""
         return self._translated(KINDS.get(change["kind"], OTHER).label)
 
     def sentence(self, change: Change) -> Markup:
-        """Who did what to which thing."""
+        """The change as a sentence."""
         members = self._names.members(change)
         places: dict[str, Any] = {
             "who": Markup("<strong>{}</strong>").format(datum(self.who(change))),
@@ -136,7 +136,7 @@ class ChangeDescriber:
         return said
 
     def thing(self, change: Change) -> Markup:
-        """What it was done to, with a link where it has a page."""
+        """The changed object, with a link if it has a page."""
         resource, id = change["resource"], change["resourceId"]
         name = _link(self._names.of(resource, id))
         if resource not in RESOURCES:
@@ -144,7 +144,7 @@ class ChangeDescriber:
         return escape(self._translated(RESOURCES[resource].sentence)) % {"name": name}
 
     def differences(self, change: Change) -> list[MemberChange]:
-        """The members that changed, in the order of their names for people."""
+        """The changed fields, sorted by their labels."""
         before, after = sides(change)
         differences = [
             MemberChange(
@@ -159,7 +159,7 @@ class ChangeDescriber:
         return None if side.get(name) is None else self.value(name, side[name])
 
     def value(self, name: str, value: Any) -> Markup:
-        """A value as people read it."""
+        """A value in readable form."""
         if value is None:
             return escape(self._say(N_("nothing")))
         if value == HIDDEN:
@@ -196,7 +196,7 @@ class ChangeDescriber:
         return format_unit(seconds, "duration-second", locale=self._clock.locale)
 
     def _changed(self, change: Change) -> str:
-        """The members that changed, as a sentence names them."""
+        """The changed fields, as a sentence names them."""
         before, after = sides(change)
         names = sorted(before.keys() | after.keys())
         labels = [self._translated(MEMBERS[name].changed) if name in MEMBERS else name for name in names]
@@ -208,7 +208,7 @@ class ChangeDescriber:
         return format_list(labels, "standard", self._clock.locale)
 
     def _with_values(self, said: Markup, change: Change) -> Markup:
-        """The sentence, with what it was and is where that is one short value, or another car and another user."""
+        """The sentence with old and new values: for one short value, or for another car and user."""
         before, after = sides(change)
         names = sorted(before.keys() | after.keys())
         is_told = len(names) == 1 or set(names) == MOVED
@@ -223,12 +223,12 @@ class ChangeDescriber:
         return sentence + Markup("").join(Markup(", {} → {}").format(*pair) for pair in others)
 
     def _marked(self, name: str, value: Any) -> Markup:
-        """A value in a sentence; a text that somebody typed in quotation marks."""
+        """A value in a sentence. Typed text is in quotation marks."""
         shown = self.value(name, value)
         return Markup("<q>{}</q>").format(shown) if name not in TIMES and isinstance(value, str) else shown
 
     def _times(self, members: Members) -> Markup:
-        """From when to when an assignment is."""
+        """The times of an assignment."""
         start, end = members.get("start"), members.get("end")
         if start is None:
             return escape(self._say(N_("times unknown")))
@@ -237,12 +237,12 @@ class ChangeDescriber:
         return escape(self._translated(text)) % places
 
     def _item(self, members: Members) -> Markup:
-        """What joined or left a group."""
+        """The object that joined or left a group."""
         name = next((name for name in ITEMS if members.get(name) is not None), None)
         return self.value(name, members[name]) if name else escape(self._say(N_("something")))
 
     def _of_member(self, name: str, members: Members, change: Change) -> Markup:
-        """What a member names; of what was taken away that which it was."""
+        """The object of a field. For a deletion, it is the deleted one."""
         before, _ = sides(change)
         id = before.get(name) if members.get(name) is None else members[name]
         return _link(self._names.of(OF_MEMBER[name], id))
@@ -264,7 +264,7 @@ def _is_acceptance(change: Change) -> bool:
 
 
 def is_erased(change: Change) -> bool:
-    """Whether a part of it was erased: a change has members, a new user an address, and somebody who did it."""
+    """Whether parts of it were erased. A whole change has fields, a new user has an address, and each has an author."""
     before, after = sides(change)
     whole = before.keys() | after.keys()
     if not whole or change["actor"]["type"] is None:
@@ -273,7 +273,7 @@ def is_erased(change: Change) -> bool:
 
 
 async def describe_changes(visit: Visit, changes: Sequence[Change], beside: Iterable[Thing] = ()) -> ChangeDescriber:
-    """What tells these changes, once it is known what their things are called, and others beside them."""
+    """The descriptions of these changes. It reads the names of their objects, and of those `beside` them."""
     return ChangeDescriber(visit, await names_of(visit, changes, beside))
 
 

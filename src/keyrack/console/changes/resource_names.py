@@ -1,5 +1,7 @@
-"""In charge of what the things are called that changes are about: those that are there, by what they are called now and
-with their pages; those that are gone, by what the log says of them."""
+"""Names of the objects of changes.
+
+An existing object has its present name and a link to its page. A deleted one has the last name of the log.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +22,18 @@ from keyrack.http.page_router import Visit
 
 Change = Mapping[str, Any]
 Members = Mapping[str, Any]
-Thing = tuple[str, str]  # a resource, and the id of one
+Thing = tuple[str, str]  # a resource and an id
 Rows = dict[str, dict[str, Any]]
 
-# Member -> the resource whose id it is
+# Field -> the resource whose id it has
 OF_MEMBER = {
     "carId": "car", "userId": "user", "productId": "product", "serviceId": "service", "managerId": "manager",
     "clientId": "client",
 }  # fmt: skip
-GROUPS = "groups"  # the member that has ids of groups
-# Resource whose id is that of another one -> the other one
+GROUPS = "groups"  # the field with ids of groups
+# Resource that shares the ids of another one -> the other one
 SAME_ID = {"contract": "service", "role": "manager", "scopes": "client"}
-# Resource -> the row of the endpoints' table, and what is asked of it
+# Resource -> the endpoint, and the fields to read
 ROWS = {
     "assignment": ("/assignments", "id,carId,userId"),
     "car": ("/cars", "id,name,licensePlate"),
@@ -44,23 +46,23 @@ ROWS = {
     "client": ("/clients", "id,name"),
 }
 DIGITS = 9  # of an id
-OFTEN = 4  # changes that are looked at of each thing that is gone: it may have come and gone more than once
-TOLD_BY = {"assignment": {"carId", "userId"}, "key": {"carId"}}  # what has no name, and the members that tell it
-MOVES = 1_000  # later changes of assignments that are read, for the car and the user before them
-WHOLE = ("created", "granted", "issued", "deleted", "withdrawn")  # what happened where a change has all members
+OFTEN = 4  # changes that are read per deleted object, because it may have been added and deleted more than once
+TOLD_BY = {"assignment": {"carId", "userId"}, "key": {"carId"}}  # fields that identify nameless resources
+MOVES = 1_000  # later changes of assignments that are read, to find the car and the user before them
+WHOLE = ("created", "granted", "issued", "deleted", "withdrawn")  # kinds whose changes have all fields
 NAMELESS = ("assignment", "customer", "boxReport", "issuingKey", "keyAuthority", "serviceKey")
 NUMBERED = N_("number %(id)s")
-# Of those whose names stand alone, what they are called without one; and where not even the number is known
+# Names of objects without a known name, by number; and without a number
 BY_NUMBER = {
-    "car": N_("car %(id)s"), "user": N_("user %(id)s"), "product": N_("box or unit %(id)s"),
-    "manager": N_("manager %(id)s"), "permission": "%(id)s",
+    "car": N_("car %(id)s"), "user": N_("person %(id)s"), "product": N_("key box or tracker %(id)s"),
+    "manager": N_("account %(id)s"), "permission": "%(id)s",
 }  # fmt: skip
-UNKNOWN = {"car": N_("an unknown car"), "user": N_("an unknown user"), "product": N_("an unknown box or unit")}
+UNKNOWN = {"car": N_("an unknown car"), "user": N_("an unknown person"), "product": N_("an unknown key box or tracker")}
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceLabel:
-    """What a thing is called; `href` is its page, "" where there is none any more."""
+    """The label of an object. `href` is its page, "" if there is none."""
 
     text: str
     href: str = ""
@@ -68,9 +70,9 @@ class ResourceLabel:
 
 @dataclass(frozen=True)
 class ResourceLabels:
-    """What the things of some changes are called, as far as it is known.
+    """The known labels of the objects of some changes.
 
-    `current_members` has each assignment's car and user, and each key's car, as they are now. `moves` has the changes
+    `current_members` has the present car and user of each assignment, and the car of each key. `moves` has the changes
     that gave an assignment another car or user, the oldest first.
     """
 
@@ -80,7 +82,7 @@ class ResourceLabels:
     moves: dict[str, list[Change]] = field(default_factory=dict[str, list[Change]])
 
     def of(self, resource: str, id: object) -> ResourceLabel:
-        """What a thing is called, by its number where nothing else is known of it; `id` is None where that is not."""
+        """The label of an object, by its number if nothing else is known. `id` is None if the number is unknown too."""
         if id is None:
             return ResourceLabel(gettext(self.visit, UNKNOWN[resource]))
         resource = SAME_ID.get(resource, resource)
@@ -89,9 +91,9 @@ class ResourceLabels:
         return ResourceLabel(gettext(self.visit, BY_NUMBER.get(resource, NUMBERED), id=id))
 
     def members(self, change: Change) -> Members:
-        """The members of a change as they are, and of an assignment those that did not change.
+        """The fields of a change; for an assignment also the unchanged ones.
 
-        A later change may have given the assignment another car or user, so its own `before` has those of this time.
+        A later change may have given the assignment another car or user. Its `before` then has the values of this time.
         """
         before, after = sides(change)
         current = self.current_members.get(change["resourceId"]) if change["resource"] in TOLD_BY else None
@@ -104,13 +106,15 @@ class ResourceLabels:
 
 
 def sides(change: Change) -> tuple[Members, Members]:
-    """The members before and after; those of a side that is not there are none."""
+    """The fields before and after, empty if that side does not exist."""
     return change["before"] or {}, change["after"] or {}
 
 
 async def names_of(visit: Visit, changes: Sequence[Change], beside: Iterable[Thing] = ()) -> ResourceLabels:
-    """What the things are called that these changes are about, and others beside them: a read for each resource, and
-    one for each whose things are not all there."""
+    """The labels of the objects of these changes, and of those `beside` them.
+
+    There is one read for each resource, and another one for each resource with missing objects.
+    """
     names = ResourceLabels(visit)
     for resource in TOLD_BY:
         some = {row["resourceId"] for row in changes if row["resource"] == resource and not _is_whole(row)}
@@ -123,8 +127,10 @@ async def names_of(visit: Visit, changes: Sequence[Change], beside: Iterable[Thi
 
 
 async def _moves(visit: Visit, changes: Sequence[Change]) -> dict[str, list[Change]]:
-    """The later changes that gave the assignments of these changes another car or user, the oldest first, by their ids.
-    None for a caller who may not read the log."""
+    """The later changes that gave these changes' assignments another car or user, the oldest first, by their ids.
+
+    None for a caller without permission for the log.
+    """
     partial = [row for row in changes if row["resource"] == "assignment" and not _is_whole(row)]
     if not partial or not visit.may(Permission.CHANGES_READ):
         return {}
@@ -145,7 +151,7 @@ async def _moves(visit: Visit, changes: Sequence[Change]) -> dict[str, list[Chan
 
 
 async def _learn(names: ResourceLabels, resource: str, ids: set[str]) -> None:
-    """What the things of a resource are called."""
+    """Read the labels of the objects of a resource."""
     visit = names.visit
     there = await _there(visit, resource, ids)
     names.labels.update({(resource, id): _named(visit, resource, row) for id, row in there.items()})
@@ -157,7 +163,7 @@ async def _learn(names: ResourceLabels, resource: str, ids: set[str]) -> None:
 
 
 def _is_whole(change: Change) -> bool:
-    """Whether the change of an assignment or a key itself says whose it is."""
+    """Whether a change of an assignment or a key itself has the car and the user."""
     before, after = sides(change)
     return TOLD_BY[change["resource"]] <= before.keys() | after.keys()
 
@@ -181,7 +187,7 @@ def _things(change: Change, names: ResourceLabels) -> Iterator[Thing]:
 
 
 async def _there(visit: Visit, resource: str, ids: set[str]) -> Rows:
-    """Those that are there and may be seen, by their ids."""
+    """The existing and visible objects, by their ids."""
     if not ids or resource not in ROWS:
         return {}
     path, select = ROWS[resource]
@@ -189,14 +195,16 @@ async def _there(visit: Visit, resource: str, ids: set[str]) -> Rows:
         return {}
     try:
         rows = await rows_with(visit, path, sorted(ids, key=int), {"$select": select})
-    except NotFound:  # none at all
+    except NotFound:  # no such row
         return {}
     return {str(row["id"]): row for row in rows}
 
 
 async def _gone(visit: Visit, resource: str, ids: set[str]) -> Rows:
-    """What the log says last of those that are not, by their ids: what they were as they went, or as they came. Who may
-    not read it learns nothing."""
+    """The last change in the log of each deleted object, by its id: its deletion, or else its creation.
+
+    Empty for a caller without permission for the log.
+    """
     if not ids or resource not in RESOURCES or not visit.may(Permission.CHANGES_READ):
         return {}
     kinds = ",".join(f"'{resource}.{word}'" for word in WHOLE)
@@ -213,7 +221,7 @@ async def _gone(visit: Visit, resource: str, ids: set[str]) -> Rows:
 
 
 def _named(visit: Visit, resource: str, row: Members) -> ResourceLabel:
-    """One that is there."""
+    """The label of an existing object."""
     id, root = row["id"], base(visit)
     if resource == "car":
         return ResourceLabel(of_car(row).label, f"{root}/cars/{id}")
@@ -235,7 +243,7 @@ def _named(visit: Visit, resource: str, row: Members) -> ResourceLabel:
 
 
 def _called(visit: Visit, resource: str, members: Members) -> str:
-    """One that is gone, or has no page; "" where nothing is left of it."""
+    """The label of a deleted object, or of one without a page; "" if nothing is known."""
     if resource == "car" and "name" in members:
         return of_car({"id": 0, **members}).label
     if resource == "user" and "emailAddress" in members:

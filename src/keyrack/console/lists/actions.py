@@ -1,4 +1,4 @@
-"""In charge of what can be done with many rows of a list: by a batch, or row by row."""
+"""Bulk actions of lists: by a batch, or row by row."""
 
 from __future__ import annotations
 
@@ -22,16 +22,18 @@ from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
 
 Says = Callable[[Visit, Sequence[int]], Awaitable[Sequence[str]]]
-HIDDEN_END = N_("Those with cars and users outside your groups end as well, and are not counted here.")
+HIDDEN_END = N_("Bookings with cars and people outside your groups end as well, and are not counted here.")
 GROUP = Thing("group", N_("Group"), "", "/groups/{groupId}", lambda row: row["name"], "/groups")
-FORGOTTEN = ErrorCode("delivery-forgotten", N_("It is not kept any more."), "Send what was told since then again.")
+FORGOTTEN = ErrorCode(
+    "delivery-forgotten", N_("This delivery is no longer stored."), "Replay the messages of that time instead."
+)
 
 
 async def plan_ends(visit: Visit, ids: Sequence[int]) -> BatchPlan:
     """Plan the end of assignments by their times.
 
     One in force ends now and stays in the history, like *End now* of its page. One that has not begun is deleted. One
-    that has ended is refused, so that no history is deleted together with other rows.
+    that has ended is rejected, so that a bulk action deletes no history.
     """
     now = utc(datetime.now(UTC))
     items: dict[int, Mapping[str, Any]] = {}
@@ -42,7 +44,7 @@ async def plan_ends(visit: Visit, ids: Sequence[int]) -> BatchPlan:
         row = begins.get(id)
         standing = state(row["start"], row["end"]) if row else "gone"
         if standing == "past":
-            refused[id] = gettext(visit, "It has ended already. It stays in the history.")
+            refused[id] = gettext(visit, "The booking has already ended. It stays in the history.")
         else:
             is_in_force = standing == "in-force"
             items[id] = {"op": "change", "id": id, "patch": ends_now} if is_in_force else {"op": "end", "id": id}
@@ -50,28 +52,28 @@ async def plan_ends(visit: Visit, ids: Sequence[int]) -> BatchPlan:
 
 
 async def say_ends(visit: Visit, ids: Sequence[int]) -> list[str]:
-    """The numbers of assignments that end now, are deleted, and have ended already."""
+    """Count the assignments that end now, are deleted, and have ended already."""
     plan = await plan_ends(visit, ids)
     begun = sum(item["op"] == "change" for item in plan.items.values())
     numbers = {
-        N_("In force, so they end now and stay among the past ones: %(num)s"): begun,
-        N_("Not begun, so they are deleted: %(num)s"): len(plan.items) - begun,
-        N_("Ended already, so they stay as they are: %(num)s"): len(plan.refusals),
+        N_("Current bookings, which end now and stay among the past ones: %(num)s"): begun,
+        N_("Upcoming bookings, which are cancelled: %(num)s"): len(plan.items) - begun,
+        N_("Past bookings, which do not change: %(num)s"): len(plan.refusals),
     }
     return [_counted(visit, text, number) for text, number in numbers.items() if number]
 
 
 def end_assignments() -> Action:
-    """The end of assignments."""
+    """The action that ends assignments."""
     return Action(
         "end",
-        N_("End"),
+        N_("End now"),
         "delete",
-        N_("End %(num)s assignment"),
-        N_("End %(num)s assignments"),
+        N_("End %(num)s booking now"),
+        N_("End %(num)s bookings now"),
         N_(
-            "Their keys are revoked as soon as this is done; a box without a network may take one until it hears of"
-            " it. Each outcome stands in the operations."
+            "Their keys are revoked. A key box without a network may accept a revoked key until it gets the"
+            " news. Requests shows each result."
         ),
         Permission.ASSIGNMENTS_WRITE,
         batch="assignments",
@@ -88,7 +90,7 @@ def _counted(visit: Visit, text: str, number: int) -> str:
 
 
 def ends_with(member: str) -> Says:
-    """The number of assignments that end with rows, whose ids they have as this member."""
+    """The number of assignments that end together with rows, whose ids they have as `member`."""
 
     async def says(visit: Visit, ids: Sequence[int]) -> Sequence[str]:
         if not visit.may(Permission.ASSIGNMENTS_READ):
@@ -97,9 +99,9 @@ def ends_with(member: str) -> Says:
         for some in parts_of(visit, ids):
             ending += await count_of(visit, "/assignments", f"{member} in {some} and {CURRENT}")
             past += await count_of(visit, "/assignments", f"{member} in {some} and {PAST}")
-        texts = [_counted(visit, N_("Assignments in force or to come that end: %(num)s"), ending)]
+        texts = [_counted(visit, N_("Current and upcoming bookings that end: %(num)s"), ending)]
         if past:
-            texts.append(_counted(visit, N_("Past assignments that go as well: %(num)s"), past))
+            texts.append(_counted(visit, N_("Past bookings that are deleted as well: %(num)s"), past))
         return [*texts, gettext(visit, HIDDEN_END)] if visit.is_limited else texts
 
     return says
@@ -108,7 +110,7 @@ def ends_with(member: str) -> Says:
 def delete(
     kind: str, singular: str, many: str, warning: str, says: Says | None = None, named: tuple[str, ...] = ()
 ) -> Action:
-    """The end of rows of a kind of batches."""
+    """The action that deletes rows of this kind of batch."""
     permission, text = Permission(f"{kind}:write"), N_("Delete")
     return Action(
         "delete", text, "delete", singular, many, warning, permission, batch=kind, says=says, named=named, danger=True
@@ -116,7 +118,7 @@ def delete(
 
 
 def add_to_group(row: str, member: str, singular: str, many: str) -> Action:
-    """Putting rows into a group, by this row of the endpoints' table with the id as this member."""
+    """The action that adds rows to a group, by this endpoint with the id as `member`."""
 
     async def add(visit: Visit, id: int, group: str) -> Any:
         return await visit.call("PUT", row, group, body={member: id})
@@ -127,7 +129,7 @@ def add_to_group(row: str, member: str, singular: str, many: str) -> Action:
 
 
 def replay() -> Action:
-    """Sending deliveries again, each by the webhook that it belongs to."""
+    """The action that sends deliveries again, each by its webhook."""
 
     async def again(visit: Visit, id: int, _choice: str) -> Any:
         query = {"$filter": f"id eq {id}", "$select": "webhookId"}
@@ -139,11 +141,11 @@ def replay() -> Action:
 
     return Action(
         "replay",
-        N_("Replay"),
+        N_("Send again"),
         "replay",
         N_("Send %(num)s delivery again"),
         N_("Send %(num)s deliveries again"),
-        N_("The webhooks are told the same once more, and know by its message's number that it is the same."),
+        N_("The webhooks receive the same message again. Its number shows them that it is a repeat."),
         Permission.WEBHOOKS_WRITE,
         each=again,
     )

@@ -1,4 +1,4 @@
-"""The lists of boxes, and of the services by which they work."""
+"""The lists of key boxes and trackers, and of services."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ BOXES = List(
     path="/{customer}/boxes",
     rows="/products",
     section="boxes",
-    title=N_("Boxes"),
-    lead=N_("Boxes and units: where each is built in, and by which service it works."),
-    search=N_("Search boxes"),
+    title=N_("Key boxes"),
+    lead=N_("Key boxes and trackers, with the car and the service of each."),
+    search=N_("Search key boxes"),
     columns=(
         ListColumn("serial", N_("Serial number"), lambda row: row["serialNumber"], sort="naturalorder(serialNumber)"),
         ListColumn(
@@ -54,7 +54,7 @@ BOXES = List(
             words={
                 "none": ("warn", N_("No service")),
                 "ended": ("bad", N_("Ended")),
-                "works": ("good", N_("In force")),
+                "works": ("good", N_("Active")),
             },
             scoped_words=NOT_SHOWN,
         ),
@@ -93,8 +93,8 @@ BOXES = List(
             "type",
             N_("Type"),
             (
-                FilterOption("box", N_("Box"), "endswith(type,' Box')"),
-                FilterOption("unit", N_("Unit"), "endswith(type,' IQ')"),
+                FilterOption("box", N_("Key box"), "endswith(type,' Box')"),
+                FilterOption("unit", N_("Tracker"), "endswith(type,' IQ')"),
             ),
         ),
         OneOf(
@@ -103,7 +103,7 @@ BOXES = List(
             (
                 FilterOption("none", N_("No service"), "service/id eq null"),
                 FilterOption("ended", N_("Ended"), "service/isTerminated eq true"),
-                FilterOption("works", N_("In force"), "service/isTerminated eq false"),
+                FilterOption("works", N_("Active"), "service/isTerminated eq false"),
             ),
         ),
         OneOf(
@@ -122,13 +122,13 @@ BOXES = List(
         add_to_group(
             "/groups/{groupId}/products",
             "productId",
-            N_("Add %(num)s box to a group"),
-            N_("Add %(num)s boxes to a group"),
+            N_("Add %(num)s key box to a group"),
+            N_("Add %(num)s key boxes to a group"),
         ),
     ),
     never=EmptyList(
-        N_("No boxes yet"),
-        N_("A key box keeps the key in a car. Whoever runs this server enters the boxes: keyrack product add."),
+        N_("No key boxes yet"),
+        N_("A key box keeps the key in a car. The operator of this server adds key boxes with keyrack product add."),
     ),
 )
 
@@ -143,13 +143,13 @@ SERVICES = List(
     rows="/services",
     section="services",
     title=N_("Services"),
-    lead=N_("What makes boxes work, each with its contract."),
+    lead=N_("Services of key boxes and trackers, with their contracts."),
     search=N_("Search services"),
     columns=(
         ListColumn("name", N_("Name"), lambda row: row["name"], sort="naturalorder(name)"),
         ListColumn(
             "box",
-            N_("Box"),
+            N_("Key box"),
             lambda row: row["product"] and row["product"]["serialNumber"],
             sort="naturalorder(product/serialNumber)",
             expand="product($select=serialNumber)",
@@ -160,14 +160,14 @@ SERVICES = List(
             lambda row: str(row["isTerminated"]),
             "status",
             sort="isTerminated",
-            words={"False": ("good", N_("In force")), "True": ("bad", N_("Ended"))},
+            words={"False": ("good", N_("Active")), "True": ("bad", N_("Ended"))},
             priority=2,
         ),
         ListColumn(
             "ended", N_("Ended at"), lambda row: row["terminationDate"], "time", sort="terminationDate", priority=3
         ),
         ListColumn(
-            "cause", N_("Why it ended"), lambda row: row["terminationCause"], sort="terminationCause", priority=3
+            "cause", N_("Reason of the end"), lambda row: row["terminationCause"], sort="terminationCause", priority=3
         ),
         ListColumn(
             "contract",
@@ -196,7 +196,7 @@ SERVICES = List(
             "state",
             N_("State"),
             (
-                FilterOption("works", N_("In force"), "isTerminated eq false"),
+                FilterOption("works", N_("Active"), "isTerminated eq false"),
                 FilterOption("ended", N_("Ended"), "isTerminated eq true"),
             ),
         ),
@@ -210,12 +210,12 @@ SERVICES = List(
                     "isTerminated eq false and contract/end ge {now} and contract/end lt {ago}",
                     -30,
                 ),
-                FilterOption("over", N_("Is over"), "isTerminated eq false and contract/end lt {now}"),
+                FilterOption("over", N_("Expired"), "isTerminated eq false and contract/end lt {now}"),
             ),
         ),
         OneOf(
             "box",
-            N_("Box"),
+            N_("Key box"),
             (
                 FilterOption("yes", N_("With a box"), "productId ne null"),
                 FilterOption("no", N_("Without a box"), "productId eq null"),
@@ -235,6 +235,6 @@ SERVICES = List(
     ),
     never=EmptyList(
         N_("No services yet"),
-        N_("A service makes a box work. Whoever runs this server enters the services: keyrack service add."),
+        N_("A key box needs a service to work. The operator of this server adds services with keyrack service add."),
     ),
 )

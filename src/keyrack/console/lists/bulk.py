@@ -1,6 +1,6 @@
-"""In charge of work with many rows: which they are, whether it is meant, and what became of each.
+"""Bulk actions: the selected rows, the confirmation, and the result of each row.
 
-It is done in pieces, each by one request: a page shows what is done so far, and asks for the next piece.
+An action runs in chunks of one request each. A page shows the progress and requests the next chunk.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from keyrack.core.errors import BadRequest, NotFound, NotImplemented, Refusal
 from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
 
-PIECE = 100  # rows that are worked on at once
-NAMED = 10  # rows that are named before something is done with them that takes nothing away
+PIECE = 100  # rows of one chunk
+NAMED = 10  # rows that the confirmation of a harmless action names
 DIGITS = 19  # of an id
 
 NOT_UNDERSTOOD = ErrorCode("selection-not-understood", "", "Go back to the list and select the rows again.")
-NOTHING = N_("Nothing is selected. Select rows of the list first.")
-TOO_MANY = N_("%(rows)s rows are too many at once: at most %(most)s are possible. Narrow the list first.")
-BROKEN = N_("The selection is not understood.")
-NOT_CHOSEN = N_("Choose one first.")
+NOTHING = N_("No rows are selected. Select rows of the list first.")
+TOO_MANY = N_("%(rows)s rows are too many. At most %(most)s are possible at once. Narrow the list first.")
+BROKEN = N_("The selection is not valid.")
+NOT_CHOSEN = N_("Choose an entry first.")
 ALL_DONE = N_("All %(num)s are done.")
-ALL_ASKED = N_("All %(num)s are asked for.")
-SOME_DONE = N_("%(done)s of %(num)s are done, %(failed)s were refused.")
+ALL_ASKED = N_("All %(num)s are requested.")
+SOME_DONE = N_("%(done)s of %(num)s are done, %(failed)s were rejected.")
 SO_FAR = N_("%(num)s of %(all)s so far.")
 
 
 @dataclass(frozen=True, slots=True)
 class RowResult:
-    """What became of one row: `refused` says why it was not done."""
+    """The result of one row: `refused` is the reason if it was rejected."""
 
     id: int
     name: str | Markup
@@ -54,8 +54,10 @@ class RowResult:
 
 
 async def act(whole: List, visit: Visit) -> Response:
-    """What a button of the bulk bar leads to: whether it is meant, and then the doing. Raises `BadRequest`,
-    `NotPermitted`."""
+    """Run a button of the bulk bar: show the confirmation, then do the action.
+
+    Raises `BadRequest` or `NotPermitted`.
+    """
     listing = seen(whole, visit)
     action = next((candidate for candidate in whole.actions if candidate.name == visit.ids["action"]), None)
     if action is None:
@@ -77,7 +79,7 @@ def _refuse(text: str) -> NoReturn:
 
 
 async def _selected(visit: Visit, state: ListState) -> list[int]:
-    """The ids of the rows: those that are ticked, those that a page carries on, or all that match."""
+    """The ids of the rows: the ticked ones, those of the previous chunk's page, or all that match."""
     most = visit.settings.console_bulk_max_rows
     if visit.form_value("all"):
         id = state.listing.id
@@ -102,9 +104,9 @@ async def _selected(visit: Visit, state: ListState) -> list[int]:
 
 
 async def _question(visit: Visit, state: ListState, action: Action, ids: Sequence[int]) -> Response:
-    """Whether it is meant: nothing is done yet."""
+    """The confirmation. Nothing is done yet."""
     say = translations(tongue(visit)).gettext
-    named = ids if action.danger else ids[:NAMED]  # whatever is taken away is listed
+    named = ids if action.danger else ids[:NAMED]  # a destructive action lists all rows
     names = await _names(visit, state.listing, action, named)
     choice = None
     if action.choice is not None:
@@ -143,7 +145,7 @@ def _about(visit: Visit, state: ListState, action: Action, count: int) -> dict[s
 
 
 async def _worked(visit: Visit, state: ListState, action: Action, ids: Sequence[int]) -> Response:
-    """Do it with the next rows, and show what became of them."""
+    """Run the action on the next rows, and show their results."""
     piece, rest = ids[:PIECE], ids[PIECE:]
     since = "" if visit.is_partial else await live_id(visit)
     names = await _names(visit, state.listing, action, piece)
@@ -180,7 +182,7 @@ async def _worked(visit: Visit, state: ListState, action: Action, ids: Sequence[
 
 
 def _number(visit: Visit, name: str) -> int:
-    """What the page counted so far; it is shown again, and nothing else."""
+    """A count of the previous chunk's page. It is only shown again."""
     text = visit.form_value(name)
     return int(text) if text.isascii() and text.isdigit() and len(text) <= DIGITS else 0
 
@@ -194,7 +196,7 @@ def _said(visit: Visit, action: Action, done: int, failed: int, rest: int) -> st
 
 
 async def _names(visit: Visit, listing: List, action: Action, ids: Sequence[int]) -> dict[int, Markup]:
-    """What the rows are called, as long as they are there."""
+    """The names of the existing rows."""
     columns, cells = chosen(listing, action.named) or [listing.columns[0]], Cells(visit)
     query = options(clock(visit).zone, ListState(listing), columns)
     rows = await rows_with(visit, listing.rows, ids, query, listing.id)
@@ -202,7 +204,7 @@ async def _names(visit: Visit, listing: List, action: Action, ids: Sequence[int]
 
 
 async def _batch(visit: Visit, action: Action, ids: Sequence[int]) -> tuple[Mapping[int, str], list[str]]:
-    """Do it as one batch: why it was refused, by id; and the operations of what is asked for."""
+    """Run the action as one batch. Returns the rejections by id, and the ids of requested operations."""
     plan = await action.plan(visit, ids) if action.plan else BatchPlan({id: {"op": "end", "id": id} for id in ids}, {})
     if not plan.items:
         return plan.refusals, []
@@ -219,7 +221,7 @@ async def _batch(visit: Visit, action: Action, ids: Sequence[int]) -> tuple[Mapp
 
 
 async def _each(visit: Visit, action: Action, ids: Sequence[int]) -> Mapping[int, str]:
-    """Do it row by row; why it was refused, by id."""
+    """Run the action row by row. Returns the rejections by id."""
     assert action.each is not None  # noqa: S101 - an action has either
     chosen = visit.form_value(action.choice.name) if action.choice else ""
     if action.choice is not None and not chosen.isdigit():

@@ -1,4 +1,4 @@
-"""The list of cars: rows of the positions, which know when a car was seen last and whether it is in use."""
+"""The list of cars. Its rows are positions, which have the last report and the current use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from keyrack.fleet import declarations
 
 
 def _box(row: Row) -> str:
-    """Whether the car has a box, and how the service of it is."""
+    """Whether the car has a box, and the state of its service."""
     boxes = [product for product in row["products"] if kind(product) == "box"]
     return service_state(boxes[0]["service"]) if boxes else "without"
 
@@ -34,7 +34,7 @@ _TAKEN = "a:(a/end eq null or a/end gt {now}) and a/start lt {ago}"
 
 
 def _id(row: Row) -> int:
-    """Of a car, or of its position."""
+    """The car's id, of a car or of a position."""
     return row["carId"] if "carId" in row else row["id"]
 
 
@@ -44,7 +44,7 @@ _ALL = List(
     rows="/positions",
     section="cars",
     title=N_("Cars"),
-    lead=N_("Every car of the fleet: who has it, where it was seen last, and what is built in."),
+    lead=N_("All cars of the fleet, with their current booking, last report and devices."),
     search=N_("Search cars"),
     columns=(
         ListColumn("name", N_("Name"), lambda row: row["name"], sort="naturalorder(name)"),
@@ -58,7 +58,7 @@ _ALL = List(
         ),
         ListColumn(
             "box",
-            N_("Box"),
+            N_("Key box"),
             _box,
             "status",
             expand="products($select=type;$expand=service($select=isTerminated))",
@@ -71,7 +71,7 @@ _ALL = List(
             },
             scoped_words=NOT_SHOWN,
         ),
-        *holding(N_("In use by"), "user", PERSON, 2, HIDDEN),
+        *holding(N_("With"), "user", PERSON, 2, HIDDEN),
         ListColumn(
             "seen",
             N_("Last seen"),
@@ -91,11 +91,11 @@ _ALL = List(
             "use",
             N_("Use"),
             (
-                FilterOption("now", N_("In use now"), "inUse eq true"),
+                FilterOption("now", N_("Booked now"), "inUse eq true"),
                 FilterOption("free", N_("Free now"), "inUse eq false"),
                 FilterOption(
                     "week",
-                    N_("Not asked for within a week"),
+                    N_("Not booked within a week"),
                     " and ".join(f"not {relation}/any({_TAKEN})" for relation in ("assignments", "hiddenAssignments")),
                     -7,
                     Permission.ASSIGNMENTS_READ,
@@ -118,7 +118,7 @@ _ALL = List(
         ),
         OneOf(
             "box",
-            N_("Box"),
+            N_("Key box"),
             (
                 FilterOption("with", N_("Built in"), "products/any(p:endswith(p/type,' Box'))"),
                 FilterOption(
@@ -143,14 +143,16 @@ _ALL = List(
             "cars",
             N_("Delete %(num)s car"),
             N_("Delete %(num)s cars"),
-            N_("Their boxes are taken out, their assignments end, and this cannot be undone. Their events stay."),
+            N_(
+                "Their key boxes are taken out, their bookings end, and this cannot be undone. Their openings are kept."
+            ),
             ends_with("carId"),
             ("name", "plate"),
         ),
     ),
     never=EmptyList(
         N_("No cars yet"),
-        N_("A car is what people get the key of. Add the first one, then build in its key box."),
+        N_("People book cars and open them by phone. Add the first car, then put in its key box."),
     ),
     adds=(Add(N_("Add car"), "/cars/new", Permission.CARS_WRITE),),
     id="carId",
@@ -158,12 +160,12 @@ _ALL = List(
 )
 
 _OF_POSITIONS = ("use", "seen", "now", "next")
-# For who may not know where they are and who has them: the cars themselves
+# For visits without permission for positions: rows of cars
 _CARS_ALONE = replace(
     _ALL,
     rows="/cars",
     permission=Permission.CARS_READ,
-    lead=N_("Every car of the fleet, and what is built in."),
+    lead=N_("All cars of the fleet, with their devices."),
     columns=tuple(
         replace(column, sort="id") if column.key == "id" else column
         for column in _ALL.columns

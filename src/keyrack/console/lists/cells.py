@@ -1,4 +1,4 @@
-"""In charge of cells: the value of a column as the page shows it, and as a file has it."""
+"""Cells of lists: the value of a column for the page and for files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Cells:
         self._say = translations(tongue(visit)).gettext
 
     def shown(self, column: ListColumn, row: Row) -> Any:
-        """What the template's `cell` takes for a column of this kind."""
+        """The arguments of the template's `cell` for a column of this kind."""
         value = column.value(row)
         if value is None or value == "" or value == []:
             return None
@@ -43,7 +43,7 @@ class Cells:
             return self._say(value)
         if column.kind == "links":
             several = _several(value)
-            # Behind a comma it would not be clear of whom a note is
+            # After a comma, the owner of a note would be ambiguous
             between = Markup("<br>") if any(link.note for link in several) else Markup(", ")
             return between.join(self._link(link) for link in several)
         return value
@@ -59,7 +59,7 @@ class Cells:
         return Markup(f'{text} <span class="muted">{note}</span>')  # noqa: S704 - as above
 
     def written(self, column: ListColumn, row: Row) -> str:
-        """The value as text: times as the person's clock shows them, without the zone."""
+        """The value as text. Times are on the person's clock, without the zone."""
         value = column.value(row)
         if value is None or value == "":
             return ""
@@ -78,7 +78,7 @@ class Cells:
         return str(value)
 
     def named(self, columns: Sequence[ListColumn], row: Row) -> Markup:
-        """The name of a row in a sentence: its values, and a pair of times as a span."""
+        """The name of a row in a sentence: its values, with a pair of times as a span."""
         name = Markup("")
         was_time = False
         for column in columns:

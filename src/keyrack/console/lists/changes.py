@@ -1,4 +1,4 @@
-"""The list of changes: who did what to which thing, and when."""
+"""The history of changes as a list."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from keyrack.http.page_router import Visit
 
 
 async def _tell(visit: Visit, rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """The changes with their sentences."""
+    """Add the sentences to the changes."""
     telling = await describe_changes(visit, rows)
     return [{**row, "told": telling.sentence(row), "who": telling.who(row)} for row in rows]
 
 
 def _author_filter(type: str) -> str:
-    """The condition for changes whose author is of this type."""
+    """The condition for changes with an author of this type."""
     if type == "system":
         return "actor/type eq 'system' and onBehalfOf/type eq null"
     return f"(actor/type eq '{type}' or actor/type eq 'system' and onBehalfOf/type eq '{type}')"
@@ -32,15 +32,15 @@ CHANGES = List(
     path="/{customer}/changes",
     rows="/changes",
     section="changes",
-    title=N_("Changes"),
-    lead=N_("What was changed, when, and by whom."),
-    search=N_("Search changes"),
+    title=N_("History of changes"),
+    lead=N_("All changes, with their time and author."),
+    search=N_("Search the history"),
     columns=(
         ListColumn("time", N_("Time"), lambda row: row["time"], "minute"),
         ListColumn("told", N_("What happened"), lambda row: row["told"], "sentence"),
         ListColumn(
             "type",
-            N_("Who"),
+            N_("Made by"),
             lambda row: author_of(row)["type"],
             "word",
             priority=3,
@@ -49,7 +49,7 @@ CHANGES = List(
         ListColumn("who", N_("Name"), lambda row: row["who"], priority=4, is_default=False),
         ListColumn(
             "kind",
-            N_("What"),
+            N_("Type"),
             lambda row: row["kind"] if row["kind"] in KINDS else None,
             "word",
             priority=3,
@@ -57,25 +57,25 @@ CHANGES = List(
             words={kind: ("", words.label) for kind, words in KINDS.items()},
         ),
         ListColumn("address", N_("Address"), lambda row: row["address"], "code", priority=4, is_default=False),
-        ListColumn("request", N_("Request"), lambda row: row["requestId"], "code", priority=4, is_default=False),
+        ListColumn("request", N_("Request ID"), lambda row: row["requestId"], "code", priority=4, is_default=False),
         ListColumn("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3),
     ),
     filters=(
         OneOf(
             "resource",
-            N_("Kind of thing"),
+            N_("Type of object"),
             tuple(FilterOption(name, words.label, f"resource eq '{name}'") for name, words in RESOURCES.items()),
         ),
-        WordFilter("thing", N_("Number of the thing"), "resourceId eq {text}"),
+        WordFilter("thing", N_("Number of the object"), "resourceId eq {text}"),
         OneOf(
             "kind",
-            N_("What"),
+            N_("Type"),
             tuple(FilterOption(kind, words.label, f"kind eq '{kind}'") for kind, words in KINDS.items()),
         ),
-        WordFilter("who", N_("Name of who did it"), "(actor/name eq {text} or onBehalfOf/name eq {text})"),
+        WordFilter("who", N_("Name of the author"), "(actor/name eq {text} or onBehalfOf/name eq {text})"),
         OneOf(
             "actor",
-            N_("Who"),
+            N_("Made by"),
             tuple(FilterOption(type, word, _author_filter(type)) for type, word in ACTORS.items()),
         ),
         within(N_("Time"), "recordedTime"),
@@ -93,6 +93,6 @@ CHANGES = List(
     href=lambda row: f"/changes/{row['id']}",
     never=EmptyList(
         N_("No changes yet"),
-        N_("Whatever is added, changed or removed from now on stands here, with who did it."),
+        N_("Everything that is added, changed or removed from now on appears here, with its author."),
     ),
 )

@@ -1,4 +1,4 @@
-"""In charge of what a list is: a row of the endpoints' table, its columns, filters and actions. All else follows."""
+"""Definition of a list: its endpoint, columns, filters and actions. Everything else follows from it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ Kind = Literal["text", "number", "code", "time", "minute", "date", "said", "word
 
 @dataclass(frozen=True, slots=True)
 class CellLink:
-    """A part of a cell that leads somewhere: `path` is below the customer's pages, "" for words alone. `note` is of
-    this part alone; it may have a place `%(time)s`, which the moment `at` fills. `said` is a text of the catalogues."""
+    """A part of a cell with a link.
+
+    `path` is below the customer's pages, "" for no link. `note` belongs to this part; its placeholder `%(time)s` gets
+    the moment `at`. `said` marks a text of the catalogues.
+    """
 
     text: str
     path: str = ""
@@ -32,29 +35,31 @@ TIMES: tuple[Kind, ...] = ("time", "minute")
 
 @dataclass(frozen=True)
 class ListColumn:
-    """`value` takes it out of a row: text, a number, a time of an answer (`minute` is one that people plan, `date` one
-    that is a date to them), a sentence of the server, the key of one of `words` (shown as a badge where the kind is
-    `status`), links, or a sentence, which is markup."""
+    """A column. `value` gets its value from a row.
 
-    key: str  # in the address
+    Values are: text; a number; a time of an answer (`minute` for planned times, `date` for dates); a sentence of the
+    server; a key of `words`, shown as a badge if the kind is `status`; links; or a sentence as markup.
+    """
+
+    key: str  # its name in the address
     label: str
     value: Callable[[Row], Any]
     kind: Kind = "text"
-    sort: str = ""  # expression of $orderby
-    is_empty_last: bool = False  # whether rows without a value are last in either order
-    expand: str = ""  # item of $expand
-    priority: int = 1  # 1 always shown, 2 from 640 px on, 3 from 1,152, 4 from 1,536
-    is_default: bool = True  # unless other columns are chosen
-    ago: bool = False  # of times: how long ago
-    words: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])  # value -> (badge, word)
-    # Those that are others for who is limited to groups
+    sort: str = ""  # its expression in $orderby
+    is_empty_last: bool = False  # whether rows without a value are last in both orders
+    expand: str = ""  # its item in $expand
+    priority: int = 1  # 1 always shown, 2 from 640 px, 3 from 1,152, 4 from 1,536
+    is_default: bool = True  # shown unless other columns are chosen
+    ago: bool = False  # for times: shown as a duration until now
+    words: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])  # value -> badge and text
+    # Texts for group-limited visits
     scoped_words: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
-    permission: Permission | None = None  # what it wants beside that of the list
+    permission: Permission | None = None  # in addition to that of the list
 
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """The items of an action's batch by the ids of its rows, and the reasons for rows without an item."""
+    """The items of an action's batch by the ids of its rows, and the rejections of rows without an item."""
 
     items: Mapping[int, Mapping[str, Any]]
     refusals: Mapping[int, str]
@@ -62,24 +67,24 @@ class BatchPlan:
 
 @dataclass(frozen=True)
 class Action:
-    """Something to do with many rows: by `each` with one after the other, or by `POST /batch` of the kind `batch`."""
+    """A bulk action: `each` runs on one row after the other, or `batch` is the kind of a `POST /batch`."""
 
-    name: str  # in the address
+    name: str  # its name in the address
     text: str
     sign: str
-    question_for_one: str  # what is asked before it is done with one row
-    question_for_many: str  # and with `%(num)s` rows
-    warning: str  # what comes of it
+    question_for_one: str  # the confirmation for one row
+    question_for_many: str  # the confirmation for `%(num)s` rows
+    warning: str  # the effect
     permission: Permission
     batch: str = ""
-    # The plan, if it depends on the rows: by default each row ends
+    # The plan, if it depends on the rows. Without one, each row ends
     plan: Callable[[Visit, Sequence[int]], Awaitable[BatchPlan]] | None = None
     says: Callable[[Visit, Sequence[int]], Awaitable[Sequence[str]]] | None = None  # the effects on these rows
-    named: tuple[str, ...] = ()  # the columns by which its rows are named; the first one without any
-    each: Callable[[Visit, int, str], Awaitable[Any]] | None = None  # the visit, the row's id, what was chosen
-    choice: ListFilter | None = None  # what has to be chosen as well, as a group
+    named: tuple[str, ...] = ()  # the columns that name its rows; the first column if empty
+    each: Callable[[Visit, int, str], Awaitable[Any]] | None = None  # with the visit, the row's id, the chosen value
+    choice: ListFilter | None = None  # a value to choose before, for example a group
     danger: bool = False
-    asks: bool = False  # it is asked for, and its outcome comes later
+    asks: bool = False  # whether results come later
 
     @property
     def wants(self) -> tuple[Permission, ...]:
@@ -88,7 +93,7 @@ class Action:
 
 @dataclass(frozen=True)
 class EmptyList:
-    """What a list without rows says: what it is for, and the first step."""
+    """The text of a list without rows: its purpose, and the first step."""
 
     title: str
     text: str
@@ -96,7 +101,7 @@ class EmptyList:
 
 @dataclass(frozen=True)
 class Add:
-    """A form by which something comes into the list: its `path` is below the customer's pages."""
+    """A form that adds a row. `path` is below the customer's pages."""
 
     text: str
     path: str
@@ -106,37 +111,37 @@ class Add:
 
 @dataclass(frozen=True)
 class List:
-    """One list. `path` is its page below the console, `rows` the row of the endpoints' table."""
+    """One list. `path` is its page below the console, `rows` is its endpoint."""
 
     path: str
     rows: str
     section: str
     title: str
     lead: str
-    search: str  # name of the search
+    search: str  # label of its search field
     columns: tuple[ListColumn, ...]
     never: EmptyList
-    order: str  # how it is sorted unless asked otherwise: a column's key, with "-" descending
-    topics: str  # what it shows, for live updates
-    permission: Permission  # that its rows want
-    otherwise: List | None = None  # what stands in its place for who has not got it
-    # Where $search looks into too little: texts that a search looks into, and relations that it matches
+    order: str  # default order: a column's key, with "-" descending
+    topics: str  # topics of live updates
+    permission: Permission  # of its rows
+    otherwise: List | None = None  # the list for visits without that permission
+    # If $search covers too little: the searched texts, and the relations whose matches count
     words: tuple[str, ...] = ()
     filters: tuple[ListFilter, ...] = ()
     actions: tuple[Action, ...] = ()
-    adds: tuple[Add, ...] = ()  # the usual one first
+    adds: tuple[Add, ...] = ()  # the most common one first
     select: str = ""
-    paged: bool = False  # the row answers a page at a time
-    newest: str = ""  # of a paged one: what grows with each new row
-    walked: bool = False  # a log: too many to be counted, from page to page by number
-    add_details: Callable[[Visit, Sequence[Row]], Awaitable[list[dict[str, Any]]]] | None = None  # adds what rows lack
+    paged: bool = False  # the endpoint answers in pages
+    newest: str = ""  # for a paged one: an expression that grows with each new row
+    walked: bool = False  # a log: not counted, paged by number
+    add_details: Callable[[Visit, Sequence[Row]], Awaitable[list[dict[str, Any]]]] | None = None  # adds missing data
     id: str = "id"
     href: Callable[[Row], str] | None = None  # page of a row, below the customer's pages
-    back: tuple[str, str] | None = None  # path and text of what it belongs to
+    back: tuple[str, str] | None = None  # path and text of the parent page
 
     @property
     def name(self) -> str:
-        """For files: what is listed, the last part of its address that says so."""
+        """The name for files: the last part of its address with a name."""
         return self.path.removesuffix("/list").rpartition("/")[2]
 
     def column(self, key: str) -> ListColumn | None:
@@ -144,7 +149,7 @@ class List:
 
     @property
     def usual(self) -> tuple[str, ...]:
-        """The columns that are shown unless others are chosen."""
+        """The default columns."""
         return tuple(column.key for column in self.columns if column.is_default)
 
 
@@ -153,12 +158,12 @@ def chosen(listing: List, keys: Sequence[str]) -> list[ListColumn]:
     return [column for column in listing.columns if column.key in keys]
 
 
-# What of a search's expressions is reached by a relation
+# The relations in a search's expressions
 OF_RELATION = {"car": Permission.CARS_READ, "user": Permission.USERS_READ}
 
 
 def seen(listing: List, visit: Visit) -> List:
-    """The list with nothing in it that the visit may not see or do."""
+    """The list without the parts for which the visit lacks the permission."""
     if not visit.may(listing.permission) and listing.otherwise is not None:
         return seen(listing.otherwise, visit)
 
@@ -180,5 +185,5 @@ def seen(listing: List, visit: Visit) -> List:
 
 
 def wanted(listing: List) -> Permission:
-    """What its page wants."""
+    """The permissions of its page."""
     return listing.permission if listing.otherwise is None else wanted(listing.otherwise)

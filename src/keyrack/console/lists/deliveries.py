@@ -1,4 +1,4 @@
-"""The list of deliveries: what webhooks were told, and what they answered."""
+"""The list of deliveries: messages to webhooks, with the answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DELIVERIES = List(
     rows="/deliveries",
     section="webhooks",
     title=N_("Deliveries"),
-    lead=N_("What webhooks were told, and what they answered."),
+    lead=N_("Messages to webhooks, with the answers of their receivers."),
     search=N_("Search deliveries"),
     columns=(
         ListColumn("created", N_("Time"), lambda row: row["created"], "time", sort="id"),
@@ -31,7 +31,7 @@ DELIVERIES = List(
             sort="webhookUrl",
             priority=2,
         ),
-        ListColumn("type", N_("What"), lambda row: row["type"], "code", sort="type", priority=2),
+        ListColumn("type", N_("Type"), lambda row: row["type"], "code", sort="type", priority=2),
         ListColumn(
             "state",
             N_("State"),
@@ -45,7 +45,7 @@ DELIVERIES = List(
             },
         ),
         ListColumn("status", N_("Status"), lambda row: row["status"], "number", sort="status"),
-        ListColumn("duration", N_("Took"), _millis, "number", sort="duration", priority=3),
+        ListColumn("duration", N_("Duration"), _millis, "number", sort="duration", priority=3),
         ListColumn("attempts", N_("Attempts"), lambda row: row["attempts"], "number", sort="attempts", priority=2),
         ListColumn("error", N_("Reason"), lambda row: row["error"], priority=3),
         ListColumn("attempted", N_("Last attempt"), lambda row: row["attempted"], "time", sort="attempted", priority=3),
@@ -60,14 +60,14 @@ DELIVERIES = List(
         ),
         ListColumn(
             "assignment",
-            N_("Assignment"),
+            N_("Booking"),
             lambda row: row["assignmentId"],
             "number",
             sort="assignmentId",
             priority=3,
             is_default=False,
         ),
-        ListColumn("operation", N_("Operation"), lambda row: row["operationId"], "code", priority=3, is_default=False),
+        ListColumn("operation", N_("Request"), lambda row: row["operationId"], "code", priority=3, is_default=False),
         ListColumn("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, is_default=False),
     ),
     filters=(
@@ -82,11 +82,11 @@ DELIVERIES = List(
         ),
         OneOf(
             "type",
-            N_("What"),
+            N_("Type"),
             (
-                FilterOption("created", N_("New assignment"), "type eq 'assignment.created'"),
-                FilterOption("updated", N_("Change of an assignment"), "type eq 'assignment.updated'"),
-                FilterOption("deleted", N_("End of an assignment"), "type eq 'assignment.deleted'"),
+                FilterOption("created", N_("New booking"), "type eq 'assignment.created'"),
+                FilterOption("updated", N_("Change of a booking"), "type eq 'assignment.updated'"),
+                FilterOption("deleted", N_("End of a booking"), "type eq 'assignment.deleted'"),
                 FilterOption("changes", N_("Other changes"), "changeId ne null"),
                 FilterOption("test", N_("Test"), "type eq 'webhook.test'"),
             ),
@@ -113,7 +113,7 @@ DELIVERIES = List(
     actions=(replay(),),
     never=EmptyList(
         N_("Nothing was sent yet"),
-        N_("Webhooks are told what becomes of assignments. Send one a test to see that it listens."),
+        N_("Webhooks receive the results of booking requests. Send a test to see whether the receiver answers."),
     ),
     href=lambda row: f"/webhooks/{row['webhookId']}/deliveries/{row['id']}",
     back=("/webhooks", N_("Webhooks")),

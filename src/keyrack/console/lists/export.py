@@ -1,4 +1,4 @@
-"""In charge of lists as files: all rows that match, as comma-separated values, sent while they are read."""
+"""CSV files of lists: all matching rows, streamed while they are read."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from keyrack.http.page_router import InternalResponse, Visit
 log = structlog.get_logger("keyrack.console")
 
 MEDIA_TYPE = "text/csv; charset=utf-8"
-MARK = "\ufeff"  # so that Excel takes it for UTF-8
-SEPARATORS = {"de": ";"}  # what Excel expects where the comma is that of decimals
-AT_ONCE = 10_000  # rows of a list that is answered in pages
-WRITTEN = 500  # rows that are written before they go out
+MARK = "\ufeff"  # marks the file as UTF-8 for Excel
+SEPARATORS = {"de": ";"}  # Excel's separator where the comma is the decimal separator
+AT_ONCE = 10_000  # rows of one page of a paged list
+WRITTEN = 500  # rows that are sent at once
 _ROW = re.compile(r"[\[,\s]*\{")  # up to the beginning of the next row
 
 COMPLETE = N_("Complete: %(rows)s rows")
-CUT = N_("Cut off: only the first %(rows)s rows. Narrow the list for the others.")
-BROKEN = N_("Broken off after %(rows)s rows: something went wrong. Export it again.")
+CUT = N_("Incomplete: only the first %(rows)s rows. Narrow the list to get the others.")
+BROKEN = N_("Interrupted after %(rows)s rows by an error. Export again.")
 BROKEN_ADDRESS = ErrorCode("list-address-not-understood", "{text}", "Go back to the list and export it from there.")
 
 
 async def file(listing: List, visit: Visit) -> Response:
-    """The file. Raises the `Refusal` of the row, in words, and `BadRequest` for an address that is not understood."""
+    """The file. Raises the `Refusal` of the endpoint, translated, or `BadRequest` for an invalid address."""
     try:
         state = read(listing, visit)
     except InvalidListState as broken:
@@ -57,12 +57,12 @@ async def file(listing: List, visit: Visit) -> Response:
 
 
 class _Pieces:
-    """The answers that the rows come in: one for the whole list, or one page of it after the other."""
+    """The answers with the rows: one for the whole list, or one per page."""
 
     def __init__(self, visit: Visit, state: ListState) -> None:
         self._visit = visit
         self._state = state
-        self._most = visit.settings.console_export_max_rows + 1  # one more, to know whether there are more
+        self._most = visit.settings.console_export_max_rows + 1  # one more, which shows that there are more
         self._upto = ""
         self._at_once = min(AT_ONCE, visit.settings.odata_top)
 
@@ -72,7 +72,7 @@ class _Pieces:
         return await self._next(0)
 
     async def _newest(self) -> str:
-        """The condition that leaves out what comes while the file is written, for it would move the pages."""
+        """The condition that leaves out rows added during the export, which would shift the pages."""
         name = self._state.listing.newest
         query = {"$orderby": f"{name} desc", "$top": "1"}
         rows = (await all_of(self._visit, ListState(self._state.listing), [], **query)).json
@@ -85,7 +85,7 @@ class _Pieces:
         return await pieces_of(self._visit, self._state, self._state.shown, self._upto, **paging)
 
     async def rows(self, first: InternalResponse) -> AsyncGenerator[dict[str, Any]]:
-        """All rows up to the bound, and one more if there is one."""
+        """All rows up to the maximum, and one more if there is one."""
         listing, reply, count = self._state.listing, first, 0
         while True:
             before, last = count, None
@@ -103,7 +103,7 @@ class _Pieces:
 
 
 async def _written(visit: Visit, state: ListState, pieces: _Pieces, first: InternalResponse) -> AsyncGenerator[bytes]:
-    """The file's bytes. Its last line says whether it is whole, for its status has been sent by then."""
+    """The bytes of the file. The last line says whether it is complete, because the status was sent earlier."""
     cells, columns, most, count, end = Cells(visit), state.shown, visit.settings.console_export_max_rows, 0, COMPLETE
     sheet = _Sheet(SEPARATORS.get(tongue(visit), ","))
     sheet.add([_heading(visit, column) for column in columns])
@@ -126,7 +126,7 @@ async def _written(visit: Visit, state: ListState, pieces: _Pieces, first: Inter
 
 
 async def _together(rows: AsyncIterator[dict[str, Any]]) -> AsyncGenerator[list[dict[str, Any]]]:
-    """The rows, some at a time; where they break off, those that had come are among them."""
+    """The rows in chunks. If reading fails, the rows read before are included."""
     some: list[dict[str, Any]] = []
     try:
         async for row in rows:
@@ -146,21 +146,21 @@ def _heading(visit: Visit, column: ListColumn) -> str:
 
 
 class _Sheet:
-    """Lines as RFC 4180 has them."""
+    """Lines of RFC 4180."""
 
     def __init__(self, separator: str) -> None:
         self._lines = io.StringIO()
         self._writer = csv.writer(self._lines, delimiter=separator, lineterminator="\r\n")
 
     def add(self, texts: Sequence[str], kinds: Sequence[str] = ()) -> None:
-        """A line; what is not of the kind `number` is never a formula."""
+        """Add a line. Only values of the kind `number` can look like formulas."""
         guarded = [
             text if kind == "number" else no_formula(text) for text, kind in zip(texts, kinds or texts, strict=True)
         ]
         self._writer.writerow(guarded)
 
     def taken(self) -> str:
-        """What was written since the last time."""
+        """The text since the last call."""
         text = self._lines.getvalue()
         self._lines.seek(0)
         self._lines.truncate()
@@ -168,7 +168,7 @@ class _Sheet:
 
 
 async def _rows(reply: InternalResponse) -> AsyncGenerator[dict[str, Any]]:
-    """The rows of an answer, of a long one as its pieces arrive."""
+    """The rows of an answer. Those of a streamed answer arrive with its chunks."""
     if reply.parts is None:
         for row in reply.json:
             yield row
@@ -181,13 +181,13 @@ async def _rows(reply: InternalResponse) -> AsyncGenerator[dict[str, Any]]:
                 try:
                     row, at = decoder.raw_decode(waiting, match.end() - 1)
                 except json.JSONDecodeError:
-                    break  # its rest is in the next piece
+                    break  # the rest is in the next chunk
                 yield row
             waiting = waiting[at:]
 
 
 async def _texts(parts: AsyncIterator[bytes]) -> AsyncGenerator[str]:
-    """The pieces as text; given back when they are not wanted any more."""
+    """The chunks as text. The reply is closed if the caller stops early."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
         async for part in parts:

@@ -1,6 +1,6 @@
-"""In charge of what is wrong with a condition that somebody wrote, in the words of the visit.
+"""Errors of a typed OData filter, translated.
 
-The API tells programs, in English and with the names of types; what people can do something about is told apart here.
+The API's texts are English and name types. This module recognises the errors that people can fix.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from keyrack.core.errors import Refusal
 from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
 
-# What a refusal says of every query, and how it calls a condition that has a name of its own
+# The prefix of every error of a query, and the alias of the typed filter
 _NOISE = re.compile(rf"^The query specified in the URI is not valid\. | of {OWN_ALIAS}(?=:)")
-# What may follow a sentence: the missing part, or the name that was probably meant
+# An optional second sentence: the missing part, or a suggested name
 _HINT = r"(?: (?P<hint>[A-Z'].+))?"
 _KNOWN = (
     (
@@ -25,34 +25,34 @@ _KNOWN = (
     ),
     (
         re.compile(r"Could not find a property named '(?P<name>[^']+)' on type '\w+'\." + _HINT),
-        N_("The filter names %(name)s, which there is not here."),
+        N_("The filter names %(name)s, which does not exist here."),
     ),
     (
         re.compile(r"The operator '(?P<operator>\w+)' cannot compare Edm\.(?P<one>\w+) with Edm\.(?P<two>\w+)\..*"),
-        N_("The filter compares with %(operator)s what cannot be compared: %(one)s and %(two)s."),
+        N_("The filter compares %(one)s and %(two)s with %(operator)s, which is not possible."),
     ),
     (
-        re.compile(r"A condition must be Edm\.Boolean, and this is Edm\.(?P<type>\w+)\."),
-        N_("The filter is no condition: it would have to be true or false, and it is %(type)s."),
+        re.compile(r"A condition must be Edm\.Boolean, not Edm\.(?P<type>\w+)\."),
+        N_("The filter must be true or false, but it is %(type)s."),
     ),
     (
-        re.compile(r"'(?P<name>[^']+)' goes on after a property that has none of its own\."),
-        N_("The filter names %(name)s, which there is not here."),
+        re.compile(r"'(?P<name>[^']+)' continues after a property that has no properties\."),
+        N_("The filter names %(name)s, which does not exist here."),
     ),
 )
-# What most often is the fault of a syntax error
+# The most common syntax errors
 SYNTAX = (
     N_("an operator or the end was expected"),
     N_("an expression was expected"),
     N_("the quoted value does not end"),
-    N_("this is no valid literal"),
-    N_("this is no valid value"),
+    N_("the literal is not valid"),
+    N_("the value is not valid"),
     N_("a literal was expected"),
 )
 
 
 def wrong(visit: Visit, state: ListState, refusal: Refusal) -> str:
-    """What the refusal of the state's rows says, in words."""
+    """The text of an error of the typed filter."""
     text = _NOISE.sub("", translate_error(visit, refusal.reason))
     if not state.own:
         return text

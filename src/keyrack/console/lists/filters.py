@@ -1,4 +1,4 @@
-"""In charge of filters: what somebody chooses in words, and the OData that it stands for."""
+"""Filters of lists: the choices for people, and their OData."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from keyrack.console.local_times import midnight, utc
 from keyrack.console.rendering import clock, gettext
 from keyrack.http.page_router import Visit
 
-OFFERED = 200  # things that a filter offers; any other is reached by its own page, or by the address
+OFFERED = 200  # options of a filter; others are reached by their own page or by the address
 LONGEST = 250  # characters of a text
-May = Callable[[Permission | None], bool]  # whether somebody has what something wants
+May = Callable[[Permission | None], bool]  # whether the visit has a permission
 
 
 class ListFilter(Protocol):
-    """One filter of a list; `name` is its parameter in the address."""
+    """One filter of a list. `name` is its parameter in the address."""
 
     @property
     def name(self) -> str: ...
@@ -26,37 +26,36 @@ class ListFilter(Protocol):
     def label(self) -> str: ...
     @property
     def input(self) -> str:
-        """How it is asked for: select, choices (many to select from, by typing), date, text, or "" for one that only
-        addresses have."""
+        """The kind of its field: select, choices (search-as-you-type), date, text, or "" for addresses only."""
         ...
 
     @property
     def permission(self) -> Permission | None:
-        """What it wants beside that of the list."""
+        """The permission in addition to that of the list."""
         ...
 
     def within(self, may: May) -> ListFilter:
-        """The filter with what may be chosen."""
+        """The filter with the options that the visit may use."""
         ...
 
     def odata(self, zone: tzinfo, value: str) -> str:
-        """The condition, whose days are those of the zone. Raises `ValueError` for what is no value of it."""
+        """The condition, with days of the zone. Raises `ValueError` for an invalid value."""
         ...
 
     async def shown(self, visit: Visit, value: str) -> str:
-        """The value in words. Raises the `Refusal` of what it names."""
+        """The value in words. Raises the `Refusal` of the object that it names."""
         ...
 
     async def options(self, visit: Visit) -> Sequence[tuple[str, str]]:
-        """What can be chosen: values and their words."""
+        """The options: values and their words."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FilterOption:
-    """One value of a filter. `odata` may have the places `{now}` and `{ago}`.
+    """One value of a filter. `odata` may have the placeholders `{now}` and `{ago}`.
 
-    `{ago}` is the time that is `days` and `hours` back, or ahead if these are negative.
+    `{ago}` is the time `days` and `hours` ago, or ahead if these are negative.
     """
 
     value: str
@@ -69,7 +68,7 @@ class FilterOption:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """One of few."""
+    """A filter with a few options."""
 
     name: str
     label: str
@@ -98,7 +97,7 @@ class OneOf:
 
 
 class UnrestrictedFilter:
-    """A filter of which everything may be chosen, or nothing."""
+    """A filter with permission for all of its options, or none."""
 
     __slots__ = ()
 
@@ -108,11 +107,11 @@ class UnrestrictedFilter:
 
 @dataclass(frozen=True, slots=True)
 class Thing(UnrestrictedFilter):
-    """A row of another list, by its id. `all` lists those to choose from, "" where they would be too many."""
+    """A filter by a row of another list. `all` is the endpoint of the options, "" if there are too many."""
 
     name: str
     label: str
-    condition: str  # with a place {id}
+    condition: str  # with the placeholder {id}
     row: str
     title: Callable[[Mapping[str, Any]], str]
     all: str = ""
@@ -140,8 +139,10 @@ class Thing(UnrestrictedFilter):
 
 @dataclass(frozen=True, slots=True)
 class TextFilter(UnrestrictedFilter):
-    """A text that a field must have as it stands; `all` lists those that are often meant, and the page `choices` finds
-    them by what is typed."""
+    """A filter by the exact text of a field.
+
+    `all` is the endpoint of common values; the page `choices` searches them.
+    """
 
     name: str
     label: str
@@ -166,7 +167,7 @@ class TextFilter(UnrestrictedFilter):
 
 @dataclass(frozen=True, slots=True)
 class WordFilter(UnrestrictedFilter):
-    """A text that nobody can list; `condition` has a place {text}."""
+    """A filter by a free text. `condition` has the placeholder {text}."""
 
     name: str
     label: str
@@ -188,8 +189,10 @@ class WordFilter(UnrestrictedFilter):
 
 @dataclass(frozen=True, slots=True)
 class DayFilter(UnrestrictedFilter):
-    """A day of the person's calendar: what is from its beginning on, or with `through` up to its end. `stored` is a
-    field that is never before the other, and by which rows are stored."""
+    """A filter by a day of the person's calendar: from its beginning on, or with `through` up to its end.
+
+    `stored` is a field that is never earlier than the other one, and by which rows are stored.
+    """
 
     name: str
     label: str
@@ -216,5 +219,5 @@ class DayFilter(UnrestrictedFilter):
 
 
 def quoted(text: str) -> str:
-    """A text as OData writes it."""
+    """A text as an OData literal."""
     return "'" + text.replace("'", "''") + "'"

@@ -13,7 +13,7 @@ GROUPS = List(
     rows="/groups",
     section="groups",
     title=N_("Groups"),
-    lead=N_("Named sets of cars, users, boxes and services, such as the pool of a site."),
+    lead=N_("Named sets of cars, people, key boxes and services, for example the pool of a site."),
     search=N_("Search groups"),
     columns=(
         ListColumn("name", N_("Name"), lambda row: row["name"], sort="naturalorder(name)"),
@@ -30,8 +30,8 @@ GROUPS = List(
             )
             for relation, label, priority in (
                 ("cars", N_("Cars"), 1),
-                ("users", N_("Users"), 1),
-                ("products", N_("Boxes"), 2),
+                ("users", N_("People"), 1),
+                ("products", N_("Key boxes"), 2),
                 ("services", N_("Services"), 2),
             )
         ),
@@ -49,7 +49,7 @@ GROUPS = List(
                     permission=Permission.USERS_READ,
                 ),
                 FilterOption("cars", N_("With cars"), "cars/$count gt 0"),
-                FilterOption("users", N_("With users"), "users/$count gt 0", permission=Permission.USERS_READ),
+                FilterOption("users", N_("With people"), "users/$count gt 0", permission=Permission.USERS_READ),
             ),
         ),
     ),
@@ -61,12 +61,12 @@ GROUPS = List(
             "groups",
             N_("Delete %(num)s group"),
             N_("Delete %(num)s groups"),
-            N_("Only empty groups can be deleted; what is in a group stays as it is."),
+            N_("Only empty groups can be deleted. Deleting a group does not change cars or people."),
         ),
     ),
     never=EmptyList(
         N_("No groups yet"),
-        N_("A group is a named set, such as the cars and users of a site. Add the first one, then fill it."),
+        N_("A group is a named set, for example the cars and people of a site. Add the first group, then fill it."),
     ),
     adds=(Add(N_("Add group"), "/groups/new", Permission.GROUPS_WRITE),),
     href=lambda row: f"/groups/{row['id']}",

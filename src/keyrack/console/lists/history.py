@@ -1,4 +1,4 @@
-"""The lists of what happened: events and operations."""
+"""The lists of openings and of requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WHO = ("car", "user")
 
 
 def _was_becomes(row: Row, name: str, link: Callable[[Row | None], CellLink | None]) -> list[CellLink]:
-    """The car or the user of an operation; of a change that gives the assignment another one both."""
+    """The car or the user of an operation; both of them for a change that replaces it."""
     before, after = link(row[name]), link(row[f"new{name.title()}"])
     if row[f"new{name.title()}Id"] is None:
         return [before] if before else []
@@ -27,7 +27,7 @@ def _was_becomes(row: Row, name: str, link: Callable[[Row | None], CellLink | No
 
 
 def _requester(row: Row) -> CellLink | None:
-    """The manager or the client that asked for an operation; None for the operator of the server."""
+    """The account or the client that made the request; None for the operator of the server."""
     caller = row["requestedBy"]
     if caller is None:
         return None
@@ -40,14 +40,14 @@ EVENTS = List(
     path="/{customer}/events",
     rows="/events",
     section="events",
-    title=N_("Events"),
-    lead=N_("Who opened or closed which car, and when."),
-    search=N_("Search events"),
+    title=N_("Openings"),
+    lead=N_("When each car was opened or closed, and by which person."),
+    search=N_("Search openings"),
     columns=(
         ListColumn("time", N_("Time"), lambda row: row["utcDateTime"], "time", sort="utcDateTime"),
         ListColumn(
             "type",
-            N_("What"),
+            N_("Type"),
             lambda row: row["type"],
             "word",
             sort="type",
@@ -58,7 +58,7 @@ EVENTS = List(
         ),
         ListColumn(
             "user",
-            N_("User"),
+            N_("Person"),
             lambda row: user_link(row["user"]),
             "links",
             sort="user/emailAddress",
@@ -67,7 +67,7 @@ EVENTS = List(
         ),
         ListColumn("agent", N_("By"), lambda row: row["userAgent"], sort="userAgent", priority=3),
         ListColumn(
-            "local", N_("Clock of the device"), lambda row: row["dateTime"], "code", priority=3, is_default=False
+            "local", N_("Clock of the phone"), lambda row: row["dateTime"], "code", priority=3, is_default=False
         ),
         ListColumn("latitude", N_("Latitude"), lambda row: row["latitude"], "number", priority=3, is_default=False),
         ListColumn("longitude", N_("Longitude"), lambda row: row["longitude"], "number", priority=3, is_default=False),
@@ -76,7 +76,7 @@ EVENTS = List(
     filters=(
         OneOf(
             "type",
-            N_("What"),
+            N_("Type"),
             (
                 FilterOption("opened", N_("Opened"), "type eq 'CarOpened'"),
                 FilterOption("closed", N_("Closed"), "type eq 'CarClosed'"),
@@ -95,33 +95,33 @@ EVENTS = List(
     paged=True,
     newest="id",
     never=EmptyList(
-        N_("No events yet"),
-        N_("An event is told when a car is opened or closed. The first one comes with the first use."),
+        N_("No openings yet"),
+        N_("An entry appears when a car is opened or closed."),
     ),
 )
 
 KINDS = {
-    "CreateAssignment": N_("New assignment"),
-    "UpdateAssignment": N_("Change of an assignment"),
-    "DeleteAssignment": N_("End of an assignment"),
+    "CreateAssignment": N_("New booking"),
+    "UpdateAssignment": N_("Change of a booking"),
+    "DeleteAssignment": N_("End of a booking"),
 }
 CAUSES = {
-    "Request": N_("Asked for"),
-    "Uninstallation": N_("Box was taken out"),
-    "CarDeleted": N_("Car was deleted"),
-    "UserRemoved": N_("User was taken out"),
+    "Request": N_("Requested"),
+    "Uninstallation": N_("Key box taken out"),
+    "CarDeleted": N_("Car deleted"),
+    "UserRemoved": N_("Person removed"),
 }
 OPERATIONS = List(
     path="/{customer}/operations",
     rows="/operations",
     section="operations",
-    title=N_("Operations"),
-    lead=N_("What was asked for of assignments, and what became of it."),
-    search=N_("Search operations"),
+    title=N_("Requests"),
+    lead=N_("Requests to add, change or end bookings, with their results."),
+    search=N_("Search requests"),
     columns=(
         ListColumn(
             "kind",
-            N_("What"),
+            N_("Type"),
             lambda row: row["kind"],
             "word",
             sort="kind",
@@ -137,7 +137,7 @@ OPERATIONS = List(
         ),
         ListColumn(
             "user",
-            N_("User"),
+            N_("Person"),
             lambda row: _was_becomes(row, "user", user_link),
             "links",
             sort="user/emailAddress",
@@ -152,18 +152,18 @@ OPERATIONS = List(
             "status",
             sort="state",
             words={
-                "Pending": ("note", N_("Pending")),
-                "Succeeded": ("good", N_("Succeeded")),
+                "Pending": ("note", N_("Being processed")),
+                "Succeeded": ("good", N_("Done")),
                 "Failed": ("bad", N_("Failed")),
             },
         ),
         ListColumn("reason", N_("Reason"), lambda row: row["errorMessage"], "said", priority=3),
-        ListColumn("asked", N_("Asked at"), lambda row: row["requested"], "time", sort="requested", priority=2),
-        ListColumn("requester", N_("Asked by"), _requester, "links", sort="requestedBy/name", priority=3),
+        ListColumn("asked", N_("Requested at"), lambda row: row["requested"], "time", sort="requested", priority=2),
+        ListColumn("requester", N_("Requested by"), _requester, "links", sort="requestedBy/name", priority=3),
         ListColumn("done", N_("Done at"), lambda row: row["finished"], "time", sort="finished", priority=4),
         ListColumn(
             "cause",
-            N_("Why"),
+            N_("Reason"),
             lambda row: row["cause"],
             "word",
             sort="cause",
@@ -180,21 +180,21 @@ OPERATIONS = List(
             "state",
             N_("State"),
             (
-                FilterOption("pending", N_("Pending"), "state eq 'Pending'"),
-                FilterOption("succeeded", N_("Succeeded"), "state eq 'Succeeded'"),
+                FilterOption("pending", N_("Being processed"), "state eq 'Pending'"),
+                FilterOption("succeeded", N_("Done"), "state eq 'Succeeded'"),
                 FilterOption("failed", N_("Failed"), "state eq 'Failed'"),
             ),
         ),
         OneOf(
             "kind",
-            N_("What"),
+            N_("Type"),
             (
-                FilterOption("new", N_("New assignment"), "kind eq 'CreateAssignment'"),
-                FilterOption("change", N_("Change of an assignment"), "kind eq 'UpdateAssignment'"),
-                FilterOption("end", N_("End of an assignment"), "kind eq 'DeleteAssignment'"),
+                FilterOption("new", N_("New booking"), "kind eq 'CreateAssignment'"),
+                FilterOption("change", N_("Change of a booking"), "kind eq 'UpdateAssignment'"),
+                FilterOption("end", N_("End of a booking"), "kind eq 'DeleteAssignment'"),
             ),
         ),
-        within(N_("Asked"), "requested"),
+        within(N_("Requested"), "requested"),
         OF_CAR,
         OF_USER,
     ),
@@ -206,7 +206,7 @@ OPERATIONS = List(
     newest="requested",
     href=lambda row: f"/operations/{row['id']}",
     never=EmptyList(
-        N_("Nothing was asked for yet"),
-        N_("What is asked for of assignments stands here, with what became of it."),
+        N_("No requests yet"),
+        N_("Requests to add, change or end bookings appear here, with their results."),
     ),
 )

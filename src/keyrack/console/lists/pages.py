@@ -1,4 +1,4 @@
-"""In charge of the pages of lists: the page and its part, the file, and the way of a refusal into the page."""
+"""Pages of lists: the page, its part, the file, and errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PART = "listing.html"
 
 
 def pages_of(*lists: List) -> ConsolePages:
-    """The pages of these lists: each has its page, its file and what can be done with many of its rows."""
+    """The pages of these lists: the page, the file and the bulk actions of each."""
     pages = ConsolePages()
     for listing in lists:
         pages.get(listing.path, permission=wanted(listing))(partial(_list, listing))
@@ -62,7 +62,7 @@ async def _list(whole: List, visit: Visit) -> Response:
 
 
 def _wrong(visit: Visit, state: ListState, refusal: Refusal) -> ListError:
-    """A refusal of the row: of the filter that somebody wrote, if there is one, for all else is ours."""
+    """The error of the endpoint. It is about the typed filter, if there is one: the rest of the query is generated."""
     text = wrong(visit, state, refusal)
     position = next((fault.position for fault in refusal.errors if fault.position is not None), None)
     return ListError(text, "" if state.own else refusal.reason.remedy, bool(state.own), position)
@@ -77,7 +77,7 @@ async def _drawn(
     *,
     status: int = 200,
 ) -> Response:
-    """The page, or the part of it; `since` is where live updates go on."""
+    """The page, or its part. `since` is the position of live updates."""
     about = {"list": await shown(visit, state, list_page, amiss)}
     if visit.is_partial:
         return await rendering.part(visit, PART, "listing", status=status, **about)

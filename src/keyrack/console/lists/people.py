@@ -1,4 +1,4 @@
-"""The lists of people and their access: users and assignments."""
+"""The lists of people and of bookings."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from keyrack.core.text import N_
 NAMED = "$select=id,name,licensePlate"
 CAR = f"car({NAMED})"
 OF_CAR = Thing("car", N_("Car"), "carId eq {id}", "/cars/{carId}", lambda row: row["name"])
-OF_USER = Thing("user", N_("User"), "userId eq {id}", "/users/{userId}", person, permission=Permission.USERS_READ)
+OF_USER = Thing("user", N_("Person"), "userId eq {id}", "/users/{userId}", person, permission=Permission.USERS_READ)
 
 USERS = List(
     path="/{customer}/users",
     rows="/users",
     section="users",
-    title=N_("Users"),
-    lead=N_("The people who may get keys, and what they have now."),
-    search=N_("Search users"),
+    title=N_("People"),
+    lead=N_("The people who can get keys, with their current bookings."),
+    search=N_("Search people"),
     columns=(
         ListColumn(
             "name", N_("Name"), by_surname, sort="naturalorder(userData/lastName),naturalorder(userData/firstName)"
@@ -55,15 +55,18 @@ USERS = List(
     permission=Permission.USERS_READ,
     actions=(
         add_to_group(
-            "/groups/{groupId}/users", "userId", N_("Add %(num)s user to a group"), N_("Add %(num)s users to a group")
+            "/groups/{groupId}/users",
+            "userId",
+            N_("Add %(num)s person to a group"),
+            N_("Add %(num)s people to a group"),
         ),
         Action(
             "remove",
-            N_("Take out"),
+            N_("Remove"),
             "delete",
-            N_("Take %(num)s user out of the fleet"),
-            N_("Take %(num)s users out of the fleet"),
-            N_("Their assignments here end. Who belongs to other fleets as well stays there."),
+            N_("Remove %(num)s person from the fleet"),
+            N_("Remove %(num)s people from the fleet"),
+            N_("Their bookings here end. Their membership in other fleets does not change."),
             Permission.USERS_WRITE,
             batch="users",
             says=ends_with("userId"),
@@ -72,12 +75,12 @@ USERS = List(
         ),
     ),
     never=EmptyList(
-        N_("No users yet"),
-        N_("A user is somebody who gets keys of cars. Add the first one, then assign a car."),
+        N_("No people yet"),
+        N_("A person can get keys to cars. Add the first person, then book a car."),
     ),
     adds=(
-        Add(N_("Add user"), "/users/new", Permission.USERS_WRITE),
-        Add(N_("Link by address"), "/users/link", Permission.USERS_WRITE, "link"),
+        Add(N_("Add person"), "/users/new", Permission.USERS_WRITE),
+        Add(N_("Add an existing person"), "/users/link", Permission.USERS_WRITE, "link"),
     ),
     href=lambda row: f"/users/{row['id']}",
 )
@@ -94,16 +97,16 @@ ASSIGNMENTS = List(
     path="/{customer}/assignments/list",
     rows="/assignments",
     section="assignments",
-    title=N_("Assignments"),
-    lead=N_("Who may use which car, and when."),
-    search=N_("Search assignments"),
+    title=N_("Bookings"),
+    lead=N_("All bookings: car, person and time."),
+    search=N_("Search bookings"),
     columns=(
         ListColumn(
             "car", N_("Car"), lambda row: row["car"] and row["car"]["name"], sort="naturalorder(car/name)", expand=CAR
         ),
         ListColumn(
             "user",
-            N_("User"),
+            N_("Person"),
             lambda row: user_link(row["user"]),
             "links",
             sort="naturalorder(user/userData/lastName),user/emailAddress",
@@ -117,8 +120,8 @@ ASSIGNMENTS = List(
             "status",
             priority=2,
             words={
-                "now": ("good", N_("In force")),
-                "coming": ("note", N_("Coming")),
+                "now": ("good", N_("Now")),
+                "coming": ("note", N_("Upcoming")),
                 "over": ("idle", N_("Past")),
             },
         ),
@@ -139,10 +142,10 @@ ASSIGNMENTS = List(
             "state",
             N_("State"),
             (
-                FilterOption("now", N_("In force"), "start le {now} and (end eq null or end gt {now})"),
-                FilterOption("coming", N_("Coming"), "start gt {now}"),
+                FilterOption("now", N_("Now"), "start le {now} and (end eq null or end gt {now})"),
+                FilterOption("coming", N_("Upcoming"), "start gt {now}"),
                 FilterOption("over", N_("Past"), "end le {now}"),
-                FilterOption("endless", N_("Without an end"), "end eq null"),
+                FilterOption("endless", N_("Without end"), "end eq null"),
             ),
         ),
         DayFilter("from", N_("From"), "start"),
@@ -157,8 +160,8 @@ ASSIGNMENTS = List(
     permission=Permission.ASSIGNMENTS_READ,
     actions=(end_assignments(),),
     never=EmptyList(
-        N_("No assignments yet"),
-        N_("An assignment lets a user open a car for a time. Assign the first car."),
+        N_("No bookings yet"),
+        N_("A booking lets a person open a car for a time. Book the first car."),
     ),
-    adds=(Add(N_("Assign"), "/assignments/new", Permission.ASSIGNMENTS_WRITE),),
+    adds=(Add(N_("Book"), "/assignments/new", Permission.ASSIGNMENTS_WRITE),),
 )

@@ -1,4 +1,4 @@
-"""In charge of asking for a list's rows: what its state is as OData."""
+"""Requests for a list's rows: its state as OData."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from keyrack.console.searches import BEST_FIRST, search_query
 from keyrack.http.page_router import InternalResponse, Visit
 
 _WORDS = re.compile(r'"([^"]+)"?|([^\s"]+)')  # a phrase in quotation marks, or a word
-OWN_ALIAS = "@own"  # by which a condition that somebody wrote is named, so that it is read by itself
+OWN_ALIAS = "@own"  # the alias of the typed filter, which is parsed on its own
 
 
 @dataclass(frozen=True, slots=True)
 class ListPage:
-    """A page of a list. Of one that is walked through the total is not known: whether there are `newer` rows, and
-    `older` ones, and the number of the `oldest` that is kept."""
+    """A page of a list.
+
+    A paged log has no total: it has `newer` and `older` rows, and the number of the `oldest` kept one.
+    """
 
     rows: list[dict[str, Any]]
     total: int
@@ -32,7 +34,7 @@ class ListPage:
 
 
 def condition(zone: tzinfo, state: ListState, own: str = "", also: str = "") -> str:
-    """$filter, with the days of the zone; `own` stands for the condition that somebody wrote, `also` is one more."""
+    """$filter, with the days of the zone. `own` is the typed filter, `also` a further condition."""
     by_name = {list_filter.name: list_filter for list_filter in state.listing.filters}
     parts = [by_name[name].odata(zone, value) for name, value in state.filters]
     if state.own:
@@ -54,12 +56,12 @@ def _any_of(expressions: tuple[str, ...], word: str) -> str:
 
 
 def words(text: str) -> list[str]:
-    """What is searched for: words, and phrases in quotation marks."""
+    """The searched words, and phrases in quotation marks."""
     return [phrase or word for phrase, word in _WORDS.findall(text)]
 
 
 def search(state: ListState) -> str:
-    """$search: all of the words."""
+    """$search for all of the words."""
     return "" if state.listing.words else search_query(words(state.q))
 
 
@@ -74,18 +76,21 @@ def order(listing: List, by: str) -> str:
 
 
 def _total(listing: List, by: str) -> str:
-    """The same down to the last row: of equal rows the newest first as well, as an index gives them backwards."""
+    """$orderby with a unique order.
+
+    Equal rows of a descending order are newest first, as an index read backwards has them.
+    """
     return f"{order(listing, by)},{listing.id} desc" if by.startswith("-") else order(listing, by)
 
 
 def _best_first(state: ListState) -> str:
-    """The whole order. A search has the best match first until a column is chosen."""
+    """The whole order. A search has the best match first, unless a column is chosen."""
     by = _total(state.listing, state.order)
     return f"{BEST_FIRST},{by}" if search(state) and not state.sort else by
 
 
 def options(zone: tzinfo, state: ListState, columns: list[ListColumn], also: str = "") -> dict[str, str]:
-    """The query options for all rows of the state, with what these columns need; `also` is a further condition."""
+    """The query options for all rows of the state, with the data of these columns. `also` is a further condition."""
     query_options = {
         "$filter": condition(zone, state, OWN_ALIAS, also),
         OWN_ALIAS: state.own,
@@ -98,7 +103,7 @@ def options(zone: tzinfo, state: ListState, columns: list[ListColumn], also: str
 
 
 def written(visit: Visit, state: ListState) -> str:
-    """The same question as somebody would ask the API."""
+    """The request as a caller would send it to the API."""
     query_options = {
         "$filter": condition(clock(visit).zone, state, f"({state.own})"),
         "$search": search(state),
@@ -108,7 +113,7 @@ def written(visit: Visit, state: ListState) -> str:
 
 
 async def fetch_page(visit: Visit, state: ListState) -> ListPage:
-    """The rows of the state's page. Raises the `Refusal` of the row."""
+    """The rows of the state's page. Raises the `Refusal` of the endpoint."""
     if state.listing.walked:
         list_page = await _walk(visit, state)
     else:
@@ -118,14 +123,14 @@ async def fetch_page(visit: Visit, state: ListState) -> ListPage:
 
 
 async def complete_rows(visit: Visit, listing: List, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows with what they lack."""
+    """The rows with their additional data."""
     return await listing.add_details(visit, rows) if listing.add_details and rows else rows
 
 
 async def _walk(visit: Visit, state: ListState) -> ListPage:
-    """The page before or behind a row, and whether it goes on there: one row more is asked for than is shown."""
+    """The page before or after a row, and whether there are more. It reads one row more than it shows."""
     listing, parts = state.listing, list[str]()
-    if state.newer:  # not `gt`: to the log of changes that is a cursor, which must be one that there is
+    if state.newer:  # not `gt`: the log of changes reads it as a cursor, which must exist
         parts = [f"{listing.id} ge {state.newer + 1}"]
     elif state.older:
         parts = [f"{listing.id} lt {state.older}"]
@@ -144,8 +149,10 @@ async def _walk(visit: Visit, state: ListState) -> ListPage:
 async def many_of(
     visit: Visit, state: ListState, columns: list[ListColumn], most: int, also: str = "", **more: str
 ) -> tuple[list[dict[str, Any]], int]:
-    """The first rows that match, and fulfil `also`, and how many there are if `more` asks for that; `more` are further
-    query options. Raises the `Refusal` of the row."""
+    """The first rows that match the state and `also`, and the total if `more` asks for it.
+
+    `more` are further query options. Raises the `Refusal` of the endpoint.
+    """
     query = {**options(clock(visit).zone, state, columns, also), **more}
     return await rows_of(visit, state.listing.rows, query, most)
 
@@ -153,7 +160,7 @@ async def many_of(
 async def all_of(
     visit: Visit, state: ListState, columns: list[ListColumn], also: str = "", **more: str
 ) -> InternalResponse:
-    """The rows that match, and fulfil `also`; `more` are further query options. Raises the `Refusal` of the row."""
+    """All rows that match the state and `also`. Raises the `Refusal` of the endpoint."""
     query = {**options(clock(visit).zone, state, columns, also), **more}
     return await visit.call("GET", state.listing.rows, query=query)
 
@@ -161,6 +168,6 @@ async def all_of(
 async def pieces_of(
     visit: Visit, state: ListState, columns: list[ListColumn], also: str = "", **more: str
 ) -> InternalResponse:
-    """The same, and many of them in pieces as they come."""
+    """The same rows, with a streamed answer if there are many."""
     query = {**options(clock(visit).zone, state, columns, also), **more}
     return await visit.call("GET", state.listing.rows, query=query, pieces=True)

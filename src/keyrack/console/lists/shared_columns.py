@@ -1,4 +1,4 @@
-"""In charge of what several lists say alike: cars, users and their assignments, and how far back one looks."""
+"""Columns and filters that several lists share."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ PERSON = "$select=id,emailAddress,userData"
 UNTIL = N_("until %(time)s")
 ENDLESS = N_("without end")
 SINCE = N_("from %(time)s")
-AT_ONCE = 5  # assignments in force that are shown of a row
-IN_GROUPS = 10  # groups that are
+AT_ONCE = 5  # current bookings of a row that are shown
+IN_GROUPS = 10  # groups of a row that are shown
 AND_MORE = N_("and more")
-# Of a car's or a user's assignments those in force and the next one; one more than is shown tells that there are more
+# The current assignments and the next one; one more than is shown reveals that there are more
 _COMING = f"($filter=end eq null or end gt now();$orderby=start;$top={AT_ONCE + 1}"
 COMING = f"assignments{_COMING};$expand={{}})"
-HIDDEN = f",hiddenAssignments{_COMING})"  # of a car, for who is limited to groups
+HIDDEN = f",hiddenAssignments{_COMING})"  # of a car, for group-limited visits
 GROUPS = f"groups($select=id,name;$orderby=name;$top={IN_GROUPS + 1})"
 IN_GROUP = Thing(
     "group", N_("Group"), "groups/any(g:g/id eq {id})", "/groups/{groupId}", lambda row: row["name"], "/groups"
@@ -37,7 +37,7 @@ SAID = {"day": N_("Within a day"), "week": N_("Within a week"), "month": N_("Wit
 
 
 def within(label: str, field: str) -> OneOf:
-    """The filter for what lies at most so far back."""
+    """The filter for times within a duration before now."""
     return OneOf(
         "within",
         label,
@@ -46,7 +46,7 @@ def within(label: str, field: str) -> OneOf:
 
 
 def person(user: Row) -> str:
-    """What a user is called: by name, else by address."""
+    """The name of a user, else the address."""
     data: Mapping[str, Any] = user["userData"]
     return " ".join(part for part in (data["firstName"], data["lastName"]) if part) or user["emailAddress"]
 
@@ -60,18 +60,22 @@ def car_link(car: Row | None) -> CellLink | None:
 
 
 def changes_of(resource: str) -> ListColumn:
-    """The column that leads to the changes of a row which has no page of its own."""
+    """The column with a link to the changes of a row without a page of its own."""
 
     def link(row: Row) -> CellLink:
-        return CellLink(N_("Changes"), f"/changes?resource={resource}&thing={row['id']}", said=True)
+        return CellLink(N_("History of changes"), f"/changes?resource={resource}&thing={row['id']}", said=True)
 
     wanted = Permission.CHANGES_READ
-    return ListColumn("changes", N_("Changes"), link, "links", priority=3, is_default=False, permission=wanted)
+    return ListColumn(
+        "changes", N_("History of changes"), link, "links", priority=3, is_default=False, permission=wanted
+    )
 
 
 def holding(label: str, other: str, select: str, priority: int, hidden: str = "") -> tuple[ListColumn, ListColumn]:
-    """The columns of whom or what a row's assignments are with: those in force, called by the label, and the next one.
-    `other` is the relation, `select` what is asked of it; `hidden` asks for hidden assignments as well."""
+    """The columns with the other side of a row's assignments: the current ones under the label, and the next one.
+
+    `other` is the relation, and `select` its fields. `hidden` reads hidden assignments as well.
+    """
 
     def column(key: str, text: str, cell: Callable[[Row, str], Any], priority: int) -> ListColumn:
         expand, wanted = COMING.format(f"{other}({select})") + hidden, Permission.ASSIGNMENTS_READ
@@ -79,22 +83,22 @@ def holding(label: str, other: str, select: str, priority: int, hidden: str = ""
             key, text, lambda row: cell(row, other), "links", expand=expand, permission=wanted, priority=priority
         )
 
-    return column("now", label, in_force, priority), column("next", N_("Next assignment"), next_one, 3)
+    return column("now", label, in_force, priority), column("next", N_("Next booking"), next_one, 3)
 
 
-# A group-limited visit cannot tell a box without a service from a box whose service is outside of its groups
+# A group-limited visit cannot tell a box without a service from one with a service outside its groups
 NOT_SHOWN: Mapping[str, tuple[str, str]] = {"none": ("idle", N_("No service in your groups"))}
 
 
 def service_state(service: Row | None) -> str:
-    """How a box's service is: `none`, `ended` or `works`."""
+    """The state of a box's service: `none`, `ended` or `works`."""
     if service is None:
         return "none"
     return "ended" if service["isTerminated"] else "works"
 
 
 def in_force(row: Row, other: str) -> list[CellLink]:
-    """Who or what the row's assignments in force are with, as many as are shown: `other` is the relation."""
+    """The other side of the row's current assignments, as many as are shown. `other` is the relation."""
     now = datetime.now(UTC)
     cells = [
         replace(link, note=UNTIL if assignment["end"] else ENDLESS, at=assignment["end"] or "")
@@ -105,7 +109,7 @@ def in_force(row: Row, other: str) -> list[CellLink]:
 
 
 def next_one(row: Row, other: str) -> CellLink | None:
-    """The same of the next one; where too many are in force to see it, where it stands."""
+    """The other side of the next assignment, or a link if too many current ones hide it."""
     now = datetime.now(UTC)
     coming = _coming(row, other)
     for link, assignment in coming:
@@ -127,7 +131,7 @@ def _page(row: Row) -> str:
 
 
 def _cut(links: list[CellLink], most: int, all: str) -> list[CellLink]:
-    """The links, or as many as are shown and one to where `all` of them stand."""
+    """The links, or as many as are shown and one to `all` of them."""
     return links if len(links) <= most else [*links[:most], CellLink(AND_MORE, all, said=True)]
 
 
@@ -143,7 +147,7 @@ _KINDS: Mapping[Type, Kind] = {Type.INT32: "number", Type.DOUBLE: "number", Type
 
 
 def member_columns(table: ResourceTable, but: Collection[str]) -> tuple[ListColumn, ...]:
-    """Columns of declared members that a list shows on demand; `but` are those that it shows in columns of its own."""
+    """The optional columns of declared fields, except `but`, which the list has as columns of its own."""
     return tuple(
         ListColumn(
             member.name,

@@ -1,4 +1,4 @@
-"""In charge of a list's address, which holds its whole state: what is searched for, filtered, sorted and shown."""
+"""The state of a list in its address: search, filters, order and columns."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
 
 ROWS = 50  # of a page
-LAST = 1_000_000  # page that can be asked for
+LAST = 1_000_000  # the last page
 DIGITS = 18  # of the number of a row
-LONGEST = 200  # characters that are searched for
-WORDS = 10  # that are searched for
-LONGEST_FILTER = 2_000  # characters of somebody's own filter
+LONGEST = 200  # characters of a search
+WORDS = 10  # of a search
+LONGEST_FILTER = 2_000  # characters of a typed filter
 OWN = ("q", "filter", "sort", "page", "columns", "rows")
-WALKED = ("q", "filter", "older", "newer", "columns", "rows")  # of a list that is walked through
-COMPACT = "compact"  # rows, for whom there are many
+WALKED = ("q", "filter", "older", "newer", "columns", "rows")  # parameters of a list that is paged by number
+COMPACT = "compact"  # a value of `rows`
 
-UNKNOWN = N_("The address has a part that this list does not know: %(name)s. It knows: %(known)s.")
-TWICE = N_("The address says %(name)s more than once.")
-NO_VALUE = N_("%(value)s is nothing that %(name)s can be.")
+UNKNOWN = N_("This list has no parameter %(name)s. It has: %(known)s.")
+TWICE = N_("The address has %(name)s more than once.")
+NO_VALUE = N_("%(value)s is not a valid value of %(name)s.")
 NO_SORT = N_("The list cannot be sorted by %(value)s.")
 NO_COLUMN = N_("The list has no column %(value)s.")
-TOO_LONG = N_("This is too long to search for: at most %(most)s characters and %(words)s words.")
+TOO_LONG = N_("The search is too long: at most %(most)s characters and %(words)s words.")
 FILTER_TOO_LONG = N_("The filter is too long: at most %(most)s characters.")
 
 
 class InvalidListState(ValueError):
-    """What the address says and a list does not understand, in the words of the visit."""
+    """An invalid list address, with a translated text."""
 
     def __init__(self, visit: Visit, text: str, **values: object) -> None:
         super().__init__(gettext(visit, text, **values))
@@ -40,8 +40,11 @@ class InvalidListState(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ListState:
-    """`filters` are those in force, by name; `own` is a condition of OData that somebody wrote. A list that is walked
-    through shows the rows before the one with the number `older`, or behind `newer`."""
+    """The state of a list.
+
+    `filters` are the active ones, by name; `own` is a typed OData filter. A list that is paged by number has the rows
+    before the number `older`, or after `newer`.
+    """
 
     listing: List
     q: str = ""
@@ -56,7 +59,7 @@ class ListState:
 
     @property
     def order(self) -> str:
-        """How it is sorted: a column's key, with "-" descending."""
+        """The order: a column's key, with "-" descending."""
         return self.sort or self.listing.order
 
     @property
@@ -68,7 +71,7 @@ class ListState:
         return bool(self.q or self.own or self.filters)
 
     def parts(self, *without: str) -> Iterator[tuple[str, str]]:
-        """What the address says, in its order, without what is usual and without these names."""
+        """The parameters of the address in their order, without defaults and without these names."""
         pairs = [
             ("q", self.q),
             *self.filters,
@@ -83,18 +86,18 @@ class ListState:
 
     @property
     def here(self) -> str:
-        """The query that is this state."""
+        """The query of this state."""
         return self.address(page=self.page, older=self.older, newer=self.newer)
 
     def address(self, *without: str, **change: Any) -> str:
-        """The query with its "?", "" if there is nothing to say. What changes, begins at the first page again."""
+        """The query with its "?", "" if it is empty. Changed parameters start at the first page."""
         changed = replace(self, **{"page": 1, "older": 0, "newer": 0, **change})
         query = urlencode(list(changed.parts(*without)), safe=",:")
         return f"?{query}" if query else ""
 
 
 def read(listing: List, visit: Visit) -> ListState:
-    """The state that the address tells. Raises `InvalidListState`."""
+    """The state of the address. Raises `InvalidListState`."""
     given = {name: [value.strip() for value in values] for name, values in visit.query.items()}
     parameter_names = [*(WALKED if listing.walked else OWN), *(list_filter.name for list_filter in listing.filters)]
     for name, values in given.items():
@@ -118,7 +121,7 @@ def read(listing: List, visit: Visit) -> ListState:
 
 
 def is_tidy(visit: Visit) -> bool:
-    """Whether the address is as this list writes it: forms send fields that say nothing, and boxes one by one."""
+    """Whether the address is in the list's own form. Forms send empty fields, and check boxes one by one."""
     return "column" not in visit.query and all(values[-1].strip() for values in visit.query.values())
 
 
@@ -147,7 +150,10 @@ def _filters(visit: Visit, listing: List, said: Mapping[str, str]) -> tuple[tupl
 
 
 def _sort(visit: Visit, listing: List, text: str, *, is_search: bool) -> str:
-    """The chosen order. Without a choice, a search has the best match first: there the usual order is a choice, too."""
+    """The chosen order.
+
+    A search without a choice has the best match first, so there the default order is a choice as well.
+    """
     if text and not ((column := listing.column(text.removeprefix("-"))) and column.sort):
         raise InvalidListState(visit, NO_SORT, value=text)
     return "" if text == listing.order and not is_search else text

@@ -1,5 +1,4 @@
-"""In charge of what the template of a list is given: headings, rows of cells, chips, and an address for whatever can be
-chosen."""
+"""Template data of a list: headings, rows of cells, chips, and addresses of all choices."""
 
 from __future__ import annotations
 
@@ -21,15 +20,15 @@ from keyrack.core.errors import Refusal
 from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
 
-BEGINS = N_("There is nothing older.")
+BEGINS = N_("There are no older changes.")
 OUTSIDE = N_("Nothing in your groups")
-OUTSIDE_TEXT = N_("You see what is in your groups. A manager of the whole fleet decides what is in them.")
-KEPT = N_("There is nothing older: what came before number %(num)s is not kept any more.")
+OUTSIDE_TEXT = N_("You see the content of your groups. A colleague with access to the whole fleet decides on it.")
+KEPT = N_("There are no older changes: those before number %(num)s are no longer kept.")
 
 
 @dataclass(frozen=True, slots=True)
 class ListError:
-    """Why there are no rows: `position` counts the characters of somebody's own filter from 0."""
+    """Why there are no rows. `position` counts the characters of the typed filter from 0."""
 
     text: str
     remedy: str = ""
@@ -45,7 +44,7 @@ def address(visit: Visit, listing: List) -> str:
 async def shown(
     visit: Visit, state: ListState, list_page: ListPage | None, wrong: ListError | None = None
 ) -> dict[str, Any]:
-    """What the template takes as `list`. `list_page` is None where the rows may not be seen, or for what is `wrong`."""
+    """The template's `list`. `list_page` is None if the rows are not permitted, or if the address is `wrong`."""
     listing, here, say = state.listing, address(visit, state.listing), translations(tongue(visit)).gettext
     chips, inputs = await asyncio.gather(_chips(visit, state, here), _inputs(visit, state))
     return {
@@ -104,14 +103,14 @@ def _standing(state: ListState, list_page: ListPage | None, wrong: ListError | N
 def _empty(visit: Visit, listing: List) -> dict[str, str]:
     """The title and the text of a list without rows.
 
-    For a group-limited manager there may be rows outside of the groups.
+    A group-limited account may have rows outside its groups.
     """
     title, text = (OUTSIDE, OUTSIDE_TEXT) if visit.is_limited else (listing.never.title, listing.never.text)
     return {"title": gettext(visit, title), "text": gettext(visit, text)}
 
 
 def _kept(state: ListState) -> list[tuple[str, str]]:
-    """What the form of filters keeps: what it has no field for."""
+    """The hidden fields of the form of filters: parameters without a field."""
     fields = ["filter", "page", *(list_filter.name for list_filter in state.listing.filters if list_filter.input)]
     return list(state.parts(*fields))
 
@@ -132,7 +131,7 @@ async def _chips(visit: Visit, state: ListState, here: str) -> list[dict[str, st
 
 
 async def _words(visit: Visit, list_filter: ListFilter, value: str) -> str:
-    """The value in words; as it stands where it names what is not there."""
+    """The value in words, or unchanged if it names a missing object."""
     try:
         return await list_filter.shown(visit, value)
     except Refusal:
@@ -197,7 +196,7 @@ def _table(visit: Visit, state: ListState, list_page: ListPage, here: str) -> di
 
 
 def _walking(visit: Visit, state: ListState, list_page: ListPage, here: str) -> dict[str, str]:
-    """What stands below a list that is walked through."""
+    """The foot of a list that is paged by number."""
     if not list_page.rows:
         return {"shown": "", "matching": "", "previous": "", "next": "", "ends": ""}
     newest, last = (list_page.rows[place][state.listing.id] for place in (0, -1))
@@ -216,7 +215,7 @@ def _walking(visit: Visit, state: ListState, list_page: ListPage, here: str) -> 
 
 
 def _sorting(state: ListState, key: str, can: bool, here: str) -> Mapping[str, str]:
-    """Where a heading leads, and how the list is sorted by it now."""
+    """The link of a heading, and the current order by its column."""
     if not can:
         return {"sort": "", "sorted": ""}
     order = state.sort if search(state) else state.order

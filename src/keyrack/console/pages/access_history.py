@@ -1,7 +1,7 @@
-"""The access history of a car and of a user: who could open what, at a time or over one, and what happened around it.
+"""Who could open a car, and which cars a user could open, at a time or in a period.
 
-Times in the address are those of UTC, so that whoever gets it sees the same; what a form sends is the person's, and is
-put into an address of that kind first.
+Times in the address are UTC, so a colleague who opens it sees the same. A form sends times of the person's zone, and is
+redirected to such an address.
 """
 
 from __future__ import annotations
@@ -29,22 +29,24 @@ from keyrack.http.page_router import ConsolePages, Visit
 
 pages = ConsolePages()
 
-LATELY = timedelta(days=7)  # over which is looked where no time was named
-LONG = timedelta(days=3)  # from which on marks are days
+LATELY = timedelta(days=7)  # the default period
+LONG = timedelta(days=3)  # the length from which on marks are days
 MARKS = 6
 ROWS = {"car": "/cars/{carId}/access", "user": "/users/{userId}/access"}
 SECTIONS = {"car": "cars", "user": "users"}
-# What is refused by the names of parameters, as people see them
+# Texts for API errors that name parameters
 WORDS = {
-    "time-in-future": N_("This time lies in the future. What is to come is among the assignments."),
-    "empty-time-range": N_("The end has to lie behind the beginning. Choose other times."),
+    "time-in-future": N_("This time is in the future. Upcoming bookings are in the list of bookings."),
+    "empty-time-range": N_("The end must be later than the start. Choose other times."),
 }
 
 
 @dataclass
 class AccessHistoryQuery:
-    """The times of an address, in UTC, "" where it has none; what was typed into the fields; and what is wrong with it.
-    `local` says that a form has sent them, as the person's clock shows them."""
+    """The times of an address in UTC, "" if missing; the typed texts; and their errors.
+
+    `local` means that a form sent them, on the person's clock.
+    """
 
     times: dict[str, str] = field(default_factory=dict[str, str])
     typed: dict[str, str] = field(default_factory=dict[str, str])
@@ -56,13 +58,13 @@ class AccessHistoryQuery:
         return "from" in self.typed
 
     def set(self, clock: Clock, times: Mapping[str, str]) -> None:
-        """Ask for these times of UTC."""
+        """Set these times of UTC."""
         self.times, self.typed = dict(times), {name: clock.field(time) for name, time in times.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class AccessRow:
-    """A time in which a user could open a car: what is called what, and where it lies in the window, 0 to 100."""
+    """An access period: the labels, and its place in the window from 0 to 100."""
 
     user: Markup
     car: Markup
@@ -71,8 +73,8 @@ class AccessRow:
     service: Markup | None
     since: str
     until: str | None
-    is_over: bool  # by now
-    changed: str | None  # when it was changed, or deleted
+    is_over: bool  # now
+    changed: str | None  # the time at which it was changed or deleted
     begins: float
     ends: float
 
@@ -104,8 +106,10 @@ async def _history(visit: Visit, resource: str, id: str) -> Response:
 
 
 async def _load_history(visit: Visit, resource: str, id: str, query: AccessHistoryQuery) -> Mapping[str, Any]:
-    """What is answered. Over a time that is not named, it is the last days, as far as they are known. Raises the
-    row's `Refusal`."""
+    """The answer of the API. Without times, the period is the last days, as far as they are known.
+
+    Raises the `Refusal` of the endpoint.
+    """
     if "over" in visit.query and not query.times:
         now = datetime.now(UTC)
         query.set(clock(visit), {"from": utc(now - LATELY), "to": utc(now)})
@@ -117,12 +121,12 @@ async def _load_history(visit: Visit, resource: str, id: str, query: AccessHisto
 
 
 def _oldest(refusal: Refusal | None) -> str:
-    """The oldest time that can be answered, where another one cannot."""
+    """The oldest time that the API can answer, of an error."""
     return str(refusal.extensions().get("oldestTime", "")) if isinstance(refusal, Gone) else ""
 
 
 async def _known(visit: Visit, resource: str, id: str) -> None:
-    """Look whether there is or was such a thing, where no time is asked for. Raises `NotFound`."""
+    """Check that the object exists or existed, if no time is requested. Raises `NotFound`."""
     try:
         await visit.call("GET", ROWS[resource], id)
     except NotFound:
@@ -132,7 +136,7 @@ async def _known(visit: Visit, resource: str, id: str) -> None:
 
 
 def _parse_query(visit: Visit) -> AccessHistoryQuery:
-    """What the address asks for: `at`, or `from` and `to`; nothing is now."""
+    """The times of the address: `at`, or `from` and `to`. Without any, it is now."""
     query, time = AccessHistoryQuery(), clock(visit)
     names = (
         ("from", "to") if "from" in visit.query or "to" in visit.query else ("at",) if visit.query_value("at") else ()
@@ -149,7 +153,8 @@ def _parse_query(visit: Visit) -> AccessHistoryQuery:
         except NoSuchTime:
             query.errors[name] = gettext(
                 visit,
-                "There is no such time in %(zone)s: the clocks are put forward over it. Enter one before or after.",
+                "This time does not exist in %(zone)s: the clocks are put forward over it. Enter an earlier"
+                " or a later time.",
                 zone=time.name,
             )
         except (ValueError, OverflowError):
@@ -188,14 +193,14 @@ async def _drawn(
 
 
 def _wrong(visit: Visit, refusal: Refusal | None) -> tuple[str, str]:
-    """What was refused, and what would be right; the words of the API where there are none of ours."""
+    """The error and its remedy; the API's texts if the console has none."""
     if refusal is None:
         return "", ""
     if isinstance(refusal, Gone):
-        return gettext(visit, "Who could open what is known from a later time on:"), ""
+        return gettext(visit, "This is known only from a later time on:"), ""
     if isinstance(refusal, Unavailable):
-        later = gettext(visit, "Load the page again in a moment.")
-        return gettext(visit, "What was changed last is not in the log yet, and would be missing here."), later
+        later = gettext(visit, "Reload the page in a moment.")
+        return gettext(visit, "The latest changes are not in the log yet, so this page would be incomplete."), later
     text = WORDS.get(refusal.reason.code)
     if text is not None:
         return gettext(visit, text), ""
@@ -203,7 +208,7 @@ def _wrong(visit: Visit, refusal: Refusal | None) -> tuple[str, str]:
 
 
 def _from(query: AccessHistoryQuery, oldest: str) -> str:
-    """The same address, from the oldest time that can be answered."""
+    """The same address, from the oldest known time on."""
     return urlencode({"from": oldest, "to": query.times["to"]} if query.over else {"at": oldest})
 
 
@@ -238,7 +243,7 @@ def _stretch(
 
 
 def _marks(visit: Visit, begins: datetime, ends: datetime) -> list[str]:
-    """What stands above equal parts of the window."""
+    """The marks above equal parts of the window."""
     form = "d MMM" if ends - begins >= LONG else "EEE HH:mm"
     time = clock(visit)
     return [
@@ -252,9 +257,9 @@ def _page(visit: Visit, resource: str, id: str) -> str:
 
 
 def _back(visit: Visit, resource: str, id: str, telling: ChangeDescriber) -> dict[str, str]:
-    """The page of the thing; where it is gone, the list that it was in."""
+    """The link to the object's page, or to its list if the object is deleted."""
     there = telling.named(resource, id)
     if there.startswith("<a "):
         return {"href": f"{base(visit)}/{SECTIONS[resource]}/{id}", "text": there.striptags()}
-    text = gettext(visit, "Cars") if resource == "car" else gettext(visit, "Users")
+    text = gettext(visit, "Cars") if resource == "car" else gettext(visit, "People")
     return {"href": f"{base(visit)}/{SECTIONS[resource]}", "text": text}

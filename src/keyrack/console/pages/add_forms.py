@@ -1,4 +1,4 @@
-"""Adding a car or a group: a form in words, in a dialog over its list."""
+"""Forms that add a car or a group, in a dialog over the list."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from keyrack.http.page_router import ConsolePages, Visit
 
 pages = ConsolePages()
 
-BRANDS = 500  # that are offered
+BRANDS = 500  # options of the field
 
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """One field of a form, by the name of the member that it fills in."""
+    """One field of a form. Its name is that of the API's field."""
 
     name: str
     label: str
@@ -36,7 +36,7 @@ class FormField:
 
 @dataclass(frozen=True, slots=True)
 class AddForm:
-    """What can be added: `row` of the endpoints' table makes it, its page and its list stand below `path`."""
+    """A form that adds an object. `row` is its endpoint; its page and its list are below `path`."""
 
     title: str
     row: str
@@ -90,7 +90,7 @@ async def add_group(visit: Visit) -> Response:
 
 
 async def _added(visit: Visit, form: AddForm) -> Response:
-    """Go on to what was made; or the form again, with what is wrong."""
+    """Redirect to the new object, or show the form with its errors."""
     body = {field.name: visit.form_value(field.name) for field in form.fields if visit.form_value(field.name)}
     try:
         made = await visit.call("PUT", form.row, body=body, key=visit.form_value("key") or None)
@@ -108,7 +108,7 @@ async def _drawn(visit: Visit, form: AddForm, refusal: Refusal | None = None) ->
         "form": {
             "title": say(form.title),
             "action": f"{base(visit)}{form.path}/new",
-            "key": str(uuid4()),  # what was refused is not kept under the old one
+            "key": str(uuid4()),  # a rejected request is not kept under the old key
             "rest": rest,
             "fields": [
                 {
@@ -134,11 +134,11 @@ async def _drawn(visit: Visit, form: AddForm, refusal: Refusal | None = None) ->
 
 
 def _errors(visit: Visit, form: AddForm, refusal: Refusal) -> tuple[dict[str, str], str]:
-    """What is wrong with which field, and what is wrong with none of them."""
+    """The errors of fields, and those of the whole form."""
     fields = {f"/{field.name}": field for field in form.fields}
     pairs = ((fields[fault.pointer], fault) for fault in refusal.errors if fault.pointer in fields)
     field_errors = {field.name: words(visit, fault, field.longest) for field, fault in pairs}
     text = translate_error(visit, refusal.reason)
-    if not field_errors and isinstance(refusal, Conflict):  # the one thing that can be taken is a name
+    if not field_errors and isinstance(refusal, Conflict):  # the name is the only value that can conflict
         field_errors = {"name": text}
     return field_errors, "" if field_errors else text

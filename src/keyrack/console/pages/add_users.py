@@ -1,4 +1,4 @@
-"""Adding users: somebody new, or somebody who has an account elsewhere and is linked by the address."""
+"""Pages that add people: new ones, or existing ones by their address."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pages = ConsolePages()
 SECTION = "users"
 FIELDS = ("first_name", "last_name", "address", "type")
 TYPES = ("Anonymous", "Normal")  # without and with a password
-# Codes of refusals (docs/errors.md)
+# Error codes (docs/errors.md)
 TAKEN, ALREADY, NOBODY, NO_ADDRESS = (
     "email-address-taken", "user-already-in-customer", "named-user-not-found", "invalid-user-parameters",
 )  # fmt: skip
@@ -31,7 +31,7 @@ async def new(visit: Visit) -> Response:
 
 @pages.post("/{customer}/users/new", has_secret=True, permission=Permission.USERS_WRITE)
 async def create(visit: Visit) -> Response:
-    """Add somebody; the password of a user with one is shown here, and never again."""
+    """Add a person. The page shows the generated password once."""
     typed = {name: visit.form_value(name) for name in FIELDS}
     wrong = invalid(_missing(visit, typed))
     if wrong.texts:
@@ -52,7 +52,7 @@ async def create(visit: Visit) -> Response:
 
 
 def _missing(visit: Visit, typed: Mapping[str, str]) -> list[tuple[str, str]]:
-    """What has to be filled in and is not."""
+    """The errors of empty fields."""
     words = {
         "first_name": gettext(visit, "Enter the first name."),
         "last_name": gettext(visit, "Enter the last name."),
@@ -60,18 +60,18 @@ def _missing(visit: Visit, typed: Mapping[str, str]) -> list[tuple[str, str]]:
     }
     missing = [(field, text) for field, text in words.items() if not typed[field]]
     if typed["type"] not in TYPES:
-        missing.append(("type", gettext(visit, "Choose whether the user gets a password.")))
+        missing.append(("type", gettext(visit, "Choose whether the person gets a password.")))
     return missing
 
 
 def _words(visit: Visit) -> dict[str, tuple[str, str]]:
     return {
-        "/emailAddress": ("address", gettext(visit, "This is no e-mail address. Enter one like kim@example.org.")),
+        "/emailAddress": ("address", gettext(visit, "This is not an e-mail address. Enter one like kim@example.org.")),
         "/userData/firstName": ("first_name", gettext(visit, "A first name has at most 250 characters.")),
         "/userData/lastName": ("last_name", gettext(visit, "A last name has at most 250 characters.")),
         TAKEN: (
             "address",
-            gettext(visit, "There is a user with this address already, here or with another customer."),
+            gettext(visit, "A person with this address already exists, here or with another customer."),
         ),
     }
 
@@ -92,7 +92,7 @@ async def link_form(visit: Visit) -> Response:
 
 @pages.post("/{customer}/users/link", permission=Permission.USERS_WRITE)
 async def link(visit: Visit) -> Response:
-    """Let somebody into the customer who has an account elsewhere."""
+    """Add a person with an account at another customer."""
     address = visit.form_value("address")
     wrong = invalid([("address", "" if address else gettext(visit, "Enter the e-mail address."))])
     if wrong.texts:
@@ -115,11 +115,11 @@ async def _numbered(visit: Visit, address: str) -> int | None:
 
 
 def _link_words(visit: Visit) -> dict[str, tuple[str, str]]:
-    no_address = gettext(visit, "This is no e-mail address. Enter one like kim@example.org.")
+    no_address = gettext(visit, "This is not an e-mail address. Enter one like kim@example.org.")
     return {
         NO_ADDRESS: ("address", no_address),
-        NOBODY: ("address", gettext(visit, "Nobody has this address. Check it, or add a new user with it.")),
-        ALREADY: ("address", gettext(visit, "Who has this address is one of your users already.")),
+        NOBODY: ("address", gettext(visit, "No person has this address. Check it, or add a new person with it.")),
+        ALREADY: ("address", gettext(visit, "The person with this address is already one of your people.")),
     }
 
 

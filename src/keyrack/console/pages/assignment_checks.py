@@ -1,4 +1,4 @@
-"""In charge of what is told of an assignment before it is asked for: with whom it overlaps, and why it would fail."""
+"""Checks of an assignment before it is sent: double bookings, and expected failures."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from keyrack.console.rendering import gettext, translate_error
 from keyrack.core.errors import Refusal, TooManyRequests, Unavailable
 from keyrack.http.page_router import Visit
 
-MOST_HIDDEN = 10  # overlaps with users outside of the visit's groups that are shown
+MOST_HIDDEN = 10  # hidden overlaps that are shown
 
 
 @dataclass(frozen=True, slots=True)
 class OverlapView:
-    """Somebody who has the car within the same time."""
+    """Another assignment of the car within the same time."""
 
-    assignment: int | None  # None of a hidden one
+    assignment: int | None  # None for a hidden one
     user: str
     start: str
     end: str | None
-    same: bool  # the same user for the same time: what is sent twice overlaps with itself
-    is_own: bool = False  # of the user who gets the car
+    same: bool  # the same user and time: a repeated request overlaps with itself
+    is_own: bool = False  # of the user of this form
 
 
 @dataclass
 class Check:
-    """What is told: overlaps, why it would fail with a way to mend that, and remarks on the times."""
+    """The result: overlaps, the expected failure with a remedy, and notes on the times."""
 
     overlaps: list[OverlapView] = field(default_factory=list[OverlapView])
     more: bool = False
@@ -44,37 +44,37 @@ class Check:
 
     @property
     def is_taken(self) -> bool:
-        """Whether the car is taken within the same time."""
+        """Whether the car has another assignment within the same time."""
         return bool(self.overlaps) or self.more
 
     @property
     def is_own(self) -> bool:
-        """Whether only the user who gets the car has it already."""
+        """Whether all overlaps are of the user of this form."""
         return not self.more and all(overlap.is_own for overlap in self.overlaps)
 
     @property
     def seen(self) -> str:
-        """What somebody agrees to who goes on all the same: these overlaps and no others."""
+        """The overlaps to which a person agrees with "Book anyway"."""
         references = sorted(
             f"{overlap.assignment or 'hidden'}-{overlap.start}" for overlap in self.overlaps if not overlap.same
         )
         return " ".join(references) + (" more" if self.more else "")
 
     def agreed(self, sent: str) -> bool:
-        """Whether nothing is in the way that the person has not agreed to."""
+        """Whether there is no overlap to which the person has not agreed."""
         return not self.seen or self.seen == sent
 
 
 async def check(visit: Visit, draft: ParsedAssignmentForm, item: Mapping[str, Any] | None) -> Check:
-    """Look what would come of an item of a batch, by a dry run; None: there is nothing to look at yet.
+    """Check an item of a batch by a dry run. None means that there is no item yet.
 
-    Raises the batch's `Refusal`.
+    Raises the `Refusal` of the batch.
     """
     form_check = Check(notes=twice(visit, draft.filled))
     if item is None or draft.errors:
         return form_check
     if draft.members["end"] and draft.members["end"] <= utc(datetime.now(UTC)):
-        form_check.notes.append(gettext(visit, "These times are in the past: the assignment opens no car."))
+        form_check.notes.append(gettext(visit, "These times are in the past, so the booking opens no car."))
     body = {"kind": "assignments", "dryRun": True, "conflicts": "report", "items": [item]}
     (result,) = (await visit.call("POST", "/batch", body=body)).json["results"]
     form_check.overlaps = await _named(visit, draft, result.get("conflicts", []))
@@ -90,11 +90,13 @@ async def check(visit: Visit, draft: ParsedAssignmentForm, item: Mapping[str, An
 
 
 async def preview(visit: Visit, draft: ParsedAssignmentForm, item: Mapping[str, Any] | None) -> Check:
-    """The same while a form is filled in: what cannot be looked at now is said to be so."""
+    """The check while a form is filled in. If it is not possible now, a note says so."""
     try:
         form_check = await check(visit, draft, item)
     except (TooManyRequests, Unavailable):
-        form_check = Check(notes=[gettext(visit, "Overlaps are looked for once you send it: the server is busy.")])
+        form_check = Check(
+            notes=[gettext(visit, "The server is busy. It checks for double bookings when you send the form.")]
+        )
     except Refusal as refusal:
         form_check = Check(notes=[translate_error(visit, refusal.reason)])
     for name in ("start", "end"):
@@ -104,7 +106,7 @@ async def preview(visit: Visit, draft: ParsedAssignmentForm, item: Mapping[str, 
 
 
 async def _hidden(visit: Visit, draft: ParsedAssignmentForm) -> list[OverlapView]:
-    """The overlaps with users outside of the visit's groups."""
+    """The overlaps with users outside the visit's groups."""
     car, start, end = (draft.members[name] for name in ("carId", "start", "end"))
     within = f"(end eq null or end gt {start})" + (f" and start lt {end}" if end else "")
     rows = await hidden_assignments(visit, [car], within, MOST_HIDDEN)
@@ -119,7 +121,7 @@ async def _named(
     ids = sorted({conflict["userId"] for conflict in conflicts if conflict["userId"] is not None})
     query = {"$filter": f"id in ({','.join(map(str, ids))})", "$select": USER}
     users = {user["id"]: of_user(user).label for user in (await visit.call("GET", "/users", query=query)).json}
-    nobody = gettext(visit, "a user who has been removed")
+    nobody = gettext(visit, "a removed person")
     form_values = tuple(draft.members[name] for name in ("userId", "start", "end"))
     return [
         OverlapView(

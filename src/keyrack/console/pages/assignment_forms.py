@@ -1,4 +1,4 @@
-"""In charge of what is filled in of an assignment: reading it, what is wrong with it, and the same as a request."""
+"""The form of an assignment: values, errors, and the request."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from keyrack.core.errors import BadRequest, NotFound
 from keyrack.http.page_router import Visit
 
 DAY = 86_400  # seconds
-SHORTEST, LONGEST = 7, 28  # days of a lifetime: the default, and the bound that it stays below
-FIELDS = {  # members of the request, and the fields that they are filled in by
+SHORTEST, LONGEST = 7, 28  # days of a lifetime: the default, and the exclusive maximum
+FIELDS = {  # field of the request -> field of the form
     "carId": "car", "userId": "user", "start": "start", "end": "end", "lifetime": "lifetime",
     "renewableAfter": "renewable_after",
 }  # fmt: skip
@@ -24,10 +24,10 @@ TEXTS = (*FIELDS.values(), "start_exact", "end_exact")
 
 @dataclass(frozen=True)
 class FormValues:
-    """A form as it was filled in: texts of its fields, times in the person's zone.
+    """The values of a form: texts of its fields, times in the person's zone.
 
-    `start_exact` and `end_exact` are the times in UTC that the fields showed first, "" if they showed none: a field
-    shows minutes, and at the ends of the calendar less than that.
+    `start_exact` and `end_exact` are the times in UTC that the fields showed first, "" if they showed none. A field has
+    a lower precision than a stored time: minutes, and less at the ends of the calendar.
     """
 
     car: str = ""
@@ -43,7 +43,7 @@ class FormValues:
 
 @dataclass
 class ParsedAssignmentForm:
-    """What a form says: the members of the request, and what is wrong with its fields."""
+    """The parsed form: the fields of the request, and the errors of the form."""
 
     filled: FormValues
     members: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -53,13 +53,13 @@ class ParsedAssignmentForm:
 
 
 def filled(fields: Mapping[str, list[str]]) -> FormValues:
-    """The form of a request's fields."""
+    """The form with values of a request."""
     texts = {name: fields.get(name, [""])[-1].strip() for name in TEXTS}
     return FormValues(**texts, no_end="no_end" in fields)
 
 
 def of_assignment(visit: Visit, assignment: Mapping[str, Any]) -> FormValues:
-    """The form of an assignment as it is."""
+    """The form of an existing assignment."""
     time = clock(visit)
     return FormValues(
         str(assignment["carId"]), str(assignment["userId"] or ""), time.field(assignment["start"]),
@@ -69,17 +69,17 @@ def of_assignment(visit: Visit, assignment: Mapping[str, Any]) -> FormValues:
 
 
 async def read(visit: Visit, form: FormValues) -> ParsedAssignmentForm:
-    """The values of the form. Car and user are looked up, so that the page can name them."""
+    """Parse the form. Car and user are read, so that the page can name them."""
     draft = ParsedAssignmentForm(form)
     draft.car = await _chosen(visit, draft, "car", "/cars/{carId}", gettext(visit, "Choose a car."), of_car)
-    draft.user = await _chosen(visit, draft, "user", "/users/{userId}", gettext(visit, "Choose a user."), of_user)
+    draft.user = await _chosen(visit, draft, "user", "/users/{userId}", gettext(visit, "Choose a person."), of_user)
     draft.members["carId"] = draft.car and draft.car.value
     draft.members["userId"] = draft.user and draft.user.value
     draft.members["start"] = _time(visit, draft, "start", form.start_exact, gettext(visit, "Enter the start."))
     draft.members["end"] = (
         None
         if form.no_end
-        else _time(visit, draft, "end", form.end_exact, gettext(visit, "Enter the end, or tick No end."))
+        else _time(visit, draft, "end", form.end_exact, gettext(visit, "Enter the end, or tick Without end."))
     )
     _order(visit, draft)
     _lives(visit, draft)
@@ -89,20 +89,20 @@ async def read(visit: Visit, form: FormValues) -> ParsedAssignmentForm:
 def _order(visit: Visit, draft: ParsedAssignmentForm) -> None:
     start, end = draft.members["start"], draft.members["end"]
     if start and end and end <= start:
-        draft.errors["end"] = gettext(visit, "The end must be after the start.")
+        draft.errors["end"] = gettext(visit, "The end must be later than the start.")
 
 
 def _lives(visit: Visit, draft: ParsedAssignmentForm) -> None:
-    """Lifetime and when it may be renewed; what is left out has its default."""
+    """Parse `lifetime` and `renewableAfter`. Empty fields have their defaults."""
     form = draft.filled
     lifetime = draft.members["lifetime"] = _seconds(visit, draft, "lifetime", form.lifetime)
     if lifetime is not None and lifetime == SHORTEST * DAY:
-        lifetime = draft.members["lifetime"] = None  # what it is without one
+        lifetime = draft.members["lifetime"] = None  # the default
     if lifetime is not None and not SHORTEST * DAY < lifetime < LONGEST * DAY:
         draft.errors["lifetime"] = gettext(visit, "Enter at least 7 and less than 28 days.")
     renewable = draft.members["renewableAfter"] = _seconds(visit, draft, "renewable_after", form.renewable_after)
     if renewable is not None and not 0 <= renewable < (lifetime or SHORTEST * DAY):
-        draft.errors["renewable_after"] = gettext(visit, "Enter less than the lifetime.")
+        draft.errors["renewable_after"] = gettext(visit, "Enter less than “Key valid offline for”.")
 
 
 async def _chosen(
@@ -115,12 +115,12 @@ async def _chosen(
     try:
         return named((await visit.call("GET", path, value)).json)
     except (BadRequest, NotFound):
-        draft.errors[name] = gettext(visit, "This is not there any more. Choose another one.")
+        draft.errors[name] = gettext(visit, "This no longer exists. Choose another one.")
         return None
 
 
 def _time(visit: Visit, draft: ParsedAssignmentForm, name: str, exact: str, missing: str) -> str | None:
-    """The time of a field in UTC: `exact` as long as the field shows that."""
+    """The time of a field in UTC: `exact` as long as the field shows it."""
     time, text = clock(visit), getattr(draft.filled, name)
     if not text:
         draft.errors[name] = missing
@@ -129,7 +129,8 @@ def _time(visit: Visit, draft: ParsedAssignmentForm, name: str, exact: str, miss
         return time.read_field(text, exact)
     except NoSuchTime:
         draft.errors[name] = gettext(
-            visit, "There is no such time in %(zone)s: the clocks are put forward over it. Enter one before or after.",
+            visit, "This time does not exist in %(zone)s: the clocks are put forward over it. Enter an earlier or a"
+                " later time.",
             zone=time.name,
         )  # fmt: skip
     except (ValueError, OverflowError):
@@ -138,7 +139,7 @@ def _time(visit: Visit, draft: ParsedAssignmentForm, name: str, exact: str, miss
 
 
 def _seconds(visit: Visit, draft: ParsedAssignmentForm, name: str, text: str) -> int | None:
-    """Days as seconds, None for none."""
+    """Days as seconds, None if empty."""
     if not text:
         return None
     try:
@@ -146,7 +147,7 @@ def _seconds(visit: Visit, draft: ParsedAssignmentForm, name: str, text: str) ->
     except ValueError:
         number = math.nan
     if not math.isfinite(number) or abs(number) > LONGEST * 2:
-        draft.errors[name] = gettext(visit, "Enter a number of days, such as 10 or 7.5.")
+        draft.errors[name] = gettext(visit, "Enter a number of days, for example 10 or 7.5.")
         return None
     return round(number * DAY)
 
@@ -157,10 +158,14 @@ def days(seconds: int | None) -> str:
 
 
 def twice(visit: Visit, form: FormValues) -> list[str]:
-    """What is to be said of times that come twice, as the clocks are put back."""
+    """Notes on times that occur twice, when the clocks are put back."""
     time = clock(visit)
     zone = {"zone": time.name}
-    start = gettext(visit, "The start comes twice in %(zone)s, as the clocks are put back: the first is meant.", **zone)
-    end = gettext(visit, "The end comes twice in %(zone)s, as the clocks are put back: the first is meant.", **zone)
+    start = gettext(
+        visit, "The start occurs twice in %(zone)s, because the clocks are put back. The first one is used.", **zone
+    )
+    end = gettext(
+        visit, "The end occurs twice in %(zone)s, because the clocks are put back. The first one is used.", **zone
+    )
     pairs = [(form.start, start), ("" if form.no_end else form.end, end)]
     return [text for typed, text in pairs if typed and time.comes_twice(typed)]

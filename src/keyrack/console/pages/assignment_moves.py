@@ -50,7 +50,7 @@ async def move(visit: Visit, present: Mapping[str, Any] | None, draft: ParsedAss
         return None
     try:
         row = (await visit.call("GET", "/assignments/{assignmentId}", present["id"], query=THINGS)).json
-    except NotFound:  # it has ended meanwhile, which sending the form reports
+    except NotFound:  # it has ended; sending the form reports that
         return None
     is_same = (new["carId"], new["userId"]) == (row["carId"], row["userId"])
     is_loss = _is_now(row["start"], row["end"]) and not (is_same and _is_now(new["start"], new["end"]))

@@ -1,6 +1,6 @@
-"""Assigning: a car is given to a user for a time, that is changed, and it ends.
+"""Pages that book a car, change a booking, and end it.
 
-Each is asked for, and leads to the page of its operation, where the outcome comes in.
+Each request leads to the page of its operation, which shows the result.
 """
 
 from __future__ import annotations
@@ -48,14 +48,12 @@ REFUSALS = (BadRequest, Conflict, NotFound, PreconditionFailed, TooManyRequests,
 
 @dataclass(frozen=True)
 class Task:
-    """What a form is for: where it is sent, what it asks for, and the assignment that it changes."""
+    """The purpose of a form: its address, its request, and the assignment that it changes."""
 
     title: str
     save: str
     action: str
-    item: Callable[
-        [ParsedAssignmentForm], Mapping[str, Any] | None
-    ]  # as an item of a batch; None: nothing would change
+    item: Callable[[ParsedAssignmentForm], Mapping[str, Any] | None]  # an item of a batch; None if nothing changes
     ask: Callable[[ParsedAssignmentForm], Awaitable[InternalResponse]]
     present: Mapping[str, Any] | None = None
     tag: str = ""
@@ -63,7 +61,7 @@ class Task:
 
 @pages.get("/{customer}/assignments", permission=Permission.ASSIGNMENTS_READ)
 async def assignments(visit: Visit) -> Response:
-    """Of the two ways to look at them the list, with what the address asks of it."""
+    """The list of bookings, with the query of the address."""
     return redirect(f"{_back(visit)}/list" + (f"?{visit.query_string}" if visit.query_string else ""))
 
 
@@ -84,7 +82,7 @@ async def check_new(visit: Visit) -> Response:
 
 @pages.get("/{customer}/assignments/{assignment}", permission=Permission.ASSIGNMENTS_READ)
 async def one(visit: Visit) -> Response:
-    """One assignment, and what can be done with it."""
+    """One booking, with its actions."""
     reply = await visit.call("GET", "/assignments/{assignmentId}", visit.ids["assignment"], query=SHOWN)
     return await page(visit, "assignment.html", section=SECTION, back=_back(visit), **_shown(reply.json))
 
@@ -95,7 +93,7 @@ async def change(visit: Visit) -> Response:
     assert task.present is not None  # noqa: S101 - it is a change
     form = of_assignment(visit, task.present)
     proposal: dict[str, Any] = {name: visit.query_value(name) for name in TEXTS if name in visit.query}
-    if proposal:  # the board proposes other times, or another car
+    if proposal:  # the plan proposes other times or another car
         form = replace(form, **proposal, no_end="no_end" in visit.query or (form.no_end and not proposal.get("end")))
     return await _form(visit, task, await _looked_up(visit, form))
 
@@ -117,7 +115,7 @@ async def ending(visit: Visit) -> Response:
 
 @pages.post("/{customer}/assignments/{assignment}/end", permission=Permission.ASSIGNMENTS_WRITE)
 async def end(visit: Visit) -> Response:
-    """End it now if it is in force, so that it stays among what was; else delete it."""
+    """End a booking now if it is in force, so that it stays in the history; otherwise delete it."""
     id, more = (
         visit.ids["assignment"],
         {"if_match": visit.form_value("tag") or None, "key": visit.form_value("key") or None},
@@ -134,7 +132,7 @@ async def end(visit: Visit) -> Response:
 
 
 async def _confirm(visit: Visit, refusal: Refusal | None = None) -> Response:
-    """Ask whether it is really to end. Raises `NotFound`."""
+    """The confirmation. Raises `NotFound`."""
     reply = await visit.call("GET", "/assignments/{assignmentId}", visit.ids["assignment"], query=SHOWN)
     plain = await visit.call("GET", "/assignments/{assignmentId}", visit.ids["assignment"])
     return await page(
@@ -150,8 +148,8 @@ def _creation(visit: Visit) -> Task:
     async def ask(draft: ParsedAssignmentForm) -> InternalResponse:
         return await visit.call("PUT", "/assignments", body=draft.members, key=visit.form_value("key") or None)
 
-    title = gettext(visit, "New assignment")
-    return Task(title, gettext(visit, "Assign"), f"{base(visit)}/assignments/new", item, ask)
+    title = gettext(visit, "New booking")
+    return Task(title, gettext(visit, "Book"), f"{base(visit)}/assignments/new", item, ask)
 
 
 async def _change(visit: Visit) -> Task:
@@ -172,12 +170,12 @@ async def _change(visit: Visit) -> Task:
 
     action = f"{base(visit)}/assignments/{present['id']}/change"
     return Task(
-        gettext(visit, "Change assignment"), gettext(visit, "Save"), action, item, ask, present, reply.tag
+        gettext(visit, "Change booking"), gettext(visit, "Save"), action, item, ask, present, reply.tag
     )  # fmt: skip
 
 
 def _patch(visit: Visit, present: Mapping[str, Any], draft: ParsedAssignmentForm) -> list[dict[str, Any]]:
-    """What was filled in otherwise than it is: fields show less than there is, so they themselves are compared."""
+    """The changes of the form. They compare fields, because a field may show less than the stored value."""
     before, after = of_assignment(visit, present), draft.filled
     patch: list[dict[str, Any]] = []
     for member, name in FIELDS.items():
@@ -194,13 +192,13 @@ def _patch(visit: Visit, present: Mapping[str, Any], draft: ParsedAssignmentForm
 
 
 def _begun(visit: Visit) -> FormValues:
-    """A new form, with what its address names; it begins with the next full hour."""
+    """A new form with the values of the address. The default start is the next full hour."""
     form = filled(visit.query)
     return replace(form, start=form.start or clock(visit).next_hour())
 
 
 async def _looked_up(visit: Visit, form: FormValues) -> ParsedAssignmentForm:
-    """A form that nobody has sent yet, with the names of what it begins with; nothing of it is wrong yet."""
+    """A form that was not sent yet, with the names of its values and without errors."""
     draft = await read(visit, form)
     draft.errors.clear()
     return draft
@@ -216,9 +214,9 @@ async def _foretold(visit: Visit, task: Task) -> Response:
 
 
 async def _sent(visit: Visit, task: Task) -> Response:
-    """Ask for what was filled in, unless that is wrong, or overlaps with what the person has not seen."""
+    """Send the request, unless the form is invalid or has an overlap that the person has not seen."""
     form = filled(visit.form)
-    if visit.form_value("find"):  # without a script: a search for cars or users
+    if visit.form_value("find"):  # without a script: a search for cars or people
         return await _form(visit, task, await _looked_up(visit, form))
     draft = await read(visit, form)
     if draft.errors:
@@ -246,7 +244,7 @@ async def _form(
 ) -> Response:  # fmt: skip
     cars, users = await _options(visit, draft)
     now = task.present if isinstance(refusal, PreconditionFailed) else None
-    # Until the person is told of a change, the form stays one that was drawn before it
+    # The old tag stays until the person has seen the change
     tag = task.tag if now or not visit.form_value("tag") else visit.form_value("tag")
     return await page(
         visit, "assignment_form.html", status=status, section=SECTION, back=_back(visit), task=task, told=draft,
@@ -259,7 +257,7 @@ async def _form(
 
 
 async def _options(visit: Visit, draft: ParsedAssignmentForm) -> tuple[list[Any], list[Any]]:
-    """What is chosen; and without a script what was searched for."""
+    """The chosen options; without a script also the found ones."""
     cars, users = [draft.car] if draft.car else [], [draft.user] if draft.user else []
     if visit.form_value("find") == "car":
         cars += (await find_cars(visit, visit.form_value("search_car"), free(visit, visit.form))).options
@@ -269,19 +267,21 @@ async def _options(visit: Visit, draft: ParsedAssignmentForm) -> tuple[list[Any]
 
 
 async def _present(visit: Visit, assignment: Mapping[str, Any]) -> dict[str, Any]:
-    """What there is now, beside what was filled in."""
+    """The current state, beside the form."""
     reply = await visit.call("GET", "/assignments/{assignmentId}", assignment["id"], query=SHOWN)
     return _shown(reply.json)
 
 
 def _words(visit: Visit, refusal: Refusal) -> str:
     if isinstance(refusal, PreconditionFailed):
-        return gettext(visit, "Somebody else has changed it meanwhile. Look at what is there now, then decide again.")
+        return gettext(
+            visit, "Another person changed the booking in the meantime. Check the current state, then decide again."
+        )
     return translate_error(visit, refusal.reason)
 
 
 def _to_outcome(visit: Visit, reply: InternalResponse) -> Response:
-    """The page of the operation, which its own caller may always see."""
+    """Redirect to the page of the operation, which its own caller may always see."""
     return redirect(f"{base(visit)}/operations/{reply.headers['Operation-Id']}")
 
 
@@ -290,7 +290,7 @@ def _back(visit: Visit) -> str:
 
 
 def _shown(assignment: Mapping[str, Any]) -> dict[str, Any]:
-    """An assignment with its car and user, as templates take it."""
+    """An assignment with its car and user, for templates."""
     car, user = assignment.get("car"), assignment.get("user")
     return {
         "assignment": assignment,

@@ -1,4 +1,4 @@
-"""What became of operations that were asked for together: a line for each, into which its outcome comes by itself."""
+"""Results of operations that were sent together, one line each, updated live."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from keyrack.http.page_router import ConsolePages, Visit
 
 pages = ConsolePages()
 
-MOST = 100  # operations at once: as many as an address has room for
-ALL = N_("All %(num)s have succeeded.")
-SOME = N_("%(done)s of %(num)s have succeeded, %(failed)s have failed.")
+MOST = 100  # operations of one address, limited by its length
+ALL = N_("All %(num)s are done.")
+SOME = N_("%(done)s of %(num)s are done, %(failed)s failed.")
 
 
 @dataclass(frozen=True, slots=True)
 class OperationResult:
-    """What became of one operation; `state` is one of the API's, `reason` says why it failed."""
+    """The result of one operation. `state` is the API's state, `reason` the cause of a failure."""
 
     href: str
     things: OperationThings
@@ -39,7 +39,7 @@ class OperationResult:
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """What became of several; `address` shows them again, `said` sums up once nothing is pending."""
+    """The results of several operations. `address` shows them again; `said` sums them up once none is pending."""
 
     id: str
     address: str
@@ -51,7 +51,7 @@ class Outcomes:
 
 @pages.get("/{customer}/operations/outcomes", permission=Permission.OPERATIONS_READ, shows_own_rows=True)
 async def outcomes(visit: Visit) -> Response:
-    """Those that the address names; all operations where it names none. Raises `NotFound`."""
+    """The results of the operations in the address; without any, a redirect to all operations. Raises `NotFound`."""
     texts = list(filter(None, visit.query_value("ids").split(",")))
     if not texts:
         visit.require(Permission.OPERATIONS_READ)
@@ -69,7 +69,7 @@ async def outcomes(visit: Visit) -> Response:
 
 
 async def of(visit: Visit, ids: Sequence[str]) -> Outcomes:
-    """What became of these operations, in their order, as far as they are there."""
+    """The results of these operations, in their order, without missing ones."""
     there: dict[str, dict[str, Any]] = {row["id"]: row for row in await _operations(visit, ids)}
     rows = [_outcome(visit, there[id]) for id in ids if id in there]
     pending = any(row.state == "Pending" for row in rows)
@@ -81,8 +81,10 @@ async def of(visit: Visit, ids: Sequence[str]) -> Outcomes:
 
 
 async def _operations(visit: Visit, ids: Sequence[str]) -> list[dict[str, Any]]:
-    """These operations, as far as they are there. Without the permission for all of them each is asked for by itself:
-    those of the visit's person may be read."""
+    """These operations, without missing ones.
+
+    Without the permission for all operations, each is read on its own: a caller may always read its own.
+    """
     query = {"$expand": things_expand(visit)}
     if visit.may(Permission.OPERATIONS_READ):
         return await rows_with(visit, "/operations", ids, query)

@@ -1,4 +1,4 @@
-"""The board: cars as rows, days as columns, and a bar for each time that somebody has a car."""
+"""The plan: cars as rows, days as columns, and a bar for each booking."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ from keyrack.http.page_router import ConsolePages, Visit
 
 pages = ConsolePages()
 
-SPANS = {7: N_("Week"), 14: N_("Two weeks"), 31: N_("Month")}  # days: how they are called
+SPANS = {7: N_("Week"), 14: N_("Two weeks"), 31: N_("Month")}  # days -> label
 SPAN = 14
-ROWS = (50, 100, 500)  # cars at once
-BARS = 1_500  # at once: some 1.2 MB of page; that there are more is told
-FAILED = timedelta(days=1)  # for how long what failed is shown
-CUT = N_("Only %(most)s times are shown, those that begin first.")
-LONGEST = 200  # characters that are searched for
+ROWS = (50, 100, 500)  # cars of one page
+BARS = 1_500  # of one page: about 1.2 MB; a note says if there are more
+FAILED = timedelta(days=1)  # how long failed operations are shown
+CUT = N_("Only %(most)s bookings are shown, the earliest ones.")
+LONGEST = 200  # characters of a search
 USER = "user($select=id,emailAddress,userData)"
-FIRST, LAST = date(1970, 1, 8), date(9998, 12, 1)  # that a window begins
+FIRST, LAST = date(1970, 1, 8), date(9998, 12, 1)  # the first days of a window
 
 
 @dataclass(frozen=True)
 class BoardWindow:
-    """The days that are shown, and the cars: what the address says."""
+    """The window of the address: days and cars."""
 
     first: date
     days: int
     q: str = ""
     page: int = 1
     rows: int = ROWS[0]
-    here: date | None = None  # the day that narrow screens show
+    here: date | None = None  # the day on narrow screens
 
     @property
     def end(self) -> date:
@@ -72,11 +72,11 @@ class BoardDay:
 
 @dataclass(frozen=True)
 class BoardRow:
-    """A car and its bars, by the column in which each begins; `hidden` overlap with too many others to be drawn."""
+    """A car and its bars, by their first columns. `hidden` counts overlapping bars without a place."""
 
     car: Choice
     bars: dict[int, list[Bar]]
-    covered: dict[int, str]  # who has it, by column
+    covered: dict[int, str]  # column -> the people with bookings
     lanes: int
     hidden: int
 
@@ -102,7 +102,7 @@ async def board(visit: Visit) -> Response:
 
 
 def _window(visit: Visit, today: date) -> BoardWindow:
-    """What the address says; what it says wrongly is as if it said nothing."""
+    """The window of the address. Invalid values have their defaults."""
     days = _number(visit.query_value("days"), tuple(SPANS), SPAN)
     monday = today - timedelta(days=today.weekday())
     here = _date(visit.query_value("day"))
@@ -136,7 +136,7 @@ async def _cars(visit: Visit, window: BoardWindow) -> tuple[list[Choice], int]:
 
 
 async def _bars(visit: Visit, window: BoardWindow, cars: list[int]) -> tuple[dict[int, list[Bar]], bool]:
-    """The bars of these cars, and whether there are more than are shown."""
+    """The bars of these cars, and whether there are more than the page shows."""
     if not cars:
         return {}, False
     zone = clock(visit).zone
@@ -162,7 +162,7 @@ async def _bars(visit: Visit, window: BoardWindow, cars: list[int]) -> tuple[dic
 
 
 async def _of_cars(visit: Visit, path: str, cars: list[int], condition: str) -> list[dict[str, Any]]:
-    """What fulfils the condition, with its user; more than are shown, if there are more."""
+    """The rows that match the condition, with their users; one more than the page shows, if there are more."""
     rows: list[dict[str, Any]] = []
     for some in parts_of(visit, cars):
         query = {"$filter": f"carId in {some} and {condition}", "$orderby": "start", "$expand": USER}
@@ -190,7 +190,7 @@ def _day(visit: Visit, day: date, today: date) -> BoardDay:
 
 
 def _here(visit: Visit, window: BoardWindow, today: date) -> dict[str, Any]:
-    """The one day that narrow screens show, and the ways to its neighbours."""
+    """The one day on narrow screens, with links to its neighbours."""
     shown = [day for day in (window.here, today) if day and window.first <= day < window.end]
     day = shown[0] if shown else window.first
     step = timedelta(days=1)
@@ -209,7 +209,7 @@ def _of_day(visit: Visit, window: BoardWindow, day: date) -> str:
 
 
 def _ways(visit: Visit, window: BoardWindow, total: int) -> Mapping[str, str]:
-    """Earlier and later days, today, and the other cars; "" where there are none."""
+    """Links to earlier and later days, today, and other cars; "" if there are none."""
     by = timedelta(days=window.days)
     pages = -(-total // window.rows)
     return {
@@ -222,7 +222,7 @@ def _ways(visit: Visit, window: BoardWindow, total: int) -> Mapping[str, str]:
 
 
 def _address(visit: Visit, window: BoardWindow, day: str = "", **change: Any) -> str:
-    """The board's address with something else; what is usual is left out."""
+    """The plan's address with another day. Defaults are left out."""
     first = change.pop("first", window.first)
     other = replace(window, **change)
     parameters = {

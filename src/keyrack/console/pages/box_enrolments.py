@@ -1,4 +1,4 @@
-"""A pending enrolment of the box in a car, approved or undone: a dialog of the car's page."""
+"""The dialog that approves or undoes an unconfirmed enrolment of a car's box."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def approve(visit: Visit) -> Response:
 
 
 async def _dialog(visit: Visit, wrong: FormErrors = RIGHT) -> Response:
-    """The pending enrolment, and what can be done about it. Raises `NotFound`."""
+    """The unconfirmed enrolment with its actions. Raises `NotFound`."""
     state: Mapping[str, Any] = (await visit.call("GET", ROW, visit.ids["productId"])).json
     car = (await visit.call("GET", "/cars/{carId}", visit.ids["carId"])).json
     if state["pending"] is None and wrong is RIGHT:

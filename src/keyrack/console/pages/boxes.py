@@ -1,5 +1,4 @@
-"""In charge of what is known of a box beside its list: whether it takes keys without a network, and what is wrong with
-its log."""
+"""State of a key box for the car's page: its enrolment, and faults of its log."""
 
 from __future__ import annotations
 
@@ -12,15 +11,15 @@ from keyrack.console.product_names import kind
 from keyrack.core.errors import Conflict, NotFound
 from keyrack.http.page_router import Visit
 
-REPORTS = 20  # of one kind that a box's enrolment has at most, the newest first
-HARMLESS = ("GivenUp", "Late")  # the other kinds mean an attack, or a copy of the box
+REPORTS = 20  # of each kind, per enrolment, the newest first
+HARMLESS = ("GivenUp", "Late")  # other kinds mean an attack, or a copy of the box
 # The worst first
 KINDS = ("UnknownKey", "UnknownList", "Fork", "Break", "Forgery", *HARMLESS)
 
 
 @dataclass(frozen=True, slots=True)
 class BoxLogReport:
-    """Reports of one kind on the log of a box: how many, and when the last one came."""
+    """Reports of one kind on the log of a box: their number, and the time of the last one."""
 
     kind: str
     count: int
@@ -29,28 +28,30 @@ class BoxLogReport:
 
 @dataclass(frozen=True, slots=True)
 class BoxView:
-    """A box: since when it is enrolled, None where it is not; and what is wrong with its log. `cut` says that there may
-    be older reports."""
+    """A box: the time of its enrolment, None without one, and the faults of its log.
+
+    `cut` means that there may be older reports.
+    """
 
     enrolled: str | None
     troubles: Sequence[BoxLogReport] = ()
-    missing: int = 0  # entries that are known to be, and have not come home yet
+    missing: int = 0  # known entries of the log that have not arrived yet
     cut: bool = False
     pending: Mapping[str, Any] | None = None  # an enrolment that is not in force yet
 
     @property
     def is_bad(self) -> bool:
-        """Whether more is wrong than that the log ran over."""
+        """Whether there is a fault other than overwritten entries."""
         return any(trouble.kind not in HARMLESS for trouble in self.troubles)
 
 
 async def box(visit: Visit, product: int) -> BoxView | None:
-    """How a box stands; None where the product is none, or is gone."""
+    """The state of a box; None if the product is not a box, or is gone."""
     try:
         state = (await visit.call("GET", "/boxes/{productId}/enrolment", product)).json
     except NotFound as refusal:
         return BoxView(None) if refusal.reason.code == "box-not-enrolled" else None
-    except Conflict:  # a unit
+    except Conflict:  # a tracker
         return None
     log: Mapping[str, Any] = state["log"]
     troubles = _troubles(log["reports"])
@@ -67,13 +68,13 @@ def _troubles(reports: Sequence[Mapping[str, Any]]) -> list[BoxLogReport]:
 
 
 async def boxes_of(visit: Visit, products: Sequence[Mapping[str, Any]]) -> dict[int, BoxView]:
-    """How the boxes among a car's products stand: a car has one of each type."""
+    """The state of the boxes among a car's products. A car has at most one product of each type."""
     views = {product["id"]: await box(visit, product["id"]) for product in products if kind(product) == "box"}
     return {id: view for id, view in views.items() if view is not None}
 
 
 async def box_of(visit: Visit, car: int) -> BoxView | None:
-    """How the box in a car stands; None where there is none."""
+    """The state of the box in a car; None if there is none."""
     query = {"$filter": f"car/id eq {car} and endswith(type,' Box')", "$select": "id,type", "$top": "1"}
     boxes = await boxes_of(visit, (await visit.call("GET", "/products", query=query)).json)
     return next(iter(boxes.values()), None)

@@ -1,6 +1,6 @@
-"""A car: what is known of it, changed where it stands; who has it, where it is, what it tells; and its end.
+"""The page of a car: facts, bookings, position, telemetry, and its deletion.
 
-Each part of the page is also fetched by itself: `part` of the address names it.
+Each part of the page can be fetched on its own: `part` of the address names it.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ pages = ConsolePages()
 SECTION = "cars"
 FIELDS = {field.name: field for field in CAR.fields}
 DIGITS = 9  # of an id in the address
-EVENTS = 20  # newest events of a car on its page
-SOON = 20  # assignments in force or to come that are looked at for who has the car next
+EVENTS = 20  # newest openings of a car on its page
+SOON = 20  # current and upcoming assignments that are read to find the next one
 
 Known = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class CarView:
-    """The car of a visit: its members as `GET /cars/{carId}` has them, and their tag."""
+    """The car of a visit: its fields from `GET /cars/{carId}`, and their tag."""
 
     facts: Mapping[str, Any]
     tag: str
@@ -54,10 +54,9 @@ class CarView:
 
 @dataclass(frozen=True)
 class FactEdit:
-    """A fact that is being changed: what was typed, and what was wrong with it.
+    """A fact that is being edited: the typed text, and its error.
 
-    `wrong` is a code: `blank`, `refused` for what `reason` says, `changed` where somebody else was quicker, "" where
-    nothing is.
+    `wrong` is a code: `blank`; `refused`, with `reason`; `changed` if another person was faster; or "".
     """
 
     fact: str
@@ -89,7 +88,7 @@ async def _page(visit: Visit, changing: FactEdit | None = None, status: int = 20
 
 
 async def _done(visit: Visit) -> Known:
-    """What was done on the way here, as the address says: `product` is what was built in or taken out."""
+    """The result of the previous action, from the address. `product` was put in or taken out."""
     if "added" in visit.query:
         return {"done": "added", "product": None}
     for name in ("installed", "uninstalled"):
@@ -107,20 +106,22 @@ async def _car(visit: Visit) -> CarView:
 
 
 def _whole(shown: CarView) -> Known:
-    """What every part knows."""
+    """The data of every part."""
     return {"car": shown.facts, "tag": shown.tag}
 
 
 async def _where(visit: Visit, shown: CarView) -> Known:
-    """Where the car was seen last, and when."""
+    """The last position of the car, with its time."""
     query = {"$filter": f"carId eq {shown.id}", "$select": "latitude,longitude,lastSeen,isDriving"}
     (place,) = (await visit.call("GET", "/positions", query=query)).json
     return {"place": place}
 
 
 async def _holders(visit: Visit, shown: CarView) -> Known:
-    """Who has the car now, who has it next, how much of what was asked for has yet to be done; and where it is. What
-    the visit may not know of it is None."""
+    """The current booking, the next one, the number of open requests, and the position.
+
+    Data for which the visit lacks the permission is None.
+    """
     where = await _where(visit, shown) if visit.may(Permission.POSITIONS_READ) else {"place": None}
     if not visit.may(Permission.ASSIGNMENTS_READ):
         return {"holders": None, "next": None, "waiting": 0, **where}
@@ -159,7 +160,7 @@ async def _products(visit: Visit, shown: CarView) -> Known:
 
 
 async def _built_in(visit: Visit, shown: CarView) -> Known:
-    """The same, and how its box stands, to who may know."""
+    """The products with the state of the box, if the visit has the permission."""
     context = await _products(visit, shown)
     return {**context, "boxes": await boxes_of(visit, context["products"]) if visit.may(Permission.BOXES_READ) else {}}
 
@@ -198,16 +199,16 @@ async def _track(visit: Visit, shown: CarView) -> Known:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a part of the page shows, and what it wants."""
+    """The data of a part of the page, and its permission."""
 
     gather: Callable[[Visit, CarView], Awaitable[Known]]
     permission: Permission = Permission.POSITIONS_READ
 
 
-# The parts of the page, as templates/car has them
+# The parts of the page: templates/car
 PARTS: Mapping[str, Part] = {
     "who": Part(_holders, Permission.CARS_READ),
-    "where": Part(_where),  # which is within it
+    "where": Part(_where),  # within `who`
     "facts": Part(_facts, Permission.CARS_READ),
     "products": Part(_built_in, Permission.PRODUCTS_READ),
     "keys": Part(_keys, Permission.ACCESS_READ),
@@ -222,7 +223,7 @@ PARTS: Mapping[str, Part] = {
 
 @pages.post("/{customer}/cars/{carId}/facts/{fact}", permission=Permission.CARS_WRITE)
 async def change(visit: Visit) -> Response:
-    """Change one fact, if the car is still what it was when the form was drawn."""
+    """Change one fact, if the car has not changed since the form was drawn."""
     fact, value = visit.ids["fact"], visit.form_value("value")
     if fact not in FIELDS:
         return redirect(_here(visit))
@@ -275,7 +276,7 @@ async def delete(visit: Visit) -> Response:
 
 
 async def _delete(visit: Visit, refusal: Refusal | None = None) -> Response:
-    """The dialog, which says what ends with the car."""
+    """The confirmation, with the bookings that end."""
     shown = await _car(visit)
     there = await _products(visit, shown)
     return await page(
@@ -286,7 +287,7 @@ async def _delete(visit: Visit, refusal: Refusal | None = None) -> Response:
 
 
 async def _has_hidden_unit(visit: Visit, car: int, products: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the car has a unit that is in none of the groups of a group-limited visit."""
+    """Whether the car has a tracker outside the groups of a group-limited visit."""
     may_know = visit.is_limited and visit.may(Permission.POSITIONS_READ)
     if not may_know or any(kind(product) == "unit" for product in products):
         return False
@@ -295,12 +296,12 @@ async def _has_hidden_unit(visit: Visit, car: int, products: Sequence[Mapping[st
 
 
 def by_script(visit: Visit) -> bool:
-    """Whether a script asks. What it selects of an answer is not sent along, so it never says that it wants a part."""
+    """Whether a script made the request. It selects from the answer, and does not say that it wants a part."""
     return visit.headers("HX-Request") == "true"
 
 
 def gone_on(visit: Visit, address: str) -> Response:
-    """Go on to another page; a script that sent the form of a dialog has to be told so."""
+    """Redirect to another page. A script that sent a dialog's form needs its own header for that."""
     return Response(204, headers={"HX-Redirect": address}) if by_script(visit) else redirect(address)
 
 

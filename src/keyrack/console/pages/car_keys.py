@@ -1,4 +1,4 @@
-"""In charge of the keys of a car that open its box without a network: who still has one, on which phone, until when."""
+"""Keys of a car that open its box without a network: person, phone and time."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from keyrack.console.pages.boxes import BoxView, box_of
 from keyrack.core.errors import NotFound
 from keyrack.http.page_router import Visit
 
-FEW, MOST = 20, 200  # that are shown at first, and where all are asked for; how many there are is told
+FEW, MOST = 20, 200  # rows at first, and on request; a note has the number of the others
 ALL = "all"
-CONFIRMED = timedelta(days=1)  # for so long it is told that a box has heard of a revocation
-# What is revoked comes first, and what no box takes any more last
+CONFIRMED = timedelta(days=1)  # how long a revocation is shown after the box has it
+# Revoked keys first, those that no box accepts last
 ORDER = "isKnownToBox,isRevoked desc,until desc"
-# A phone fetches a key again before the last one is over: those of one phone for one assignment are one line
+# A phone renews a key before it expires: the keys of one phone for one assignment are one line
 LINES = (
     "filter(opensUntil gt {now} or (isKnownToBox eq true and revoked gt {lately}))"
     "/compute(revoked ne null as isRevoked)"
@@ -31,8 +31,11 @@ LINES = (
 
 @dataclass(frozen=True, slots=True)
 class CarKeyRow:
-    """The keys of a phone for one assignment: `state` is `in-force`, `coming`, `revoked` for what a box may still take,
-    or `known` for what it has heard of; `user` is None where the person is gone."""
+    """The keys of a phone for one assignment.
+
+    `state` is `in-force`, `coming`, `revoked` if a box may still accept it, or `known` if the box has the revocation.
+    `user` is None if the person is gone.
+    """
 
     state: str
     userId: int | None
@@ -47,8 +50,10 @@ class CarKeyRow:
 
 @dataclass(frozen=True, slots=True)
 class CarKeys:
-    """What is shown of a car's keys, and how many more lines there are. `box` is looked at only where there is none:
-    None where the car has no box, or the visit may not know."""
+    """The shown keys of a car, and the number of further lines.
+
+    `box` is read only if there are no keys: None if the car has no box, or the visit lacks the permission.
+    """
 
     lines: list[CarKeyRow]
     more: int
@@ -58,12 +63,12 @@ class CarKeys:
 
     @property
     def revoked(self) -> bool:
-        """Whether a revoked key may still open."""
+        """Whether a revoked key may still open the box."""
         return any(line.state == "revoked" for line in self.lines)
 
 
 async def keys_of(visit: Visit, car: int) -> CarKeys:
-    """The keys of the car that still open, or that were revoked lately."""
+    """The keys of the car that still open, or were revoked lately."""
     now = datetime.now(UTC)
     whole = visit.query_value("keys") == ALL
     query = {
@@ -80,13 +85,13 @@ async def keys_of(visit: Visit, car: int) -> CarKeys:
 
 
 async def _users(visit: Visit, ids: Iterable[int]) -> dict[int, dict[str, Any]]:
-    """Those who are there and may be seen."""
+    """The existing and visible users."""
     wanted = sorted(set(ids))
     if not wanted or not visit.may(Permission.USERS_READ):
         return {}
     try:
         rows = await rows_with(visit, "/users", wanted, {"$select": "id,emailAddress,userData"})
-    except NotFound:  # none at all
+    except NotFound:  # no such row
         return {}
     return {row["id"]: row for row in rows}
 

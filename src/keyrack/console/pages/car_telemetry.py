@@ -1,4 +1,4 @@
-"""In charge of what a car tells: its newest telemetry as figures, and its odometer over a time."""
+"""Telemetry of a car: the newest values, and the odometer over time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from keyrack.core.errors import BadRequest, NotFound
 from keyrack.http.page_router import Visit
 
 TIRES = ("tirePressureFrontLeft", "tirePressureFrontRight", "tirePressureRearLeft", "tirePressureRearRight")
-# The figures of the page, in this order; each is a member of `GET /cars/{carId}/telemetry`
+# The values of the page in their order, each a field of `GET /cars/{carId}/telemetry`
 FIGURES = (
     "fuelLevelPercent", "odometer", "ignition", "currentSpeed", "batteryVoltage", "outsideTemperature",
     "engineCoolantTemperature", "tirePressure", "distanceToNextService", "dtc",
@@ -23,7 +23,7 @@ ELECTRIC = "Electric"
 
 @dataclass(frozen=True)
 class Range:
-    """A time that a chart shows: so many buckets of so many hours."""
+    """A period of a chart: the number of buckets, and their hours."""
 
     hours: float
     buckets: int
@@ -37,9 +37,9 @@ DEFAULT_RANGE = "week"
 class CarTelemetry:
     """The newest telemetry of a car.
 
-    `has_unit`: whether the car has a unit that can report. `last_seen`: the time of its last report, None for never.
-    `fresh_until`: from when on that is stale, "" if it is. `figures` are the values by name, `missing_figures` the
-    names of those that the unit has never reported.
+    `has_unit`: whether the car has a tracker. `last_seen`: the time of its last report, None for never. `fresh_until`:
+    the time from which the report is stale, "" if it is stale. `figures`: the values by name. `missing_figures`: the
+    names of values that the tracker has never reported.
     """
 
     has_unit: bool
@@ -59,7 +59,7 @@ def is_stale(visit: Visit, place: Mapping[str, Any]) -> bool:
 
 
 def _fresh_until(visit: Visit, seen: str) -> str:
-    """From when on a report of the time `seen` is stale; "" if it is."""
+    """The time from which a report of the time `seen` is stale; "" if it is stale."""
     until = instant(seen) + timedelta(minutes=visit.settings.telemetry_stale_minutes)
     return utc(until) if until > datetime.now(UTC) else ""
 
@@ -71,9 +71,9 @@ async def telemetry(visit: Visit, car: int) -> CarTelemetry:
     try:
         readings = (await visit.call("GET", "/cars/{carId}/telemetry", car)).json
         where = (await visit.call("GET", "/cars/{carId}/location", car)).json
-    except NotFound:  # the unit was taken out meanwhile
+    except NotFound:  # the tracker was taken out
         return CarTelemetry(False, None, None, False, False, {}, [])
-    # Telemetry says 0 for an odometer that was never read (spec, "Telemetry"); the location says that there is none
+    # Telemetry has 0 for an odometer that was never read (spec, "Telemetry"); the location has null
     values = {name: readings.get(name) for name in FIGURES} | {
         "odometer": None if where["odometer"] is None else float(where["odometer"]),
         "tirePressure": [readings[name] for name in TIRES]
@@ -89,7 +89,7 @@ async def telemetry(visit: Visit, car: int) -> CarTelemetry:
 
 @dataclass(frozen=True)
 class ChartBucket:
-    """A bucket of the chart: its time, the odometer at its end in km, and the km since the bucket before."""
+    """A bucket of the chart: its time, the odometer at its end in km, and the km since the previous bucket."""
 
     at: str
     odometer: float
@@ -98,8 +98,10 @@ class ChartBucket:
 
 @dataclass(frozen=True)
 class Chart:
-    """The odometer over a time. `source` is the request that the script makes for the same; `refused` says why there
-    is nothing: the operator keeps or gives less than the range."""
+    """The odometer over a period. `source` is the script's request for the same data.
+
+    `refused` is the reason for no data: the operator keeps or returns less than the period.
+    """
 
     range: str
     ranges: tuple[str, ...]
@@ -112,7 +114,7 @@ class Chart:
 
 
 async def chart(visit: Visit, car: int) -> Chart:
-    """The range of the address, up to the end of the hour or of the day that it is."""
+    """The period of the address, up to the end of the current hour or day."""
     name = visit.query_value("range") if visit.query_value("range") in RANGES else DEFAULT_RANGE
     wanted = RANGES[name]
     until = ceiling(datetime.now(clock(visit).zone), wanted.hours)
@@ -137,7 +139,7 @@ def _readings(buckets: list[dict[str, Any]]) -> list[ChartBucket]:
 
 
 def ceiling(moment: datetime, hours: float) -> datetime:
-    """The next moment at which as many hours of the day are over as a multiple of `hours`, in UTC."""
+    """The next moment at which the hours of the day are a multiple of `hours`, in UTC."""
     midnight = datetime.combine(moment.date(), time.min, moment.tzinfo)
     whole = (moment.hour + moment.minute / 60) // hours + 1
     return in_utc(midnight + timedelta(hours=whole * hours))

@@ -1,4 +1,4 @@
-"""One change of the log: what it was, who did it, from where, and what was before and after."""
+"""The page of one change: author, origin, and values before and after."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def change(visit: Visit) -> Response:
 
 
 def of_thing(visit: Visit, resource: str, id: object) -> str:
-    """The address of the changes of one thing."""
+    """The address of the changes of one object."""
     return f"{base(visit)}/changes?{urlencode({'resource': resource, 'thing': id})}"
 
 

@@ -1,4 +1,4 @@
-"""Clients: which programs call in their own name, what they may, and their secrets, each of which is shown once."""
+"""Clients: their permissions, and their secrets, each of which is shown once."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ pages = ConsolePages()
 
 SECTION = "settings"
 DONE = {
-    "changed": N_("The client is changed. It holds at once, for tokens that are out as well."),
+    "changed": N_("The client is changed. The change takes effect at once, also for issued tokens."),
     "removed": N_("The client is removed."),
-    "secret": N_("The secret is removed, and its tokens are refused."),
+    "secret": N_("The secret is removed. Its tokens are no longer valid."),
 }
-NO_NAME = N_("Say what uses it, and for what.")
+NO_NAME = N_("Enter the program and its purpose.")
 NO_SCOPE = N_("Choose at least one.")
-PASSED = N_("Choose a day to come.")
+PASSED = N_("Choose a day in the future.")
 
 
 @pages.get("/{customer}/settings/clients", permission=Permission.CLIENTS_READ)
@@ -41,7 +41,7 @@ async def clients(visit: Visit) -> Response:
 
 
 def _over(rows: Sequence[Mapping[str, Any]]) -> set[int]:
-    """The numbers of those whose time is over."""
+    """The ids of expired clients."""
     now = datetime.now(UTC)
     return {row["id"] for row in rows if row["expires"] and instant(row["expires"]) <= now}
 
@@ -54,7 +54,7 @@ async def form(visit: Visit) -> Response:
 async def _form(
     visit: Visit, typed: Mapping[str, Any], wrong: FormErrors, client: Mapping[str, Any] | None = None, tag: str = ""
 ) -> Response:
-    """The form of a new client, or of one that is there."""
+    """The form of a new or an existing client."""
     tomorrow = (datetime.now(UTC) + timedelta(days=1)).date()
     return await page(
         visit, "client_form.html", status=wrong.status, section=SECTION, typed=typed, wrong=wrong, client=client,
@@ -63,7 +63,7 @@ async def _form(
 
 
 def _scopes(visit: Visit) -> list[list[tuple[str, str]]]:
-    """What may be given, and what it means, by subject."""
+    """The available scopes with their descriptions, by subject."""
     subjects: dict[str, list[tuple[str, str]]] = {}
     for scope in PROGRAMS:
         subjects.setdefault(scope.partition(":")[0], []).append((str(scope), gettext(visit, MEANINGS[scope])))
@@ -75,7 +75,7 @@ def _typed(visit: Visit) -> dict[str, Any]:
 
 
 def _looked(visit: Visit, typed: Mapping[str, Any]) -> FormErrors:
-    """What the page itself finds wrong."""
+    """The errors that the page itself finds."""
     return invalid(
         (
             ("name", "" if typed["name"] else gettext(visit, NO_NAME)),
@@ -86,7 +86,7 @@ def _looked(visit: Visit, typed: Mapping[str, Any]) -> FormErrors:
 
 
 def _end(visit: Visit, last: str) -> str | None:
-    """When the last day is over in the person's zone, None for a day that has passed or is none."""
+    """The end of the last day in the person's zone; None for a past or an invalid day."""
     try:
         end = clock(visit).end_of(date.fromisoformat(last))
     except ValueError:
@@ -108,7 +108,7 @@ async def add(visit: Visit) -> Response:
 
 
 async def _shown(visit: Visit, client: object, id: str, secret: str, status: int = 200) -> Response:
-    """The page that shows a secret, once."""
+    """The page that shows a secret once."""
     return await page(
         visit, "client_secret.html", status=status, section=SECTION, client=client, id=id, secret=secret,
         token_url=f"{visit.settings.public_url}/v3/oauth2/token",
@@ -161,7 +161,7 @@ async def change(visit: Visit) -> Response:
     steps: list[dict[str, Any]] = [{"op": "replace", "path": "/scopes", "value": typed["scopes"]}]
     if own:
         steps.append({"op": "replace", "path": "/name", "value": typed["name"]})
-        if not is_same_end:  # the end may lie within its last day
+        if not is_same_end:  # the stored end may be within its last day
             end = _end(visit, typed["last"])
             steps.append(
                 {"op": "replace", "path": "/expires", "value": end} if end else {"op": "remove", "path": "/expires"}
@@ -177,14 +177,14 @@ async def change(visit: Visit) -> Response:
 
 @pages.post("/{customer}/settings/clients/{client}/enabled", permission=Permission.CLIENTS_WRITE)
 async def enable(visit: Visit) -> Response:
-    """Whether it may call, from now on."""
+    """Enable or disable the client."""
     step = {"op": "replace", "path": "/enabled", "value": visit.form_value("enabled") == "true"}
     return await _done(visit, "changed", "PATCH", "/clients/{clientId}", body=[step])
 
 
 @pages.post("/{customer}/settings/clients/{client}/secrets", has_secret=True, permission=Permission.CLIENTS_WRITE)
 async def another(visit: Visit) -> Response:
-    """Another secret, shown here alone; or the end of one."""
+    """Create another secret, and show it once; or remove one."""
     if ended := visit.form_value("secret"):
         path = "/clients/{clientId}/secrets/{secretId}"
         return await _done(visit, "secret", "DELETE", path, ended)
@@ -212,7 +212,7 @@ async def remove(visit: Visit) -> Response:
 
 
 async def _done(visit: Visit, done: str, method: str, path: str, *ids: object, **more: Any) -> Response:
-    """Do it and go back to the client; what is refused is said there."""
+    """Do an action and return to the client, with an error if it was rejected."""
     try:
         await visit.call(method, path, visit.ids["client"], *ids, **more)
     except SHOWN as refusal:

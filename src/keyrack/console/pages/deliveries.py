@@ -1,4 +1,4 @@
-"""Deliveries: what a webhook was sent, what it answered, why it failed; and sending it again."""
+"""The page of a delivery: the message, the answer, the error, and sending again."""
 
 from __future__ import annotations
 

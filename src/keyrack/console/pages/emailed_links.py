@@ -1,4 +1,4 @@
-"""The pages that links lead to: accept an invitation, set a new password, and ask for the link to do so."""
+"""Pages of mailed links: accept an invitation, set a new password, and request a link."""
 
 from __future__ import annotations
 
@@ -25,18 +25,16 @@ from keyrack.http.page_router import ConsolePages, Visit
 pages = ConsolePages()
 
 SHORTEST, LONGEST = 8, 1_000  # characters of a password
-OVER = N_(
-    "The link is not good any more: it was used, withdrawn or replaced, or its time is over. Ask for another one."
-)
-SIGN_IN = N_("There is an account of this name already. Sign in with it, then open the link again.")
+OVER = N_("The link is no longer valid: it was used, withdrawn or replaced, or has expired. Ask for a new one.")
+SIGN_IN = N_("An account with this name already exists. Sign in with it, then open the link again.")
 WRONG_LENGTH = N_("The new password must have 8 to 1,000 characters.")
-UNPROVEN = N_("Your account works for no further customer until its address is proven.")
-WRONG_CODE = N_("The code is wrong. A code of the app, or a recovery code, removes a second factor.")
+UNPROVEN = N_("Your account works for no further customer until its address is verified.")
+WRONG_CODE = N_("The code is wrong. To remove a second factor, enter a code of the app or a recovery code.")
 
 
 @pages.get("/invitation", is_public=True)
 async def invitation(visit: Visit) -> Response:
-    """The form that takes the code of the link, which a script fills in."""
+    """The form for the code of the link. A script fills it in."""
     return plain(visit, "invitation_code.html", status=200, wrong="")
 
 
@@ -46,9 +44,9 @@ async def invited(visit: Visit) -> Response:
 
 
 async def _invited(visit: Visit, wrong: str = "", status: int = 200, *, is_mailed: bool = False) -> Response:
-    """The page of an invitation; `is_mailed` means that a link was mailed just now.
+    """The page of an invitation. `is_mailed` means that a link was just mailed.
 
-    The page of a link that was shown is the same whether the address has an account or not.
+    The page of a shown link is the same whether the address has an account or not.
     """
     code = visit.form_value("code")
     try:
@@ -64,7 +62,7 @@ async def _invited(visit: Visit, wrong: str = "", status: int = 200, *, is_maile
 
 
 def _step(pending_invitation: InvitationPreview, *, is_here: bool) -> str:
-    """How an invitation is accepted: "set" a password, "sign-in" first, "either", "accept", or "prove" the address."""
+    """The way to accept: "set" a password, "sign-in" first, "either", "accept", or "prove" the address."""
     if pending_invitation.is_mailed:
         return "set" if pending_invitation.sets_way_in else "accept" if is_here else "sign-in"
     if not is_here:
@@ -93,7 +91,7 @@ async def accept(visit: Visit) -> Response:
 
 @pages.post("/invitation/mail", is_public=True)
 async def mail(visit: Visit) -> Response:
-    """Mail the link that proves the address of the signed-in manager."""
+    """Mail a link that proves the address of the signed-in account."""
     try:
         is_mailed = await emailed_links.mail_proof(visit, visit.form_value("code"))
     except LinkExpired:
@@ -112,7 +110,7 @@ async def forgot(visit: Visit) -> Response:
 
 @pages.post("/forgot", is_public=True)
 async def ask(visit: Visit) -> Response:
-    """The answer is the same for every address."""
+    """Request a link. The answer is the same for every address."""
     address = visit.form_value("address")
     try:
         if 0 < len(address) <= LONGEST and "\0" not in address:
@@ -130,7 +128,7 @@ def _forgot(visit: Visit, refusal: Refusal | None = None) -> Response:
 
 @pages.get("/password", is_public=True)
 async def password(visit: Visit) -> Response:
-    """The form that takes the code of the link, which a script fills in."""
+    """The form for the code of the link. A script fills it in."""
     return plain(visit, "password_code.html", status=200, wrong="")
 
 
@@ -140,7 +138,7 @@ async def choose(visit: Visit) -> Response:
 
 
 async def _choose(visit: Visit, wrong: str = "", status: int = 200) -> Response:
-    """The form for a new password, with what else signs in to the account."""
+    """The form for a new password, with the other ways to sign in to the account."""
     code = visit.form_value("code")
     try:
         link, methods = await emailed_links.password_link(visit, code)

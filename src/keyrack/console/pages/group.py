@@ -1,4 +1,4 @@
-"""One group: its name, which is changed where it stands, its members, and its end."""
+"""The page of a group: its name, its members, and its deletion."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pages = ConsolePages()
 
 SECTION = "groups"
 ROWS = 50  # members of a kind on a page
-EMPTIED = 100  # members of a kind that are taken out by one request
+EMPTIED = 100  # members of a kind that one request removes
 DIGITS = 6  # of the number of a page
 TAKEN, NOT_VALID, TOO_LONG = "group-name-taken", "invalid-members", "group-name-too-long"
 
@@ -31,7 +31,7 @@ async def group(visit: Visit) -> Response:
 
 @pages.post("/{customer}/groups/{group}", permission=Permission.GROUPS_WRITE)
 async def rename(visit: Visit) -> Response:
-    """Rename it, unless somebody else was quicker."""
+    """Rename the group, unless another person was faster."""
     name = visit.form_value("name")
     wrong = invalid([("name", "" if name else gettext(visit, "Enter a name."))])
     if wrong.texts:
@@ -53,7 +53,7 @@ def _words(visit: Visit) -> dict[str, tuple[str, str]]:
         TOO_LONG: ("name", gettext(visit, "A name has at most 250 characters.")),
         NOT_VALID: ("name", gettext(visit, "Enter a name.")),
         "precondition-failed": (
-            "name", gettext(visit, "Somebody else has renamed the group meanwhile. Save again to have your name."),
+            "name", gettext(visit, "Another person renamed the group in the meantime. Save again to use your name."),
         ),
     }  # fmt: skip
 
@@ -72,7 +72,7 @@ async def _group(visit: Visit, wrong: FormErrors = RIGHT, refusal: Refusal | Non
 
 
 async def _members(visit: Visit, group: Mapping[str, Any], kind: MemberKind) -> dict[str, Any]:
-    """A page of the members of a kind: which page stands in the address, under the kind's name."""
+    """A page of the members of a kind. Its number is in the address, under the kind's name."""
     page_text = visit.query_value(kind.name)[:DIGITS]
     number = int(page_text) if page_text.isascii() and page_text.isdigit() and int(page_text) else 1
     query = {"$select": kind.select, "$orderby": kind.order, "$count": "true"}
@@ -108,13 +108,13 @@ async def delete(visit: Visit) -> Response:
 
 @pages.post("/{customer}/groups/{group}/empty", permission=Permission.GROUPS_WRITE)
 async def empty(visit: Visit) -> Response:
-    """Take its members out, as many as one request may; what is left is told with what stands there then."""
+    """Remove the members, as many as one request may. The next page shows the remaining ones."""
     for kind in KINDS:
         query = {"$select": "id", "$orderby": "id", "$top": str(EMPTIED)}
         for row in (await visit.call("GET", kind.row, visit.ids["group"], query=query)).json:
             try:
                 await visit.call("DELETE", kind.item, visit.ids["group"], row["id"])
-            except NotFound:  # somebody else has taken it out
+            except NotFound:  # another person has removed it
                 continue
     return await _delete_form(visit, emptied=True)
 

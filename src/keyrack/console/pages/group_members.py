@@ -1,4 +1,4 @@
-"""The members of a group: cars, users, boxes and services are put in, several at once, and taken out again."""
+"""Pages that add members to a group and remove them, several at once."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from keyrack.http.page_router import ConsolePages, Visit
 pages = ConsolePages()
 
 SECTION = "groups"
-FOUND = 50  # that are offered at once
-MOST = 200  # that are put in or taken out at once
+FOUND = 50  # options at once
+MOST = 200  # members that are added or removed at once
 DIGITS = 10  # of an id
 
 
 @dataclass(frozen=True)
 class MemberKind:
-    """A kind of members: `rows` of the endpoints' table lists all there are, `row` and `item` are the ways in and out.
+    """A kind of members. `rows` is the endpoint of all objects; `row` and `item` add and remove one.
 
-    Their titles are in `titles`, so that they are translated.
+    Its titles are in `titles`, so that they are translated.
     """
 
-    name: str  # in addresses, and the relation of a group
+    name: str  # its name in addresses, and the relation of a group
     rows: str
     row: str
     item: str
-    member: str  # of the body that puts one in
+    member: str  # field of the body that adds one
     order: str
     select: str
     title: Callable[[Mapping[str, Any]], str]
@@ -76,7 +76,7 @@ KINDS = (
 
 
 def titles(visit: Visit) -> dict[str, dict[str, str]]:
-    """What the pages say of each kind."""
+    """The texts of each kind."""
     return {
         "cars": {
             "many": gettext(visit, "Cars"),
@@ -85,16 +85,16 @@ def titles(visit: Visit) -> dict[str, dict[str, str]]:
             "none": gettext(visit, "No cars in this group."),
         },
         "users": {
-            "many": gettext(visit, "Users"),
-            "add": gettext(visit, "Add users"),
-            "search": gettext(visit, "Search users"),
-            "none": gettext(visit, "No users in this group."),
+            "many": gettext(visit, "People"),
+            "add": gettext(visit, "Add people"),
+            "search": gettext(visit, "Search people"),
+            "none": gettext(visit, "No people in this group."),
         },
         "products": {
-            "many": gettext(visit, "Boxes"),
-            "add": gettext(visit, "Add boxes"),
-            "search": gettext(visit, "Search boxes"),
-            "none": gettext(visit, "No boxes in this group."),
+            "many": gettext(visit, "Key boxes"),
+            "add": gettext(visit, "Add key boxes"),
+            "search": gettext(visit, "Search key boxes"),
+            "none": gettext(visit, "No key boxes in this group."),
         },
         "services": {
             "many": gettext(visit, "Services"),
@@ -107,7 +107,7 @@ def titles(visit: Visit) -> dict[str, dict[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """Something that is in a group, or could be."""
+    """An object that is in a group, or can be added."""
 
     id: int
     title: str
@@ -159,7 +159,7 @@ async def remove(visit: Visit) -> Response:
 
 
 async def _each(visit: Visit, kind: MemberKind, ids: Sequence[int], act: Callable[[int], Any]) -> Response:
-    """Do it one by one; each that is refused is told, with its reason."""
+    """Add or remove the objects one by one, and collect the rejections."""
     refused: list[tuple[int, str]] = []
     for id in ids:
         try:
@@ -183,7 +183,7 @@ async def _results(
 
 
 async def _choose(visit: Visit, text: str, ticked: Sequence[int], wrong: FormErrors = RIGHT) -> Response:
-    """Those that are not in the group and match; what is ticked stays, whatever is searched for next."""
+    """The matching objects outside the group. Ticked ones stay ticked during further searches."""
     kind, group = _kind(visit), await _group(visit)
     outside = f"not groups/any(g:g/id eq {group['id']})"
     query = {"$select": kind.select, "$top": str(FOUND), "$count": "true", **ordered_search(text, kind.order)}
@@ -219,7 +219,7 @@ def _ticked(fields: Mapping[str, Sequence[str]]) -> list[int]:
 
 def _wrong(visit: Visit, ids: Sequence[int]) -> FormErrors:
     if not ids:
-        return invalid([("", gettext(visit, "Nothing is ticked. Tick one or more first."))])
+        return invalid([("", gettext(visit, "No rows are ticked. Tick one or more first."))])
     if len(ids) > MOST:
         return invalid([("", gettext(visit, "At most %(most)s are possible at once. Tick fewer.", most=MOST))])
     return RIGHT
@@ -231,7 +231,7 @@ async def _group(visit: Visit) -> dict[str, Any]:
 
 
 async def _names(visit: Visit, kind: MemberKind, ids: Sequence[int]) -> dict[int, str]:
-    """What they are called, as far as they are there."""
+    """The names of the existing objects."""
     try:
         rows = await rows_with(visit, kind.rows, ids, {"$select": kind.select})
     except Refusal:

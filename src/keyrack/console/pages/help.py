@@ -1,9 +1,10 @@
-"""Help: first steps in words, and the reference of the API, where each call can be tried as who is signed in."""
+"""Help pages: first steps, words, and the API reference with calls to try."""
 
 from __future__ import annotations
 
 from keyrack.api.exchange import Response
 from keyrack.console.rendering import page
+from keyrack.console.words import WORDS
 from keyrack.http.page_router import ConsolePages, Visit
 
 pages = ConsolePages()
@@ -11,7 +12,7 @@ pages = ConsolePages()
 
 @pages.get("/{customer}/help")
 async def help(visit: Visit) -> Response:
-    return await page(visit, "help.html", section="help")
+    return await page(visit, "help.html", section="help", words=WORDS)
 
 
 @pages.get("/{customer}/help/reference")

@@ -1,4 +1,4 @@
-"""Installing a product into a car, and taking it out: dialogs of the car's page."""
+"""Dialogs that put a product into a car and take it out."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from keyrack.http.page_router import ConsolePages, Visit
 
 pages = ConsolePages()
 
-MOST = 20  # products that a chooser offers at once; how many there are is told
-LONGEST = 200  # characters that are looked for
+MOST = 20  # options of a chooser; it shows the total as well
+LONGEST = 200  # characters of a search
 INSTALLABLE = "car/id eq null and service/id ne null and service/isTerminated eq false"
 SHOWN = "id,type,serialNumber,uniqueId"
 
 
 @pages.get("/{customer}/choices/products", permission=Permission.PRODUCTS_READ)
 async def products(visit: Visit) -> Response:
-    """What can be installed and matches what is typed, for a chooser."""
+    """The free products that match the typed text, for a chooser."""
     options, total = await _find_products(visit, visit.query_value("q"))
     return Response(200, json.dumps({"options": options, "total": total}).encode())
 
 
 async def _find_products(visit: Visit, text: str) -> tuple[list[dict[str, Any]], int]:
-    """Free products with a service whose serial number or unique id has the text in it, and how many there are."""
+    """The free products with a service that have the text in the serial number or unique id, and their total."""
     filter_text = INSTALLABLE
     if text := text.strip()[:LONGEST].lower().replace("'", "''"):
         filter_text += f" and (contains(tolower(serialNumber),'{text}') or contains(tolower(uniqueId),'{text}'))"
@@ -58,7 +58,7 @@ async def ask_to_install(visit: Visit) -> Response:
 
 @pages.post("/{customer}/cars/{carId}/install", permission=Permission.INSTALLATIONS_WRITE)
 async def install(visit: Visit) -> Response:
-    if visit.form_value("find"):  # the search of who has no script
+    if visit.form_value("find"):  # the search without a script
         return await _install(visit)
     product = visit.form_value("product")
     if not product.isascii() or not product.isdigit() or len(product) > 9:
@@ -94,7 +94,7 @@ async def _install(visit: Visit, refusal: Refusal | None = None, wrong: str = ""
 
 
 async def _in_the_way(visit: Visit, car: int, chosen: str) -> dict[str, Any]:
-    """The product that was refused with the car that it is in, and what the car has of its type."""
+    """The product of a conflict with its car, and the car's product of that type."""
     product_rows = (await visit.call("GET", "/products", query={"$filter": f"id eq {chosen}", "$expand": "car"})).json
     if not product_rows:
         return {}
@@ -122,7 +122,7 @@ async def uninstall(visit: Visit) -> Response:
 
 
 async def _uninstall(visit: Visit, refusal: Refusal | None = None) -> Response:
-    """The confirmation, which says how many assignments end with it, to who may know."""
+    """The confirmation, with the number of bookings that end if the visit has the permission."""
     car = (await visit.call("GET", "/cars/{carId}", visit.ids["carId"])).json
     expand = {"$expand": "car($select=id,name)"}
     product = (await visit.call("GET", "/products/{productId}", visit.ids["productId"], query=expand)).json

@@ -1,4 +1,4 @@
-"""Key forms: from the brand of a car to drawings of its keys, each with the box that presses it."""
+"""Key shapes: drawings of the keys of a brand, each with the key boxes that fit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BY_BRAND = {"$apply": "groupby((brand),aggregate(keyForm/id with countdistinct a
 
 @dataclass(frozen=True)
 class FittingBox:
-    """A box that fits."""
+    """A key box that fits."""
 
     name: str
     number: str
@@ -31,19 +31,19 @@ class FittingBox:
 
 @dataclass
 class KeyFormView:
-    """A form of a key. `drawing` is the address of its picture, "" where the picture is not on this server."""
+    """A key shape. `drawing` is the address of its picture, "" if the picture is not on this server."""
 
     id: int
     name: str
     drawing: str
-    elsewhere: str  # the address of a picture that is on another server
+    elsewhere: str  # the address of a picture on another server
     address: str  # of its page
     boxes: list[FittingBox] = field(default_factory=list[FittingBox])
 
 
 @pages.get("/{customer}/key-forms", permission=Permission.KEYS_READ)
 async def key_forms(visit: Visit) -> Response:
-    """All brands, or the key forms of one, or one of these: the address says which."""
+    """All brands, the key shapes of one, or one key shape, by the address."""
     brand, q = visit.query_value("brand").strip(), visit.query_value("q").strip()
     if not brand:
         brands = await _brands(visit, q)
@@ -77,7 +77,7 @@ def _address(visit: Visit, brand: str = "", form: int = 0) -> str:
 
 
 async def _brands(visit: Visit, q: str) -> list[dict[str, Any]]:
-    """The brands that match a search, with the address and number of their forms."""
+    """The brands that match a search, each with its address and number of shapes."""
     search = ordered_search(q, "naturalorder($it),$it")
     brands: list[str] = (await visit.call("GET", "/brands", query=search)).json
     rows = {row["brand"]: row for row in (await visit.call("GET", "/keys", query=BY_BRAND)).json}
@@ -85,7 +85,7 @@ async def _brands(visit: Visit, q: str) -> list[dict[str, Any]]:
 
 
 async def _forms(visit: Visit, brand: str) -> list[KeyFormView]:
-    """The forms of a brand, none for a brand that nobody knows; the same form may be pressed by several boxes."""
+    """The shapes of a brand, none for an unknown brand. Several boxes may fit one shape."""
     name = brand.lower().replace("'", "''")
     query = {"$filter": f"tolower(brand) eq '{name}'", "$orderby": "id"}
     return _gathered(visit, brand, (await visit.call("GET", "/keys", query=query)).json)
@@ -108,8 +108,8 @@ def _gathered(visit: Visit, brand: str, rows: Iterable[Mapping[str, Any]]) -> li
 
 
 def _words(visit: Visit, form: KeyFormView) -> str:
-    """The drawing in words, for who does not see it."""
+    """The drawing in words, for screen readers."""
     boxes = ", ".join(box.name for box in form.boxes)
     if boxes:
         return gettext(visit, "Drawing of the key: %(name)s. It fits into: %(boxes)s.", name=form.name, boxes=boxes)
-    return gettext(visit, "Drawing of the key: %(name)s. No box fits.", name=form.name)
+    return gettext(visit, "Drawing of the key: %(name)s. No key box fits.", name=form.name)

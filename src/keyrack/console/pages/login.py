@@ -1,4 +1,4 @@
-"""The front door: signing in and out, and the way to the customer's pages."""
+"""Signing in and out, and the way to the customer's pages."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ pages = ConsolePages()
 
 NOBODYS = ErrorCode(
     "no-customer-of-manager",
-    "You act for no customer yet.",
-    "Ask whoever runs this server to give you one: keyrack manager change --customer.",
+    "You do not belong to a customer yet.",
+    "Ask the operator of this server to add you: keyrack manager change --customer.",
 )
 TOO_MANY_PASSWORDS = N_("Too many wrong passwords. Try again in %(seconds)s seconds.")
 TOO_MANY_CODES = N_("Too many wrong codes. Try again in %(seconds)s seconds, or use a passkey or a recovery code.")
 LONGEST_CODE = 100  # characters of a code
 LONGEST = 1_000  # characters of a user name or a password
-NEXT = 2_000  # characters of where to go after signing in
+NEXT = 2_000  # characters of the address after signing in
 
 
 @pages.get("")
 async def front(visit: Visit) -> Response:
-    """Go on to a customer: the one that is asked for, else the first."""
+    """Redirect to a customer: the requested one, else the first."""
     return redirect(f"{root(visit)}/{_customer(visit)}")
 
 
@@ -66,7 +66,7 @@ async def sign_in(visit: Visit) -> Response:
 
 @pages.get("/sign-in/second", is_public=True)
 async def second(visit: Visit) -> Response:
-    """The page for the second factor of who has shown a password."""
+    """The page for the second factor, after the password."""
     return await _second(visit)
 
 
@@ -87,7 +87,7 @@ async def show_code(visit: Visit) -> Response:
 
 @pages.post("/sign-in/challenge", is_public=True)
 async def challenge(visit: Visit) -> Response:
-    """The options for a passkey, as JSON; so is the error of too many."""
+    """The options for a passkey, as JSON. The error of too many requests is JSON as well."""
     try:
         options = await visit.challenge()
     except TooManyRequests as refusal:
@@ -111,7 +111,7 @@ async def _second(visit: Visit, refusal: Refusal | None = None) -> Response:
     step = await visit.pending_login()
     if step is None:
         return _again(visit)
-    wrong = "" if refusal is None else gettext(visit, "The code is wrong, or was used already.")
+    wrong = "" if refusal is None else gettext(visit, "The code is wrong, or was already used.")
     if isinstance(refusal, TooManyRequests):
         wrong = _too_many(visit, refusal, TOO_MANY_CODES)
     return plain(
@@ -121,7 +121,7 @@ async def _second(visit: Visit, refusal: Refusal | None = None) -> Response:
 
 
 def _again(visit: Visit) -> Response:
-    """Back to the first page: what was waited for is over."""
+    """Back to the first page: the pending sign-in has expired."""
     next = visit.form_value("next") or visit.query_value("next")
     return redirect(f"{root(visit)}/sign-in?over&next={quote(next, safe='')}")
 
@@ -139,19 +139,22 @@ async def sign_out(visit: Visit) -> Response:
 
 
 def onward(visit: Visit, address: str, said: str = "") -> Response:
-    """A page that goes on to a provider by itself. A redirect would not do: it counts as sent by the form, which the
-    policy of the pages forbids wherever a provider leads on to (CSP 3, section 4.2.4)."""
-    text = said or gettext(visit, "You are being led on to your provider.")
+    """A page that leads to a provider by itself.
+
+    A redirect does not work: it counts as sent by the form, and the policy of the pages forbids the provider's further
+    redirects (CSP 3, section 4.2.4).
+    """
+    text = said or gettext(visit, "You are being redirected to your provider.")
     return plain(visit, "onward.html", address=address, said=text)
 
 
 def zone(name: str) -> str | None:
-    """The zone that the browser says it is in, if there is one of that name."""
+    """The zone that the browser sent, if it exists."""
     return name if name in dict(zones()) else None
 
 
 async def _form(visit: Visit, refusal: Refusal | None = None, *, by_passkey: bool = False) -> Response:
-    wrong = gettext(visit, "That took too long. Sign in again.") if "over" in visit.query else ""
+    wrong = gettext(visit, "The sign-in took too long. Sign in again.") if "over" in visit.query else ""
     if isinstance(refusal, TooManyRequests):
         wrong = _too_many(visit, refusal)
     elif refusal is not None and by_passkey:
@@ -168,8 +171,8 @@ async def _form(visit: Visit, refusal: Refusal | None = None, *, by_passkey: boo
 
 
 def offer(visit: Visit, wanted: str) -> str:
-    """Where to go after signing in: a page of the console, never elsewhere."""
-    wanted = wanted.removeprefix(root(visit).removesuffix(BELOW))  # a browser knows what a proxy puts before it
+    """The address after signing in: always a page of the console."""
+    wanted = wanted.removeprefix(root(visit).removesuffix(BELOW))  # browsers send the prefix of a proxy
     path = wanted.partition("?")[0].partition("#")[0]
     within = path == BELOW or path.startswith(BELOW + "/")
     leaves = not {".", ".."}.isdisjoint(unquote(path).split("/"))

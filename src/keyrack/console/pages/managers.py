@@ -1,4 +1,4 @@
-"""Managers: who acts for the customer and in which role, and who is invited to."""
+"""Accounts: people with access to the customer, their roles, and invitations."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ pages = ConsolePages()
 
 SECTION = "settings"
 DONE = {
-    "role": N_("The role is changed. It holds at once."),
-    "groups": N_("The limit is changed. It holds at once, for what is open as well."),
-    "removed": N_("The manager acts for this customer no longer."),
-    "withdrawn": N_("The invitation is withdrawn: its link is not good any more."),
+    "role": N_("The role is changed. The change takes effect at once."),
+    "groups": N_("The group scope is changed. The change takes effect at once, also in open pages."),
+    "removed": N_("The account no longer has access to this customer."),
+    "withdrawn": N_("The invitation is withdrawn. Its link is no longer valid."),
 }
-NO_ADDRESS = N_("Give an e-mail address, such as kim@example.com.")
+NO_ADDRESS = N_("Enter an e-mail address, for example kim@example.com.")
 NO_ROLE = N_("Choose a role.")
 WORDS = {"/emailAddress": ("address", NO_ADDRESS), "/role": ("role", NO_ROLE)}
 
@@ -45,7 +45,7 @@ async def _managers(visit: Visit, wrong: FormErrors = RIGHT) -> Response:
 
 
 def _roles(visit: Visit) -> list[tuple[str, str]]:
-    """The roles to choose from, each with what it is."""
+    """The roles to choose from, with their descriptions."""
     return [(str(role), f"{gettext(visit, NAMES[role])}: {gettext(visit, ROLES[role])}") for role in Role]
 
 
@@ -132,7 +132,7 @@ async def withdraw(visit: Visit) -> Response:
 
 
 async def _done(visit: Visit, done: str, method: str, path: str, *ids: object, **more: Any) -> Response:
-    """Do it and go back to the list; what is refused is said there."""
+    """Do an action and return to the list, with an error if it was rejected."""
     own = ids and str(ids[0]) == str(visit.person.manager.id) and method != "PATCH"
     try:
         await visit.call(method, path, *ids, **more)

@@ -1,4 +1,4 @@
-"""The own second factors: passkeys, an app, recovery codes; and for owners which roles need one."""
+"""The account's second factors, and for owners the roles that need one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from keyrack.http.page_router import ConsolePages, Visit
 
 pages = ConsolePages()
 
-OF_CODE = ("otp", "mfa")  # what a code adds to how somebody has signed in (RFC 8176)
+OF_CODE = ("otp", "mfa")  # methods that a code adds to the sign-in (RFC 8176)
 SIGN_IN_AGAIN = "sign-in-again"
 
 

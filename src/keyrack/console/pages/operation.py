@@ -1,4 +1,4 @@
-"""One operation: what was asked for, and what became of it. Its outcome comes in by itself."""
+"""One request, with its result. The result appears by itself."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from keyrack.http.page_router import ConsolePages, Visit
 pages = ConsolePages()
 
 TITLES = {
-    "CreateAssignment": N_("New assignment"),
-    "UpdateAssignment": N_("Change assignment"),
-    "DeleteAssignment": N_("End assignment"),
+    "CreateAssignment": N_("New booking"),
+    "UpdateAssignment": N_("Change booking"),
+    "DeleteAssignment": N_("End booking"),
 }
 
 
@@ -42,7 +42,7 @@ async def operation(visit: Visit) -> Response:
 
 
 def _again(visit: Visit, operation: Mapping[str, Any], things: OperationThings) -> str:
-    """The form with the same in it, to be sent once more or otherwise; "" where there is nothing to try again."""
+    """The form with the same values, to change and send again; "" if there is nothing to repeat."""
     if operation["state"] != "Failed" or operation["kind"] == "DeleteAssignment":
         return ""
     if not visit.may(Permission.ASSIGNMENTS_WRITE):
@@ -57,7 +57,7 @@ def _again(visit: Visit, operation: Mapping[str, Any], things: OperationThings) 
 
 
 def _times(visit: Visit, operation: Mapping[str, Any]) -> dict[str, str]:
-    """The times of an operation as the fields of the form."""
+    """The times of an operation as values of form fields."""
     time = clock(visit)
     fields = {
         "start": time.field(operation["start"]), "start_exact": operation["start"],

@@ -1,4 +1,4 @@
-"""The overview: where the cars are, and what is to be looked at. Each figure leads to the list whose rows it counts."""
+"""Today: the map of the cars, and figures that need attention. Each figure leads to the list of its rows."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from keyrack.http.page_router import ConsolePages, Visit
 
 pages = ConsolePages()
 
-UNSEEN_DAYS = 7  # in which a car's unit has told nothing; the list of cars says the same
-NUMBER = {"$count": "true", "$top": "0"}  # how many there are, and none of them
+UNSEEN_DAYS = 7  # days without a report; the list of cars has the same filter
+NUMBER = {"$count": "true", "$top": "0"}  # only the total, without rows
 SHOWN = 50  # rows of the table beside the map
 PLACES = "carId,name,licensePlate,latitude,longitude,lastSeen,ignition,isDriving,inUse"
 ON_MAP = "latitude ne null and longitude ne null"
@@ -38,10 +38,12 @@ ON_MAP = "latitude ne null and longitude ne null"
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """How many rows a list has, to which it leads; `kind` is how bad it is that there are any. One that is `rare` is
-    shown only where there are."""
+    """The number of rows of a list, with a link to it.
 
-    permission: Permission  # that the rows want
+    `kind` is its severity if there are any rows. A `rare` figure is shown only if there are rows.
+    """
+
+    permission: Permission  # of the rows
     count: Callable[[Visit], Awaitable[int]]
     path: str  # of the list, below the customer's pages
     sign: str
@@ -49,8 +51,8 @@ class Figure:
     detail: str
     kind: str = ""
     rare: bool = False
-    is_for_whole: bool = False  # for a group-limited visit a row lacks what is merely outside of the groups
-    is_rare_in_groups: bool = False  # for a group-limited visit zero may mean that the rows are outside of the groups
+    is_for_whole: bool = False  # for a group-limited visit, a related row outside the groups looks like a missing one
+    is_rare_in_groups: bool = False  # for a group-limited visit, zero may mean that the rows are outside the groups
 
 
 def _of(
@@ -69,10 +71,10 @@ def _of(
 
 
 FIGURES = (
-    _of(ASSIGNMENTS, {"state": "now"}, "in-force", N_("Assignments in force"), N_("Keys that work now")),
+    _of(ASSIGNMENTS, {"state": "now"}, "in-force", N_("Bookings now"), N_("With keys that work now")),
     _of(
         OPERATIONS, {"state": "failed", "within": "week"},
-        "failed", N_("Failed operations"), N_("Asked for within a week"), "bad",
+        "failed", N_("Bookings that failed this week"), N_("Requested within a week"), "bad",
     ),
     Figure(
         Permission.WEBHOOKS_READ, count_failing, "/webhooks?state=failing",
@@ -80,27 +82,30 @@ FIGURES = (
     ),
     _of(
         DELIVERIES, {"state": "dead"},
-        "webhooks", N_("Dead deliveries"), N_("Webhooks did not take them"), "bad", rare=True,
+        "webhooks", N_("Failed notifications"), N_("Not accepted by their webhooks"), "bad", rare=True,
     ),
     _of(
         BOXES, {"type": "box", "service": "none"},
-        "boxes", N_("Boxes without service"), N_("They open no car"), "warn", is_for_whole=True,
+        "boxes", N_("Boxes without a service"), N_("They open nothing"), "warn", is_for_whole=True,
     ),
     _of(
         SERVICES, {"contract": "soon"},
-        "services", N_("Contracts that end soon"), N_("Within 30 days"), "warn", is_rare_in_groups=True,
+        "services", N_("Contracts ending"), N_("Within 30 days"), "warn", is_rare_in_groups=True,
     ),
-    _of(CARS, {"seen": "long"}, "offline", N_("Cars unseen for long"), N_("Silent for a week"), "warn"),
-    _of(  # the kind of thing is what an index of the log leads through
+    _of(CARS, {"seen": "long"}, "offline", N_("Not reporting"), N_("No report for a week"), "warn"),
+    _of(  # the index of the log is by resource
         CHANGES, {"resource": "boxReport", "kind": "boxReport.created", "within": "week"},
-        "warning", N_("Wrong logs of boxes"), N_("Reported within a week"), "bad", rare=True,
+        "warning", N_("Invalid logs of key boxes"), N_("Reported within a week"), "bad", rare=True,
     ),
 )  # fmt: skip
 
 
 @pages.get("/{customer}", permission=Permission.CARS_READ)
 async def overview(visit: Visit) -> Response:
-    """The figures, and the map with the cars on it, or the cars for who may not know places; as a part the figures."""
+    """The figures, and the map with the cars, or the table of cars without the permission for positions.
+
+    A part of the page has only the figures.
+    """
     if visit.is_partial:
         return await part(visit, "overview.html", "tiles", tiles=await _tiles(visit))
     since = await live_id(visit)
@@ -130,7 +135,7 @@ async def overview(visit: Visit) -> Response:
 
 
 async def _tiles(visit: Visit) -> list[dict[str, Any]]:
-    """The figures as macros/facts.html shows them, all counted at once: those whose rows the visit may see."""
+    """The figures for macros/facts.html, counted in parallel: those for which the visit has the permission."""
     figures = [
         figure for figure in FIGURES if visit.may(figure.permission) and not (figure.is_for_whole and visit.is_limited)
     ]

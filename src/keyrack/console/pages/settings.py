@@ -1,4 +1,4 @@
-"""Settings: how the pages are shown, the own password, where one is signed in, and what the customer keeps."""
+"""Settings: language, zone and theme, password, sessions, and data retention."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from keyrack.http.page_router import ConsolePages, Visit
 pages = ConsolePages()
 
 SECTION = "settings"
-NOT_PLACES = ("Etc/", "SystemV/", "US/")  # names of zones that are no places
+NOT_PLACES = ("Etc/", "SystemV/", "US/")  # zones that are not places
 
-COUNTS = {  # kind of data -> from when on the time for which it is kept counts
-    "operations": N_("since they were done"),
-    "deliveries": N_("since the last attempt"),
-    "changes": N_("since they were recorded"),
-    "positions": N_("since the car was there"),
-    "odometer": N_("since they were read"),
-    "series": N_("since they were read"),
-    "answers": N_("since the first request"),
-    "people": N_("since they left the last customer"),
-    "sessions": N_("since signing in"),
+COUNTS = {  # kind of data -> the start of its retention
+    "operations": N_("from their completion on"),
+    "deliveries": N_("from the last attempt on"),
+    "changes": N_("from the recording on"),
+    "positions": N_("from the time at the position on"),
+    "odometer": N_("from the reading on"),
+    "series": N_("from the reading on"),
+    "answers": N_("from the first request on"),
+    "people": N_("from leaving the last customer on"),
+    "sessions": N_("from the sign-in on"),
 }
 
 
 @cache
 def zones() -> list[tuple[str, str]]:
-    """The time zones that a person may choose, each with how it is shown: those named by a place, and UTC."""
+    """The time zones to choose from, with their labels: those named after places, and UTC."""
     places = sorted(zone for zone in available_timezones() if "/" in zone and not zone.startswith(NOT_PLACES))
     return [("UTC", "UTC"), *((zone, zone.replace("_", " ")) for zone in places)]
 
@@ -60,7 +60,7 @@ async def _settings(visit: Visit, wrong: Refusal | None = None) -> Response:
 
 
 def browser_name(visit: Visit, agent: str) -> str:
-    """What a session's browser is called."""
+    """The label of a session's browser."""
     browser, system = parts(agent)
     if browser and system:
         return gettext(visit, "%(browser)s on %(system)s", browser=browser, system=system)
@@ -68,7 +68,7 @@ def browser_name(visit: Visit, agent: str) -> str:
 
 
 def _wrong(visit: Visit, wrong: Refusal | None) -> dict[str, str]:
-    """Field of the password's form -> what is wrong with it, in words."""
+    """Field of the password's form -> its error."""
     if wrong is None:
         return {}
     if wrong.reason.code == "invalid-members":
@@ -90,7 +90,7 @@ async def prefer(visit: Visit) -> Response:
 
 @pages.post("/{customer}/settings/password")
 async def change_password(visit: Visit) -> Response:
-    """It ends every session; the one of this browser begins anew."""
+    """Change the password. All sessions end, and that of this browser starts again."""
     current, new = (visit.form.get(name, [""])[-1] for name in ("current_password", "new_password"))
     try:
         await visit.call("PUT", "/me/password", body={"currentPassword": current, "newPassword": new})

@@ -1,4 +1,4 @@
-"""Single sign-on: to a provider and back, and the accounts that a person has connected."""
+"""Single sign-on: to a provider and back, and the connected accounts."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from keyrack.http.sso_pages import SsoResult
 
 pages = ConsolePages()
 
-# Why nobody is signed in -> in words; no more than they say is told to who has not shown who they are
+# Cause of a failed sign-in -> text. Unauthenticated callers get no further details
 WORDS = {
-    "provider": N_("The sign-in did not work. Try again; if it fails again, tell whoever runs this server."),
+    "provider": N_("The sign-in failed. Try again. If it fails again, contact the operator of this server."),
     "declined": N_("The sign-in was not finished. Nothing has changed."),
-    "lapsed": N_("This sign-in is over, or it was begun in another browser. Sign in again."),
-    "unknown": N_("Nobody is known here for this account. Ask a manager of your company to add you."),
+    "lapsed": N_("This sign-in has expired, or was started in another browser. Sign in again."),
+    "unknown": N_("No account here belongs to this sign-in. Ask an owner at your company to invite you."),
     "connected": N_(
-        "This account cannot be connected: it belongs to somebody else, or you have connected another one."
+        "This account cannot be connected: it belongs to another person, or you have connected another one."
     ),
-    "other": N_("You are not signed in any more as whoever wanted to connect the account. Sign in, and try again."),
-    "invitation": N_("The invitation is not good any more, or it is to somebody else. Ask for a new one."),
+    "other": N_("You are no longer signed in with the account that started this. Sign in, then try again."),
+    "invitation": N_("The invitation is no longer valid, or is for another person. Ask for a new one."),
     "unproven": N_(
         "This account does not prove that the invited address is yours. Sign in, then open the invitation again."
     ),
@@ -42,21 +42,21 @@ async def begin(visit: Visit) -> Response:
 
 @pages.post("/invitation/provider", is_public=True)
 async def accept(visit: Visit) -> Response:
-    """Accept an invitation by an account that somebody has elsewhere."""
+    """Accept an invitation with an account of a provider."""
     name, code = visit.form_value("name"), visit.form_value("code")
     return _onward(visit, await sso_pages.begin(visit, name, "", zone(visit.form_value("time_zone")), code=code))
 
 
 @pages.get("/sign-in/callback", is_public=True)
 async def callback(visit: Visit) -> Response:
-    """Where providers send people back to."""
+    """The address to which providers redirect."""
     outcome = await sso_pages.finish(visit)
     if outcome.reason:
         return _failed(visit, outcome)
     next = outcome.next if outcome.customer is None else f"{root(visit)}/{outcome.customer}"
-    if outcome.needs_second_factor:  # from a page of ours: the cookie comes back from nowhere else
+    if outcome.needs_second_factor:  # from a page of this origin: the cookie is not sent from another one
         second = f"{root(visit)}/sign-in/second?next={quote(next, safe='')}"
-        return onward(visit, second, gettext(visit, "Your account here has a second factor as well."))
+        return onward(visit, second, gettext(visit, "Your account here also has a second factor."))
     if outcome.is_first_proof:
         target = next if outcome.customer is not None else offer(visit, outcome.next)
         return plain(visit, "proven.html", status=200, next=target, mails=visit.settings.sends_mail)
@@ -82,7 +82,9 @@ async def _accounts(visit: Visit, wrong: str = "") -> Response:
 
 @pages.post("/{customer}/settings/accounts/connect")
 async def connect(visit: Visit) -> Response:
-    """Only soon after signing in: whoever finds a browser open is not to stay in by an account of theirs."""
+    """Connect an account, only soon after signing in: a person at an unlocked browser cannot add an account of their
+    own.
+    """
     if visit.person.session.began + 60 * visit.settings.reauthentication_minutes < time.time():
         return await _accounts(visit, gettext(visit, "You signed in some time ago. Sign out and in again first."))
     next = f"{base(visit)}/settings/accounts"

@@ -1,4 +1,4 @@
-"""In charge of what a car tells of fuel, battery and temperatures over a time, as small charts and a table."""
+"""Charts of fuel, battery and temperatures over time, with a table."""
 
 from __future__ import annotations
 
@@ -12,21 +12,24 @@ from keyrack.console.rendering import clock
 from keyrack.core.errors import BadRequest, NotFound
 from keyrack.http.page_router import Visit
 
-# The charts in their order, each a member of telemetry of which readings are kept; and the least height of its scale
+# The charts in their order: the field of telemetry, and the least height of its scale
 LEVELS = {
     "fuelLevelPercent": 100.0, "batteryVoltage": 2.0, "engineCoolantTemperature": 20.0, "outsideTemperature": 10.0,
     "interiorTemperature": 10.0,
 }  # fmt: skip
 RANGES = {"day": Range(0.5, 48), "week": Range(3, 56), "month": Range(12, 60)}
-WIDTH, HEIGHT, EDGE = 300.0, 72.0, 4.0  # of the picture, and what stays free above and below
+WIDTH, HEIGHT, EDGE = 300.0, 72.0, 4.0  # of the picture, and its margins above and below
 
 Bucket = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class TelemetrySeries:
-    """One member over the time: what was told last, and when; the least and the most. `line` and `span` are paths of
-    SVG: the last value of each bucket, and from its least to its most; where nothing was told there is a gap."""
+    """One field over time: the last value with its time, the lowest and the highest.
+
+    `line` and `span` are SVG paths: the last value of each bucket, and the area from the lowest to the highest. Buckets
+    without a value are gaps.
+    """
 
     name: str
     last: float
@@ -39,8 +42,10 @@ class TelemetrySeries:
 
 @dataclass(frozen=True)
 class Levels:
-    """All members that were told in the time; `rows` have the beginning of a bucket, and the bucket of each level or
-    None. `refused` says why there is nothing: the operator gives less than the range."""
+    """The fields with values in the period. `rows` have the start of a bucket, and each field's bucket or None.
+
+    `refused` is the reason for no data: the operator returns less than the period.
+    """
 
     range: str
     ranges: tuple[str, ...]
@@ -53,7 +58,7 @@ class Levels:
 
 
 async def levels(visit: Visit, car: int) -> Levels:
-    """The range of the address, up to the end of the bucket that it is."""
+    """The period of the address, up to the end of the current bucket."""
     name = visit.query_value("range") if visit.query_value("range") in RANGES else DEFAULT_RANGE
     wanted = RANGES[name]
     until = ceiling(datetime.now(clock(visit).zone), wanted.hours)
@@ -74,13 +79,13 @@ async def levels(visit: Visit, car: int) -> Levels:
 async def _is_electric(visit: Visit, car: int) -> bool:
     try:
         readings = (await visit.call("GET", "/cars/{carId}/telemetry", car, query={"$select": "fuelType"})).json
-    except NotFound:  # there is no unit any more
+    except NotFound:  # the tracker was taken out
         return False
     return readings["fuelType"] == ELECTRIC
 
 
 def _rows(buckets_by_member: dict[str, list[Bucket]]) -> list[tuple[str, list[Bucket | None]]]:
-    """The newest first."""
+    """The rows of the table, the newest first."""
     at = {
         member: {bucket["utcDateTime"]: bucket for bucket in buckets} for member, buckets in buckets_by_member.items()
     }
@@ -108,7 +113,7 @@ def _level(member: str, buckets: list[Bucket], since: datetime, wanted: Range) -
 
 
 def _scale(member: str, least: float, most: float) -> tuple[float, float]:
-    """What lies at the bottom and at the top: a small change looks small."""
+    """The bottom and the top of the scale, so that a small change looks small."""
     if member == "fuelLevelPercent":
         return 0.0, 100.0
     missing = max(LEVELS[member] - (most - least), 0.0)

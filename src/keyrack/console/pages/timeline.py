@@ -1,7 +1,6 @@
-"""In charge of the time line of a car: the assignments and what was asked for within a window of days.
+"""The time line of a car: assignments and operations within a window of days.
 
-What was applied and not ended by a request are assignments; what is pending, what has failed, and what was ended early
-are operations.
+Assignments are the applied ones that no request ended. Pending, failed and early ended ones are operations.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from keyrack.console.rendering import clock
 from keyrack.http.page_router import Visit
 
 USER = "user($select=id,emailAddress,userData)"
-MOST = 50  # assignments of a window, and operations of it; how many there are is told
+MOST = 50  # assignments of a window, and operations of it; the page shows how many are left out
 SPANS = {"week": 7, "month": 28}  # days of a window
 DEFAULT = "month"
-BEFORE = {"week": 2, "month": 9}  # days before today with which the window of today begins
-STEPS = {"week": 1, "month": 7}  # days from one mark to the next
-FIRST, LAST = date(1900, 1, 1), date(2400, 1, 1)  # between which windows begin
+BEFORE = {"week": 2, "month": 9}  # days between the start of today's window and today
+STEPS = {"week": 1, "month": 7}  # days between two marks
+FIRST, LAST = date(1900, 1, 1), date(2400, 1, 1)  # the first days of windows
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class TimelineWindow:
 
     @property
     def last(self) -> datetime:
-        """A moment of its last day."""
+        """A moment of the last day."""
         return self.ends - timedelta(minutes=1)
 
     def _midnight(self, day: date) -> datetime:
@@ -59,11 +58,11 @@ class TimelineWindow:
 
     @property
     def marks(self) -> list[datetime]:
-        """The beginnings of its days, or of its weeks."""
+        """The beginnings of its days or weeks."""
         return [self._midnight(self.first + timedelta(day)) for day in range(0, self.days, STEPS[self.span])]
 
     def place(self, moment: datetime | None) -> float:
-        """Where a moment lies, 0 to 100; what is without end lies at the end."""
+        """The place of a moment, from 0 to 100. No end is at 100."""
         if moment is None:
             return 100.0
         share = (moment - self.begins) / (self.ends - self.begins)
@@ -72,10 +71,10 @@ class TimelineWindow:
 
 @dataclass(frozen=True)
 class TimelineEntry:
-    """One assignment, or one thing that was asked for.
+    """One assignment, or one operation.
 
-    `state` is `past`, `in-force`, `coming`, `pending`, `failed`, `ended` (early), `over` (past, and removed since then)
-    or `cancelled` (before its start).
+    `state` is `past`, `in-force`, `coming`, `pending`, `failed`, `ended` (early), `over` (past, and removed since) or
+    `cancelled` (before its start).
     """
 
     state: str
@@ -88,17 +87,17 @@ class TimelineEntry:
 
 @dataclass(frozen=True)
 class Timeline:
-    """What a window shows; `more` is how many there are besides."""
+    """The entries of a window; `more` is the number of further ones."""
 
     window: TimelineWindow
-    today: date  # the first day of the window of today
-    now: float | None  # where now is, None where it is outside
+    today: date  # the first day of today's window
+    now: float | None  # the place of the current time, None outside the window
     entries: list[TimelineEntry]
     more: int
 
 
 def window_of(visit: Visit) -> tuple[TimelineWindow, date]:
-    """The window that the address asks for, and the first day of that of today; what is misspelt is today's."""
+    """The window of the address, and the first day of today's window. An invalid address has today's window."""
     there = clock(visit)
     span = visit.query_value("span") if visit.query_value("span") in SPANS else DEFAULT
     today = datetime.now(there.zone).date() - timedelta(BEFORE[span])
@@ -110,7 +109,7 @@ def window_of(visit: Visit) -> tuple[TimelineWindow, date]:
 
 
 async def timeline(visit: Visit, car: int) -> Timeline:
-    """The time line of a car in the window of the address; what was asked for, where the visit may know of it."""
+    """The time line of a car. It has operations only if the visit has the permission for them."""
     window, today = window_of(visit)
     now = datetime.now(UTC)
     within = f"start lt {utc(window.ends)} and (end eq null or end gt {utc(window.begins)})"
@@ -137,12 +136,12 @@ async def timeline(visit: Visit, car: int) -> Timeline:
 
 
 def _operation_entry(window: TimelineWindow, row: dict[str, Any]) -> TimelineEntry | None:
-    """What was asked for, as an entry; None for what had ended before the window."""
+    """An operation as an entry; None if it ended before the window."""
     if row["state"] != "Succeeded":
         return _entry(window, row["state"].lower(), row, row["end"])
     if row["finished"] <= row["start"]:
         return _entry(window, "cancelled", row, row["end"])
-    if row["end"] and row["end"] <= row["finished"]:  # it had run its time when it was removed
+    if row["end"] and row["end"] <= row["finished"]:  # it was removed after its end
         return _entry(window, "over", row, row["end"])
     return _entry(window, "ended", row, row["finished"]) if instant(row["finished"]) > window.begins else None
 

@@ -1,4 +1,4 @@
-"""Tracks: where a car was on one day, as a map with a slider over time and as a table."""
+"""Tracks: the positions of a car on one day, as a map with a time slider and a table."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from keyrack.http.page_router import ConsolePages, Visit
 
 pages = ConsolePages()
 
-NO_DAY = ErrorCode("invalid-day", "This is no day.", "A day in an address is written as 2026-11-22.")
-PLACES = 300  # of a day, at most: more are not told apart on a map
+NO_DAY = ErrorCode("invalid-day", "This is not a date.", "Write the date in the address like 2026-11-22.")
+PLACES = 300  # positions of a day that are shown: a map cannot show more
 
 
 @dataclass(frozen=True, slots=True)
 class DayTrack:
-    """A day of a car, in the calendar of the person. `points` are as GET /cars/{carId}/track has them."""
+    """A day of a car, in the person's calendar. `points` are those of GET /cars/{carId}/track."""
 
     day: date
     today: date
     points: list[dict[str, Any]]
-    count: int  # of all places of the day, of which `points` may be a choice
+    count: int  # number of all positions of the day; `points` may be a selection
 
     @property
     def previous(self) -> date:
@@ -40,9 +40,9 @@ class DayTrack:
 
 
 async def track_of(visit: Visit, car: object) -> DayTrack:
-    """The track of a car: of the day that the address names, else of the day on which the car was last somewhere.
+    """The track of a car on the day of the address, or on the day of its last position.
 
-    Raises `BadRequest` for what is no day, and what GET /cars/{carId}/track refuses.
+    Raises `BadRequest` for an invalid day, and the errors of GET /cars/{carId}/track.
     """
     zone = clock(visit).zone
     today = datetime.now(zone).date()
@@ -59,13 +59,13 @@ def _day(visit: Visit) -> date:
         day = date.fromisoformat(visit.query_value("day"))
     except ValueError:
         raise BadRequest(NO_DAY) from None
-    if not 1970 <= day.year <= 9000:  # beyond, a neighbour may be no day
+    if not 1970 <= day.year <= 9000:  # beyond it, a neighbouring day may not exist
         raise BadRequest(NO_DAY)
     return day
 
 
 async def _last(visit: Visit, car: object) -> date | None:
-    """The day on which the car's unit last told a place."""
+    """The day of the last position."""
     query = {"$filter": f"carId eq {int(str(car))}", "$select": "utcDateTime"}
     rows = (await visit.call("GET", "/positions", query=query)).json
     last_time = rows[0]["utcDateTime"] if rows else None

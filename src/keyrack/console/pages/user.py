@@ -1,4 +1,4 @@
-"""One user: what is known, has and did, and how the user leaves the customer: taken out, or erased."""
+"""The page of a person: facts, bookings and openings, removal, and deletion of personal data."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ pages = ConsolePages()
 SECTION = "users"
 CAR = "car($select=id,name,licensePlate)"
 AHEAD, PAST, EVENTS, ASKED = 50, 10, 10, 10  # rows of each kind on the page
-RECENT = timedelta(days=7)  # for as long a failure is shown
-SAID = ("added", "linked", "phone-approved", "phone-removed")  # by the address: what was done on the way here
-NAMED = 5  # assignments that are named before they end
-ANONYMOUS = "anonymous"  # how rows of the preview stay: without the person
+RECENT = timedelta(days=7)  # how long a failure is shown
+SAID = ("added", "linked", "phone-approved", "phone-removed")  # results of the previous action, from the address
+NAMED = 5  # assignments that the confirmation names
+ANONYMOUS = "anonymous"  # value of the preview: rows that stay without the person
 
 
 @pages.get("/{customer}/users/{user}", permission=Permission.USERS_READ)
@@ -62,7 +62,7 @@ async def _assignments(visit: Visit, user: Mapping[str, Any], which: str, order:
 
 
 async def _open_operations(visit: Visit, user: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What was asked for and is not done: it is pending still, or has failed lately."""
+    """The operations that are pending, or failed lately."""
     if not visit.may(Permission.OPERATIONS_READ):
         return []
     lately = utc(datetime.now(UTC) - RECENT)
@@ -78,12 +78,12 @@ async def _events(visit: Visit, user: Mapping[str, Any]) -> Any:
 
 
 def _standing(visit: Visit, row: Mapping[str, Any], now: str) -> dict[str, Any]:
-    """An assignment, with how it stands now."""
+    """An assignment with its current state."""
     begun, ended = instant(row["start"]) <= instant(now), row["end"] is not None and row["end"] <= now
     states = {
         "over": {"kind": "idle", "word": gettext(visit, "Past")},
-        "now": {"kind": "good", "word": gettext(visit, "In force")},
-        "coming": {"kind": "note", "word": gettext(visit, "Coming")},
+        "now": {"kind": "good", "word": gettext(visit, "Now")},
+        "coming": {"kind": "note", "word": gettext(visit, "Upcoming")},
     }
     return {**row, "standing": states["over" if ended else "now" if begun else "coming"]}
 
@@ -104,7 +104,7 @@ async def remove(visit: Visit) -> Response:
 
 
 async def _remove_form(visit: Visit, wrong: FormErrors = RIGHT) -> Response:
-    """Ask whether it is meant, and say what ends by it."""
+    """The confirmation of a removal, with its effects."""
     user = await _user(visit, **{"$expand": "groups/$count"})
     ending = await _ending(visit, user)
     return await page(
@@ -115,7 +115,7 @@ async def _remove_form(visit: Visit, wrong: FormErrors = RIGHT) -> Response:
 
 @dataclass(frozen=True, slots=True)
 class EndingAssignments:
-    """The assignments of a user who leaves: how many end, the first of these, and how many are over already."""
+    """The assignments of a removed person: the number that end, the first of these, and the number of past ones."""
 
     first: list[dict[str, Any]]
     count: int
@@ -143,12 +143,12 @@ async def erase_form(visit: Visit) -> Response:
 
 @pages.post("/{customer}/users/{user}/erase", permission=Permission.ERASURE_WRITE)
 async def erase(visit: Visit) -> Response:
-    """Erase the person, once the name or the address was typed."""
+    """Delete the personal data, after the name or the address was typed."""
     user = await _user(visit)
     typed = visit.form_value("name")
     is_address = address_form(typed.strip()) == address_form(user["emailAddress"])
     if not is_address and _plain(typed) != _plain(of_user(user).label):
-        text = gettext(visit, "This is neither the name nor the e-mail address. Nothing was erased.")
+        text = gettext(visit, "This is neither the name nor the e-mail address. Nothing was deleted.")
         return await _erase_form(visit, invalid([("name", text)]))
     try:
         await visit.call("POST", "/users/{userId}/erase", user["id"], key=visit.form_value("key") or None)
@@ -158,7 +158,7 @@ async def erase(visit: Visit) -> Response:
 
 
 def _plain(text: str) -> str:
-    """What was typed, regardless of case and of blanks."""
+    """The typed text without case and blanks."""
     return " ".join(text.split()).casefold()
 
 
@@ -177,7 +177,7 @@ async def _erase_form(visit: Visit, wrong: FormErrors = RIGHT, refusal: Refusal 
 
 
 def _goes(rows: Iterable[Mapping[str, Any]], ending: EndingAssignments) -> list[Mapping[str, Any]]:
-    """The rows of the preview that go. Assignments that end are counted as in the dialog of a removal."""
+    """The deleted rows of the preview. Ending assignments are counted like in the dialog of a removal."""
     assignments = [
         {"kind": "assignments", "how": "ended", "count": ending.count},
         {"kind": "past", "how": "told", "count": ending.past},
@@ -187,21 +187,22 @@ def _goes(rows: Iterable[Mapping[str, Any]], ending: EndingAssignments) -> list[
 
 
 def _stays(visit: Visit, stays: Iterable[Mapping[str, str]]) -> list[str]:
-    """What stays and why: in the words of the pages, where they have some for it."""
+    """The kept rows and the reasons, in the console's own words if there are any."""
     days, hours = visit.settings.orphaned_person_retention_days, visit.settings.idempotency_hours
     texts_by_code = {
         "shared-or-left-lately": gettext(
             visit,
-            "Name, e-mail address and password go within minutes, unless another customer has the person as well: then "
-            "they stay for that one. If any customer has let the person go within the last %(days)s days, they go when "
-            "these are over. Whether either is so is not told.",
+            "Name, e-mail address and password are deleted within minutes. They are kept for another customer"
+                " if the person belongs to one. If a customer removed the person within the last %(days)s days,"
+                " they are deleted when this time has passed.",
             days=days,
         ),
         "until-forgotten": gettext(
-            visit, "Answers kept for repeated requests are sealed, and go after %(hours)s hours at the latest.",
+            visit, "Stored answers to repeated requests are encrypted, and deleted after %(hours)s hours at the"
+                " latest.",
             hours=hours,
         ),
-        "was-sent": gettext(visit, "What webhooks were sent already is with those who received it."),
+        "was-sent": gettext(visit, "Messages that webhooks already received stay with their receivers."),
     }  # fmt: skip
     return [texts_by_code.get(stay["code"]) or stay["text"] for stay in stays]
 

@@ -1,4 +1,4 @@
-"""The phones of a user that get keys: how one is approved, and how one is removed in a dialog of the user's page."""
+"""The phones of a person that get keys: approval, and removal in a dialog."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROWS, ROW = "/users/{userId}/devices", "/users/{userId}/devices/{deviceId}"
 
 
 async def phones_of(visit: Visit, user: int) -> list[dict[str, Any]]:
-    """The oldest first; a user has as many as `KEYRACK_SDK_DEVICES` at most. Raises `NotFound`."""
+    """The phones, the oldest first. A person has at most `KEYRACK_SDK_DEVICES`. Raises `NotFound`."""
     return (await visit.call("GET", ROWS, user, query={"$orderby": "registered"})).json
 
 
@@ -40,7 +40,7 @@ async def remove_form(visit: Visit) -> Response:
 async def remove(visit: Visit) -> Response:
     try:
         await visit.call("DELETE", ROW, visit.ids["user"], visit.ids["device"])
-    except NotFound:  # somebody else was quicker: it is what was wanted
+    except NotFound:  # another person was faster: the result is the same
         await _user(visit)
     except SHOWN as refusal:
         return await _remove_form(visit, refused(visit, refusal))
@@ -48,7 +48,7 @@ async def remove(visit: Visit) -> Response:
 
 
 async def _remove_form(visit: Visit, wrong: FormErrors = RIGHT) -> Response:
-    """Ask whether it is meant, and say what becomes of its keys."""
+    """The confirmation, with the effect on the phone's keys."""
     user = await _user(visit)
     phones = await phones_of(visit, user["id"])
     phone = next((device for device in phones if device["id"] == visit.ids["device"]), None)

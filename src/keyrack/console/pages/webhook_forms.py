@@ -1,4 +1,4 @@
-"""Webhooks: registering one, changing what it is, and the secret that is shown once."""
+"""Forms of webhooks: adding one, changing one field, and the secret that is shown once."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from keyrack.http.page_router import ConsolePages, Visit
 pages = ConsolePages()
 
 NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
-WRONG = {  # member -> what is wrong with it
+WRONG = {  # field -> its error
     "url": N_(
-        "This cannot be the address of a webhook. It begins with https:// or http://, names a valid host, and has a"
-        " port from 1 to 65535 if any. It has no user name, no # and no blanks."
+        "This is not a valid webhook address. It must begin with https:// or http:// and have a valid host"
+        " name. A port must be from 1 to 65535. A user name, # and blanks are not allowed."
     ),
-    "secret": N_("Only letters, digits and signs of ASCII, at most 250, and no blank at either end."),
+    "secret": N_("Only ASCII letters, digits and signs, at most 250, without a blank at the start or end."),
     "kinds": N_("Choose at least one."),
     "dialect": N_("Choose one of the formats."),
 }
@@ -82,7 +82,7 @@ def ascii_url(typed: str) -> str:
     try:
         place = urlsplit(url).netloc
         user, at, host = place.rpartition("@")
-        name, colon, port = host.partition(":")  # an IPv6 address, which has more of them, is ASCII
+        name, colon, port = host.partition(":")  # an IPv6 address, which has several colons, is ASCII
         ascii_place = place if place.isascii() else f"{user}{at}{domain_form(name)}{colon}{port}"
     except ValueError:
         return url
@@ -90,7 +90,7 @@ def ascii_url(typed: str) -> str:
 
 
 def _wrong(visit: Visit, refusal: Refusal) -> dict[str, str]:
-    """Member -> what is wrong with it; "" for what is wrong with none of them."""
+    """Field -> its error; "" for errors of the whole form."""
     members = {(fault.pointer or "").strip("/").split("/")[0] for fault in refusal.errors} & WRONG.keys()
     if not members:
         return {"": translate_error(visit, refusal.reason)}
@@ -99,7 +99,7 @@ def _wrong(visit: Visit, refusal: Refusal) -> dict[str, str]:
 
 @pages.post("/{customer}/webhooks/{webhook}/rotate", has_secret=True, permission=Permission.WEBHOOKS_WRITE)
 async def rotate(visit: Visit) -> Response:
-    """A new signing secret, shown here alone."""
+    """Create a new signing secret, and show it once."""
     made = await visit.call(
         "POST", "/webhooks/{webhookId}/rotate-secret", visit.ids["webhook"], key=visit.form_value("key") or None
     )
@@ -119,7 +119,7 @@ async def edit(visit: Visit) -> Response:
 async def _edit(
     visit: Visit, webhook: Mapping[str, Any], value: Any, tag: str, wrong: str = "", status: int = 200
 ) -> Response:
-    """The form of one member. Raises `NotFound` for what cannot be changed so."""
+    """The form of one field. Raises `NotFound` for a field that has none."""
     if visit.ids["member"] not in WRONG:
         raise NotFound(NOTHING_HERE)
     chosen = value if visit.ids["member"] == "kinds" else ()
@@ -154,6 +154,8 @@ async def change(visit: Visit) -> Response:
             gettext(visit, WRONG.get(member, "")) if refusal.status == 400 else translate_error(visit, refusal.reason)
         )
         if refusal.status == 412:
-            said = gettext(visit, "Somebody else has changed it meanwhile. Saving again replaces what is there now.")
+            said = gettext(
+                visit, "Another person changed the webhook in the meantime. Saving again replaces the current values."
+            )
         return await _edit(visit, now.json, value, now.tag, said, refusal.status)
     return redirect(of_webhook(visit))

@@ -1,4 +1,4 @@
-"""Webhooks: how each is getting on, its log of deliveries, and what can be done with it."""
+"""Webhooks: state, log of deliveries, and actions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pages = ConsolePages()
 SECTION = "webhooks"
 ROWS = 20  # deliveries of a page
 DIGITS = 9  # of a page's number, or of a count in an address
-SHOWN = {  # what of the log is shown -> its $filter
+SHOWN = {  # parts of the log -> $filter
     "failed": "error ne null",
     "waiting": "state eq 'Waiting'",
     "dead": "state eq 'Dead'",
@@ -43,7 +43,7 @@ FAILING = ("failing", "stopped")  # states of a webhook that should deliver and 
 
 @dataclass(frozen=True, slots=True)
 class WebhookHealth:
-    """How a webhook is getting on: its newest delivery that arrived, and its newest one that did not."""
+    """The state of a webhook: its newest successful delivery, and its newest failed one."""
 
     succeeded: dict[str, Any] | None
     failed: dict[str, Any] | None
@@ -62,7 +62,7 @@ def _at(delivery: Mapping[str, Any]) -> Any:
 
 
 async def course(visit: Visit, webhook: int) -> WebhookHealth:
-    """How it is getting on."""
+    """The state of a webhook from its deliveries."""
 
     async def newest(filter: str) -> dict[str, Any] | None:
         query = {"$filter": filter, "$orderby": "id desc", "$top": "1", "$select": LOG}
@@ -81,7 +81,7 @@ async def _with_health(
 
 
 async def count_failing(visit: Visit) -> int:
-    """How many webhooks fail now. Their logs are read only if there is something that was not delivered."""
+    """The number of failing webhooks. Their logs are read only if there are failed deliveries."""
     listed = (await visit.call("GET", "/webhooks")).json
     undelivered = [webhook for webhook in listed if webhook["waiting"] or webhook["dead"] or webhook["disabledReason"]]
     return sum(health.state(webhook) in FAILING for webhook, health in await _with_health(visit, undelivered))
@@ -89,7 +89,7 @@ async def count_failing(visit: Visit) -> int:
 
 @pages.get("/{customer}/webhooks", permission=Permission.WEBHOOKS_READ)
 async def webhooks(visit: Visit) -> Response:
-    """All of them, or with `state=failing` those that fail now."""
+    """All webhooks, or with `state=failing` only the failing ones."""
     at = await live_id(visit)
     listed = (await visit.call("GET", "/webhooks", query={"$orderby": "id"})).json
     rows, are_failing = await _with_health(visit, listed), visit.query_value("state") == "failing"
@@ -106,7 +106,7 @@ async def webhook(visit: Visit) -> Response:
 
 
 async def show(visit: Visit, wrong: Refusal | None = None) -> Response:
-    """The page of the webhook of the address; `wrong`: what was refused just now."""
+    """The page of a webhook. `wrong` is the error of the previous action."""
     at = await live_id(visit)
     id = visit.ids["webhook"]
     webhook = (await visit.call("GET", "/webhooks/{webhookId}", id)).json
@@ -143,7 +143,7 @@ async def _log(visit: Visit, webhook: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def _test(visit: Visit, webhook: Mapping[str, Any]) -> tuple[dict[str, Any], delivery_errors.Cause | None] | None:
-    """The test that was sent from this page, and why it failed."""
+    """The test that this page sent, and the error if it failed."""
     if not (id := _number(visit.query_value("test"), 0)):
         return None
     query = {"$filter": f"id eq {id}", "$select": LOG}
@@ -171,7 +171,7 @@ async def send_test(visit: Visit) -> Response:
 
 @pages.post("/{customer}/webhooks/{webhook}/enabled", permission=Permission.WEBHOOKS_WRITE)
 async def enable(visit: Visit) -> Response:
-    """Enable it, or disable it."""
+    """Enable or disable the webhook."""
     step = {"op": "replace", "path": "/enabled", "value": visit.form_value("enabled") == "true"}
     await visit.call("PATCH", "/webhooks/{webhookId}", visit.ids["webhook"], body=[step])
     return redirect(of_webhook(visit))
@@ -218,7 +218,7 @@ async def _span(visit: Visit, times: Mapping[str, str], wrong: Mapping[str, str]
 
 @pages.post("/{customer}/webhooks/{webhook}/replay", permission=Permission.WEBHOOKS_WRITE)
 async def replay(visit: Visit) -> Response:
-    """Send again what did not arrive of a time."""
+    """Send again the deliveries of a period that did not arrive."""
     times = {name: visit.form_value(name) for name in ("start", "end")}
     body: dict[str, Any] = {"undelivered": True}
     wrong: dict[str, str] = {}
@@ -226,9 +226,9 @@ async def replay(visit: Visit) -> Response:
         try:
             body[member] = clock(visit).read(times[name])
         except NoSuchTime:
-            wrong[name] = gettext(visit, "The clocks are put forward over this time: there is none like it.")
-        except (ValueError, OverflowError):  # the last day of all may be over in UTC
-            wrong[name] = gettext(visit, "Give a day and a time.")
+            wrong[name] = gettext(visit, "This time does not exist: the clocks are put forward over it.")
+        except (ValueError, OverflowError):  # the end of the last day may be outside the calendar in UTC
+            wrong[name] = gettext(visit, "Enter a day and a time.")
     if wrong:
         return await _span(visit, times, wrong, 400)
     try:
@@ -238,7 +238,7 @@ async def replay(visit: Visit) -> Response:
     except Unauthorized:
         raise
     except Refusal as refusal:
-        said = {400: N_("The end must lie after the start.")}.get(refusal.status)
+        said = {400: N_("The end must be later than the start.")}.get(refusal.status)
         where = "end" if said else ""
         return await _span(
             visit,

@@ -1,4 +1,4 @@
-// [data-fresh-until="time"]: what it shows is stale from then on, so it is fetched again (hx-trigger="refresh") although nothing has changed.
+// [data-fresh-until="time"]: the content is stale from this time on, so it is fetched again (hx-trigger="refresh") even without a change.
 
 const LOOK = 30_000; // ms between two looks
 

@@ -1,6 +1,6 @@
-// Says something to who cannot see it: in the polite region of the page, or in that of the dialog that covers the page.
+// Announces a text to screen readers: in the polite region of the page, or of the dialog above it.
 
-/** @param {string} text what to say; the same text twice is said twice */
+/** @param {string} text the announcement; the same text is announced again */
 export function announce(text) {
   const region = document.querySelector("dialog[open] [data-announcer]") ?? document.getElementById("announcer");
   if (region) region.textContent = region.textContent === text ? `${text}\u00a0` : text;

@@ -1,4 +1,4 @@
-// What is to be done with an element as soon as it is in the page, whether it was loaded or swapped in.
+// Runs a function on elements as soon as they are in the page, whether they were loaded or swapped in.
 
 /** Calls `act` with each element that matches `selector`: with those of the page now, and with those that come later. */
 export function whenever(selector, act) {

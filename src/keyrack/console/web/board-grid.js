@@ -1,5 +1,5 @@
-// The board [data-board] as a grid to walk about in: Tab leads to one place of it, from where the arrow keys go on (the ARIA grid
-// pattern). Rows are cars, columns days; stops are the names of cars, the cells, and what is on the bars.
+// The plan [data-board] as an ARIA grid: Tab leads to one stop, and the arrow keys move from there. Rows are cars, columns are days. Stops
+// are the names of cars, the cells, and the controls of bars.
 
 export const STOPS = "th[scope=row] a, td, .bar > a, .bar > button";
 export const board = () => document.querySelector("[data-board]");
@@ -8,7 +8,7 @@ export const rowOf = (element) => element.closest("tr");
 export const column = (cell) => cell.cellIndex - 1;
 export const at = (row, place) => row?.cells[place + 1];
 export const stops = (row) => [...(row ?? board()).querySelectorAll(STOPS)];
-export let here = null; // the element that Tab leads to
+export let here = null; // the stop of Tab
 
 function rove(element) {
   if (here && here !== element) here.tabIndex = -1;
@@ -22,14 +22,14 @@ export function go(element) {
   element.focus();
 }
 
-/** Makes all but one place unreachable by Tab, in a board that was drawn anew. */
+/** Makes one stop reachable by Tab, after the plan was drawn again. */
 export function settle() {
   const lost = here && !here.isConnected;
   for (const link of board().querySelectorAll("a, button")) if (link !== here) link.tabIndex = -1;
   if (!here || lost) rove(board().querySelector("tbody td.today") ?? board().querySelector("tbody td"));
 }
 
-/** Goes where a key leads from an element; whether it leads anywhere. */
+/** Moves the focus by a key; returns whether it moved. */
 export function walk(event, element) {
   const row = rowOf(element);
   const rows = [...board().tBodies[0].rows];

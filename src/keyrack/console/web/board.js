@@ -1,14 +1,14 @@
-// The board [data-board]: one machine for keys and pointer. What it makes is a dialog with times filled in, never a change. Rows have
-// data-car, days data-day; bars that can be moved have data-change, data-start, data-end, data-last.
+// The plan [data-board]: one state machine for keys and pointer. Its result is a dialog with times filled in, never a change. Rows have
+// data-car, days data-day; movable bars have data-change, data-start, data-end, data-last.
 import { announce } from "./announce.js";
 import { STOPS, at, board, column, days, go, here, rowOf, settle, stops, walk } from "./board-grid.js";
 import { load } from "./dialog.js";
 import { visible } from "./text.js";
 
-const EDGE = 8; // px of a bar by which one of its ends is taken
+const EDGE = 8; // px at each end of a bar that move only this end
 const say = (text, values) => announce(Object.entries(values).reduce((said, [name, value]) => said.replace(`{${name}}`, value), text));
 
-// What is under way: {from, to} columns of a car's row; of a bar also bar and edge ("both", "start", "end") and where it was
+// The action in progress: {from, to} columns of a car's row; for a bar also bar, edge ("both", "start", "end") and its old place
 let act = null;
 let drag = null; // {cell or bar, edge, cell: where it began, moved}
 
@@ -27,7 +27,7 @@ function lift(bar, edge) {
   announce(board().dataset.lifted);
 }
 
-/** To a cell: the other end of a new one; of a bar its start, or the end that was taken. */
+/** Moves to a cell: the other end of a new booking; for a bar its start, or the grabbed end. */
 function reach(cell) {
   if (!act.bar) act.to = column(cell);
   else {
@@ -38,7 +38,7 @@ function reach(cell) {
   show(board().dataset.chosen);
 }
 
-/** By days and rows, as the arrow keys have it. */
+/** Moves by days and rows, for the arrow keys. */
 function push(by, rows) {
   act.by += by;
   const list = [...board().tBodies[0].rows];
@@ -48,7 +48,7 @@ function push(by, rows) {
   show(board().dataset.chosen);
 }
 
-/** A bar keeps at least its one day. */
+/** A bar keeps at least one day. */
 function bound() {
   const [first, last] = act.was;
   const longest = last - first;
@@ -99,7 +99,7 @@ function moved(time, by) {
   return /^(?!0000)\d{4}-/.test(text) ? text.slice(0, 16) : time; // the calendar of fields has the years 1 to 9999
 }
 
-/** The day of a column; of one beside the window, too. */
+/** The day of a column, also outside the window. */
 function dayAt(place) {
   return moved(`${days()[0].dataset.day}T00:00`, place).slice(0, 10);
 }
@@ -137,12 +137,12 @@ function key(event) {
 
 /* The pointer */
 
-/** Whether the person may begin an assignment here. */
+/** Whether the person may make a booking here. */
 function begins() {
   return board().dataset.new !== undefined;
 }
 
-/** A cell that is pressed, by Enter or by a click: the first begins, the second ends. */
+/** A pressed cell, by Enter or by a click: the first one starts, the second one ends. */
 function tapped(cell) {
   if (!act) return begins() && begin(cell);
   if (cell && !act.bar && rowOf(cell).id !== act.row) return begin(cell);
@@ -152,7 +152,7 @@ function tapped(cell) {
 
 const cellUnder = (event) => document.elementFromPoint(event.clientX, event.clientY)?.closest("[data-board] td, [data-board] .bar");
 
-/** The cell that a point is in, also where a bar lies over it. */
+/** The cell at a point, also below a bar. */
 function cellOf(event) {
   const found = cellUnder(event);
   if (!found?.matches(".bar")) return found;
@@ -204,7 +204,7 @@ document.addEventListener("pointerup", (event) => {
 
 document.addEventListener("pointercancel", () => (drag = null));
 
-/** After a drag the browser clicks what lies under the pointer. */
+/** After a drag, the browser clicks the element under the pointer. */
 function stop(event) {
   event.preventDefault();
   event.stopPropagation();
@@ -250,7 +250,7 @@ document.addEventListener("keydown", (event) => {
   if (event.target.closest?.("[data-board]")) key(event);
 });
 
-/** Takes up what is under way in a board that was drawn anew. */
+/** Continues the action in progress after the plan was drawn again. */
 function set() {
   if (!board()) return;
   settle();

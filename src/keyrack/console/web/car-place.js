@@ -1,5 +1,5 @@
-// Where the car is ([data-place] with data-latitude and data-longitude): the nearest place instead of the coordinates, which are all that
-// the server says.
+// The position of a car ([data-place] with data-latitude and data-longitude): shows the nearest place instead of the coordinates of the
+// server.
 import { inWords, placesOf } from "./map-places.js";
 
 function tell() {
@@ -10,5 +10,5 @@ function tell() {
 
 await Promise.allSettled([placesOf("cities"), placesOf("towns")]);
 tell();
-// What was loaded again in its place says it as the server wrote it
+// A reloaded element has the server's text again
 document.addEventListener("htmx:after:swap", tell);

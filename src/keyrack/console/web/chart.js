@@ -1,12 +1,12 @@
-// Charts of a car ([data-chart="address"] of GET /cars/{carId}/samples): its odometer, and the kilometres between two readings. The
-// arrow keys go through the times. The table beside it has the same, and is all there is without this script.
+// Charts of a car ([data-chart="address"] of GET /cars/{carId}/samples): the odometer, and the kilometres between two readings. The arrow
+// keys move through the times. The table beside the chart has the same data, and stays without this script.
 import uPlot from "./uplot.mjs";
 import { announce } from "./announce.js";
 import { minuteOf } from "./minutes.js";
 import { whenever } from "./arrivals.js";
 
 const LINE = 190, BARS = 120; // heights in px
-const WORDS = "12px system-ui, sans-serif"; // uPlot takes px alone
+const WORDS = "12px system-ui, sans-serif"; // uPlot accepts only px
 
 class Chart {
   constructor(figure) {
@@ -27,7 +27,7 @@ class Chart {
     document.addEventListener("htmx:after:swap", () => figure.isConnected || this.end(), this.ended);
   }
 
-  /** Another chart has come in its place. */
+  /** Another chart has replaced it. */
   end() {
     this.ended.abort();
     this.observers.forEach((observer) => observer.disconnect());
@@ -47,7 +47,7 @@ class Chart {
     }
   }
 
-  /** Times in seconds, the odometer and what was driven since the time before; a time without a reading has none. */
+  /** Times in seconds, the odometer, and the distance since the time before; null without a reading. */
   take(told) {
     const { begins, ends, hours } = this.figure.dataset;
     const known = new Map(told.map((bucket) => [Date.parse(bucket.utcDateTime), bucket]));
@@ -107,7 +107,7 @@ class Chart {
     };
   }
 
-  /** What stands below a time: the hour, or the day where a day begins. */
+  /** The label of a time: the hour, or the day at its beginning. */
   mark(time) {
     const zone = this.figure.dataset.zone;
     const hour = new Date(time * 1000).toLocaleTimeString(this.language, { timeZone: zone, hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
@@ -152,7 +152,7 @@ class Chart {
   }
 }
 
-/** The colours of the theme in force, which car.css names. */
+/** The colours of the current theme, from car.css. */
 function colours(figure) {
   const probe = figure.appendChild(document.createElement("i"));
   const found = {};

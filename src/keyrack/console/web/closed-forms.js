@@ -1,18 +1,18 @@
-// Nothing that was filled in is lost by closing a dialog, by Escape, the back button or a click beside it: the same dialog, by its whole
-// address (data-page), shows it again. The way out [data-discard] empties the form. dialog.js loads this before its first dialog.
+// Keeps the entries of a dialog that is closed by Escape, the back button or a click beside it. The same dialog, by its address
+// (data-page), shows them again. [data-discard] empties the form. dialog.js loads this module before its first dialog.
 import { fill, idOf, read, valuesOf } from "./drafts.js";
 import { trouble } from "./errors.js";
 import { whenever } from "./arrivals.js";
 
-const KEY = "keyrack-closed-forms"; // address and form -> what a closed dialog held
-const FOR = 12 * 3_600_000; // ms for which that is shown again
+const KEY = "keyrack-closed-forms"; // address and form -> entries of a closed dialog
+const FOR = 12 * 3_600_000; // ms for which they are kept
 
-// Dialogs with a form that somebody has filled in, and not sent
+// Dialogs with entries that were not sent
 const filled = new WeakSet();
 const dialogOf = (element) => element?.closest?.("form[data-keep]") && element.closest("dialog");
 const placeOf = (dialog, form) => `${dialog.dataset.page} ${idOf(form)}`;
 
-/** What is kept of this person's dialogs. Nobody else's stays behind when the next draft is kept. */
+/** The kept entries of this person. Those of other people are removed with the next draft. */
 function readClosed() {
   const oldest = Date.now() - FOR;
   const isMine = ([, { at, person }]) => at > oldest && person === document.body.dataset.person;
@@ -28,7 +28,7 @@ for (const name of ["input", "change"]) {
 document.addEventListener("click", ({ target }) => {
   if (target.closest?.("[data-discard]")) filled.delete(target.closest("dialog"));
 });
-// Refused, it comes back as it was sent
+// After a rejection, the form has the sent entries
 document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
   if (ctx.request.method !== "GET" && ctx.response.status < 400) filled.delete(dialogOf(ctx.sourceElement));
 });

@@ -1,5 +1,5 @@
-// A link that somebody was sent ends with a code behind a #, which no server and no log of one gets to see: here it is put into the
-// form that asks for it, and sent. Without scripts it is typed or pasted there.
+// Reads the code after the # of a mailed link, which reaches no server and no log. It fills the code into the form and sends it. Without
+// scripts the code is typed.
 const field = document.querySelector("form[data-code] input[name=code]");
 const code = decodeURIComponent(location.hash.slice(1));
 if (field && code && !field.value) {

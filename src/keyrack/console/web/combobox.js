@@ -1,12 +1,11 @@
-// One of many, found by typing: an ARIA combobox. [data-combobox="address"] holds a <select>, which keeps what is chosen and is
-// all there is without this script. The address answers ?q= with {"options": [{value, label, detail, chosen}], "total"}, at most 20:
-// the input shows `chosen`.
-// data-with: names of fields of the form that go along.
+// A search-as-you-type ARIA combobox. [data-combobox="address"] contains a <select>, which keeps the choice and stays without this script.
+// The address answers ?q= with {"options": [{value, label, detail, chosen}], "total"}, at most 20 options; the input shows `chosen`.
+// data-with: names of fields of the form that are sent along.
 import { announce } from "./announce.js";
 import { visible } from "./text.js";
 import { whenever } from "./arrivals.js";
 
-const PAUSE = 150; // ms without a key before the server is asked
+const PAUSE = 150; // ms without a key before the request
 let made = 0;
 
 class Combobox {
@@ -65,7 +64,7 @@ class Combobox {
     select.addEventListener("change", () => this.show());
   }
 
-  /** Whether the input still shows what is chosen: a click then shows all. */
+  /** Whether the input still shows the choice: a click then shows all options. */
   fresh() {
     return this.input.value === (this.select.value && this.select.selectedOptions[0].textContent);
   }
@@ -172,7 +171,7 @@ class Combobox {
     this.select.dispatchEvent(new Event("change", { bubbles: true }));
   }
 
-  /** What was typed but not chosen is nothing: an empty input empties the choice, other text goes back to it. */
+  /** Discards typed text without a choice: an empty input clears the choice, other text returns to it. */
   leave() {
     const changed = this.input.value.trim() === "" && this.select.value !== "";
     if (changed) this.select.value = "";

@@ -1,4 +1,4 @@
-// [data-copy="id"]: a button that copies the text of another element. data-copied: what is said then.
+// [data-copy="id"]: a button that copies the text of another element. data-copied: the announcement.
 import { announce } from "./announce.js";
 
 document.addEventListener("click", async (event) => {
@@ -9,7 +9,7 @@ document.addEventListener("click", async (event) => {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
-    // Without https there is no clipboard: the text is selected, so that the keys of the browser copy it
+    // There is no clipboard without https: the text is selected, so that the browser's keys copy it
     getSelection().selectAllChildren(source);
     return;
   }

@@ -1,4 +1,4 @@
-// The browser's time zone for a form that asks for it, and "3 minutes ago" for the times in [data-relative].
+// Sends the browser's time zone with forms that need it, and shows times in [data-relative] as "3 minutes ago".
 import { whenever } from "./arrivals.js";
 
 whenever("input[data-time-zone]", (input) => {
@@ -8,7 +8,7 @@ whenever("input[data-time-zone]", (input) => {
 const STEPS = [["second", 60], ["minute", 60], ["hour", 24], ["day", 30], ["month", 12], ["year", Infinity]];
 const words = new Intl.RelativeTimeFormat(document.documentElement.lang || "en", { numeric: "auto" });
 
-/** How far a moment is from now, such as "3 minutes ago". */
+/** The distance of a moment from now, for example "3 minutes ago". */
 function distance(moment) {
   let amount = (moment - Date.now()) / 1000;
   for (const [unit, size] of STEPS) {
@@ -30,5 +30,5 @@ whenever(AGEING, tell);
 setInterval(() => {
   if (!document.hidden) tellAll();
 }, 30_000);
-// What was loaded again in its place says the time as the server wrote it
+// A reloaded element has the server's text again
 document.addEventListener("htmx:after:swap", tellAll);

@@ -1,6 +1,6 @@
-// A link [data-dialog], which is a button to everybody, shows its page in a dialog: the part [data-dialog-page] of it, whose heading
-// names the dialog. The back button and Escape close it, and the focus goes back to the link. Without this script the link leads to
-// the page itself. data-page of the dialog is the address of what it shows.
+// A link [data-dialog], which has the role of a button, opens its page in a dialog: the part [data-dialog-page], whose heading names the
+// dialog. The back button and Escape close it, and the focus returns to the link. Without this script the link leads to the page. data-page
+// of the dialog is the address of its content.
 import { kindOf, trouble } from "./errors.js";
 
 const FIELD = ".dialog-body :is(input:not([type=hidden]), select, textarea):not([hidden], [hidden] *)";
@@ -18,14 +18,14 @@ document.addEventListener("click", (event) => {
   }
 });
 
-// A link that is a button is pressed by the space bar too
+// A link with the role of a button also reacts to the space bar
 document.addEventListener("keydown", (event) => {
   if (event.key !== " " || !event.target.matches?.("a[role=button]")) return;
   event.preventDefault();
   event.target.click();
 });
 
-/** Shows the page of a link; whatever has an href and a focus will do. A link within the dialog changes the page in it. */
+/** Shows the page of a link, or of any focusable element with an href. A link in the dialog changes its page. */
 export async function load(link) {
   if (link.ariaBusy === "true") return;
   link.ariaBusy = "true";
@@ -69,8 +69,8 @@ function open(part, link) {
   globalThis.htmx?.process(dialog);
   history.pushState({ dialog: true }, "");
   queueMicrotask(() => {
-    first(dialog, title).autofocus = true; // else the browser takes the way out, which comes first
-    document.activeElement?.blur(); // else it gives the focus back by itself, before the step back takes it away again
+    first(dialog, title).autofocus = true; // otherwise the browser focuses the close button, which comes first
+    document.activeElement?.blur(); // otherwise it returns the focus before the step back removes it
     dialog.showModal();
   });
 }
@@ -81,7 +81,7 @@ function first(dialog, title) {
   return dialog.querySelector("[autofocus]") ?? dialog.querySelector(FIELD) ?? title;
 }
 
-/** Whether a click went to the backdrop: it arrives at the dialog too. */
+/** Whether a click was on the backdrop: it arrives at the dialog too. */
 function outside(event, dialog) {
   const box = dialog.getBoundingClientRect();
   return event.clientX < box.left || event.clientX > box.right || event.clientY < box.top || event.clientY > box.bottom;
@@ -95,10 +95,10 @@ async function closed(dialog) {
   if (link.isConnected) link.focus();
 }
 
-let stepping = false; // back from the entry of a dialog that was closed
-let ours = false; // the last step, which closed a dialog or followed it: the page beneath has not changed
+let stepping = false; // going back from the history entry of a closed dialog
+let ours = false; // the last step closed a dialog or followed that: the page below has not changed
 
-/** Takes the dialog out of the history. A step takes the focus away, so one waits for its end. */
+/** Removes the dialog from the history. A step removes the focus, so this waits for its end. */
 async function stepBack() {
   stepping = true;
   if (globalThis.navigation?.back) await navigation.back().finished.catch(() => {});

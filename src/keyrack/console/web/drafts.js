@@ -1,6 +1,6 @@
-// Nothing that was filled in is lost when a session has lapsed. Sending a form [data-keep] keeps what it holds in this tab; if the
-// next page is the one for signing in, it waits there, and is put back once the same person is on the form's page again. The value of
-// data-keep is the address that shows the form, where it is neither this page's nor that of the dialog that it is in.
+// Keeps the entries of a form when the session expires. Sending a form [data-keep] keeps its entries in this tab. If the next page is the
+// sign-in page, they wait there. They return once the same person is on the form's page again. The value of data-keep is the address that
+// shows the form, unless it is this page's or its dialog's.
 import { pageOf, trouble } from "./errors.js";
 import { whenever } from "./arrivals.js";
 
@@ -17,12 +17,12 @@ export function valuesOf(form) {
   return fields.map((field) => [field.name, field.value, field.type === "checkbox" || field.type === "radio" ? field.checked : null, shownBy(field)]);
 }
 
-/** Its id also where a field of it is named so, as the boxes of a list's rows are. */
+/** The form's id, also if one of its fields is named "id", as the check boxes of lists are. */
 export function idOf(form) {
   return form.getAttribute("id");
 }
 
-/** The text of what a select shows: its options may have been found by typing, and are not in the page then. */
+/** The text of the chosen option: options that were found by typing are not in the page later. */
 function shownBy(field) {
   return field.selectedOptions?.[0]?.textContent ?? null;
 }
@@ -56,7 +56,7 @@ document.addEventListener("keyrack:lapsed", (event) => {
   if (event.target.matches("form[data-keep]")) keep((touched = event.target), true);
 });
 
-// The one that is being filled in, also when it is not its sending that shows that the session has lapsed
+// The form being filled in, also if another request shows that the session has expired
 let touched = null;
 document.addEventListener("input", (event) => (touched = event.target.form ?? touched));
 document.addEventListener("click", (event) => {
@@ -66,7 +66,7 @@ document.addEventListener("click", (event) => {
   if (touched.dataset.keep) link.search = new URLSearchParams({ next: touched.dataset.keep });
 });
 
-// What has come through without a new page is no draft any more
+// Entries that were sent without a new page are no draft any more
 document.addEventListener("htmx:after:request", (event) => {
   if (event.detail.ctx.response.status < 400 && !read()?.lapsed) sessionStorage.removeItem(KEY);
 });
@@ -75,7 +75,7 @@ const signingIn = location.pathname.endsWith("/sign-in");
 const draft = read();
 if (draft && signingIn) {
   const next = document.querySelector("[name=next]");
-  if (next && !draft.lapsed) next.value = draft.page; // the server knows the page beneath a dialog alone
+  if (next && !draft.lapsed) next.value = draft.page; // the server only knows the page below a dialog
   sessionStorage.setItem(KEY, JSON.stringify({ ...draft, lapsed: true }));
 } else if (draft && (!draft.lapsed || draft.person !== document.body.dataset.person)) sessionStorage.removeItem(KEY);
 

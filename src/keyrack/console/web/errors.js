@@ -1,5 +1,5 @@
-// What to do when a request of a script fails: said in words at the top of the page, or of the dialog that covers it. The words are
-// templates of the page (trouble.html). A refusal that belongs to a form (422) is no trouble: it is shown in the form.
+// Reports failed requests of scripts, in words at the top of the page or of the dialog above it. The words are templates of the page
+// (trouble.html). An error of a form (422) is shown in the form instead.
 
 const KINDS = { 401: "lapsed", 403: "forbidden", 404: "gone", 410: "gone", 429: "busy", 502: "unreachable", 503: "busy", 504: "unreachable" };
 
@@ -17,25 +17,25 @@ export function trouble(kind, number = "", told = "") {
   if (said) said.textContent = number;
   place.replaceChildren(shown);
   place.dataset.kind = kind;
-  const signIn = place.querySelector("[data-sign-in]"); // only on the page does its address have a base
+  const signIn = place.querySelector("[data-sign-in]"); // its address has a base only in the page
   if (signIn) signIn.search = new URLSearchParams({ next: searched() ?? pageOf(document.querySelector("dialog[open] form[data-keep]")) });
   place.scrollIntoView({ block: "nearest" });
 }
 
-/** The address that shows a form by itself: data-keep says it, and one in a dialog is sent to its own page. Else this page. */
+/** The address that shows a form: that of data-keep, the page of its dialog, or this page. */
 export function pageOf(form) {
   if (form?.dataset.keep) return form.dataset.keep;
   return form?.closest("dialog, [data-dialog-page]") ? new URL(form.action).pathname : location.pathname + location.search;
 }
 
-/** The address of the list with what was typed into its search since it was drawn, if anything was. */
+/** The address of the list with the typed search, if it was changed since the list was drawn. */
 function searched() {
   const field = document.querySelector("#main form[role=search] input[name=q]");
   if (!field || field.value === field.defaultValue || document.querySelector("dialog[open]")) return null;
   return `${new URL(field.form.action).pathname}?${new URLSearchParams(new FormData(field.form))}`;
 }
 
-/** The kind of trouble that the status of an answer means, or "" for a status that is none. */
+/** The kind of failure of a status, or "" for a success. */
 export function kindOf(status) {
   return KINDS[status] ?? (status >= 500 ? "failed" : "");
 }
@@ -51,10 +51,10 @@ document.addEventListener("htmx:error", (event) => {
   if (event.detail.ctx) trouble("unreachable");
 });
 
-// Live updates are the first to hear of it
+// Live updates are the first to notice
 document.addEventListener("keyrack:signed-out", () => trouble("lapsed"));
 
-// Once something comes through again, what was said of the connection is over; that a form is back stays true until it is sent
+// A successful request clears messages about the connection. The message about restored entries stays until the form is sent
 document.addEventListener("htmx:after:request", (event) => {
   const { request, response } = event.detail.ctx;
   if (response.status >= 400) return;

@@ -1,4 +1,4 @@
-// What a car does and when it was heard of, in words, which are templates of the page.
+// The state of a car and the time of its last report, in words. The words are templates of the page.
 import { ageOf } from "./positions.js";
 import { minuteOf } from "./minutes.js";
 

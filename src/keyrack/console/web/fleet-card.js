@@ -1,4 +1,4 @@
-// The card on the map: the car that is chosen, or the cars at one place that cannot be parted.
+// The card on the map: the chosen car, or the cars at one place that the map cannot separate.
 import { putBadges } from "./fleet-badges.js";
 import { inWords } from "./map-places.js";
 
@@ -19,7 +19,7 @@ export class FleetCard {
     this.card.addEventListener("keydown", (event) => event.key === "Escape" && this.leave());
   }
 
-  /** Shows a car, or what has become of it. */
+  /** Shows a car, or its new state. */
   car(car) {
     const known = this.shown === car.carId;
     if (!known) {
@@ -59,14 +59,14 @@ export class FleetCard {
     this.shown = null;
   }
 
-  /** Closes the card on the person's wish: the focus goes to where the car is in the table, or to the map. */
+  /** Closes the card by the person: the focus moves to the car in the table, or to the map. */
   leave() {
     const row = this.fleet.table.rows.get(this.shown);
     this.fleet.choose(null);
     (row?.querySelector("[data-show]") ?? this.frame.querySelector("canvas"))?.focus();
   }
 
-  /** The card in words, for who does not see it. */
+  /** The card in words, for screen readers. */
   said() {
     return [this.title, ...this.body.querySelectorAll("p")].map((part) => part.textContent.trim()).filter(Boolean).join(", ");
   }

@@ -1,5 +1,5 @@
-// The table "Cars in view": what the map shows, to read and to go to by keyboard. Rows stay the same elements as long as their car is
-// in view, so that the focus stays where it is while cars move.
+// The table "Cars in view": the content of the map, for reading and for the keyboard. A row stays the same element while its car is in
+// view, so the focus stays while cars move.
 import { putBadges } from "./fleet-badges.js";
 import { inWords } from "./map-places.js";
 
@@ -20,7 +20,7 @@ export class FleetTable {
     });
   }
 
-  /** Shows the first of these cars, in the order of their names; the chosen one is marked, and always among them. */
+  /** Shows the first of these cars, by name. The chosen one is marked and always included. */
   show(cars, chosen) {
     const first = cars.slice(0, ROWS);
     const marked = cars.find((car) => car.carId === chosen);
@@ -64,7 +64,7 @@ export class FleetTable {
     put(this.note, text.replace("{shown}", ROWS).replace("{count}", cars.toLocaleString(lang)));
   }
 
-  /** How many cars are in view, in words. */
+  /** The number of cars in view, in words. */
   said() {
     return this.note.textContent;
   }

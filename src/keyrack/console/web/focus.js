@@ -1,10 +1,10 @@
-// Where the focus goes when the page changes: to what has gone wrong, and never to nowhere.
+// Moves the focus when the page changes: to errors, and never to a missing element.
 import { whenever } from "./arrivals.js";
 
-// [data-focus]: the errors of a form, whether the page was loaded with them or they were swapped in
+// [data-focus]: the errors of a form, whether they were loaded or swapped in
 whenever("[data-focus]", (element) => element.focus());
 
-// A control that has replaced itself: its successor has the focus, so that who uses the keyboard goes on from there
+// A control that has replaced itself: its successor gets the focus, so keyboard users continue there
 let held = false;
 document.addEventListener("htmx:before:swap", (event) => {
   held = event.detail.ctx.target?.contains?.(document.activeElement) ?? false;

@@ -1,4 +1,4 @@
-// What every page loads: the small scripts of the common parts. Each listens on the document, so that what is swapped in works too.
+// The small scripts of all pages. Each listens on the document, so swapped-in elements work too.
 import "./choices.js";
 import "./code.js";
 import "./combobox.js";

@@ -1,6 +1,6 @@
-// [data-live="cars,users"]: the sign of live updates, and the one stream of the page. What changes becomes an event of the document,
-// "keyrack:changed" with the topic as detail ("gap": read all again), and "keyrack:changed-cars" for who waits for cars alone.
-// data-since: where the page stands; without it the first stream begins with a gap. An EventSource could send no Customer-ID.
+// [data-live="cars,users"]: the badge of live updates, and the one stream of the page. A change becomes the event "keyrack:changed" of the
+// document, with the topic as detail ("gap": read everything again), and for example "keyrack:changed-cars". data-since: the position of
+// the page; without it the first stream starts with a gap. An EventSource cannot send Customer-ID.
 const FIRST = 500, LONGEST = 30_000, SILENCE = 90_000; // milliseconds
 const sign = document.querySelector("[data-live]:not([data-live=''])");
 const say = (name, detail) => document.dispatchEvent(new CustomEvent(name, { detail }));
@@ -45,7 +45,7 @@ async function run() {
     const mine = (stream = new AbortController());
     const alive = () => { clearTimeout(watch); watch = setTimeout(() => mine.abort(), SILENCE); };
     alive();
-    await read(mine, alive).catch(() => {}); // whatever went wrong, it is tried again
+    await read(mine, alive).catch(() => {}); // after any failure, it is retried
     clearTimeout(watch);
     if (signedOut || document.hidden) break;
     show("reconnecting");

@@ -1,5 +1,5 @@
-// The borders of the world, from TopoJSON to what a flat map draws. There the shapes go on across 180 degrees as on a globe; a flat
-// map would draw what jumps from one edge to the other across all of it, so longitudes go on beyond 180 here.
+// The borders of the world, from TopoJSON to shapes of a flat map. Shapes continue across 180 degrees as on a globe. A flat map would draw
+// a jump from one edge to the other across its width, so longitudes here go beyond 180.
 
 /** {land, coasts, borders} as GeoJSON, of a topology of countries and topojson-client. */
 export function bordersOf(topology, { feature, mesh }) {
@@ -21,7 +21,7 @@ function lines({ coordinates }) {
   return shaped("MultiLineString", coordinates.map(unrolled));
 }
 
-/** The same way without jumps, beyond 180 degrees if need be. */
+/** The same line without jumps, beyond 180 degrees if needed. */
 function unrolled(points) {
   let turns = 0;
   return points.map(([longitude, latitude], number) => {

@@ -1,10 +1,10 @@
-// A map of the world that asks no other host: borders and places are files of this server, writing is drawn with the fonts of the
-// browser. Every map stands in a frame (macros/map.html), which has its words and buttons.
+// A map of the world without requests to other hosts: borders and places are files of this server, and the browser's fonts draw the labels.
+// Each map is in a frame (macros/map.html), which has its texts and buttons.
 import { bordersOf } from "./map-borders.js";
 import { onTheme, styleOf } from "./map-style.js";
 import { placesOf } from "./map-places.js";
 
-const CLOSER = { towns: 7, villages: 10 }; // zoom from which on these are shown, not cities alone
+const CLOSER = { towns: 7, villages: 10 }; // zoom from which on these are shown too
 const CLOSEST = 17;
 
 const nothing = { type: "FeatureCollection", features: [] };
@@ -48,7 +48,7 @@ export async function drawMap(frame, bounds, theme) {
   return { map, gl };
 }
 
-/** Resolves once the frame is in view. Drawing keeps a page busy, without a GPU for seconds. */
+/** Resolves once the frame is in view. Drawing keeps a page busy, for seconds without a GPU. */
 function inView(frame) {
   return new Promise((seen) => {
     const observer = new IntersectionObserver((entries) => {
@@ -84,12 +84,12 @@ function options(frame, bounds) {
   };
 }
 
-/** How close one place is shown: with streets so that they have names, without them so that there are some towns around it. */
+/** The zoom for one place: with streets so that they have names, otherwise so that some towns are around it. */
 export function close(frame) {
   return frame.dataset.tiles ? 13 : 11;
 }
 
-/** How much is left free around what is shown, so that nothing stands below the buttons. */
+/** The margin around the content, so that nothing is below the buttons. */
 export function room(frame) {
   return { padding: frame.clientWidth < 480 ? 40 : 72, maxZoom: close(frame) };
 }
@@ -151,7 +151,7 @@ async function world(frame, map, topojson) {
     }
   };
   map.on("zoomend", closer);
-  // Without them the map is poorer, and says nothing that is wrong
+  // Without them the map is poorer, but not wrong
   await Promise.allSettled([borders, label("cities")]);
   closer();
 }

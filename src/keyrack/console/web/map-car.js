@@ -1,11 +1,11 @@
-// The day of a car ([data-track]): its track on a map, and a slider over time that says where the car was. The places are read from the
-// rows of the table, which says the same to who sees no map.
+// The day of a car ([data-track]): its track on a map, and a time slider that shows the position. The positions come from the rows of the
+// table, which has the same data for readers without the map.
 import { around, drawMap, room } from "./map-canvas.js";
 import { inWords, placesOf } from "./map-places.js";
 import { SIZE, addSigns } from "./map-signs.js";
 import { whenever } from "./arrivals.js";
 
-const STAY = 120_000; // ms from which on a car has stood at a place
+const STAY = 120_000; // ms after which a car counts as parked at a place
 
 class TrackMap {
   constructor(frame) {
@@ -53,7 +53,7 @@ class TrackMap {
     this.show();
   }
 
-  /** Where the car was last known to be at a time. */
+  /** The last known position at a time. */
   at(time) {
     const later = this.places.findIndex((place) => place.at > time);
     return this.places[later < 0 ? this.places.length - 1 : Math.max(0, later - 1)];
@@ -69,7 +69,7 @@ class TrackMap {
     this.map?.getSource("now")?.setData(point(place, 0));
   }
 
-  /** Where the car stood for some time, and where the day began and ended. */
+  /** The stops of the car, and the first and last position of the day. */
   stays() {
     const last = this.places.length - 1;
     const features = this.places.map(point);

@@ -1,4 +1,4 @@
-// The map of all cars ([data-fleet]), the card of the one that is chosen, and the table "Cars in view" beside it.
+// The map of all cars ([data-fleet]), the card of the chosen car, and the table "Cars in view".
 import { announce } from "./announce.js";
 import { FleetCard } from "./fleet-card.js";
 import { FleetTable } from "./fleet-table.js";
@@ -8,10 +8,10 @@ import { SIZE, addSigns } from "./map-signs.js";
 import { writing } from "./map-style.js";
 import { Positions, stateOf } from "./positions.js";
 
-const MANY = 200; // cars from which on those that are near one another are drawn as one
-const APART = 14; // zoom from which on each car is drawn by itself
-const AGEING = 30_000; // ms between two looks for states that are stale
-const SETTLED = 150; // ms after which a movement of the map is over
+const MANY = 200; // number of cars from which on near ones are drawn as one
+const APART = 14; // zoom from which on each car is drawn on its own
+const AGEING = 30_000; // ms between two checks for stale states
+const SETTLED = 150; // ms after which the map has stopped
 
 class FleetMap {
   constructor(frame) {
@@ -89,13 +89,13 @@ class FleetMap {
     return { type: "Feature", id: car.carId, properties: { name: car.name, state }, geometry };
   }
 
-  /** States become stale without any news. */
+  /** States become stale without an update. */
   age() {
     const other = [...this.positions.cars.values()].filter((car) => stateOf(car, this.limits) !== this.states.get(car.carId));
     if (other.length) this.move(other);
   }
 
-  /** All cars are other ones. */
+  /** All cars were read again. */
   load() {
     const source = this.map?.getSource("cars");
     if (source && this.clustered !== this.positions.cars.size > MANY) {
@@ -106,7 +106,7 @@ class FleetMap {
     this.show();
   }
 
-  /** These cars are elsewhere, or in another state. */
+  /** These cars have moved, or have another state. */
   move(cars) {
     const update = cars.map((car) => {
       const { geometry, properties } = this.feature(car);
@@ -117,7 +117,7 @@ class FleetMap {
     this.show();
   }
 
-  /** What stands beside the map, after cars or the map have moved. */
+  /** Updates the parts beside the map after a move. */
   show() {
     const cars = [...this.positions.cars.values()];
     const inView = this.map ? cars.filter(within(this.map.getBounds())) : cars;
@@ -147,7 +147,7 @@ class FleetMap {
     if (bounds) this.map.fitBounds(bounds, room(this.frame));
   }
 
-  /** A car by its id, or none with null; `fly`: the map goes there. */
+  /** Chooses a car by its id, or none with null; `fly`: the map moves there. */
   choose(id, fly = false) {
     const car = this.positions.cars.get(id);
     this.chosen = car ? id : null;
@@ -163,7 +163,7 @@ class FleetMap {
     this.frame.scrollIntoView({ block: "nearest" });
   }
 
-  /** Cars that are drawn as one: closer, until they part; those that cannot are listed. */
+  /** Zooms into cars that are drawn as one, until they separate; the others are listed. */
   async part(cluster) {
     const source = this.map.getSource("cars");
     const id = cluster.properties.cluster_id;
@@ -178,7 +178,7 @@ class FleetMap {
     } else this.map.easeTo({ center: cluster.geometry.coordinates, zoom: zoom + 0.2 });
   }
 
-  /** The search beside the map: it leads to the car on the map, or to its page where there is no map. */
+  /** The search beside the map: leads to the car on the map, or to its page without a map. */
   search() {
     const form = document.getElementById(this.frame.dataset.search);
     const select = form?.querySelector("select");

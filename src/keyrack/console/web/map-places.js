@@ -1,9 +1,9 @@
-// Where something is, in words: the nearest place that has a name, and how far it is. For who cannot see the map.
+// Positions in words: the nearest named place and its distance, for readers without the map.
 
 const CELL = 0.5; // degrees of latitude and longitude
-const HERE = 4; // km within which one is at a place, not near it
-const AS_FAR = 60; // km beyond which no place says where something is
-const AROUND = 25; // km within which a larger place says where a small one is
+const HERE = 4; // km within which a position is at a place, not near it
+const AS_FAR = 60; // km beyond which a place is not named
+const AROUND = 25; // km within which a larger place explains a small one
 const loading = new Map();
 const cells = new Map(); // "latitude longitude" -> places
 
@@ -28,7 +28,7 @@ function cell(latitude, longitude) {
   return `${Math.floor(latitude / CELL)} ${Math.floor(longitude / CELL)}`;
 }
 
-/** Of the places that are loaded the nearest, or null where none is near; and the largest around it, or null: each {name, km, size}. */
+/** The nearest loaded place, and the largest around it, each {name, km, size} or null. */
 function known(latitude, longitude) {
   const wide = Math.cos((latitude * Math.PI) / 180);
   let nearest = null;

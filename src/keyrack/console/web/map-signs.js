@@ -1,4 +1,4 @@
-// The signs of cars on maps: a form for each state, so that colour alone tells nothing.
+// The signs of cars on maps: a shape for each state, so that colour is not the only difference.
 
 export const SIZE = 22; // CSS pixels
 const SCALE = 2;

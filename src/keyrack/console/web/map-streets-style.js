@@ -1,5 +1,5 @@
-// How streets look: layers over tiles as OpenMapTiles and as Protomaps make them, which have other names for the same things. A layer
-// without a match draws nothing, so nobody has to say which of both they are. Names are drawn with the fonts of the browser.
+// The style of streets: layers over tiles of OpenMapTiles and of Protomaps, which have different names. A layer without a match draws
+// nothing, so no setting is needed. The browser's fonts draw the names.
 
 /** Zoom from which on the names of places are those of the tiles. */
 export const NAMED = 8;

@@ -1,16 +1,16 @@
-// Streets below the cars: tiles of the operator's file or server ([data-tiles] of the map's frame). This page fetches them, not
-// MapLibre's worker, which has a policy of its own. What cannot be fetched is told once, in words; borders and cities stay.
+// Streets below the cars: tiles of the operator's file or server ([data-tiles] of the map's frame). The page fetches them instead of
+// MapLibre's worker, which has a policy of its own. A failure is reported once, in words; borders and cities stay.
 import { onTheme } from "./map-style.js";
 import { GROUND, NAMED, layersOf } from "./map-streets-style.js";
 
-const FROM = 6; // zoom from which on streets are asked for: the borders tell as much before
-const TOLD = 10; // zoom from which on somebody misses streets where there are none
-const TRIES = 3; // failures one after another, after which nobody is asked any more
+const FROM = 6; // zoom from which on streets are fetched: borders are enough before
+const TOLD = 10; // zoom from which on missing streets are reported
+const TRIES = 3; // consecutive failures after which fetching stops
 const PATIENCE = 20_000; // ms for one answer
-const DEEPEST = { vector: 14, raster: 18 }; // zoom of a server's tiles, as its address does not tell it
+const DEEPEST = { vector: 14, raster: 18 }; // highest zoom of a server's tiles, which its address does not contain
 const BELOW = "places-6"; // the first layer of names
 
-/** Draws streets into the map of the frame, and goes on without them where they cannot be had. */
+/** Draws streets into the map of the frame, or continues without them. */
 export async function addStreets(frame, map, gl) {
   const streets = new Streets(frame, map);
   try {
@@ -42,12 +42,12 @@ class Streets {
         else for (const [name, value] of Object.entries(layer.paint)) map.setPaintProperty(layer.id, name, value);
       }
     });
-    // From there on the tiles have the names of places; outside of the file's region there are ours alone
+    // From this zoom on the tiles have names of places; outside the file's region only Keyrack's names are shown
     const from = type === "raster" ? FROM : NAMED;
     for (const [id, filter] of names) map.setFilter(id, ["all", filter, ["any", ["<", ["zoom"], from], outside(source.region)]]);
   }
 
-  /** A tile by its address; an empty one where there is none. MapLibre asks for it again only after it has forgotten it. */
+  /** A tile by its address; an empty one if it does not exist. MapLibre requests it again only after evicting it. */
   async tile(url, signal) {
     if (this.ended) return { data: null };
     const [z, x, y] = url.split("/").slice(-3).map(Number);
@@ -69,7 +69,7 @@ class Streets {
     return { data: null };
   }
 
-  /** No streets any more, until the page is loaded again. */
+  /** Stops streets until the page is reloaded. */
   end() {
     this.ended = true;
     const { map } = this;

@@ -1,4 +1,4 @@
-// How maps look: the layers of the ground, in the colours of the page's theme. The colours are tokens (tokens.css).
+// The style of maps: the layers of the ground, in the colours of the page's theme. The colours are tokens (tokens.css).
 
 // Zoom from which on places of class 0 (the largest), 1, .. have their names
 const FROM = [1.5, 3, 4.5, 6, 7, 8.5, 10];

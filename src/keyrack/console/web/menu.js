@@ -1,5 +1,5 @@
-// Menus (details.menu) close like menus: by Escape, by a click beside them, and when the focus goes elsewhere. The navigation's
-// popover closes when the window grows so wide that it stands beside the page.
+// Menus (details.menu) close by Escape, by a click beside them, and when the focus leaves. The navigation's popover closes when the window
+// is wide enough for it beside the page.
 
 const OPEN = "details.menu[open]";
 

@@ -1,4 +1,4 @@
-// Times that scripts show, as templates do (console/local_times.py).
+// Times in scripts, formatted as in templates (console/local_times.py).
 
 const FORM = { weekday: "short", day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit" };
 

@@ -1,16 +1,15 @@
-// [data-outcome]: what became of something that takes its time, by its id. Live updates tell when there is something new, which may
-// be before it is in the page. Should they be cut, it is asked for again, more and more seldom, and some time nobody asks any more.
-// Once it is there, it is said (data-said), and whoever shows what it has changed looks again.
+// [data-outcome="id"]: the result of asynchronous work. Live updates announce news, possibly before it can be read. If they are cut, it is
+// polled with back-off, and after some time no more. A new result is announced (data-said), and the elements that it changes are refreshed.
 import { announce } from "./announce.js";
 import { whenever } from "./arrivals.js";
 
 const SOON = 20, FIRST = 1000, LONGEST = 30_000; // milliseconds
-const RECENT = 5000; // for how long news may have been of what came into the page only now
-const MOST = 40; // times without anything new
-const times = new Map(); // id -> how often it was asked for since there was something new
-let heard = -RECENT; // when there was
+const RECENT = 5000; // ms for which news may concern an element that just arrived
+const MOST = 40; // polls without news
+const times = new Map(); // id -> polls since the last news
+let heard = -RECENT; // time of the last news
 
-/** Asks again after a while, also where nothing has come of it; what has come in its place asks for itself. */
+/** Polls again after a delay, also after a failure. A replaced element polls on its own. */
 function wait(outcome) {
   const asked = times.get(outcome.id) ?? 0;
   if (asked === MOST) return;
@@ -24,7 +23,7 @@ function wait(outcome) {
 }
 
 whenever("[data-outcome]", (outcome) => {
-  // On a phone what took the focus may have taken it out of view
+  // On a phone, the focused element may have moved it out of view
   if (outcome.closest("#asked")) setTimeout(() => outcome.scrollIntoView({ block: "nearest" }));
   if (outcome.dataset.outcome === "Pending") return wait(outcome);
   times.delete(outcome.id);

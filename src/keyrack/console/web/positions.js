@@ -1,17 +1,17 @@
-// Where all cars are, kept up to date: the whole at first, then what has changed since. Units tell their own time and some tell it
-// late, so each look overlaps the last one, and from time to time the whole is read again.
+// The positions of all cars, kept up to date: all of them first, then the changes. Trackers report their own time, and some report late, so
+// each read overlaps the last one. From time to time everything is read again.
 import { kindOf, trouble } from "./errors.js";
 import { visible } from "./text.js";
 
 const FIELDS = "carId,name,licensePlate,latitude,longitude,lastSeen,ignition,isDriving,inUse";
 const PLACED = "latitude ne null and longitude ne null";
-const OVERLAP = 600_000; // ms that a look reaches behind the last one: as late as units commonly tell
-const PAUSE = 1000; // ms between two looks, at least
-const WEIGHT = 20; // times as long as a look has taken nobody asks again: a large fleet is asked less often
-const UNTOLD = 20_000; // ms until one looks unasked: news may be cut
+const OVERLAP = 600_000; // ms by which a read overlaps the last one: the usual delay of trackers
+const PAUSE = 1000; // least ms between two reads
+const WEIGHT = 20; // pause as a multiple of the last read's duration: a large fleet is read less often
+const UNTOLD = 20_000; // ms until a read without an update: the stream may be cut
 const WHOLE = 300_000; // ms until all is read again
 
-/** Tells of "loaded" (all is new) and "moved" (detail: the cars that are new or other than before). */
+/** Dispatches "loaded" (everything is new) and "moved" (detail: new and changed cars). */
 export class Positions extends EventTarget {
   constructor(frame) {
     super();
@@ -23,7 +23,7 @@ export class Positions extends EventTarget {
     this.next = 0;
   }
 
-  /** Reads all for the first time, and goes on from there. */
+  /** Reads everything for the first time, then the changes. */
   async start() {
     await this.look(true);
     this.frame.addEventListener("refresh", ({ detail }) => this.soon(detail.size > 1 || !detail.has("positions")));
@@ -31,7 +31,7 @@ export class Positions extends EventTarget {
     setInterval(() => this.soon(), UNTOLD);
   }
 
-  /** Looks as soon as it is time; all that is asked for meanwhile is one look. */
+  /** Reads as soon as the pause is over. Further calls until then share this read. */
   soon(whole = false) {
     this.whole ||= whole;
     if (this.timer || document.hidden) return;
@@ -40,7 +40,7 @@ export class Positions extends EventTarget {
       if (document.hidden) return;
       const all = this.whole || Date.now() - this.read > WHOLE;
       this.whole = false;
-      this.look(all).catch(() => {}); // the sign of live updates says when the server is out of reach
+      this.look(all).catch(() => {}); // the badge of live updates shows an unreachable server
     }, Math.max(0, this.next - Date.now()));
   }
 
@@ -54,7 +54,7 @@ export class Positions extends EventTarget {
       if (!answer.ok) {
         const kind = kindOf(answer.status);
         if (kind && kind !== this.said) trouble(kind, answer.headers.get("x-request-id") ?? "");
-        this.said = kind; // once: a page that looks again and again would scroll away from what is read
+        this.said = kind; // once: repeated messages would scroll the page
         throw new Error(`positions: ${answer.status}`);
       }
       this.said = "";
@@ -96,7 +96,7 @@ export function stateOf(car, limits) {
   return car.isDriving ? "driving" : car.ignition ? "ready" : "parked";
 }
 
-/** How many days ago a car was heard of. */
+/** The days since a car's last report. */
 export function ageOf(car) {
   return car.lastSeen ? (Date.now() - Date.parse(car.lastSeen)) / 86_400_000 : Infinity;
 }

@@ -1,10 +1,10 @@
-// The reference of the API in Swagger UI: calls go to this server in the session of the page, in its customer.
+// The API reference in Swagger UI. Calls go to this server, in the session and the customer of the page.
 import { whenever } from "./arrivals.js";
 
 const { customer, root } = document.body.dataset;
 const place = document.getElementById("reference");
 
-/** The document without what the session stands for, and with the address of the session's endpoints. */
+/** The document without API key and token, and with the address of the session's endpoints. */
 function ours(document) {
   document.servers = [{ url: `${root}/api/v3` }];
   delete document.security;

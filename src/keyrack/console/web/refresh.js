@@ -1,9 +1,9 @@
-// [data-refresh="operations assignments"]: what shows these topics. When one of them has changed it gets the event "refresh", by which
-// htmx fetches it again (hx-trigger="refresh"): once a second at most, and what was missed while the page was hidden as soon as it is
-// shown. The event's detail is the set of the topics, all of its own after a gap.
+// [data-refresh="operations assignments"]: an element with these topics. When one of them changes, it gets the event "refresh", and htmx
+// fetches it again (hx-trigger="refresh"): at most once a second, and after a hidden page is shown. The detail of the event is the set of
+// the topics, all of them after a gap.
 
-const PAUSE = 1000; // ms between two refreshes of one element
-const waiting = new Map(); // element -> the topics that it has yet to hear of
+const PAUSE = 1000; // least ms between two refreshes of one element
+const waiting = new Map(); // element -> topics with a pending refresh
 const last = new WeakMap();
 
 const topicsOf = (element) => element.dataset.refresh.split(" ").filter(Boolean);
@@ -12,7 +12,7 @@ function refresh(element) {
   if (document.hidden) return;
   const topics = waiting.get(element);
   waiting.delete(element);
-  if (!topics || !element.isConnected || element.querySelector("form[data-keep]")) return; // what is being filled in stays
+  if (!topics || !element.isConnected || element.querySelector("form[data-keep]")) return; // a form being filled in stays
   last.set(element, Date.now());
   element.dispatchEvent(new CustomEvent("refresh", { detail: topics }));
 }

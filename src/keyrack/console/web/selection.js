@@ -1,6 +1,6 @@
-// Rows that are chosen for bulk work. [data-selection] holds the table and the bar; in it the box [data-select-all], one box
-// [data-select] a row, and the bar [data-bulk], [data-shown] while rows are chosen, with [data-count] in it and perhaps the box
-// [data-select-matching]: all that match, on other pages too. data-said: "{count} selected".
+// Rows that are selected for bulk actions. [data-selection] contains the table and the bar: the check box [data-select-all], one check box
+// [data-select] per row, and the bar [data-bulk], [data-shown] while rows are selected. The bar has [data-count] and may have
+// [data-select-matching]: all matches, also on other pages. data-said: "{count} selected".
 import { announce } from "./announce.js";
 import { whenever } from "./arrivals.js";
 
@@ -20,13 +20,13 @@ function show(area, aloud) {
   if (bar) {
     bar.toggleAttribute("data-shown", count > 0);
     const matching = bar.querySelector("[data-select-matching]");
-    if (matching && !count) matching.checked = false; // nobody would see that all that match are meant still
+    if (matching && !count) matching.checked = false; // otherwise the choice of all matches would be invisible
     bar.querySelector("[data-count]").textContent = text;
   }
   if (aloud) announce(text);
 }
 
-/** Shift takes all rows between the last one and this one along. */
+/** Shift also selects all rows between the last one and this one. */
 function stretch(area, box) {
   const all = boxes(area);
   const from = all.indexOf(last.get(area));
@@ -50,14 +50,14 @@ document.addEventListener("click", (event) => {
   show(area, true);
 });
 
-// Enter in a box would send the form, that is: ask for the first bulk work
+// Enter in a check box would send the form with the first action
 document.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && event.target.matches?.("input[data-select], input[data-select-all]")) event.preventDefault();
 });
 
-// The browser gives ticks back after a reload
+// The browser restores ticks after a reload
 whenever("[data-selection]", (area) => show(area, false));
 const showAll = () => document.querySelectorAll("[data-selection]").forEach((area) => show(area, false));
 addEventListener("pageshow", showAll);
-// A list that was loaded again keeps its ticks, but not what was told of them
+// A reloaded list keeps its ticks, but not their announced number
 document.addEventListener("htmx:after:swap", showAll);

@@ -1,4 +1,4 @@
-// Data that scripts show. Templates do the same (console/shown_text.py).
+// Data that scripts show, as in templates (console/shown_text.py).
 
 /** The text with `[U+202E]` in place of each character that changes the direction of others. */
 export function visible(text) {

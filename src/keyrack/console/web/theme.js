@@ -1,5 +1,5 @@
-// [name=theme] of the settings: the page shows a theme as soon as it is chosen. The server writes it into the page from then on, so
-// that no page begins in the wrong one.
+// [name=theme] of the settings: the page shows a theme as soon as it is chosen. Later the server writes it into the page, so no page starts
+// with the wrong one.
 
 document.addEventListener("change", (event) => {
   if (!event.target.matches("[data-theme-choice]")) return;

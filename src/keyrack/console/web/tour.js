@@ -1,9 +1,8 @@
-// [data-tour]: the first steps on the overview, beside the page and never over all of it: nothing is dimmed, the focus stays where it
-// is, and whoever goes away in between finds it at the same step. #tour in the address, as Help has it, begins it anew.
+// [data-tour]: the first steps on Today, beside the page: nothing is dimmed, the focus stays, and a person who returns finds the same step.
+// #tour in the address, as in Help, starts it again.
 //
-// How far somebody has come is kept in the browser, by the person's name. It is no preference of the account: nobody would look for it
-// among the settings, it needs no request before the first page can be shown, and to see it once more in another browser does no harm.
-// Where a browser keeps nothing, nobody is told the same every time: there it comes only when it is asked for.
+// The progress is kept in the browser, by the person's name. It is not a preference of the account: it needs no request before the first
+// page, and seeing the tour again in another browser does no harm. Without storage in the browser, the tour starts only on request.
 import { announce } from "./announce.js";
 
 const DONE = "done";
@@ -25,7 +24,7 @@ function keep(how) {
   try {
     localStorage.setItem(KEY, how);
   } catch {
-    // it is kept nowhere, see above
+    // it is not kept, see above
   }
 }
 
@@ -44,7 +43,7 @@ function go(number) {
 function mark(place) {
   document.querySelector(".toured")?.classList.remove("toured");
   place?.classList.add("toured");
-  place?.scrollIntoView({ block: "nearest" }); // on a small screen it may lie under the card
+  place?.scrollIntoView({ block: "nearest" }); // on a small screen it may be below the card
 }
 
 function say() {
@@ -71,7 +70,7 @@ function begin() {
   tour.hidden = false;
   go(asked ? 0 : Number(kept()));
   if (asked) {
-    history.replaceState(history.state, "", location.pathname + location.search); // loading it again does not begin it again
+    history.replaceState(history.state, "", location.pathname + location.search); // a reload does not start it again
     document.getElementById("tour-title").focus();
   } else addEventListener("load", say, { once: true });
 }

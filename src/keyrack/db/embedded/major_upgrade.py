@@ -1,4 +1,4 @@
-"""In charge of bringing the embedded server's data to a newer major version: PostgreSQL's own pg_upgrade, on a copy."""
+"""Major version upgrade of the embedded server: pg_upgrade on a copy of the data."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ from keyrack.db.embedded.binaries import Binaries, EmbeddedServerError, OsAccoun
 from keyrack.db.embedded.layout import NAME, Layout, init, make_sockets, write_access_files
 from keyrack.db.embedded.server import EmbeddedServer
 
-MISSING_STATISTICS = 18  # the first version whose pg_upgrade brings statistics along
+MISSING_STATISTICS = 18  # the first version whose pg_upgrade transfers statistics
 
 
 def upgrade(state: Path, old: Path, *, bin_dir: Path | None, say: Callable[[str], None]) -> tuple[Path, str]:
-    """Bring the data in `state`, which the programs in `old` run, to the version of those in `bin_dir`, or of those
-    that are found without it: where the old data are now, and the new version. `say` is told each step.
+    """Upgrade the data in `state` from the programs in `old` to those in `bin_dir`.
 
-    The old data are copied, and stay as they were. Raises EmbeddedServerError.
+    Without `bin_dir`, the programs are found as at a start. Returns the directory of the old data, and the new version.
+    `say` gets each step.
+
+    The old data are copied and stay unchanged. Raises EmbeddedServerError.
     """
     layout = Layout(state.resolve())
     os.close(_refuse_use(layout))
     say("Ending what the last run of the old server left open.")
-    with EmbeddedServer(state, bin_dir=old):  # and whether these are its programs
+    with EmbeddedServer(state, bin_dir=old):  # this also checks that `old` has its programs
         pass
     lock = _refuse_use(layout)
     try:
@@ -47,7 +49,10 @@ def upgrade(state: Path, old: Path, *, bin_dir: Path | None, say: Callable[[str]
 
 
 def _refuse_use(layout: Layout) -> int:
-    """The keeper's lock: nobody starts the server meanwhile. Raises EmbeddedServerError: it is in use, or not there."""
+    """Take the keeper's lock, so that no process starts the server.
+
+    Raises EmbeddedServerError if the server is in use, or has no data.
+    """
     if not (layout.data / "PG_VERSION").exists():
         raise EmbeddedServerError(f"There are no data in {layout.data}.")
     lock = locks.take_keeper(layout)
@@ -71,15 +76,15 @@ def _check(layout: Layout, before: Binaries, after: Binaries, kept: Path) -> Non
 
 
 def _copy(layout: Layout, before: Binaries, after: Binaries, account: OsAccount) -> None:
-    """pg_upgrade into a fresh cluster; what goes wrong leaves nothing behind."""
-    desk = layout.state / "upgrade"  # where pg_upgrade leaves its scripts, and nobody else gets in
+    """Run pg_upgrade into a new cluster; a failure leaves nothing behind."""
+    desk = layout.state / "upgrade"  # pg_upgrade leaves its scripts here; other accounts cannot enter
     try:
         init(layout.fresh, after, account, checksums=_has_checksums(layout, before, account))
         shutil.rmtree(desk, ignore_errors=True)
         desk.mkdir(mode=0o700)
         account.own(desk)
         make_sockets(layout, account)
-        write_access_files(layout, account, alone=True)  # the server's next start writes them anew
+        write_access_files(layout, account, alone=True)  # the server's next start rewrites them
         options = f'-c "hba_file={layout.hba_file}" -c "ident_file={layout.ident_file}"'
         if account.shared:
             options += " -c dynamic_shared_memory_type=mmap"
@@ -102,7 +107,7 @@ def _copy(layout: Layout, before: Binaries, after: Binaries, account: OsAccount)
 
 
 def _has_checksums(layout: Layout, before: Binaries, account: OsAccount) -> bool:
-    """Whether the old pages have checksums: pg_upgrade wants the same of the new ones."""
+    """Whether the old pages have checksums: pg_upgrade requires the same for the new ones."""
     result = account.run([before.directory / "pg_controldata", layout.data])
     version = re.search(r"^Data page checksum version:\s*(\d+)$", result.stdout, re.MULTILINE)
     if version is None:
@@ -117,7 +122,7 @@ def _sync(directory: Path) -> None:
 
 
 def _gather(layout: Layout, bin_dir: Path | None, after: Binaries) -> None:
-    """Statistics, coarse ones first: without them the first questions would be answered by reading whole tables."""
+    """Gather statistics, coarse ones first: without them the first queries would scan whole tables."""
     options = ["--missing-stats-only"] if after.major >= MISSING_STATISTICS else []
     with EmbeddedServer(layout.state, bin_dir=bin_dir) as server:
         done = subprocess.run(

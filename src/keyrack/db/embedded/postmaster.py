@@ -1,4 +1,4 @@
-"""In charge of the server's process: the parameters that it is started with, its log, and its end."""
+"""The server's process: its parameters, its log, its shutdown."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pathlib import Path
 from keyrack.db.embedded.binaries import PRELOAD_LIBRARY, Binaries, OsAccount, end_with_parent, environment
 from keyrack.db.embedded.layout import Layout
 
-STOP_STEPS = ((signal.SIGINT, 3.0), (signal.SIGQUIT, 1.0), (signal.SIGKILL, 0.5))  # each with seconds of patience
-LAST_WORDS = 1.0  # seconds that backends get to say something after the end of their server
+STOP_STEPS = ((signal.SIGINT, 3.0), (signal.SIGQUIT, 1.0), (signal.SIGKILL, 0.5))  # each with seconds to wait
+LAST_WORDS = 1.0  # seconds that backends get for their last output after the server's end
 
 
 class Postmaster:
-    """PostgreSQL as a child of ours. It ends with the THREAD that made it: see `end_with_parent`."""
+    """PostgreSQL as a child process. It ends with the THREAD that made it: see `end_with_parent`."""
 
     def __init__(
         self, layout: Layout, binaries: Binaries, account: OsAccount, options: Mapping[str, str], log_bytes: int
@@ -43,13 +43,13 @@ class Postmaster:
         self._writing.start()
 
     def wait(self) -> int:
-        """The status with which it has ended, as soon as it has."""
+        """Wait for its end. Returns the exit status."""
         status = self._process.wait()
         self._writing.join(LAST_WORDS)
         return status
 
     def stop(self) -> None:
-        """End it, the harder the longer it takes. Another thread may `wait` meanwhile."""
+        """Stop it with increasingly hard signals. Another thread may `wait` meanwhile."""
         for step, patience in STOP_STEPS:
             self._process.send_signal(step)
             with suppress(subprocess.TimeoutExpired):
@@ -63,18 +63,18 @@ class Postmaster:
 
 
 class ServerLog:
-    """What the server says: the newer half of the room in `postgres.log`, the older one in `postgres.log.1`."""
+    """The server's log: the newer half of `room` bytes in `postgres.log`, the older in `postgres.log.1`."""
 
     def __init__(self, path: Path, account: OsAccount, room: int) -> None:
         self._path, self._account, self._half = path, account, room // 2
         self._older = path.with_name(f"{path.name}.1")
-        for each in (self._path, self._older):  # there was more room for an earlier server
+        for each in (self._path, self._older):  # an earlier server may have had a larger room
             if each.exists() and each.stat().st_size > self._half:
                 each.unlink()
         self._open()
 
     def write(self, said: bytes) -> None:
-        """Append it, as far as the disk has room: the server must not wait for its log."""
+        """Append to the log. A full disk loses lines, because the server must not wait for its log."""
         with suppress(OSError):
             if self._size + len(said) > self._half:
                 self._path.replace(self._older)
@@ -104,7 +104,7 @@ def _parameters(layout: Layout, binaries: Binaries, account: OsAccount) -> dict[
         "ident_file": str(layout.ident_file),
         "logging_collector": "off",
         "log_destination": "stderr",
-        # People's data are in the details of an error, in statements and in their parameters. See also QUIET
+        # The details of errors, statements and their parameters contain personal data. See also QUIET
         "log_error_verbosity": "terse",
         "log_min_error_statement": "panic",
         "log_parameter_max_length": "0",
@@ -118,6 +118,6 @@ def _parameters(layout: Layout, binaries: Binaries, account: OsAccount) -> dict[
     }
     if binaries.can_preload:
         parameters["shared_preload_libraries"] = PRELOAD_LIBRARY
-    if account.shared:  # /dev/shm would be open to whatever else runs as this account
+    if account.shared:  # other programs of this account could open /dev/shm
         parameters["dynamic_shared_memory_type"] = "mmap"
     return parameters

@@ -1,4 +1,4 @@
-"""In charge of what can be known about a PostgreSQL server from outside: does it answer, which processes has it."""
+"""Probes a PostgreSQL server from outside: whether it answers, which processes it has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from keyrack.db.embedded.layout import NAME, Layout
 
 
 class ProbeResult(Enum):
-    """What a connection attempt says about the server."""
+    """The state of the server, as a connection attempt shows it."""
 
     ABSENT = "nobody listens"
     BUSY = "starting up or shutting down"
@@ -21,17 +21,17 @@ class ProbeResult(Enum):
 
 
 def probe(layout: Layout) -> ProbeResult:
-    """Ask for a connection, as a client would. Raises EmbeddedServerError when the server refuses us."""
+    """Try to connect as a client would. Raises EmbeddedServerError if the server rejects Keyrack."""
     try:
         with socket.socket(socket.AF_UNIX) as link:
             link.settimeout(2.0)
             link.connect(str(layout.socket_file))
             return _greet(link)
-    except (TimeoutError, BlockingIOError):  # the second: its queue is full
+    except (TimeoutError, BlockingIOError):  # the second: its backlog is full
         return ProbeResult.BUSY
     except PermissionError as error:
         raise EmbeddedServerError(f"Cannot connect to {layout.socket_file}: {error.strerror}.") from None
-    except OSError:  # among them: the path is missing, nobody listens, the server went away meanwhile
+    except OSError:  # for example: no path, no listener, or the server has just ended
         return ProbeResult.ABSENT
 
 
@@ -54,7 +54,7 @@ def _greet(link: socket.socket) -> ProbeResult:
 
 
 def _refused(error: Mapping[bytes, str]) -> ProbeResult:
-    """What an error in answer to a connection says; `error` has the protocol's fields."""
+    """The state that a connection error means; `error` has the protocol's fields."""
     state = error.get(b"C", "")
     if state.startswith("57P0"):  # starting up, shutting down, in recovery
         return ProbeResult.BUSY
@@ -64,7 +64,7 @@ def _refused(error: Mapping[bytes, str]) -> ProbeResult:
 
 
 def read_pid_file(path: Path) -> tuple[int | None, str]:
-    """The process id in a lock file of PostgreSQL, and the state in its eighth line, as `ready`."""
+    """The process id and the state, such as `ready`, in a lock file of PostgreSQL."""
     try:
         lines = path.read_text(errors="replace").splitlines()
         return abs(int(lines[0])), lines[7].strip() if len(lines) > 7 else ""
@@ -73,13 +73,13 @@ def read_pid_file(path: Path) -> tuple[int | None, str]:
 
 
 def announced_ready(layout: Layout) -> int | None:
-    """The postmaster that says it is ready: cheaper than a probe, and no line in the log of a starting one."""
+    """The postmaster whose pid file says `ready`: cheaper than a probe, and without a line in its log."""
     pid, state = read_pid_file(layout.pid_file)
     return pid if state == "ready" else None
 
 
 def left_behind(layout: Layout, account: OsAccount) -> tuple[bool, list[int]]:
-    """Whether a postmaster runs on the data, and the ids of its other processes (known on Linux only)."""
+    """Whether a postmaster runs on the data, and its other processes (Linux only)."""
     if not layout.pid_file.exists() or not Path("/proc/self").exists():
         return False, []
     recorded, _ = read_pid_file(layout.pid_file)
@@ -89,7 +89,7 @@ def left_behind(layout: Layout, account: OsAccount) -> tuple[bool, list[int]]:
 
 
 def _serves(pid: int, data: Path, account: OsAccount) -> bool:
-    """Whether the process is a PostgreSQL that runs on the data: its working directory says so, not its id."""
+    """Whether a process is a PostgreSQL on the data: its working directory decides, because ids are reused."""
     process = Path(f"/proc/{pid}")
     try:
         # Only the owner of the data can run a server on them.
@@ -103,10 +103,11 @@ def _serves(pid: int, data: Path, account: OsAccount) -> bool:
 
 
 def drop_foreign_pids(layout: Layout) -> list[Path]:
-    """Remove pid files that name a live process, or nothing: PostgreSQL would refuse to start. The files removed.
+    """Remove pid files that would make PostgreSQL reject the start. Returns the removed files.
 
-    For when no server runs on the data: the process is then somebody else's, for pids restart with a container.
-    The file of a dead process stays, since PostgreSQL looks for left-over shared memory by it.
+    A pid file is removed if it names a live process or none. Call this when no server runs on the data: the process is
+    then an unrelated one, because process ids restart with a container. The file of a dead process stays, because
+    PostgreSQL uses it to find left-over shared memory.
     """
     foreign: list[Path] = []
     for path in (layout.pid_file, layout.socket_file.with_name(f"{layout.socket_file.name}.lock")):

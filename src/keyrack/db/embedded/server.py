@@ -1,8 +1,8 @@
-"""In charge of one use of the embedded server: joined, watched over, left again.
+"""One process's use of the embedded server: join, watch, leave.
 
-Several processes may use one state directory. Whichever finds no server starts a keeper (`db.embedded.supervisor`),
-which runs it until the last of them has ended; the others find it running. Whoever is killed leaves nothing behind but
-the lock that the system takes back.
+Several processes may use one state directory. The process that finds no server starts a keeper
+(`db.embedded.supervisor`), which runs the server until the last user has ended. The others use the running one. A
+killed process leaves only its lock, which the OS releases.
 """
 
 from __future__ import annotations
@@ -40,27 +40,29 @@ __all__ = ["EmbeddedServer", "EmbeddedServerError", "end_with_parent"]
 log = logging.getLogger("keyrack.postgres")
 
 # Seconds.
-POLL = 0.01  # while something is about to happen
-WATCH = 0.1  # while all is well
+POLL = 0.01  # while waiting for a change
+WATCH = 0.1  # in normal operation
 RETRY = 1.0  # after a failed restart
-REMIND = 10.0  # between two messages about one long trouble
-ORPHAN_BACKENDS = 0.5  # that they get to notice their postmaster's death by themselves
-ORPHAN_SERVER = 2.0  # in which a server whose keeper died has begun to end, or never will
-OLD_MEMORY = 10.0  # that shared memory of an earlier server may take to go
+REMIND = 10.0  # between two log lines about one long problem
+ORPHAN_BACKENDS = 0.5  # until backends must have noticed the death of their postmaster
+ORPHAN_SERVER = 2.0  # until a server whose keeper died must have begun to end
+OLD_MEMORY = 10.0  # until shared memory of an earlier server must be gone
 LONGEST_END = 5.0  # that the last user waits for the server's end
 
 
 class _Stopping(Exception):
-    """stop() was called while the watchdog was waiting for something."""
+    """stop() was called while the watchdog was waiting."""
 
 
 class EmbeddedServer:
-    """A PostgreSQL server of our own, in the directory `state` (made if missing).
+    """An embedded PostgreSQL server in the directory `state`, which is made if missing.
 
-    `bin_dir` holds the PostgreSQL programs (default: the wheel's, then the system's); `options` are server
-    parameters by name, as `{"fsync": "off"}` for a test; `log_bytes` is the room for its log; `backups` is where its
-    WAL is archived, `off` for nowhere (default: as the last server on it was told). Whoever starts the server decides
-    about these.
+    - `bin_dir`: the PostgreSQL programs. The default is the wheel's, then the system's.
+    - `options`: server parameters by name, such as `{"fsync": "off"}` for a test.
+    - `log_bytes`: the maximum size of its log.
+    - `backups`: the directory of the WAL archive, or `off`. The default is that of the last server on `state`.
+
+    The process that starts the server decides about these.
     """
 
     def __init__(
@@ -77,17 +79,17 @@ class EmbeddedServer:
         self._bin_dir = bin_dir
         self._options = dict(options or {})
         self._log_bytes = log_bytes
-        self._users: int | None = None  # the descriptor of `users.lock`, while we are one of them
-        self._keeper: SupervisorHandle | None = None  # the last one that we have started
+        self._users: int | None = None  # descriptor of `users.lock` while this process is a user
+        self._keeper: SupervisorHandle | None = None  # the last one that this process started
         self._thread: threading.Thread | None = None
         self._settled = threading.Event()  # the first start has succeeded or failed
         self._stopping = threading.Event()
         self._failure: EmbeddedServerError | None = None
-        self._complained = float("-inf")  # when the last line about a failed restart was written
+        self._complained = float("-inf")  # time of the last log line about a failed restart
 
     @property
     def dsn(self) -> str:
-        """The database's address, as asyncpg takes it."""
+        """The database's address for asyncpg."""
         return f"postgresql://{NAME}@/{NAME}?host={quote(str(self._layout.sockets), safe='')}&port=5432"
 
     @property
@@ -96,14 +98,17 @@ class EmbeddedServer:
         return (self._layout.data / "PG_VERSION").exists()
 
     def refuse_beginning(self) -> None:
-        """Raises EmbeddedServerError where data are missing that were moved aside, or that there are backups of."""
+        """Raise EmbeddedServerError if missing data exist elsewhere.
+
+        An interrupted upgrade may have moved them away, or backups of them may exist.
+        """
         refuse_interrupted(self._layout)
         directory = wal_archiving.resolve_archive_directory(self._layout, self._backups)
         if directory is not None:
             wal_archiving.refuse_beginning(self._layout, directory)
 
     def environment(self) -> dict[str, str]:
-        """The variables by which PostgreSQL's own programs find the server, and those programs first in the path."""
+        """Environment variables for PostgreSQL's own programs: the server's address, and their path first."""
         account = OsAccount.choose(self._layout.data)
         programs = find_binaries(self._bin_dir, account, self._layout.state).directory
         return {
@@ -115,9 +120,9 @@ class EmbeddedServer:
         }
 
     def start(self) -> None:
-        """Block until a connection works, however long crash recovery takes, and keep it so from then on.
+        """Block until a connection works, and keep the server running from then on.
 
-        Raises EmbeddedServerError.
+        Crash recovery may take any time. Raises EmbeddedServerError.
         """
         if self._thread is not None:
             return
@@ -136,7 +141,7 @@ class EmbeddedServer:
             raise self._failure
 
     def stop(self) -> None:
-        """Leave the server; if nobody else uses it, wait up to 5 seconds for its end. May be called repeatedly."""
+        """Leave the server. The last user waits up to 5 seconds for its end. May be called repeatedly."""
         if self._thread is not None:
             self._stopping.set()
             self._thread.join()
@@ -151,7 +156,7 @@ class EmbeddedServer:
     ) -> None:
         self.stop()
 
-    # The watchdog, in a thread of its own
+    # The watchdog, in its own thread
 
     def _watch(self) -> None:
         try:
@@ -164,7 +169,7 @@ class EmbeddedServer:
             self._leave()
 
     def _step(self) -> float:
-        """Look once, act once; the seconds until the next look."""
+        """Check once and act once. Returns the seconds until the next check."""
         try:
             if self._works():
                 self._settled.set()
@@ -193,7 +198,7 @@ class EmbeddedServer:
         if self._users is None:
             return False
         lock = locks.take_keeper(self._layout)
-        if lock is None:  # a keeper sees to it that the server works
+        if lock is None:  # a keeper keeps the server running
             return self._settled.is_set() or self._answers()
         try:
             if self._settled.is_set() and self._may_complain():
@@ -201,7 +206,7 @@ class EmbeddedServer:
             self._begin(lock, self._users)
             return True
         finally:
-            os.close(lock)  # the keeper has it now
+            os.close(lock)  # the keeper has its own descriptor
 
     def _may_complain(self) -> bool:
         return time.monotonic() - self._complained > REMIND
@@ -216,7 +221,7 @@ class EmbeddedServer:
         return probe(self._layout) is ProbeResult.READY
 
     def _begin(self, lock: int, users: int) -> None:
-        """Make the server run, as the holder of the keeper's lock."""
+        """Start the server, as the owner of the keeper's lock."""
         account = OsAccount.choose(self._layout.data)
         account.own(lock)
         account.own(users)
@@ -237,7 +242,7 @@ class EmbeddedServer:
             self._pause(5 * POLL)
 
     def _wait_for_previous(self, account: OsAccount) -> None:
-        """Wait until nothing runs on the data: a server without a keeper ends, or is told to."""
+        """Wait until no process uses the data. A server without a keeper is stopped if it does not end."""
         began, reminded = time.monotonic(), 0.0
         while True:
             postmaster, others = left_behind(self._layout, account)
@@ -248,7 +253,7 @@ class EmbeddedServer:
             if answer is ProbeResult.ABSENT and not postmaster and not others:
                 break
             if others and not postmaster and waited > ORPHAN_BACKENDS:
-                # As a postmaster does to its backends when one of them crashed; nothing committed is lost.
+                # As a postmaster does to its backends when one of them crashes; committed data are safe.
                 for pid in others:
                     with suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGQUIT)
@@ -271,7 +276,7 @@ class EmbeddedServer:
     def _start_keeper(
         self, binaries: Binaries, account: OsAccount, options: Mapping[str, str], lock: int, *, last: bool
     ) -> bool:
-        """Start the server and wait until a connection works; False: to be tried again, unless it is the last try."""
+        """Start the server and wait until a connection works. Returns False for a retry, unless it is the last one."""
         self._keeper = keeper = SupervisorHandle(
             self._layout, binaries, account, options=options, log_bytes=self._log_bytes, lock=lock
         )
@@ -289,7 +294,7 @@ class EmbeddedServer:
             raise _Stopping
 
     def _leave(self) -> None:
-        """Use the server no more. The last user stays until it has ended: in a container, everything ends with us."""
+        """Leave the server. The last user waits for its end: in a container, all processes end with this one."""
         users, self._users = self._users, None
         if users is None:
             return
@@ -297,8 +302,8 @@ class EmbeddedServer:
         try:
             while locks.kept(self._layout) and not locks.others(self._layout, users) and time.monotonic() < deadline:
                 time.sleep(POLL)
-        except (EmbeddedServerError, OSError):  # somebody has removed the directory
+        except (EmbeddedServerError, OSError):  # the directory was removed
             pass
         os.close(users)
         if self._keeper is not None:
-            self._status()  # a keeper that has ended is not left as a zombie
+            self._status()  # reaps a keeper that has ended

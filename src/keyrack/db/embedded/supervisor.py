@@ -1,8 +1,9 @@
-"""In charge of the server's life: a process of its own, the keeper, starts it, writes its log, and ends it.
+"""The keeper: a separate process that starts the server, writes its log, and stops it.
 
-Whoever uses the server holds a shared lock on `users.lock`, which the system takes back however that process ends. The
-keeper waits for an exclusive one, and gets it when nobody is left. It is in no user's session, so that no Ctrl-C and no
-end of a terminal reaches it; if it is killed, the server ends too, and the next user to notice starts another one.
+Each process that uses the server has a shared lock on `users.lock`. The OS releases it however that process ends. The
+keeper waits for an exclusive lock, which it gets when the last user is gone. It runs in a session of its own, so that
+no Ctrl-C and no closed terminal reaches it. If the keeper is killed, the server ends too, and the next user that
+notices starts another one.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ from keyrack.db.embedded.postmaster import Postmaster, open_log
 
 
 class SupervisorHandle:
-    """A keeper that this process has started. `lock`, the descriptor of `supervisor.lock`, is locked as long as it
-    lives."""
+    """A keeper that this process has started.
+
+    `lock` is the descriptor of `supervisor.lock`, which stays locked while the keeper lives.
+    """
 
     def __init__(
         self,
@@ -64,18 +67,18 @@ class SupervisorHandle:
 
     @property
     def status(self) -> int | None:
-        """The status with which the server has ended; None while it runs."""
+        """The exit status of the server; None while it runs."""
         return self._process.poll()
 
     def said(self) -> str:
-        """The end of what the server has written to its log."""
+        """The end of the server's log output since this start."""
         return self._log.read_bytes()[self._said_from :].decode(errors="replace").strip()[-2000:]
 
 
 def _keep(order: str) -> int:
-    """Run the server until its last user has ended; the status with which it ends."""
+    """Run the server until its last user has left. Returns its exit status."""
     wanted = json.loads(order)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # a handler, since what is ignored is inherited
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # a handler, because children inherit ignored signals
         signal.signal(number, _unmoved)
     layout = Layout(Path(wanted["state"]))
     binaries = Binaries(Path(wanted["binaries"]["directory"]), wanted["binaries"]["version"])
@@ -83,7 +86,7 @@ def _keep(order: str) -> int:
     server = Postmaster(layout, binaries, OsAccount(**wanted["account"]), wanted["options"], wanted["log_bytes"])
 
     def end_after_last_user() -> None:
-        fcntl.flock(users, fcntl.LOCK_EX)  # kept to our end: whoever comes now waits for that, and starts a new one
+        fcntl.flock(users, fcntl.LOCK_EX)  # kept until exit: a new user waits for that, then starts a new keeper
         server.stop()
 
     threading.Thread(target=end_after_last_user, daemon=True).start()
@@ -91,7 +94,7 @@ def _keep(order: str) -> int:
 
 
 def _unmoved(_number: int, _frame: FrameType | None) -> None:
-    """Who wants the server to end ends its users."""
+    """Ignore the signal: the server stops when its users have ended."""
 
 
 if __name__ == "__main__":

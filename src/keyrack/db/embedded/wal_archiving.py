@@ -1,10 +1,11 @@
-"""In charge of where the server's WAL is archived to, and of the program by which PostgreSQL does it and gets it back.
+"""WAL archiving of the embedded server: its directory, and the script that archives and restores.
 
-Archiving belongs to the state directory, not to whoever happens to start the server: a command without the setting
-would else leave a gap in the archive that nothing closes. So it is remembered there until the setting is `off`.
+Archiving belongs to the state directory, not to the process that happens to start the server. Otherwise a command
+without the setting would leave a permanent gap in the archive. So the state directory remembers it until the setting is
+`off`.
 
-The program is a shell script, written anew at each start: PostgreSQL's account may be unable to reach our Python, and
-an update may take ours away while the server runs.
+The program is a shell script that each start writes again. PostgreSQL's account may be unable to reach our Python, and
+an update may remove our Python while the server runs.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from keyrack.db.embedded.binaries import Binaries, EmbeddedServerError, OsAccoun
 from keyrack.db.embedded.layout import Layout
 
 OFF = "off"
-TIMEOUT = 60  # seconds after which a segment that is not full is archived too
+TIMEOUT = 60  # seconds after which a partial segment is archived too
 
 # put FILE DIRECTORY NAME; get DIRECTORY NAME FILE [OTHER DIRECTORY]
-# A second `put` is right after a crash: the same bytes are no error, other bytes are. `get` says 1 for what is not
-# there, which PostgreSQL takes for the end of the archive, and 126 for what it must not take for that.
+# A second `put` is normal after a crash: the same bytes are no error, other bytes are. `get` exits with 1 for a missing
+# file, which PostgreSQL takes as the end of the archive. It exits with 126 if PostgreSQL must not conclude that.
 SCRIPT = r"""#!/bin/sh
 # Written by Keyrack whenever it starts its PostgreSQL.
 umask 077
@@ -68,7 +69,7 @@ esac
 
 
 def resolve_archive_directory(layout: Layout, wanted: str | None) -> Path | None:
-    """The directory of the backups: the one that is wanted, else the one that is remembered; None for no archiving."""
+    """The directory of the backups: the setting, else the remembered one; None without archiving."""
     if wanted is None:
         with suppress(FileNotFoundError, NotADirectoryError):
             return Path(_note(layout).read_text().strip())
@@ -77,7 +78,7 @@ def resolve_archive_directory(layout: Layout, wanted: str | None) -> Path | None
 
 
 def remember(layout: Layout, directory: Path | None) -> None:
-    """Have later servers of the state directory archive to the same place."""
+    """Remember the archive directory for later servers of the state directory."""
     note = _note(layout)
     if directory is None:
         note.unlink(missing_ok=True)
@@ -86,7 +87,10 @@ def remember(layout: Layout, directory: Path | None) -> None:
 
 
 def refuse_beginning(layout: Layout, directory: Path) -> None:
-    """Raises EmbeddedServerError where the data are missing that the backups are of: no empty ones in their place."""
+    """Raise EmbeddedServerError if the data are missing, but backups of them exist.
+
+    It prevents an empty database in place of the lost one.
+    """
     if not (layout.data / "PG_VERSION").exists() and owner(directory) is not None:
         raise EmbeddedServerError(
             f"There are no data in {layout.data}, but backups of them in {directory}. `keyrack backup restore` brings "
@@ -95,15 +99,15 @@ def refuse_beginning(layout: Layout, directory: Path) -> None:
 
 
 def parameters(layout: Layout, directory: Path, binaries: Binaries, account: OsAccount) -> dict[str, str]:
-    """What the server is told to archive to the directory, which is made where it is missing.
+    """The server parameters that archive to `directory`, which is made if missing.
 
-    Raises EmbeddedServerError: it cannot be made or reached, or holds the backups of another database.
+    Raises EmbeddedServerError if the directory cannot be made or reached, or has the backups of another database.
     """
     wal = directory / "wal"
     try:
         for path in (directory, directory / "base"):
             path.mkdir(mode=0o711, parents=True, exist_ok=True)
-        if account.shared:  # other programs run as this account, too
+        if account.shared:  # unrelated programs run as this account, too
             os.chown(directory, -1, account.gid)
             directory.chmod(0o710)
         wal.mkdir(mode=0o700, exist_ok=True)
@@ -119,19 +123,22 @@ def parameters(layout: Layout, directory: Path, binaries: Binaries, account: OsA
     _write(program(layout), SCRIPT, 0o755)
     return {
         "archive_mode": "on",
-        "archive_command": f"{_call(layout, 'put', '%p', wal, '%f')} || exit 1",  # 126 would have it start anew
+        "archive_command": f"{_call(layout, 'put', '%p', wal, '%f')} || exit 1",  # 126 would restart the archiver
         "archive_timeout": str(TIMEOUT),
     }
 
 
 def restore_parameters(layout: Layout, directory: Path, other: Path | None) -> dict[str, str]:
-    """What a server is told that is to get its WAL back from there; and from `other`, a pg_wal, what is not there."""
+    """The server parameters that restore WAL from `directory`.
+
+    WAL that is missing there comes from `other`, a pg_wal.
+    """
     _write(program(layout), SCRIPT, 0o755)
     return {"restore_command": _call(layout, "get", directory / "wal", "%f", "%p", *([other] if other else []))}
 
 
 def owner(directory: Path) -> str | None:
-    """The identifier of the database whose backups these are; None where there are none yet."""
+    """The identifier of the database that the backups belong to; None without backups."""
     try:
         return (directory / "cluster").read_text().strip()
     except FileNotFoundError:
@@ -141,7 +148,7 @@ def owner(directory: Path) -> str | None:
 
 
 def system(data: Path, binaries: Binaries, account: OsAccount) -> str:
-    """The identifier of the database, which its copies share. Raises EmbeddedServerError."""
+    """The system identifier of the database, which its copies share. Raises EmbeddedServerError."""
     said = account.run([binaries.directory / "pg_controldata", "-D", data])
     match = re.search(r"^Database system identifier:\s+(\d+)$", said.stdout, re.MULTILINE)
     if not match:
@@ -150,7 +157,7 @@ def system(data: Path, binaries: Binaries, account: OsAccount) -> str:
 
 
 def program(layout: Layout) -> Path:
-    """The program that archives and gets back."""
+    """The script that archives and restores."""
     return layout.state / "archive.sh"
 
 
@@ -166,7 +173,7 @@ def _claim(directory: Path, ours: str) -> None:
 
 
 def _call(layout: Layout, *words: str | Path) -> str:
-    """The command for a shell; what PostgreSQL would replace in a path is doubled."""
+    """The shell command of the script; doubles each `%`, which PostgreSQL would replace in a path."""
     named = [word if word in ("%p", "%f") else shlex.quote(str(word)).replace("%", "%%") for word in words]
     quoted = shlex.quote(str(program(layout))).replace("%", "%%")
     return " ".join(["/bin/sh", quoted, *(f'"{word}"' if word in ("%p", "%f") else str(word) for word in named)])
@@ -177,7 +184,7 @@ def _note(layout: Layout) -> Path:
 
 
 def _write(path: Path, text: str, mode: int) -> None:
-    """Write the file whole, in the place of what is there."""
+    """Replace the file atomically."""
     fresh = path.with_name(f"{path.name}.new")
     fresh.unlink(missing_ok=True)
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as out:

@@ -1,5 +1,7 @@
-"""In charge of a vault's beginning: a database without data keys takes this node's master key; any other one must know
-it already."""
+"""Opens the encryption of a database, or initialises it with this node's master key.
+
+A database that has data keys already must know this node's master key.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from keyrack.db.encryption.cipher import LOCK, Encryption, wrap
 from keyrack.db.encryption.encrypted_columns import HOLDINGS, seal_piece
 from keyrack.db.encryption.master_keys import MasterKey
 
-PAUSE = 0.1  # seconds between two looks at whether somebody else has begun
+PAUSE = 0.1  # seconds between two checks whether another process has initialised it
 
 HAS_TABLE: LiteralString = "select to_regclass('data_key') is not null"
 IS_BEGUN: LiteralString = "select exists (select from data_key)"
@@ -23,7 +25,9 @@ KEEP: LiteralString = "insert into data_key (number, master, wrapped) values ($1
 
 
 async def open_vault(db: Database, settings: Settings) -> Encryption:
-    """The vault of the database. One that has none yet gets it, and what an older release has stored is sealed.
+    """Open the encryption of the database; initialise it if it has no data keys yet.
+
+    The initialisation seals the secrets that an older release stored as text.
 
     Raises `MasterKeyError`: no master key, or not that of this database.
     """
@@ -39,7 +43,7 @@ async def open_vault(db: Database, settings: Settings) -> Encryption:
 
 
 async def check_master_key(statements: Statements, settings: Settings) -> None:
-    """Check that `open_vault` will have its master key; nothing is changed.
+    """Check that `open_vault` will have its master key; changes nothing.
 
     The schema may be empty, or of an older release.
 

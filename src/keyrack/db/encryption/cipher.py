@@ -1,12 +1,12 @@
-"""In charge of sealing: a secret becomes bytes that only this database's data keys open, and only in their own place.
+"""Seals secrets: only this database's data keys open them, and only in their own row.
 
 A sealed value is AES-256-GCM: a byte 1 for this form, the number of the data key (4 bytes), a nonce (12 bytes), the
-ciphertext with its tag. What it belongs to (column, customer, row) is authenticated with it, so a value that was moved
-to another row does not open. A data key stands in the database wrapped by each master key that may open it.
+ciphertext with its tag. Its place (column, customer, row) is authenticated with it, so a value that was moved to
+another row does not open. The database stores a data key wrapped by each master key that may open it.
 
 A sealed message leaves the database, such as the state of a sign-in in a browser's cookie. It has a byte 2, the number
 of the data key (4 bytes), a salt (32 bytes), and the ciphertext with its tag. Key and nonce are derived from the data
-key by HKDF (RFC 5869) with the salt and the message's purpose. So strangers who cause many messages never wear out the
+key by HKDF (RFC 5869) with the salt and the message's purpose. So strangers who cause many messages never exhaust the
 nonces of a data key.
 """
 
@@ -38,48 +38,48 @@ HEAD = len(FORM) + 4 + NONCE
 MESSAGE = b"\x02"
 SALT = 32  # bytes
 MESSAGE_HEAD = len(MESSAGE) + 4 + SALT
-LOOK_SECONDS = 1.0  # between two looks for an unknown data key that a message names
+LOOK_SECONDS = 1.0  # between two lookups of an unknown data key of a message
 
-LOCK = 7_260_921  # any constant: shared by who seals, alone for who changes the data keys
+LOCK = 7_260_921  # any constant: shared while sealing, exclusive while the data keys change
 SEALING: LiteralString = "select pg_advisory_xact_lock_shared($1)"
 NEWEST: LiteralString = "select max(number) from data_key"
 DATA_KEYS: LiteralString = "select number, master, wrapped from data_key order by number, master"
 
 CLOSED = ErrorCode(
-    "secrets-closed",
-    "The server cannot open its secrets at the moment. Its log says why.",
-    "Tell the operator: the server has no master key that opens its database.",
+    "secrets-unavailable",
+    "The server cannot decrypt its secrets at the moment. Its log shows the cause.",
+    "Ask the operator to give this server a master key of its database.",
 )
 
 
 class CannotDecrypt(Unavailable):
-    """A sealed value does not open here: it was changed or moved, or its data key is not for this node."""
+    """A sealed value does not open: it was changed or moved, or this node lacks its data key."""
 
     def __init__(self) -> None:
         super().__init__(CLOSED)
 
 
 class Encryption:
-    """The data keys of this database, as far as this node's master keys open them."""
+    """The data keys of this database that this node's master keys open."""
 
     def __init__(self, statements: Statements, settings: Settings) -> None:
         self._statements = statements
         self._settings = settings
         self._keys: dict[int, bytes] = {}
-        self._next_look = 0.0  # for the data key of a message, by the process's clock
+        self._next_look = 0.0  # for the data key of a message, on the monotonic clock
 
     async def load(self, statements: Statements | None = None) -> None:
-        """Unwrap the data keys, by the master keys that this node has now. Raises `MasterKeyError`.
+        """Unwrap the data keys with the node's current master keys. Raises `MasterKeyError`.
 
-        What was known stays: a value may have been read just before it was sealed anew.
+        Known keys stay: a value may have been read just before it was resealed.
         """
         self._keys |= unwrapped(await (statements or self._statements).fetch(DATA_KEYS), self._settings)
 
     async def seal(self, connection: Connection, secret: str, *place: object) -> bytes:
-        """The secret, sealed for its place: the name of the column, the customer or 0, the row's id.
+        """Seal the secret for its place: the name of the column, the customer or 0, the row's id.
 
-        It is to be written in the connection's transaction: until that ends the data key stays the newest one.
-        Raises `CannotDecrypt`.
+        Write it in the connection's transaction: until that ends, the data key stays the newest one. Raises
+        `CannotDecrypt`.
         """
         await connection.execute(SEALING, LOCK)
         number = await connection.fetchval(NEWEST) or 0
@@ -101,9 +101,9 @@ class Encryption:
         return head + AESGCM(key).encrypt(nonce, text.encode(), head)
 
     async def open_message(self, purpose: str, value: bytes) -> str | None:
-        """The text of a sealed message; None for one of another purpose or database, or that was changed.
+        """The text of a sealed message; None if it was changed, or is of another purpose or database.
 
-        Strangers send these, so a failure is no alert, and a number that they name has no data key looked up each time.
+        Strangers send these. So a failure is no alert, and unknown key numbers cause at most one lookup a second.
         """
         head = value[:MESSAGE_HEAD]
         number = int.from_bytes(head[1:5], "big")
@@ -119,7 +119,7 @@ class Encryption:
             return None
 
     async def _key(self, number: int, statements: Statements | None = None) -> bytes:
-        """A data key; one that is new is looked up."""
+        """A data key; an unknown one is loaded."""
         if number not in self._keys:
             try:
                 await self.load(statements)
@@ -133,25 +133,25 @@ class Encryption:
 
 
 def encrypt(key: bytes, number: int, secret: str, place: Sequence[object]) -> bytes:
-    """The secret under the data key of this number."""
+    """Encrypt the secret with the data key of this number."""
     nonce = secrets.token_bytes(NONCE)
     head = FORM + number.to_bytes(4, "big") + nonce
     return head + AESGCM(key).encrypt(nonce, secret.encode(), _bound(head, place))
 
 
 def decrypt(key: bytes, value: bytes, place: Sequence[object]) -> str:
-    """The secret again. Raises `InvalidTag` for another key or another place, or when a bit was changed."""
+    """Decrypt the secret. Raises `InvalidTag` for another key, another place or a changed bit."""
     head = value[:HEAD]
     return AESGCM(key).decrypt(head[-NONCE:], value[HEAD:], _bound(head, place)).decode()
 
 
 def number_of(value: bytes) -> int:
-    """The number of a value's data key; 0, which no data key has, for what is not sealed."""
+    """The number of a value's data key; 0, which no data key has, if the value is not sealed."""
     return int.from_bytes(value[1:5], "big") if value[:1] == FORM and len(value) > HEAD else 0
 
 
 def wrap(data_key: bytes, number: int, by: MasterKey) -> bytes:
-    """A data key as the database keeps it."""
+    """A data key, wrapped for the database."""
     nonce = secrets.token_bytes(NONCE)
     return nonce + AESGCM(by.raw).encrypt(nonce, data_key, _bound(b"data key", (number, by.id)))
 

@@ -1,6 +1,6 @@
-"""In charge of the list of what is sealed: every column of the schema that holds a secret which must stay readable.
+"""The sealed columns: every column with a secret that must stay readable.
 
-Everything else that is secret is stored as a hash, or is not in the database (docs/secrets.md).
+All other secrets are stored as hashes, or are not in the database (docs/secrets.md).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from keyrack.db.connection import Connection
 from keyrack.db.encryption.cipher import decrypt, encrypt, number_of
 from keyrack.db.encryption.master_keys import MasterKeyError
 
-# The columns by which sealed values are bound to their place; see `Encryption.seal`
+# Sealed values are bound to these names; see `Encryption.seal`
 PRIVATE_KEY = "signing_key.private_key"
-SIGNING_SECRET = "webhook.signing_secret"  # noqa: S105 - a name; the old one too: a rotation only moves it
+SIGNING_SECRET = "webhook.signing_secret"  # noqa: S105 - a name; the old secret has it too: a rotation moves it
 STATIC_SECRET = "webhook.secret"  # noqa: S105 - a name
 TOTP_SECRET = "totp.secret"  # noqa: S105 - a name
 CLIENT_SECRET = "provider.client_secret"  # noqa: S105 - a name
@@ -26,15 +26,15 @@ SERVICE_KEY = "service_key.private_key"
 ROOT_REQUEST = "key_set_request.request"
 ADVERTISING_SECRET = "box_epoch.advertising"  # noqa: S105 - a name
 
-AT_ONCE = 500  # rows of a statement
+AT_ONCE = 500  # rows per statement
 
 
 @dataclass(frozen=True, slots=True)
 class EncryptedColumn:
-    """A column of secrets: its rows that are under another data key than $1, locked; and putting them back."""
+    """A column of secrets: the query of rows with another data key than $1, locked, and their update."""
 
     name: str
-    select_stale: LiteralString  # $2: how many -> customer_id, id, sealed
+    select_stale: LiteralString  # $2: maximum rows -> customer_id, id, sealed
     update: LiteralString  # customers, ids, sealed
 
 
@@ -98,10 +98,10 @@ HOLDINGS = (
 async def seal_piece(
     connection: Connection, holding: EncryptedColumn, keys: dict[int, bytes], *, plain: bool = False
 ) -> int:
-    """Put some of a column's secrets under the newest of these data keys; how many.
+    """Reseal a batch of a column's secrets under the newest data key. Returns the number of rows.
 
-    `plain`: texts that an older release has stored are sealed too. Raises `MasterKeyError`, which names the row, for
-    what does not open.
+    `plain`: also seal texts that an older release stored. Raises `MasterKeyError` with the row if a value does not
+    open.
     """
     newest = max(keys)
     rows = await connection.fetch(holding.select_stale, newest, AT_ONCE)

@@ -1,4 +1,4 @@
-"""In charge of the master keys: where a node finds them, and the file that it makes where nobody gave one."""
+"""The master keys: their source on a node, and the key file that Keyrack makes itself."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ NONE = (
 
 
 class MasterKeyError(Exception):
-    """What is wrong with the master key of this node, in words for its operator; no key is in them."""
+    """A problem with this node's master key, described for its operator without any key."""
 
 
 @dataclass(frozen=True, slots=True)
 class MasterKey:
-    """A key that opens data keys. `id` is a fingerprint, which tells nothing of it."""
+    """A key that opens data keys. `id` is a fingerprint, which reveals nothing of the key."""
 
     raw: bytes = field(repr=False)
 
@@ -43,35 +43,35 @@ class MasterKey:
 
     @property
     def text(self) -> str:
-        """How it is written down."""
+        """The written form of the key."""
         return base64.b64encode(self.raw).decode()
 
 
 def new() -> MasterKey:
-    """A new key, of 256 random bits."""
+    """A new key of 256 random bits."""
     return MasterKey(secrets.token_bytes(LENGTH))
 
 
 def path(settings: Settings) -> Path:
-    """The file of the keys, unless they stand in KEYRACK_MASTER_KEY."""
+    """The file of the keys, unless KEYRACK_MASTER_KEY is set."""
     return settings.master_key_file or settings.state / FILE
 
 
 def is_ours(settings: Settings) -> bool:
-    """Whether the file is Keyrack's own to write: the database is the embedded one, and nobody gave a key."""
+    """Whether Keyrack itself writes the key file: the database is embedded, and no key is configured."""
     given = (settings.database_url, settings.master_key, settings.master_key_file)
     return all(value is None for value in given)
 
 
 def where(settings: Settings) -> str:
-    """Where this node looks for its keys."""
+    """The source of this node's keys."""
     return "KEYRACK_MASTER_KEY" if settings.master_key is not None else str(path(settings))
 
 
 def read(settings: Settings) -> list[MasterKey]:
-    """The keys of this node, the one to be used from now on first; none where there is no file.
+    """The keys of this node, the preferred one first; none if there is no file.
 
-    Raises `MasterKeyError` for what is no key, or cannot be read.
+    Raises `MasterKeyError` if the file cannot be read, or if a key is invalid.
     """
     if settings.master_key is not None:
         return _keys(settings.master_key.get_secret_value(), where(settings))
@@ -98,9 +98,9 @@ def _keys(text: str, where: str) -> list[MasterKey]:
 
 
 def require(settings: Settings) -> list[MasterKey]:
-    """The keys of this node; none if there are none yet and `make` may make one.
+    """The keys of this node; none if `make` may make the first one.
 
-    Raises `MasterKeyError` where a key has to be given.
+    Raises `MasterKeyError` if the operator has to configure a key.
     """
     keys = read(settings)
     if not keys and not is_ours(settings):
@@ -110,9 +110,9 @@ def require(settings: Settings) -> list[MasterKey]:
 
 
 def make(settings: Settings) -> list[MasterKey]:
-    """The keys of this node; where there are none, the file is made, and never in the place of one that is there.
+    """The keys of this node. Makes the file if there are none, but never replaces one.
 
-    Raises `MasterKeyError` where a key has to be given.
+    Raises `MasterKeyError` if the operator has to configure a key.
     """
     if keys := require(settings):
         return keys
@@ -122,7 +122,7 @@ def make(settings: Settings) -> list[MasterKey]:
 
 
 def replace(settings: Settings, keys: Sequence[MasterKey]) -> None:
-    """Write the file anew, whole or not at all. The caller keeps others from doing so at the same time."""
+    """Replace the file atomically. The caller excludes concurrent writers."""
     with _writing(settings) as file:
         file.parent.mkdir(parents=True, exist_ok=True)
         atomic_files.write_temporary(file, _lines(keys), 0o600).replace(file)
@@ -135,7 +135,7 @@ def _lines(keys: Sequence[MasterKey]) -> bytes:
 
 @contextmanager
 def _writing(settings: Settings) -> Generator[Path]:
-    """The file of the keys. Raises `MasterKeyError` where it cannot be written."""
+    """The file of the keys. Raises `MasterKeyError` if it cannot be written."""
     file = path(settings)
     try:
         yield file

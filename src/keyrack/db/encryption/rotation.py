@@ -1,8 +1,7 @@
-"""In charge of changing the keys: all secrets under a new data key and a new master key, while every node goes on.
+"""Rotates the data key and the master key while all nodes keep running.
 
-A new data key is wrapped by the old master keys too, so that nodes which have only those still open everything: no
-node has to be stopped, and each gets the new master key when it suits. A rotation that was interrupted is taken up by
-the next one.
+The old master keys wrap the new data key too, so nodes that have only those still open everything. No node has to be
+stopped, and each gets the new master key at its own time. The next rotation continues an interrupted one.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ DROP_ALL: LiteralString = "delete from data_key"
 
 @dataclass(frozen=True, slots=True)
 class RotationResult:
-    """What a rotation did: secrets sealed anew, the master key to use from now on, and those that still open."""
+    """The result of a rotation: resealed secrets, the new master key, and others that still open."""
 
     secrets: int
     master: str
@@ -39,15 +38,18 @@ class RotationResult:
 
 
 async def masters(db: Database) -> list[dict[str, object]]:
-    """The master keys that open the database: id, since when, and whether all of it (`opens`)."""
+    """The master keys that open the database: id, since when, and whether they open all of it (`opens`)."""
     return [dict(row) for row in await db.fetch(MASTERS)]
 
 
 async def rotate(db: Database, settings: Settings) -> RotationResult:
-    """Seal everything under a new data key that the first master key of this node opens, and the old ones still do.
+    """Reseal everything under a new data key, wrapped by the node's first master key.
 
-    Where the file of the keys is Keyrack's own, a new master key is made and the old ones are dropped at the end.
-    Raises `MasterKeyError`: nothing to rotate to, a key of the database is missing here, or a secret does not open.
+    The old master keys still open it. If Keyrack itself writes the key file, it makes a new master key and drops the
+    old ones at the end.
+
+    Raises `MasterKeyError` if there is no key to rotate to, a key of the database is missing here, or a secret does not
+    open.
     """
     async with db.transaction() as connection:
         await connection.execute(ALONE, LOCK)
@@ -61,7 +63,7 @@ async def rotate(db: Database, settings: Settings) -> RotationResult:
         await connection.execute(ALONE, LOCK)
         newest = await connection.fetchval(NEWEST)
         keys = unwrapped(await connection.fetch(DATA_KEYS), settings)
-        for holding in HOLDINGS:  # what was being sealed under the old one when the new one came
+        for holding in HOLDINGS:  # values that were being sealed under the old key when the new one came
             while done := await seal_piece(connection, holding, keys):
                 count += done
         await connection.execute(DROP_OLD, newest)
@@ -71,13 +73,13 @@ async def rotate(db: Database, settings: Settings) -> RotationResult:
                     await connection.execute(RETIRE, row["id"])
             master_keys.replace(
                 settings, [ours]
-            )  # while nobody else can rotate; it opens all that is committed already
+            )  # under the lock of rotations; this key opens all committed data already
     first = master_keys.read(settings)[0].id
     return RotationResult(count, first, [str(row["id"]) for row in await masters(db) if row["id"] != first])
 
 
 async def _prepare(connection: Connection, settings: Settings) -> MasterKey | None:
-    """Begin, unless a rotation was interrupted; the new master key where the file is ours."""
+    """Begin a rotation unless one was interrupted. Returns the new master key if Keyrack writes the file."""
     if not await connection.fetchval(IS_BEGUN):
         raise MasterKeyError("There is nothing to rotate: the database has no secrets yet.")
     rows = await connection.fetch(DATA_KEYS)
@@ -91,7 +93,7 @@ async def _prepare(connection: Connection, settings: Settings) -> MasterKey | No
         )
     ours = master_keys.is_ours(settings)
     if len(keys) > 1 and ring[0].id in used_masters:
-        return ring[0] if ours else None  # an interrupted one is taken up
+        return ring[0] if ours else None  # continue an interrupted rotation
     if ring[0].id in used_masters:
         if not ours:
             raise MasterKeyError(
@@ -113,7 +115,7 @@ async def _piece(db: Database, holding: EncryptedColumn, settings: Settings) -> 
 
 
 async def retire(db: Database, settings: Settings, id: str) -> None:
-    """Have a master key open nothing any more. Raises `MasterKeyError` unless this node has another one that does."""
+    """Remove a master key from the database. Raises `MasterKeyError` unless this node has another one that opens it."""
     async with db.transaction() as connection:
         await connection.execute(ALONE, LOCK)
         rows = await connection.fetch(DATA_KEYS)
@@ -127,8 +129,10 @@ async def retire(db: Database, settings: Settings, id: str) -> None:
 
 
 async def replace_all_keys(connection: Connection, settings: Settings) -> Encryption:
-    """Give up what the data keys of before have sealed, and make a new one. The caller replaces all secrets in the same
-    transaction. Raises `MasterKeyError`."""
+    """Drop all data keys and make a new one. Raises `MasterKeyError`.
+
+    The caller replaces all sealed secrets in the same transaction.
+    """
     await connection.execute(ALONE, LOCK)
     number = (await connection.fetchval(NEWEST) or 0) + 1
     await connection.execute(DROP_ALL)

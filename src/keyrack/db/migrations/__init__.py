@@ -1,7 +1,8 @@
 """History of the schema: Alembic's revisions as SQL, and the declarations that a revision may contain.
 
-From 0020 on a revision only expands: the release before it goes on working (`safety_check` says what that means, and a
-test holds it). One that contracts says `unused_since = "0.3.0"`: since that release nobody uses what it takes away.
+From 0020 on a revision only expands the schema, so the previous release keeps working. `safety_check` defines what that
+means, and a test enforces it. A revision that contracts declares `unused_since = "0.3.0"`: since that release, no code
+uses what the revision removes.
 """
 
 from __future__ import annotations
@@ -12,27 +13,27 @@ from types import ModuleType
 
 VERSIONS = Path(__file__).parent / "versions"
 
-# Of each release its newest revision, oldest release first: a release adds its line
+# The newest revision of each release, oldest release first. Each release adds its line.
 RELEASES = {"0.1.0": "0004", "0.2.0": "0022", "0.3.0": "0068"}
 
-STOPPED = "0019"  # up to here a revision was made for a stop: no other release works beside it
+STOPPED = "0019"  # revisions up to this one needed a stop: no other release works beside them
 
 
 def revisions() -> list[str]:
-    """Those that this release knows, oldest first: the name of a file in versions/ begins with one."""
+    """The revisions of this release, oldest first: file names in versions/ begin with them."""
     return sorted(file.name.split("_")[0] for file in VERSIONS.glob("[0-9]*_*.py"))
 
 
 def module(revision: str) -> ModuleType:
-    """The revision's own file."""
+    """The module of a revision."""
     (file,) = VERSIONS.glob(f"{revision}_*.py")
     return import_module(f"{__name__}.versions.{file.stem}")
 
 
 def oldest(revision: str) -> str | None:
-    """The oldest revision whose release works beside this one; None where it takes nothing away.
+    """The oldest revision whose release works beside this one; None if it removes nothing.
 
-    Raises `KeyError`: the release of `unused_since` is not out yet.
+    Raises `KeyError` if the release of `unused_since` is not published yet.
     """
     if revision <= STOPPED:
         return revision

@@ -1,5 +1,4 @@
-"""In charge of how Alembic reaches the database: through the connection that `db.migration_runner` hands it. A revision
-is a transaction."""
+"""Alembic's environment: uses the connection of `db.migration_runner`, one transaction per revision."""
 
 from alembic import context
 from alembic.runtime.migration import MigrationContext, MigrationInfo
@@ -11,10 +10,10 @@ FLOOR = text("update compatibility set oldest_revision = :oldest")
 
 
 def keep(ctx: MigrationContext, step: MigrationInfo, heads: object, run_args: object) -> None:
-    """Write down in the revision's transaction which releases still work, where it takes something away."""
+    """Record in the revision's transaction which releases still work, if it removes something."""
     revision = step.up_revision_id
     if revision and revision > STOPPED and (floor := oldest(revision)):
-        assert ctx.connection is not None  # noqa: S101 - it is migrated
+        assert ctx.connection is not None  # noqa: S101 - an online migration has one
         ctx.connection.execute(FLOOR, {"oldest": floor})
 
 

@@ -1,7 +1,8 @@
-"""In charge of what a statement of a migration does to a release that runs meanwhile, read from its SQL.
+"""Judges from its SQL how a migration affects a release that runs meanwhile.
 
-It breaks it: what the release uses is not there any more, or is another. Or it holds it up: a table is locked for as
-long as all its rows are read or written, where there is a way that locks it for a moment. What cannot be judged breaks.
+A statement breaks the release if it removes or changes what the release uses. It blocks the release if it locks a table
+while it reads or writes all rows, although a form with a short lock exists. A statement that cannot be judged counts as
+breaking.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 NAME = r'(?:if (?:not )?exists )?(?:only )?"?([a-z_0-9.]+)"?'
-# Functions that have one value in a statement: a column with such a default is added without touching a row
+# Functions with one value per statement: a column with such a default is added without a rewrite of the table
 STABLE = ("now", "current_timestamp", "statement_timestamp", "transaction_timestamp", "make_interval")
 
-# Statements on whole objects -> what is wrong with them
+# Patterns of whole statements -> the reason
 BREAKING = {
     r"drop (?!index)": "takes away what a running release may use",
     r"drop index": "takes away an index that a running release may need, also for `on conflict`",
@@ -35,7 +36,7 @@ HARMLESS = (
 
 CONSTRAINT = "(?:constraint|check|foreign|unique|primary|exclude|not null) "
 
-# What `alter table` does -> what is wrong with it, where the table was there before
+# Patterns of `alter table` actions on an existing table -> the reason
 ALTER_BREAKING = {
     r"drop(?! not null)": "takes away what a running release may use",
     r"rename": "a running release knows it by the old name",
@@ -65,7 +66,7 @@ ALTER_HARMLESS = (
 
 @dataclass(frozen=True, slots=True)
 class StatementEffect:
-    """What a statement does to a running release; `breaks`, or else holds up."""
+    """The effect of a statement on a running release: it breaks it, or else blocks it."""
 
     breaks: bool
     statement: str
@@ -74,13 +75,13 @@ class StatementEffect:
 
 @dataclass
 class SafetyChecker:
-    """Reads revisions in their order: what one may do depends on what was there before."""
+    """Judges revisions in their order, because earlier ones decide what a later one may do."""
 
     not_null: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])  # constraint -> column
-    proven: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])  # columns that hold no null
+    proven: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])  # columns without null
 
     def effects(self, script: Sequence[str]) -> list[StatementEffect]:
-        """What a revision of these statements does."""
+        """The effects of the statements of one revision."""
         plain = [_plain(statement) for statement in script]
         made = {
             result[1]
@@ -129,7 +130,7 @@ class SafetyChecker:
 
 
 def short(statement: str) -> str:
-    """A statement in one line, of which the beginning says enough."""
+    """A statement in one line of at most 100 characters."""
     line = " ".join(statement.split())
     return line if len(line) <= 100 else f"{line[:99]}…"
 
@@ -160,7 +161,7 @@ def _reasons(rules: Mapping[str, str], text: str) -> list[str]:
 
 
 def _plain(statement: str) -> str:
-    """The statement in one line of small letters, without comments and without what stands in quotes."""
+    """The statement in one lower-case line, without comments and quoted text."""
     without = re.sub(r"--[^\n]*", "", statement)
     without = re.sub(r"\$(\w*)\$.*?\$\1\$", "''", without, flags=re.DOTALL)
     without = re.sub(r"'(?:[^']|'')*'", "''", without)
@@ -168,7 +169,7 @@ def _plain(statement: str) -> str:
 
 
 def _parts(actions: str) -> list[str]:
-    """The actions of an `alter table`: what stands between commas that are in no brackets."""
+    """The actions of an `alter table`, split at commas outside of brackets."""
     parts, depth = [""], 0
     for character in actions:
         depth += (character == "(") - (character == ")")

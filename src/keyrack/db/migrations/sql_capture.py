@@ -1,4 +1,4 @@
-"""In charge of the SQL of a revision: written down instead of being carried out."""
+"""Records the SQL of a revision instead of executing it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from keyrack.db.migrations import module
 
 
 class _Paper:
-    """What Alembic writes to when it is offline: a statement at a time."""
+    """The output of Alembic's offline mode, as a list of statements."""
 
     def __init__(self) -> None:
         self.statements: list[str] = []
 
     def write(self, text: str) -> None:
         statement = text.strip().removesuffix(";")
-        if statement not in ("BEGIN", "COMMIT"):  # around what is done without a transaction
+        if statement not in ("BEGIN", "COMMIT"):  # Alembic writes these around a block without a transaction
             self.statements.append(statement)
 
     def flush(self) -> None: ...

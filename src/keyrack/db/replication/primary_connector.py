@@ -1,7 +1,7 @@
-"""In charge of the way to the leader: finds it among several servers, and notices one that is gone without a word.
+"""Finds the primary among several servers, and detects one that vanished silently.
 
-asyncpg's own choice has one time-out for all servers, of which one that accepts and says nothing takes all, and stays
-with a server that has become a replica. Here each server has its own time, and only one that leads is taken.
+asyncpg's own choice has one timeout for all servers, which a server that accepts and stays silent uses up. It also
+stays with a server that has become a replica. Here each server has its own timeout, and only a primary is accepted.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from keyrack.db.replication.primary import PrimaryTracker, is_shutting_down
 from keyrack.db.session_settings import open_session
 
 PORT = 5432
-ALONE = 10.0  # seconds that the only server has to answer
-HEAD_START = 0.5  # seconds that the last leader has before the others are asked as well
-# Seconds after which a side that is gone without a word is noticed: 5 + 3 * 3 where nothing is sent, else 10
+ALONE = 10.0  # timeout in seconds if there is only one server
+HEAD_START = 0.5  # seconds that the last primary has before the others are asked as well
+# Seconds until a silently vanished peer is detected: 5 + 3 * 3 on an idle connection, else 10
 IDLE, INTERVAL, PROBES, UNACKNOWLEDGED = 5, 3, 3, 10
-# The name of a file of the log begins with the timeline, also before the first checkpoint after a promotion
+# The name of a WAL file begins with the timeline, also before the first checkpoint after a promotion
 LEADS: LiteralString = """
 select (select system_identifier::text from pg_control_system()) as system,
   case when not pg_is_in_recovery() then left(pg_walfile_name(pg_current_wal_lsn()), 8) end as timeline
@@ -35,7 +35,7 @@ select (select system_identifier::text from pg_control_system()) as system,
 
 
 class Host(NamedTuple):
-    """A server as the address names it: a name, an address, or the directory of a socket."""
+    """A server in the address: a name, an IP address, or the directory of a socket."""
 
     name: str
     port: int
@@ -45,11 +45,11 @@ class Host(NamedTuple):
 
 
 class NoPrimary(ConnectionError):
-    """None of the servers leads; the text says of each what it said, and holds no password."""
+    """None of the servers is the primary; the text has each server's reason, but no password."""
 
 
 class KeepAliveConnection(asyncpg.Connection):
-    """A connection over TCP ends when the other side is gone without a word, in seconds and not after hours."""
+    """A TCP connection that detects a vanished peer in seconds instead of hours."""
 
     def __init__(self, protocol: Any, transport: Any, *rest: Any) -> None:
         super().__init__(protocol, transport, *rest)
@@ -57,7 +57,7 @@ class KeepAliveConnection(asyncpg.Connection):
 
 
 def hosts_of(dsn: str) -> tuple[Host, ...]:
-    """The servers that an address names; none where it leaves that to the environment.
+    """The servers of an address; none if it leaves them to the environment.
 
     >>> [str(host) for host in hosts_of("postgresql://u:p@one:5433,two,[::1]:5435/keyrack?sslmode=require")]
     ['one:5433', 'two:5432', '[::1]:5435']
@@ -80,16 +80,16 @@ def hosts_of(dsn: str) -> tuple[Host, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _ServerReply:
-    """What a server said."""
+    """The answer of a server to a probe."""
 
     host: Host
     raw: asyncpg.Connection
     system: str
-    timeline: int  # 0: it is a replica
+    timeline: int  # 0: a replica
 
 
 class PrimaryConnector:
-    """Opens connections to the leader among the servers of an address. Those of one process share its `leadership`."""
+    """Opens connections to the primary of an address. All of one process share its `leadership`."""
 
     def __init__(self, dsn: str, settings: Settings, leadership: PrimaryTracker | None = None) -> None:
         self.dsn = dsn
@@ -97,8 +97,8 @@ class PrimaryConnector:
         self.leadership = leadership or PrimaryTracker(settings, several=len(self._hosts) > 1)
         self._seconds = settings.database_connect_seconds
         self._leader: Host | None = None  # the last one, which is asked first
-        self._lock = asyncio.Lock()  # one looks round for all
-        self._failed_at = 0.0  # when the last look round ended that found nobody
+        self._lock = asyncio.Lock()  # one caller probes all servers for all callers
+        self._failed_at = 0.0  # end of the last probe of all servers that found no primary
         self._last_error: BaseException = NoPrimary()
         self.leadership.watch(self._on_reset)
 
@@ -107,7 +107,7 @@ class PrimaryConnector:
         return await self.connect(**options)
 
     async def connect(self, **options: Any) -> asyncpg.Connection:
-        """A connection to the leader; the `options` are asyncpg's. Raises `NoPrimary`, and what asyncpg raises."""
+        """A connection to the primary; the `options` are asyncpg's. Raises `NoPrimary`, and asyncpg's errors."""
         options.setdefault("connection_class", KeepAliveConnection)
         if not self.leadership.fails_over or not self._hosts:
             options.setdefault("timeout", ALONE)
@@ -116,26 +116,26 @@ class PrimaryConnector:
         if self._leader is None:
             async with self._lock:
                 if self._leader is None:
-                    if self._failed_at > began:  # somebody has looked meanwhile
+                    if self._failed_at > began:  # another caller has probed meanwhile
                         raise self._last_error
                     return await self._find_primary(None, options)
         return await self._find_primary(self._leader, options)
 
     def direct(self, settings: Settings) -> PrimaryConnector:
-        """The same past PgBouncer, for what belongs to a session."""
+        """A connector that bypasses PgBouncer, for features that need a session."""
         if settings.database_direct_url is None:
             return self
         return PrimaryConnector(settings.database_direct_url, settings, self.leadership)
 
     async def look_round(self) -> None:
-        """Ask all servers who leads: another leader than the one that is known is made known. Raises like `connect`."""
+        """Probe all servers; a new primary is recorded. Raises like `connect`."""
         if self._hosts:
             (await self._find_primary(None, {"connection_class": KeepAliveConnection})).terminate()
 
     async def _find_primary(self, leader: Host | None, options: Mapping[str, Any]) -> asyncpg.Connection:
-        """Ask the last leader first, and the others at the same time if it does not answer at once, or there is none.
+        """Ask the last primary first, then all others if it is silent or unknown.
 
-        After a doubt the highest timeline is taken: an old leader that does not know yet may answer first.
+        After a doubt the highest timeline wins: an old primary that does not know of its successor may answer first.
         """
         rest = [host for host in self._hosts if host != leader]
         host_by_task: dict[asyncio.Task[_ServerReply], Host] = {}
@@ -161,7 +161,7 @@ class PrimaryConnector:
                         refused.raw.terminate()
                 if best is not None and (best.host == leader or self.leadership.is_new(best.system, best.timeline)):
                     break
-                if not done:  # the last leader is silent
+                if not done:  # the last primary is silent
                     self._start_probes(host_by_task, rest, options)
             if best is not None:
                 return self._accept(best)
@@ -196,7 +196,7 @@ class PrimaryConnector:
     def _better(
         self, best: _ServerReply | None, answer: _ServerReply
     ) -> tuple[_ServerReply | None, _ServerReply | None]:
-        """Which of two to take, and which not."""
+        """The better of two answers, and the rejected one."""
         if not answer.timeline or self.leadership.is_over(answer.system, answer.timeline):
             return best, answer
         if best is None or answer.timeline > best.timeline:
@@ -204,7 +204,7 @@ class PrimaryConnector:
         return best, answer
 
     def _accept(self, answer: _ServerReply) -> asyncpg.Connection:
-        self.leadership.learn(answer.system, answer.timeline)  # which forgets the leader, where this is another one
+        self.leadership.learn(answer.system, answer.timeline)  # this resets the known primary if it is another one
         if self._leader not in (None, answer.host):
             self.leadership.renew()
         self._leader = answer.host
@@ -217,7 +217,7 @@ class PrimaryConnector:
             for host, error_or_reason in failed.items()
         ]
         self._last_error = NoPrimary(f"no server leads ({'; '.join(reasons)})")
-        for error in failed.values():  # what is no matter of who leads, such as a wrong password
+        for error in failed.values():  # errors unrelated to the primary, such as a wrong password
             if isinstance(error, asyncpg.PostgresError) and not is_shutting_down(error):
                 self._last_error = error
         self._failed_at = time.monotonic()
@@ -232,18 +232,18 @@ def _reason(error: BaseException) -> str:
 
 
 def _drop(task: asyncio.Task[_ServerReply]) -> None:
-    """Close what a question opened that nobody waits for any more."""
+    """Close the connection of a probe that is not needed any more."""
     if not task.cancelled() and task.exception() is None:
         task.result().raw.terminate()
 
 
 def _keep_alive(pseudo: Any) -> None:
-    """Have the system look after a connection over TCP; the loop's own form of a socket lacks the means on some."""
+    """Enable TCP keep-alive on the OS socket; some event loops' socket wrapper lacks the options."""
     if pseudo is None or pseudo.family not in (socket.AF_INET, socket.AF_INET6):
         return
     with socket.fromfd(pseudo.fileno(), pseudo.family, socket.SOCK_STREAM) as own:
         own.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        with suppress(AttributeError, OSError):  # of Linux
+        with suppress(AttributeError, OSError):  # Linux options
             own.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, IDLE)
             own.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, INTERVAL)
             own.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, PROBES)

@@ -1,9 +1,8 @@
-"""In charge of a process's heartbeat: a small commit, again and again, that proves that it speaks to the leader.
+"""The heartbeat of a process: repeated small commits that prove that it reaches the primary.
 
-A leader that has been cut off goes on answering reads, but no commit of it is acknowledged any more: its standby has
-been promoted, or waits for somebody else. So what is read counts as up to date only for a while after the sending of a
-commit that was acknowledged. The commit also proves that everything that was seen before it will stay: of a leader that
-came back after a crash as well.
+A primary that has been cut off still answers reads, but acknowledges no commit: its standby has been promoted, or it
+waits for another one. So a read counts as up to date only for a while after the sending of an acknowledged commit. The
+commit also proves that all data seen before it will stay, even if the primary came back after a crash.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from uuid import uuid4
 import asyncpg
 
 from keyrack import __version__
-from keyrack.core.error_codes import LEADER_UNPROVEN
+from keyrack.core.error_codes import PRIMARY_UNCONFIRMED
 from keyrack.core.errors import Unavailable
 from keyrack.core.settings import Settings
 from keyrack.db.connection import UNREACHABLE, Database
@@ -37,9 +36,9 @@ log = ThrottledLogger("keyrack.heartbeat")
 T = TypeVar("T")
 
 APPLICATION = "keyrack heartbeat"
-AGAIN = 0.4  # seconds until the next try to connect, on average
-LEAVING = 1.0  # seconds that a clean stop takes for its row, at most
-REMEMBERED = 64  # beats by which a replica can show whose history it has
+AGAIN = 0.4  # seconds until the next connection attempt, on average
+LEAVING = 1.0  # maximum seconds for deleting its row at shutdown
+REMEMBERED = 64  # beats that a replica can present as proof of its history
 
 # No set_config here: the commit has to wait for the synchronous standby
 BEAT: LiteralString = """
@@ -56,12 +55,12 @@ select count(*) from gone
 
 
 async def forget(db: Database, settings: Settings) -> None:
-    """Forget processes that ended without a word. A step of housekeeping."""
+    """Delete the rows of crashed processes. A housekeeping step."""
     await run_in_batches(db, settings.housekeeping_rows, FORGET)
 
 
 class Heartbeat:
-    """The heartbeat of one process in one role, on a connection of its own."""
+    """The heartbeat of one process in one role, on its own connection."""
 
     def __init__(self, connector: PrimaryConnector, settings: Settings, role: Literal["serve", "work"]) -> None:
         self._connector = connector
@@ -73,32 +72,35 @@ class Heartbeat:
         self._beating: asyncio.Task[datetime] | None = None
         self._proven_until = 0.0
         self.id = self._row[0]
-        self.history: WalHistory | None = None  # in which these beats were acknowledged
+        self.history: WalHistory | None = None  # the history in which these beats were acknowledged
         self.beats = deque[datetime](maxlen=REMEMBERED)
-        self.proven = asyncio.Event()  # for the first time
+        self.proven = asyncio.Event()  # set after the first proof
 
     def check(self) -> int:
-        """Raises `Unavailable` unless it is proven that the leader is asked. Returns which one, for `assert_current`.
+        """Raise `Unavailable` unless the primary is proven. Returns a number for `assert_current`.
 
-        Where no other server can take over nothing has to be proven: a slow or full disk keeps nobody from reading.
+        If no other server can take over, no proof is necessary: a slow or full disk blocks no reads.
         """
         if self._leadership.fails_over and (time.monotonic() >= self._proven_until or not self._is_connected):
-            raise Unavailable(LEADER_UNPROVEN)
+            raise Unavailable(PRIMARY_UNCONFIRMED)
         return self._leadership.moves
 
     @property
     def _is_connected(self) -> bool:
-        """A server that has been away for a moment proves nothing until the next beat: it may show what was not
-        acknowledged before."""
+        """Whether the heartbeat's connection is open.
+
+        A server that was away for a moment proves nothing until the next beat: it may show data that were not
+        acknowledged.
+        """
         return self._raw is not None and not self._raw.is_closed()
 
     def assert_current(self, proven: int) -> None:
-        """Raises `Unavailable` unless what was read since that `check` is still up to date."""
+        """Raise `Unavailable` unless all reads since that `check` are still up to date."""
         if self.check() != proven and self._leadership.fails_over:
-            raise Unavailable(LEADER_UNPROVEN)
+            raise Unavailable(PRIMARY_UNCONFIRMED)
 
     async def run(self) -> None:
-        """Beat until cancelled; then the row is taken away."""
+        """Beat until cancelled, then delete the row."""
         self._leadership.watch(self._renewed)
         try:
             while True:
@@ -118,7 +120,7 @@ class Heartbeat:
             await self._leave()
 
     async def _beat_on(self, raw: asyncpg.Connection) -> None:
-        """Beat on one connection as long as it lasts."""
+        """Beat on one connection until it ends."""
         generation = self._leadership.generation
         history: WalHistory | None = None
         while not raw.is_closed():
@@ -142,12 +144,15 @@ class Heartbeat:
                     self._proven_until = sent + self._seconds
                     self.proven.set()
             await asyncio.sleep(max(0.0, sent + self._seconds / 2 - time.monotonic()))
-        self._proven_until = 0.0  # what the next connection leads to has proven nothing yet
+        self._proven_until = 0.0  # the server of the next connection has proven nothing yet
         raw.terminate()
 
     async def _beat(self, raw: asyncpg.Connection) -> datetime:
-        """Make one commit, however long it takes: one that was given up would wait in the server all the same. As long
-        as it is late, look whether another server leads. Returns its time. Raises what the connection says."""
+        """Make one commit, however long it takes. Returns its time.
+
+        A cancelled commit would still wait in the server. While it is late, probe whether another server is the
+        primary. Raises the errors of the connection.
+        """
         self._beating = beating = _retrieved(raw.fetchval(BEAT, *self._row))
         while not (await asyncio.wait((beating,), timeout=self._seconds))[0]:
             log.warning("heartbeat delayed by a slow commit")
@@ -157,7 +162,7 @@ class Heartbeat:
         return beating.result()
 
     def _renewed(self, _moved: bool) -> None:
-        self._proven_until = 0.0  # what was proven before counts no more
+        self._proven_until = 0.0  # earlier proof does not count any more
         if self._raw is not None:
             self._raw.terminate()
 
@@ -174,13 +179,13 @@ class Heartbeat:
 
 
 async def _history(raw: asyncpg.Connection) -> WalHistory | None:
-    """The history that is written on this connection; None on a replica."""
+    """The history that this connection writes; None on a replica."""
     row = await raw.fetchrow(LEADS)
     return None if row is None or row["timeline"] is None else WalHistory(int(row["system"]), int(row["timeline"], 16))
 
 
 def _retrieved(write: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-    """A write that goes on whoever leaves, and whose failure need not be asked for."""
+    """A write that keeps running if the caller leaves; its error may stay unread."""
     task = asyncio.create_task(write)
     task.add_done_callback(lambda task: task.cancelled() or task.exception())
     return task

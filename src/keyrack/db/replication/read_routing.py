@@ -1,7 +1,7 @@
-"""In charge of which replica may answer a read: one that tells no older story than the caller has seen.
+"""Routes reads to replicas that have what the caller has seen.
 
-The caller has seen the position that it sends, and what this process has answered its customer's writes with. A replica
-is asked how far it is before a statement, never by it: a statement would see what was there when it began.
+The caller has seen the position that it sends, and the positions of this process's answers to its customer's writes. A
+replica's position is checked before a statement, never in it: a statement sees the state at its begin.
 """
 
 from __future__ import annotations
@@ -27,14 +27,16 @@ from keyrack.db.replication.primary_heartbeat import Heartbeat
 from keyrack.db.replication.replica import REPLAYED, Replica, is_of_replica, reachable_position
 from keyrack.db.replication.wal_positions import EVERY, Position, PrimaryPosition, WalHistory
 
-PACE = 0.02  # seconds between two looks that notices ask for
-IDENTIFY = 1.0  # seconds between two looks which system leads
-PATIENCE = 2.0  # seconds that the leader has to say how far it is, before an answer goes without
+PACE = 0.02  # minimum seconds between two queries that notifications cause
+IDENTIFY = 1.0  # seconds between two checks of the primary's system identifier
+PATIENCE = 2.0  # seconds to wait for the primary's position; after that an answer has none
 
 
 class ReadYourWrites:
-    """How far a replica has to be for each customer: `max_customers` are remembered, and for all others it is the
-    greatest that was forgotten. As long as it is not known how far, the customer's floor is open.
+    """The positions that replicas need for each customer's reads.
+
+    `max_customers` are remembered; all others need the greatest position that was evicted. While the position after a
+    write is unknown, the customer's floor is open.
 
     >>> floors = ReadYourWrites(1)
     >>> floors.of(7)
@@ -49,21 +51,19 @@ class ReadYourWrites:
 
     def __init__(self, max_customers: int) -> None:
         self._max_customers = max_customers
-        self._floors: dict[int, int] = {}  # whose rose last stands last
+        self._floors: dict[int, int] = {}  # least recently raised first
         self._of_others = 0
-        self._unconfirmed: dict[
-            int, int
-        ] = {}  # customers, or `EVERYBODY`, with the number under which it was opened last
-        self.open_count = 0  # how often
+        self._unconfirmed: dict[int, int] = {}  # customers, or `EVERYBODY`, with the number of their latest opening
+        self.open_count = 0  # number of openings
 
     def of(self, customer: int) -> int | None:
-        """The position; None as long as it is not known."""
+        """The position; None while it is unknown."""
         if self._unconfirmed and (customer in self._unconfirmed or EVERYBODY in self._unconfirmed):
             return None
         return self._floors.get(customer, self._of_others)
 
     def open(self, customer: int) -> int:
-        """Something of the customer may have been written. Returns a number, for `close`."""
+        """Open the floor of a customer whose data may have been written. Returns a number for `close`."""
         if len(self._unconfirmed) >= self._max_customers:
             self._unconfirmed = {}
             customer = EVERYBODY
@@ -73,13 +73,13 @@ class ReadYourWrites:
         return self.open_count
 
     def close(self, until: int, at: int) -> None:
-        """This position was asked for after everything that was opened until this number."""
+        """Close all floors opened up to number `until`: `at` is a position read later."""
         while self._unconfirmed and (first := next(iter(self._unconfirmed.items())))[1] <= until:
             del self._unconfirmed[first[0]]
             self.rise(first[0], at)
 
     def rise(self, customer: int, at: int) -> None:
-        """A replica has to be there, or further."""
+        """Require at least this position for the customer."""
         if customer == EVERYBODY:
             self._floors.clear()
             self._of_others = max(self._of_others, at)
@@ -89,18 +89,18 @@ class ReadYourWrites:
             self._of_others = max(self._of_others, self._floors.pop(next(iter(self._floors))))
 
     def clear(self) -> None:
-        """Another history begins: whoever has it has everything that was acknowledged before."""
+        """Reset the floors for a new history: its servers have everything that was acknowledged before."""
         self._floors.clear()
         self._of_others = 0
 
 
-# What is told beside a row is told later than the row was seen
+# The position beside a row is read after the row's snapshot
 TOLD: LiteralString = "select q_.*, " + REPLAYED + " from ("
 END: LiteralString = ") q_"
 
 
 class ReplicaSession(Database):
-    """The connections of a replica on behalf of one read; a statement that the replica fails is the leader's.
+    """The connections of a replica for one read; the primary answers if the replica fails.
 
     Each statement is wrapped, so that its own rows carry the replica's position. The position must be read after the
     snapshot of the rows, and by the same server. A second statement would cost a round trip, and might run on another
@@ -113,9 +113,9 @@ class ReplicaSession(Database):
     def __init__(self, replica: Database, leader: Database) -> None:
         super().__init__(replica._pool, replica._shares, reads=True)
         self._leader = leader
-        self.used_primary = False  # the leader has answered at least one of them
-        self.at = -1  # how far the story goes, by the rows themselves
-        self.needs_position = False  # something else was read, so that has to be asked for
+        self.used_primary = False  # the primary has answered at least one statement
+        self.at = -1  # position that the rows themselves carry
+        self.needs_position = False  # a read without a position in its rows: ask for it
 
     async def fetch(self, sql: LiteralString, *args: object) -> list[Row]:
         if not self.used_primary:
@@ -139,7 +139,7 @@ class ReplicaSession(Database):
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Connection]:
-        """A transaction at the replica; what fails in it fails."""
+        """Run a transaction at the replica, without a fallback to the primary."""
         self.needs_position = True
         async with super().transaction() as connection:
             yield connection
@@ -158,7 +158,7 @@ class ReplicaSession(Database):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaLease:
-    """A replica that may answer one read, and what it has to be at afterwards."""
+    """A replica that may answer one read, and the position that it needs afterwards."""
 
     replica: Replica
     history: WalHistory
@@ -166,33 +166,36 @@ class ReplicaLease:
     generation: int
 
     def database(self, customer: int, manager: int, leader: Database) -> ReplicaSession:
-        """The replica on behalf of a customer and a manager."""
-        assert self.replica.reads is not None  # noqa: S101 - or it had not been chosen
+        """The replica's database, charged to a customer and a manager."""
+        assert self.replica.reads is not None  # noqa: S101 - `choose` requires it
         return ReplicaSession(self.replica.reads.of(customer, manager, reads=True), leader)
 
     async def position(self, read: ReplicaSession) -> Position:
-        """How far the story goes that was read. Raises what `is_of_replica` knows where it counts for nothing."""
+        """The position of the data that were read.
+
+        If it raises an error that `is_of_replica` accepts, the data do not count.
+        """
         if not read.needs_position and read.at >= 0:
             return Position(self.history, read.at)
         return await self.replica.position(self.history, self.floor, self.generation)
 
 
 class ReadRouter:
-    """The replicas of one process, and the leader's position."""
+    """The replicas of one process, and the primary's position."""
 
     def __init__(self, database: Database, dsn: str, settings: Settings, heartbeat: Heartbeat) -> None:
         self._database = database
         self._leader = PrimaryPosition(database)
-        self._history: WalHistory | None = None  # of the floors
+        self._history: WalHistory | None = None  # the history of the floors
         self._floors = ReadYourWrites(settings.read_your_writes_customers)
         hosts = hosts_of(dsn) or (Host("localhost", 5432),)
         self._replicas = [Replica(dsn, host, settings, self._leader, heartbeat) for host in hosts]
         self._last_index = 0
-        self._wake = asyncio.Event()  # for a look before its time
+        self._wake = asyncio.Event()  # requests an early query
 
     @classmethod
     async def connect(cls, connector: PrimaryConnector, settings: Settings, heartbeat: Heartbeat) -> ReadRouter | None:
-        """None where the settings name none. Raises `Unavailable` while the leader cannot be reached."""
+        """The router; None if no replicas are configured. Raises `Unavailable` if the primary is unreachable."""
         dsn = settings.read_database_url
         if dsn is None:
             return None
@@ -204,7 +207,7 @@ class ReadRouter:
         )
 
     async def choose(self, customer: int, min_position: Position | None) -> ReplicaLease | None:
-        """A replica that may answer a read of the customer whose caller has seen this position; None: the leader."""
+        """A replica that may answer a read after `min_position`; None: the primary."""
         history = self._leader.history
         if history is None or (min_position is not None and min_position.history != history):
             return None
@@ -213,7 +216,7 @@ class ReadRouter:
             return None
         floor = floor if min_position is None else max(floor, min_position.at)
         candidate = None
-        for _ in self._replicas:  # by turns
+        for _ in self._replicas:  # round robin
             self._last_index = (self._last_index + 1) % len(self._replicas)
             replica = self._replicas[self._last_index]
             if replica.can_answer(history, floor):
@@ -225,13 +228,17 @@ class ReadRouter:
         return None
 
     def wrote(self, customer: int) -> None:
-        """Something of the customer may have been written: no replica answers for it until it is known how far that
-        goes, and none then that is not there."""
+        """Record a possible write of the customer. Only replicas that have reached it may answer from then on.
+
+        Until its position is known, no replica answers for the customer.
+        """
         self._floors.open(customer)
 
     async def confirm_position(self) -> Position | None:
-        """How far the story goes that the leader has told just now, what was written among it; None where it does not
-        say."""
+        """The primary's current position, which covers all earlier writes; None if it does not answer.
+
+        It also closes the floors that were opened before.
+        """
         open_count = self._floors.open_count
         with suppress(*UNREACHABLE, asyncpg.PostgresError, TimeoutError, Unavailable):
             async with asyncio.timeout(PATIENCE):
@@ -244,18 +251,18 @@ class ReadRouter:
         return None
 
     def hear(self, payload: str) -> None:
-        """Another process may have written: the next look says how far."""
+        """Record writes that another process announces; the next query confirms their position."""
         for customer, topics in parse_notification(payload):
-            if topics != DRIVEN:  # which comes every second of each fleet that drives, and is old in the next
+            if topics != DRIVEN:  # positions change every second in each moving fleet, and are soon outdated
                 self._floors.open(customer)
                 self._wake.set()
 
     def lost(self) -> None:
-        """Such notices may have been missed."""
+        """Open all floors, because notifications may have been missed."""
         self._floors.open(EVERYBODY)
 
     async def run(self) -> None:
-        """Look how far they are until cancelled."""
+        """Poll the positions of the primary and the replicas until cancelled."""
         tasks = [asyncio.create_task(supervise(f"replica {replica.name}", replica.run)) for replica in self._replicas]
         identify_at = 0.0
         try:

@@ -1,7 +1,7 @@
-"""In charge of one replica: its connections, which position it has replayed, and whether it has our history.
+"""One replica: its connections, its replayed position, and whether it has the primary's history.
 
-A server behind an address may be replaced by another one, or begin anew further back. So all connections that are used
-are of the very server that was asked how far it is, and end with the one on which it was asked.
+A server behind an address may be replaced by another one, or be rebuilt from an older state. So all connections in use
+lead to the very server whose position is polled, and end with the polling connection.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from keyrack.db.session_settings import open_session
 log = RateLimitedLogger("keyrack.replicas", MINUTE)
 
 APPLICATION = "keyrack replica"
-PATIENCE = 2.0  # seconds that it has to say how far it is
-AT_ONCE = 0.2  # seconds that it has where somebody waits who can as well ask the leader
-AGAIN = 1.0  # seconds until it is tried again, on average
+PATIENCE = 2.0  # seconds that it has to report its position
+AT_ONCE = 0.2  # the same if a caller waits that could also use the primary
+AGAIN = 1.0  # seconds until the next connection attempt, on average
 BEGUN: LiteralString = """
 select pg_postmaster_start_time() as begun, coalesce((pg_last_wal_replay_lsn() - '0/0')::int8, 0) as replayed
 """
-BEHIND = ("42", "0A")  # classes of SQLSTATE: a migration has not arrived yet, or a table is not for replicas
-# A commit can be seen before the place behind it is told. Where nothing else has arrived, there is none such
+BEHIND = ("42", "0A")  # SQLSTATE classes: a migration has not arrived yet, or a replica cannot read the table
+# A commit can be visible before its LSN is reported as replayed, unless received = replayed
 REPLAYED: LiteralString = """
 pg_is_in_recovery() as follows_, (pg_last_wal_replay_lsn() - '0/0')::int8 as replayed_,
   (pg_last_wal_receive_lsn() - '0/0')::int8 as received_
@@ -49,11 +49,11 @@ LOOK: LiteralString = (
 
 
 class ReplicaUnusable(ConnectionError):
-    """The replica cannot be used: it is another server than the one that was asked, or has not come far enough."""
+    """The replica cannot be used: it is another server than before, or has not replayed enough."""
 
 
 class _Generations(PrimaryTracker):
-    """The generations of a replica's connections; that they change is no news of the leader."""
+    """The generations of a replica's connections; a renewal says nothing about the primary."""
 
     def renew(self, error: BaseException | None = None, *, moved: bool = False) -> None:
         self._begin(moved)
@@ -66,11 +66,11 @@ class _ReplicaConnector(PrimaryConnector):
         alone = settings.model_copy(update={"database_ha": False})
         super().__init__(dsn, settings, _Generations(alone, several=False))
         self._host = host
-        self.started_at: datetime | None = None  # when the server began, by which it is known
-        self.replayed = 0  # as it has said last: whoever has less has begun anew
+        self.started_at: datetime | None = None  # start time of the server, which identifies it
+        self.replayed = 0  # the last reported position: a server with less was rebuilt
 
     async def connect(self, **options: Any) -> asyncpg.Connection:
-        """A connection to the server. Raises `ReplicaUnusable` where it is another one, and what asyncpg raises."""
+        """A connection to the server. Raises `ReplicaUnusable` if it is another one, and asyncpg's errors."""
         min_replayed = self.replayed
         raw, started_at, replayed = await self._open(options)
         if started_at != self.started_at or replayed < min_replayed:
@@ -79,7 +79,7 @@ class _ReplicaConnector(PrimaryConnector):
         return raw
 
     async def first(self, **options: Any) -> asyncpg.Connection:
-        """The same, to whichever server is there: from now on it is that one."""
+        """A connection to the current server, which later connections have to match."""
         raw, self.started_at, self.replayed = await self._open(options)
         return raw
 
@@ -107,31 +107,33 @@ class Replica:
         self._heartbeat = heartbeat
         self._connector = _ReplicaConnector(dsn, host, settings)
         self._raw: asyncpg.Connection | None = None
-        self._lock = asyncio.Lock()  # of asking on that connection
+        self._lock = asyncio.Lock()  # serialises queries on that connection
         self._shared_state = SharedQuery(self._fetch_position)
-        self._replayed = -1  # as it has said last; nothing where it cannot be asked, or follows nobody
-        self._caught_up_at = -inf  # when the leader was no further than that
-        self._history: WalHistory | None = None  # that it has: it has shown a commit of ours
+        self._replayed = -1  # last reported position; -1 if unreachable or not in recovery
+        self._caught_up_at = -inf  # latest time when the primary was no further than that
+        self._history: WalHistory | None = None  # its history, proven by one of our heartbeats
 
     @property
     def generation(self) -> int:
-        """Of its connections."""
+        """The generation of its connections."""
         return self._connector.leadership.generation
 
     def can_answer(self, history: WalHistory, floor: int) -> bool:
-        """Whether it may answer: it follows our leader, has replayed the floor, and is not too far behind."""
+        """Whether it may answer: it has the history, has replayed `floor`, and its lag is acceptable."""
         return (
             self._replayed >= floor and self._history == history and self.lag <= self._settings.replica_max_lag_seconds
         )
 
     @property
     def lag(self) -> float:
-        """Seconds that it is behind the leader, at most; infinity where that is not known, or too many."""
+        """Maximum seconds that it is behind the primary; infinity if that is unknown or too long."""
         return time.monotonic() - self._caught_up_at
 
     async def position(self, history: WalHistory, floor: int, generation: int) -> Position:
-        """How far the story goes, at most, that was read just now. Raises `ReplicaUnusable` where it may have been a
-        server that was not at the floor, and what asking raises."""
+        """An upper bound of the position of data that were just read from it.
+
+        Raises `ReplicaUnusable` if the server may have changed, or is below `floor`; also the errors of the query.
+        """
         async with asyncio.timeout(PATIENCE):
             state = await self._shared_state()
         if generation != self.generation or state["replayed_"] < floor:
@@ -139,8 +141,10 @@ class Replica:
         return Position(history, reachable_position(state))
 
     async def refresh(self) -> bool:
-        """Look how far it is by now: since the last time it may have come as far as somebody needs it. False where it
-        does not say so at once."""
+        """Query its position, which may have advanced since the last poll.
+
+        Returns False if it does not answer at once.
+        """
         with suppress(*UNREACHABLE, asyncpg.PostgresError, TimeoutError):
             async with asyncio.timeout(AT_ONCE):
                 await self._shared_state()
@@ -148,7 +152,7 @@ class Replica:
         return False
 
     async def run(self) -> None:
-        """Look how far it is, again and again, until cancelled."""
+        """Poll its position until cancelled."""
         self._connector.leadership.watch(self._on_reset)
         try:
             while True:
@@ -156,7 +160,7 @@ class Replica:
                     await self._poll()
                 except (*UNREACHABLE, asyncpg.PostgresError, TimeoutError, Unavailable) as error:
                     log.warning("replica unreachable, reading from primary", replica=self.name, error=error)
-                self._connector.leadership.renew(moved=True)  # whoever waits for it goes to the leader
+                self._connector.leadership.renew(moved=True)  # running reads move to the primary
                 await asyncio.sleep(AGAIN * (0.5 + random.random()))  # noqa: S311 - not all processes at once
         finally:
             self._connector.leadership.unwatch(self._on_reset)
@@ -167,7 +171,7 @@ class Replica:
             await self.reads.close()
 
     async def _poll(self) -> None:
-        """Look on one connection as long as it lasts. Raises what it says."""
+        """Poll on one connection until it ends. Raises its errors."""
         self._raw = await self._connector.first(server_settings={"application_name": APPLICATION})
         try:
             if self.reads is None:
@@ -184,8 +188,7 @@ class Replica:
         return await self._fetch_state(ASK)
 
     async def _fetch_state(self, sql: LiteralString, *args: object) -> asyncpg.Record:
-        """What the server says, on the connection on which it is looked at. Raises what that says, and
-        `ReplicaUnusable`."""
+        """Query the state on the polling connection. Raises its errors, and `ReplicaUnusable`."""
         async with self._lock:
             if self._raw is None:
                 raise ReplicaUnusable("the replica is away")
@@ -199,7 +202,7 @@ class Replica:
             return state
 
     def _judge(self, state: asyncpg.Record) -> None:
-        """Whether what it has is our history."""
+        """Check whether the replica has the primary's history."""
         heartbeat, ours = self._heartbeat, self._leader.history
         if not state["follows_"]:
             log.warning("replica skipped, not in recovery", replica=self.name)
@@ -220,16 +223,21 @@ class Replica:
 
 
 def reachable_position(state: asyncpg.Record) -> int:
-    """How far a story goes that was seen before this was said. Raises `ReplicaUnusable` where the server leads
-    meanwhile."""
+    """The upper bound of a position that was visible before this report.
+
+    Raises `ReplicaUnusable` if the server has been promoted.
+    """
     if not state["follows_"]:
         raise ReplicaUnusable("the replica follows nobody any more")
     return state["replayed_"] + (state["received_"] != state["replayed_"])
 
 
 def is_of_replica(error: BaseException) -> bool:
-    """Whether the leader may well answer what a replica did not: it is away, recovery came in the way, or something is
-    not there yet. Not where the statement itself took too long, or cannot take a value."""
+    """Whether the primary may answer what the replica could not.
+
+    True if the replica is away, recovery interfered, or an object is missing there. False if the statement itself was
+    too slow, or cannot take a value.
+    """
     if isinstance(error, asyncpg.QueryCanceledError):
         return False
     return is_interruption(error) or str(getattr(error, "sqlstate", "")).startswith(BEHIND)

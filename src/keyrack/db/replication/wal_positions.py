@@ -1,7 +1,7 @@
-"""In charge of positions: how far a history of the database had come, and how far the leader has by now.
+"""WAL positions: points in a history of the database, and the primary's current one.
 
-A place in the write-ahead log means something only in one history: a system, and a timeline of it, which a promotion or
-a restore ends.
+A position has a meaning only in one history: a system and one of its timelines. A promotion or a restore ends the
+timeline.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ from keyrack.db.connection import Database
 
 T = TypeVar("T")
 
-# A commit that was not waited for is seen before it is on the disk: so a position counts what was written, and the lag,
-# which is of what replicas can have got, what is on the disk. The timeline stands in the name of a file of the log.
+# An asynchronous commit is visible before it is on disk. So a position counts what is written. The lag counts what is
+# on disk, because replicas cannot have more. The name of a WAL file contains the timeline.
 NOW: LiteralString = """
 select left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) as timeline,
   (pg_current_wal_insert_lsn() - '0/0')::int8 as written, (pg_current_wal_flush_lsn() - '0/0')::int8 as kept
 """
-SYSTEM: LiteralString = "select system_identifier from pg_control_system()"  # which reads a file
-EVERY = 0.1  # seconds between two looks
-SAMPLES = 1_200  # with so many looks at least, lags of a minute are known
-APART = 0.05  # seconds between two that are remembered
+SYSTEM: LiteralString = "select system_identifier from pg_control_system()"  # it reads a file
+EVERY = 0.1  # seconds between two queries
+SAMPLES = 1_200  # samples, enough for lags of at least a minute
+APART = 0.05  # minimum seconds between two samples
 INVALID = ErrorCode(
     "invalid-position",
-    "The header Keyrack-Position must be one that an answer had, or latest.",
-    "Send the Keyrack-Position of the newest answer just as it came, or leave it out.",
+    "The header Keyrack-Position must be the value from a response, or latest.",
+    "Send the `Keyrack-Position` of the newest response unchanged, or leave it out.",
 )
 
 _TEXT = re.compile(r"([0-9]{1,20})-([0-9]{1,10})-([0-9A-F]{1,8})/([0-9A-F]{1,8})", re.ASCII)
 
 
 class WalHistory(NamedTuple):
-    """What was written one after the other."""
+    """One sequence of writes: a system and a timeline."""
 
-    system: int  # the identifier that a database cluster gets when it is made
+    system: int  # the identifier that initdb gives a cluster
     timeline: int
 
 
 class Position(NamedTuple):
-    """A place in a history: everything before it has happened. `at` are bytes of the write-ahead log."""
+    """A point in a history: everything before it has happened. `at` are bytes of WAL."""
 
     history: WalHistory
     at: int
@@ -58,7 +58,7 @@ class Position(NamedTuple):
 
 
 def position(text: str) -> Position:
-    """The position of a text, as `str` makes it. Raises `ValueError`.
+    """Parse a position, as `str` writes it. Raises `ValueError`.
 
     >>> str(position("7300000000000000001-2-1A/B00C4D8"))
     '7300000000000000001-2-1A/B00C4D8'
@@ -70,8 +70,10 @@ def position(text: str) -> Position:
 
 
 class SharedQuery(Generic[T]):
-    """A question that is asked once for all who want to know at the same time. Who comes while it is under way waits
-    for the next: an answer is never older than the wish for it."""
+    """A query that runs once for all concurrent callers.
+
+    A caller that comes while it runs waits for the next run, so an answer is never older than its request.
+    """
 
     def __init__(self, fetch: Callable[[], Awaitable[T]]) -> None:
         self._fetch = fetch
@@ -79,7 +81,7 @@ class SharedQuery(Generic[T]):
         self._next: asyncio.Task[T] | None = None
 
     async def __call__(self) -> T:
-        """Raises what asking raises."""
+        """Raises the errors of the query."""
         if self._next is None:
             self._next = asyncio.get_running_loop().create_task(self._run_after(self._running), context=Context())
             self._next.add_done_callback(_retrieved)
@@ -93,18 +95,18 @@ class SharedQuery(Generic[T]):
 
 
 class PrimaryPosition:
-    """How far the leader has come, and when it had come how far."""
+    """The primary's position, now and in the last minute."""
 
     def __init__(self, database: Database) -> None:
         self._database = database.reading()
-        self.history: WalHistory | None = None  # the newest that is known
+        self.history: WalHistory | None = None  # the newest known one
         self._system = 0
         self._times = deque[float](maxlen=SAMPLES)
         self._flushed = deque[int](maxlen=SAMPLES)
-        self.position = SharedQuery(self._fetch)  # of now, after everything that can be seen now
+        self.position = SharedQuery(self._fetch)  # current position, after everything that is visible now
 
     async def identify(self) -> None:
-        """Ask which system it is: at its address another one may stand now."""
+        """Read the system identifier: another server may be at the address now."""
         self._system = await self._database.fetchval(SYSTEM)
 
     async def _fetch(self) -> Position:
@@ -124,12 +126,15 @@ class PrimaryPosition:
         return Position(history, row["written"])
 
     def since(self, replayed: int) -> float:
-        """When the leader was no further than this last, by the monotonic clock; minus infinity where nobody knows."""
+        """The last time at which the primary was no further than `replayed`, on the monotonic clock.
+
+        Minus infinity if it is unknown.
+        """
         place = bisect_right(self._flushed, replayed)
         return self._times[place - 1] if place else -inf
 
 
 def _retrieved(task: asyncio.Task[T]) -> None:
-    """Whoever asked may have gone: its failure need not be asked for."""
+    """Mark the error as retrieved: the callers may be gone."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""Brands: the keyfob tool, which tells the key forms of a car brand and the boxes that press them."""
+"""Brands: the keyfob tool, which lists the key forms of a car brand and the boxes that press them."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from keyrack.core.errors import BadRequest, NotFound
 from keyrack.fleet.schema import BRAND, KEY
 
 endpoints = Endpoints[ReadServices](
-    Tag("Keyfob", "Which key fits a car brand, and which key box fits the key."), AccountAuth(Permission.KEYS_READ)
+    Tag("Keyfob", "The keys of car brands, and the key box for each key."), AccountAuth(Permission.KEYS_READ)
 )
 
 INVALID_BRAND = ErrorCode(
-    "invalid-brand", "Invalid brand provided.", "Send a name that GET /brands returns, percent-encoded."
+    "invalid-brand", "Invalid brand provided.", "Send a name that `GET /brands` returns, percent-encoded."
 )
-NO_BRAND = ErrorCode("brand-not-found", "Unable to find the given brand.", "Send a name that GET /brands returns.")
+NO_BRAND = ErrorCode("brand-not-found", "Unable to find the given brand.", "Send a name that `GET /brands` returns.")
 NO_DRAWING = ErrorCode(
     "drawing-not-found",
     "Unable to find a drawing for the given keyFormId.",
-    "Use the address that the key form itself names.",
+    "Use the address in the key form.",
 )
 
 DRAWING: LiteralString = "select drawing from key_form where key_form_id = $1"
 
 
 def brand(text: str) -> str:
-    """A brand's name in the path. Raises `BadRequest` for what no brand is called."""
-    text = text.replace("%2F", "/")  # the edge left an encoded slash as it was
+    """The brand name in the path. Raises `BadRequest` if no brand can have this name."""
+    text = text.replace("%2F", "/")  # `http.base_path` keeps an encoded slash encoded
     if not text.strip() or len(text) > 250 or not text.isprintable() or "\ufffd" in text:
         raise BadRequest(INVALID_BRAND)
     return text.strip()
@@ -45,8 +45,8 @@ endpoints.read(
     BRAND,
     Doc(
         "listBrands",
-        "The brands that the keyfob tool knows",
-        "Names for `GET /brands/{brand}/keys`. It is the same for all customers.",
+        "List brands",
+        "Returns the names for `GET /brands/{brand}/keys`. The list is the same for all customers.",
     ),
 )
 endpoints.read(
@@ -54,8 +54,8 @@ endpoints.read(
     KEY,
     Doc(
         "listKeys",
-        "The keys of all brands",
-        "The keys of every brand in one list; it is the same for all customers.",
+        "List the keys of all brands",
+        "The list is the same for all customers.",
         is_extension=True,
     ),
 )
@@ -64,8 +64,8 @@ endpoints.read(
     KEY,
     Doc(
         "listKeysOfBrand",
-        "The keys of a brand",
-        "Which keys there are for cars of a brand, and which key box fits each. The name is compared without case.",
+        "List the keys of a brand",
+        "Returns the keys for cars of a brand, with the key box that fits each key. The name is case-insensitive.",
     ),
     order_by="lower({t}.brand) = lower(:id0)",
     empty_error=NO_BRAND,
@@ -78,8 +78,8 @@ endpoints.read(
     "/key-forms/{keyFormId}.svg",
     Doc(
         "getKeyFormDrawing",
-        "The drawing of a key form",
-        "An SVG that a page can show: `keyForm.imageUrl` of a key leads to it.",
+        "Get the drawing of a key form",
+        "Returns an SVG image. `keyForm.imageUrl` of a key is its address.",
         is_extension=True,
     ),
     auth=PublicAuth(),

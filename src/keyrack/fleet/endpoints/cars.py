@@ -1,4 +1,4 @@
-"""Cars, and what is asked of one car: products, assignments, telemetry, location, events."""
+"""Cars, and the sub-resources of one car: products, assignments, telemetry, location, events."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from keyrack.telemetry.schema import LOCATION, LOCATION_AT, TELEMETRY
 endpoints = Endpoints[ReadServices](
     Tag(
         "Cars",
-        "Cars, and what is asked of one car: products, assignments, telemetry, location and events.",
+        "Cars, and the products, assignments, telemetry, location and events of one car.",
         frozenset(("cars",)),
     ),
     "cars",
@@ -44,32 +44,32 @@ endpoints = Endpoints[ReadServices](
 NO_CAR = ErrorCode(
     "car-not-found",
     "Unable to find a car for the given carId which is assigned to the given customerId.",
-    "Use an id that GET /cars returns for this customer.",
+    "Use an id that `GET /cars` returns for this customer.",
 )
 NO_PRODUCTS = ErrorCode(
     "no-products-in-car",
     "Unable to find any products which are assigned to the given carId.",
-    "Install a product first: PUT /installations.",
+    "Install a product first: `PUT /installations`.",
 )
 NO_IQ = ErrorCode(
     "no-iq-in-car",
     "Unable to find an IQ product which is assigned to the given carId.",
-    "Install an IQ unit into the car first: PUT /installations.",
+    "Install an IQ unit into the car first: `PUT /installations`.",
 )
 NO_TELEMETRY = ErrorCode(
     "no-telemetry-yet",
     "There is no telemetry yet for the given carId.",
-    "Ask again when the unit in the car has reported.",
+    "Retry after the unit in the car has reported.",
 )
 INVALID_DATE = ErrorCode(
     "invalid-search-date",
-    f"Invalid searchDate provided. {INVALID_MOMENT}.",
-    "Send a time of RFC 3339 with Z or an offset, percent-encoded.",
+    f"Invalid searchDate provided. {INVALID_MOMENT}",
+    "Send a time of RFC 3339 with `Z` or an offset, percent-encoded.",
 )
 
 
 def search_date(text: str) -> datetime:
-    """The date of the path. Raises `BadRequest`."""
+    """The date in the path. Raises `BadRequest`."""
     try:
         return moment(text)
     except ValueError:
@@ -84,15 +84,15 @@ endpoints.read(
     CAR,
     Doc(
         "listCars",
-        "All cars",
-        "Every car of the customer, by id unless `$orderby` says otherwise. `$expand` adds products, assignments and"
-        " groups.",
+        "List cars",
+        "Returns every car of the customer, ordered by id unless `$orderby` sets another order. `$expand` adds"
+        " products, assignments and groups.",
     ),
 )
 ONE_CAR = endpoints.read(
     "/cars/{carId}",
     CAR,
-    Doc("getCar", "One car", "The master data of one car; `$expand` adds what belongs to it."),
+    Doc("getCar", "Get a car", "Returns the master data of one car. `$expand` adds related resources."),
     is_single=True,
     missing_error=NO_CAR,
 )
@@ -101,8 +101,9 @@ endpoints.read(
     PRODUCT,
     Doc(
         "listProductsOfCar",
-        "The products of a car",
-        "What is installed in the car: at most one key box and one IQ unit. 404 if nothing is.",
+        "List the products of a car",
+        "Returns the installed products: at most one key box and one IQ unit. The response is 404 if no product is"
+        " installed.",
     ),
     auth=CustomerAuth(Permission.PRODUCTS_READ),
     parent=A_CAR,
@@ -114,9 +115,9 @@ endpoints.read(
     TELEMETRY,
     Doc(
         "getCarTelemetry",
-        "The newest telemetry of a car",
-        "The newest value that the IQ unit in the car has told of each member, whenever that was."
-        " `carDataReadTime` is the time of the newest reading. 404 until the unit has told something.",
+        "Get the newest telemetry of a car",
+        "Returns the newest value of each property that the IQ unit in the car has sent, of whatever age."
+        " `carDataReadTime` is the time of the newest reading. The response is 404 until the unit has sent a reading.",
     ),
     auth=CustomerAuth(Permission.POSITIONS_READ),
     parent=A_CAR,
@@ -131,8 +132,9 @@ endpoints.read(
     LOCATION,
     Doc(
         "getCarLocation",
-        "The newest location of a car",
-        "Where the IQ unit in the car said that it is, and the odometer. All members are null until it has told them.",
+        "Get the newest location of a car",
+        "Returns the newest position and odometer reading of the IQ unit in the car. All properties are null until"
+        " the unit has sent them.",
     ),
     auth=CustomerAuth(Permission.POSITIONS_READ),
     parent=A_CAR,
@@ -145,9 +147,9 @@ endpoints.read(
     LOCATION_AT,
     Doc(
         "getCarLocationAt",
-        "The location and the odometer nearest to a date",
-        "The position and the odometer reading that lie nearest to the date, before or after it, each with its own"
-        " time. They reach as far back as history is kept: `GET /retention` says how far.",
+        "Get the location of a car at a date",
+        "Returns the position and the odometer reading that are nearest to the date, before or after it, each with"
+        " its own time. `GET /retention` returns how far the history reaches back.",
     ),
     auth=CustomerAuth(Permission.POSITIONS_READ),
     parent=A_CAR,
@@ -162,8 +164,8 @@ endpoints.read(
     ASSIGNMENT_OF_CAR,
     Doc(
         "listAssignmentsOfCar",
-        "The assignments of a car",
-        "Past, in force and to come; `$filter=end eq null or end gt now()` leaves out those that are over.",
+        "List the assignments of a car",
+        "Returns past, current and future assignments. `$filter=end eq null or end gt now()` excludes past ones.",
     ),
     auth=CustomerAuth(Permission.ASSIGNMENTS_READ),
     parent=A_CAR,
@@ -174,9 +176,9 @@ endpoints.read(
     EVENT,
     Doc(
         "listEventsOfCar",
-        "The events of a car",
-        "When the car was opened and closed, by whom. There may be many, so limit them, as with `$top`: a list that is"
-        " too long comes in pages, and the header `Link` leads to the next one.",
+        "List the events of a car",
+        "Returns when the car was opened and closed, and by whom. Limit long lists, for example with `$top`. A list"
+        " that is too long has several pages: the header `Link` has the address of the next one.",
     ),
     auth=CustomerAuth(Permission.EVENTS_READ),
     parent=A_CAR,
@@ -201,7 +203,7 @@ UPDATE_CAR = "update car"
 
 @endpoints.put(
     "/cars",
-    Doc("createCar", "Create a car", "A new car of the customer. Only its name is needed, which need not be unique."),
+    Doc("createCar", "Create a car", "Only the name is required. It need not be unique."),
     auth=CustomerAuth(Permission.CARS_WRITE, is_group_scoped=True),
     body=JsonBody(TypeAdapter(NewCar), CREATE_CAR),
     responses=Responses(201, errors={400: (invalid_member(CREATE_CAR, "name"),)}, representation=ONE_CAR),
@@ -214,9 +216,9 @@ async def create(request: Request, car: NewCar) -> Response:
     "/cars/{carId}",
     Doc(
         "updateCar",
-        "Change a car",
-        "A JSON Patch (RFC 6902) of `remove` and `replace`, applied whole or not at all. What is removed is null"
-        " afterwards; the name cannot be removed.",
+        "Update a car",
+        "A JSON Patch (RFC 6902) with `remove` and `replace`, which is applied completely or not at all. A removed"
+        " property becomes null. The name cannot be removed.",
     ),
     auth=CustomerAuth(Permission.CARS_WRITE, is_group_scoped=True),
     body=JsonBody(TypeAdapter(Patch[CarPatch]), UPDATE_CAR),
@@ -246,9 +248,9 @@ async def _deletable(statements: Statements, request: Request, _body: None = Non
     "/cars/{carId}",
     Doc(
         "deleteCar",
-        "Delete a car; its assignments end by webhook",
-        "Its products are uninstalled, and its links to groups go. Its events stay readable by id."
-        " Its assignments end asynchronously, each with an outcome of its own.",
+        "Delete a car",
+        "Uninstalls its products and removes it from its groups. Its events stay readable by id. Its assignments end"
+        " asynchronously, each with its own operation and webhook.",
     ),
     auth=CustomerAuth(Permission.CARS_WRITE, is_group_scoped=True),
     concurrency=Concurrency(if_match=CAR, serialized="always", precheck=_deletable),

@@ -1,4 +1,4 @@
-"""Customers: those for which the caller may act."""
+"""Customers that the caller may access."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from keyrack.api.exchange import Request
 from keyrack.api.services import ReadServices
 from keyrack.fleet.schema import CUSTOMER
 
-TAG = Tag("Customers", "The tenants for which the caller may act: everything else belongs to one of them.")
+TAG = Tag("Customers", "The customers that the caller may act for. All other data belongs to one of them.")
 endpoints = Endpoints[ReadServices](TAG, AccountAuth())
 
 
@@ -22,9 +22,9 @@ endpoints.read(
     CUSTOMER,
     Doc(
         "listCustomers",
-        "The customers of the manager",
-        "Those for which the caller may act. The `id` is text here; the header `Customer-ID` of the other calls takes"
-        " the same number.",
+        "List customers",
+        "Returns the customers that the caller may act for. `id` is a string here; the header `Customer-ID` of other"
+        " requests has the same value as a number.",
     ),
     tenant=_customers,
 )

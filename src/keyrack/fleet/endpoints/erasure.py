@@ -1,4 +1,4 @@
-"""Erasing a person from a customer: what would go, and doing it. Ours, beside the spec."""
+"""Erasure of a person from a customer, with a preview. An extension of the spec."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from keyrack.fleet.endpoints.users import MEMBER, NO_USER, TAG
 
 endpoints = Endpoints[ReadServices](TAG, "erasure", is_extension=True)
 
-# Those whose users the manager may see that have the person too: the manager finds the person there anyway
+# Customers with the same person whose users the manager may list: the manager can find the person there anyway
 OTHERS: LiteralString = """
 select c.customer_id, c.name from customer_user u join customer c using (customer_id)
 where u.user_id = $2 and u.customer_id = any($3) and u.customer_id <> $1 order by c.customer_id
@@ -30,8 +30,8 @@ where u.user_id = $2 and u.customer_id = any($3) and u.customer_id <> $1 order b
 
 
 class ErasedRows(Body):
-    """What goes: `removed` at once, `ended` by webhook at once, or `anonymous` within minutes: it stays, and does not
-    say any more who it was."""
+    """Data that is erased: `removed` or `ended` at once, or made `anonymous` within minutes. Anonymous data stays
+    without identifying the person."""
 
     model_config = ConfigDict(title="Goes")
 
@@ -43,7 +43,7 @@ class ErasedRows(Body):
 
 
 class KeptRows(Body):
-    """What stays, and why: a code for programs, and its text."""
+    """Data that stays, and the reason as a code and a text."""
 
     model_config = ConfigDict(title="Stays")
 
@@ -53,7 +53,7 @@ class KeptRows(Body):
 
 
 class AlsoIn(Body):
-    """Another customer of the manager that has the person, who stays there as he or she is."""
+    """Another customer of the caller that has the person, who stays there unchanged."""
 
     id: str
     name: str
@@ -91,9 +91,9 @@ RECEIVERS = "What webhooks were sent already is with those who received it."
     "/users/{userId}/erasure",
     Doc(
         "previewErasure",
-        "What erasing a user from the customer would take, and what would stay",
-        "Counts what `POST /users/{userId}/erase` would remove, end or make anonymous, and says what would stay, and"
-        " why. Nothing is changed.",
+        "Preview the erasure of a user",
+        "Counts the data that `POST /users/{userId}/erase` would remove, end or make anonymous. Also lists the data"
+        " that would stay, with the reasons. Nothing changes.",
     ),
     responses=Responses(200, ErasurePreview, headers=TAGGED, errors={404: (NO_USER,)}),
     is_primary_only=True,
@@ -136,9 +136,10 @@ async def _erasable(statements: Statements, request: Request, _body: None = None
     "/users/{userId}/erase",
     Doc(
         "eraseUser",
-        "Erase a user from the customer; assignments end by webhook, events stay without the person",
-        "The user leaves the customer at once; within minutes events and logs do not say any more who it was. It cannot"
-        " be undone: look at `GET /users/{userId}/erasure` before.",
+        "Erase a user from the customer",
+        "Removes the user from the customer at once, and ends the user's assignments asynchronously with webhooks."
+        " Events stay, but within minutes events and logs no longer identify the person. This cannot be undone, so"
+        " check `GET /users/{userId}/erasure` first.",
     ),
     concurrency=Concurrency(serialized="always", precheck=_erasable),
     responses=Responses(errors={404: (NO_USER,)}),

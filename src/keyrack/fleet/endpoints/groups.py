@@ -32,7 +32,7 @@ endpoints = Endpoints[ReadServices](
 NO_GROUP = ErrorCode(
     "group-not-found",
     "Unable to find a group for the given groupId which is assigned to the given customerId.",
-    "Use an id that GET /groups returns for this customer.",
+    "Use an id that `GET /groups` returns for this customer.",
 )
 SAME_NAME = ErrorCode(
     "group-name-taken",
@@ -42,12 +42,12 @@ SAME_NAME = ErrorCode(
 STILL_IN_USE = ErrorCode(
     "group-not-empty",
     "The group still has relations. Delete all relations first.",
-    "Take its cars, users, services and products out first.",
+    "Remove its cars, users, services and products first.",
 )
 LIMITS = ErrorCode(
     "group-limits-managers",
     "Managers are limited to the group. Give them other groups first.",
-    "GET /managers tells who is limited to it.",
+    "Give these managers other groups first; `GET /managers` lists them.",
 )
 NAME_TOO_LONG = ErrorCode(
     "group-name-too-long",
@@ -58,19 +58,23 @@ NAME_TOO_LONG = ErrorCode(
 endpoints.read(
     "/groups",
     GROUP,
-    Doc("listGroups", "All groups", "Every group of the customer; `$expand` adds what is in it."),
+    Doc("listGroups", "List groups", "Returns every group of the customer. `$expand` adds its members."),
 )
 ONE_GROUP = endpoints.read(
     "/groups/{groupId}",
     GROUP,
-    Doc("getGroup", "One group", "One group; `$expand` adds what is in it.", is_extension=True),
+    Doc("getGroup", "Get a group", "Returns one group. `$expand` adds its members.", is_extension=True),
     is_single=True,
     missing_error=NO_GROUP,
 )
 endpoints.read(
     "/groups/{groupId}/cars",
     CAR,
-    Doc("listCarsOfGroup", "The cars of a group", "The cars that are in the group; an empty list if none is."),
+    Doc(
+        "listCarsOfGroup",
+        "List the cars of a group",
+        "Returns the cars in the group. The list is empty if there are none.",
+    ),
     auth=CustomerAuth(Permission.CARS_READ),
     parent=Parent(GROUP, GROUP.relations["cars"].link),
     missing_error=NO_GROUP,
@@ -78,7 +82,11 @@ endpoints.read(
 endpoints.read(
     "/groups/{groupId}/users",
     USER,
-    Doc("listUsersOfGroup", "The users of a group", "The users that are in the group; an empty list if none is."),
+    Doc(
+        "listUsersOfGroup",
+        "List the users of a group",
+        "Returns the users in the group. The list is empty if there are none.",
+    ),
     auth=CustomerAuth(Permission.USERS_READ),
     parent=Parent(GROUP, GROUP.relations["users"].link),
     missing_error=NO_GROUP,
@@ -88,8 +96,8 @@ endpoints.read(
     SERVICE_OF_PRODUCT,
     Doc(
         "listServicesOfGroup",
-        "The services of a group",
-        "The services that are in the group, without their products; an empty list if none is.",
+        "List the services of a group",
+        "Returns the services in the group, without their products. The list is empty if there are none.",
     ),
     auth=CustomerAuth(Permission.SERVICES_READ),
     parent=Parent(GROUP, GROUP.relations["services"].link),
@@ -100,8 +108,8 @@ endpoints.read(
     PRODUCT,
     Doc(
         "listProductsOfGroup",
-        "The products of a group",
-        "The products that are in the group; an empty list if none is.",
+        "List the products of a group",
+        "Returns the products in the group. The list is empty if there are none.",
     ),
     auth=CustomerAuth(Permission.PRODUCTS_READ),
     parent=Parent(GROUP, GROUP.relations["products"].link),
@@ -125,7 +133,7 @@ UPDATE_GROUP = "update group"
 
 @endpoints.put(
     "/groups",
-    Doc("createGroup", "Create a group", "A new, empty group. Its name is unique within the customer."),
+    Doc("createGroup", "Create a group", "Creates an empty group. Its name is unique within the customer."),
     body=JsonBody(TypeAdapter(NewGroup), CREATE_GROUP),
     responses=Responses(
         201, errors={400: (invalid_member(CREATE_GROUP, "name"),), 409: (SAME_NAME,)}, representation=ONE_GROUP
@@ -158,7 +166,7 @@ async def update(request: Request, patch: list[GroupPatch]) -> Response:
 
 @endpoints.delete(
     "/groups/{groupId}",
-    Doc("deleteGroup", "Delete an empty group", "Only an empty group can go: take out what is in it first."),
+    Doc("deleteGroup", "Delete an empty group", "The group must be empty, so remove its members first."),
     concurrency=Concurrency(if_match=GROUP),
     responses=Responses(errors={404: (NO_GROUP,), 409: (STILL_IN_USE, LIMITS)}),
 )
@@ -189,9 +197,9 @@ class ProductOfGroup(Body):
 
 
 def links(path: str, item_path: str, body: type[Body], thing: LiteralString, missing: ErrorCode, stays: str) -> None:
-    """The two endpoints that put a thing into a group and take it out; the database finds what is wrong.
+    """Define the two endpoints that add an item to a group and remove it. The database finds invalid requests.
 
-    `stays` describes what becomes of the thing itself.
+    `stays` describes what happens to the item itself.
     """
     column: LiteralString = thing + "_id"
     table: LiteralString = "group_" + thing
@@ -202,12 +210,12 @@ def links(path: str, item_path: str, body: type[Body], thing: LiteralString, mis
     already = ErrorCode(
         f"{thing}-already-in-group",
         f"The {thing} is already assigned to the group.",
-        "There is nothing to do: it is in the group.",
+        f"Treat this as success: the {thing} is in the group.",
     )
     absent = ErrorCode(
         f"{thing}-not-in-group",
         f"Unable to find a {thing} for the given {thing}Id which is assigned to the given groupId.",
-        "There is nothing to take out: it is not in the group.",
+        f"Treat this as success: the {thing} is not in the group.",
     )
     action = f"assign {thing} to group"
     refusals: dict[str, tuple[type[Refusal], ErrorCode]] = {
@@ -220,9 +228,8 @@ def links(path: str, item_path: str, body: type[Body], thing: LiteralString, mis
         path,
         Doc(
             f"add{thing.capitalize()}ToGroup",
-            f"Put a {thing} into a group",
-            f"A {thing} may be in several groups. What is in a group already is refused with 409, so nothing is there"
-            " twice.",
+            f"Add a {thing} to a group",
+            f"A {thing} can be in several groups. The response is 409 if the group already contains it.",
         ),
         body=JsonBody(TypeAdapter(body), action),
         responses=Responses(
@@ -236,7 +243,7 @@ def links(path: str, item_path: str, body: type[Body], thing: LiteralString, mis
 
     @endpoints.delete(
         item_path,
-        Doc(f"remove{thing.capitalize()}FromGroup", f"Take a {thing} out of a group", stays),
+        Doc(f"remove{thing.capitalize()}FromGroup", f"Remove a {thing} from a group", stays),
         responses=Responses(errors={404: (NO_GROUP, absent)}),
     )
     async def remove(request: Request) -> Response:
@@ -253,7 +260,7 @@ links(
     CarOfGroup,
     "car",
     NO_CAR,
-    "The car itself stays as it is.",
+    "The car itself does not change.",
 )
 links(
     "/groups/{groupId}/users",
@@ -269,7 +276,7 @@ links(
     ServiceOfGroup,
     "service",
     NO_SERVICE,
-    "The service itself stays as it is.",
+    "The service itself does not change.",
 )
 links(
     "/groups/{groupId}/products",
@@ -277,5 +284,5 @@ links(
     ProductOfGroup,
     "product",
     NO_PRODUCT,
-    "The product stays where it is.",
+    "The product itself does not change.",
 )

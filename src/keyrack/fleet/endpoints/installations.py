@@ -1,4 +1,4 @@
-"""Installations: which product is in which car. Taking a key box out ends the car's assignments."""
+"""Installations of products in cars. Removal of a key box ends the car's assignments."""
 
 from __future__ import annotations
 
@@ -23,46 +23,46 @@ from keyrack.fleet import group_scope_checks
 from keyrack.fleet.endpoints.cars import NO_CAR, check_car
 
 endpoints = Endpoints[ReadServices](
-    Tag("Installations", "Which product is in which car.", frozenset(("cars", "products"))),
+    Tag("Installations", "Products in cars.", frozenset(("cars", "products"))),
     CustomerAuth(Permission.INSTALLATIONS_WRITE, is_group_scoped=True),
 )
 
 NO_PRODUCT = ErrorCode(
     "named-product-not-found",
     "Unable to find a product for the given parameters which is assigned to the given customerId.",
-    "Use what GET /products returns; several names must mean the same product.",
+    "Use values that `GET /products` returns; several names must identify the same product.",
 )
 ALREADY = ErrorCode(
     "product-already-installed",
     "The product is already installed into a car.",
-    "Take it out of the other car first: DELETE /installations.",
+    "Remove it from the other car first: `DELETE /installations`.",
 )
 NO_SERVICE = ErrorCode(
     "product-without-service",
     "The product has no service assigned.",
-    "Pair it with a service that is not terminated first: PUT /pairings.",
+    "Pair it first with a service that is not terminated: `PUT /pairings`.",
 )
 SAME_TYPE = ErrorCode(
     "product-type-already-in-car",
     "There is already installed a product of the same type in the car.",
-    "Take the other one out first: DELETE /installations.",
+    "Remove the other product first: `DELETE /installations`.",
 )
 NOT_INSTALLED = ErrorCode(
-    "product-not-installed", "The product is already uninstalled.", "There is nothing to do: it is in no car."
+    "product-not-installed", "The product is already uninstalled.", "Treat this as success: the product is in no car."
 )
 OTHER_CAR = ErrorCode(
     "product-in-other-car",
     "The product is not assigned to the given car.",
-    "GET /products/{productId}/cars tells the car that it is in.",
+    "Use the car that `GET /products/{productId}/cars` returns.",
 )
 NO_NAME = ErrorCode(
     "no-product-named",
     "Couldn't {what}. No valid productId, serialNumber or uniqueId provided.",
-    "Send one of productId, serialNumber and uniqueId.",
+    "Send `productId`, `serialNumber` or `uniqueId`.",
 )
 ONE_NEEDED = FieldError(
     "one-needed",
-    "At least one of productId, serialNumber and uniqueId is needed.",
+    "At least one of `productId`, `serialNumber` and `uniqueId` is required.",
     "",
     ("productId", "serialNumber", "uniqueId"),
 )
@@ -81,7 +81,7 @@ PUT_INTO: LiteralString = "update product set car_id = $3 where customer_id = $1
 
 
 class ProductRef(Body):
-    """A product, named by any of three."""
+    """A product, identified by any of three members."""
 
     unique_id: Text | None = None
     serial_number: Text | None = None
@@ -95,7 +95,7 @@ class InstallationBody(ProductRef):
 
 
 def product_given(ref: ProductRef, action: str) -> tuple[int | None, str | None, str | None]:
-    """What the product is named by; several names must mean the same product. Raises `BadRequest` for no valid one."""
+    """The identifiers of a product; several must identify the same one. Raises `BadRequest` without a valid one."""
     serial_number, unique_id = trimmed(ref.serial_number or "") or None, trimmed(ref.unique_id or "") or None
     if (ref.product_id or 0) < 1 and serial_number is None and unique_id is None:
         raise BadRequest(no_product(action), errors=[ONE_NEEDED])
@@ -103,12 +103,12 @@ def product_given(ref: ProductRef, action: str) -> tuple[int | None, str | None,
 
 
 def no_product(action: str) -> ErrorCode:
-    """Why it is refused when nothing names a product."""
+    """The error for a request without a product identifier."""
     return NO_NAME.format(what=action)
 
 
 async def find_product(statements: Statements, request: Request, ref: ProductRef, action: str) -> Row:
-    """The product that is named. Raises `BadRequest`, `NotFound`."""
+    """The identified product. Raises `BadRequest`, `NotFound`."""
     product = await _product(statements, request, ref, action)
     if product is None:
         raise NotFound(NO_PRODUCT)
@@ -116,7 +116,7 @@ async def find_product(statements: Statements, request: Request, ref: ProductRef
 
 
 async def _product(statements: Statements, request: Request, ref: ProductRef, action: str) -> Row | None:
-    """The product that is named, if it exists for who asks. Raises `BadRequest`."""
+    """The identified product; None if it is missing or out of the caller's scope. Raises `BadRequest`."""
     product = await statements.fetchrow(PRODUCT, request.customer, *product_given(ref, action))
     if product is None or await group_scope_checks.is_out_of_scope(
         request, "productId", product["product_id"], statements
@@ -126,10 +126,10 @@ async def _product(statements: Statements, request: Request, ref: ProductRef, ac
 
 
 async def _product_and_car(statements: Statements, request: Request, body: InstallationBody, action: str) -> Row:
-    """The product, where the car is there too. Raises `BadRequest`, `NotFound`.
+    """The product, if the car exists as well. Raises `BadRequest`, `NotFound`.
 
-    The car is looked up later and refused first: as no car comes back, what was seen of the product was seen while the
-    car was there.
+    The product is read before the car, but a missing car is reported first. The id of a deleted car is never used
+    again, so the car existed when the product was read.
     """
     product = await _product(statements, request, body, action)
     await check_car(statements, request.customer, body.car_id)
@@ -162,9 +162,9 @@ async def _removable(statements: Statements, request: Request, body: Installatio
     "/installations",
     Doc(
         "installProduct",
-        "Install a product into a car",
-        "Puts a product, named by any of `productId`, `serialNumber` and `uniqueId`, into a car. It must have a"
-        " service, be in no car, and a car takes one product of each type.",
+        "Install a product in a car",
+        "Identify the product by one or more of `productId`, `serialNumber` and `uniqueId`. The product needs a"
+        " service and must not be installed in another car. A car can have one product of each type.",
     ),
     body=JsonBody(TypeAdapter(InstallationBody), INSTALL, scoped_members=("productId", "carId")),
     concurrency=Concurrency(serialized="always", precheck=_installable),
@@ -189,9 +189,9 @@ async def install(request: Request, body: InstallationBody) -> Response:
     "/installations",
     Doc(
         "uninstallProduct",
-        "Take a product out of a car; with a key box the car's assignments end by webhook",
-        "Takes a product out of the car that it is in. With a key box all assignments of the car end asynchronously,"
-        " each with an outcome of its own.",
+        "Uninstall a product from a car",
+        "Identify the product by one or more of `productId`, `serialNumber` and `uniqueId`. If the product is a key"
+        " box, all assignments of the car end asynchronously, each with its own operation and webhook.",
     ),
     body=JsonBody(TypeAdapter(InstallationBody), UNINSTALL, scoped_members=("productId", "carId")),
     concurrency=Concurrency(serialized="always", precheck=_removable),

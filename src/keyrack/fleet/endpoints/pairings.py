@@ -1,4 +1,4 @@
-"""Pairings: which service belongs to which product."""
+"""Pairings of services with products."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from keyrack.fleet.endpoints.installations import NO_PRODUCT, ProductRef, find_p
 from keyrack.fleet.endpoints.services import NO_SERVICE
 
 endpoints = Endpoints[ReadServices](
-    Tag("Pairings", "Which service is for which product.", frozenset(("products", "services"))),
+    Tag("Pairings", "Services of products.", frozenset(("products", "services"))),
     CustomerAuth(Permission.PAIRINGS_WRITE, is_group_scoped=True),
 )
 
 ALREADY = ErrorCode(
-    "service-already-paired", "The service is already paired with a product.", "Unlink it first: DELETE /pairings."
+    "service-already-paired", "The service is already paired with a product.", "Unlink it first: `DELETE /pairings`."
 )
 PRODUCT_TAKEN = ErrorCode(
     "product-already-paired",
     "The product is already paired with a service.",
-    "Unlink its service first: DELETE /pairings.",
+    "Unlink its service first: `DELETE /pairings`.",
 )
 NOT_PAIRED = ErrorCode(
     "service-not-paired",
     "The service is not paired with the given product.",
-    "GET /services/{serviceId}/products tells the product that it is paired with.",
+    "Use the product that `GET /services/{serviceId}/products` returns.",
 )
 PAIR = "pair service with product"
 UNPAIR = "unlink service from product"
@@ -61,7 +61,7 @@ async def _both(statements: Statements, request: Request, body: PairingBody, act
 
 
 async def _pairable(statements: Statements, request: Request, body: PairingBody) -> tuple[Row, Row]:
-    """Both, the service without a product. Raises `BadRequest`, `NotFound`, `Conflict`."""
+    """The service, which has no product, and the product. Raises `BadRequest`, `NotFound`, `Conflict`."""
     service, product = await _both(statements, request, body, PAIR)
     if service["product_id"] is not None:
         raise Conflict(ALREADY)
@@ -69,7 +69,7 @@ async def _pairable(statements: Statements, request: Request, body: PairingBody)
 
 
 async def _paired(statements: Statements, request: Request, body: PairingBody) -> tuple[Row, Row]:
-    """Both, paired. Raises `BadRequest`, `NotFound`, `Conflict`."""
+    """The service and its product. Raises `BadRequest`, `NotFound`, `Conflict`."""
     service, product = await _both(statements, request, body, UNPAIR)
     if service["product_id"] != product["product_id"]:
         raise Conflict(NOT_PAIRED)
@@ -81,8 +81,8 @@ async def _paired(statements: Statements, request: Request, body: PairingBody) -
     Doc(
         "pairService",
         "Pair a service with a product",
-        "Links a service to a product, named by any of `productId`, `serialNumber` and `uniqueId`. A product can be"
-        " installed, and its car assigned, as long as it has a service that is not terminated.",
+        "Identify the product by one or more of `productId`, `serialNumber` and `uniqueId`. A product needs a service"
+        " that is not terminated before it can be installed and its car can be assigned.",
     ),
     body=JsonBody(TypeAdapter(PairingBody), PAIR, scoped_members=("productId", "serviceId")),
     concurrency=Concurrency(serialized="always", precheck=_pairable),
@@ -105,7 +105,7 @@ async def pair(request: Request, body: PairingBody) -> Response:
 
 @endpoints.delete(
     "/pairings",
-    Doc("unpairService", "Unlink a service from its product", "Takes the link between a service and its product away."),
+    Doc("unpairService", "Unpair a service from its product", "Removes the pairing of a service and a product."),
     body=JsonBody(TypeAdapter(PairingBody), UNPAIR, scoped_members=("productId", "serviceId")),
     concurrency=Concurrency(serialized="always", precheck=_paired),
     responses=Responses(

@@ -1,4 +1,4 @@
-"""Products: key boxes and IQ units, their service and the car that holds them."""
+"""Products: key boxes and IQ units, their service and their car."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from keyrack.core.error_codes import ErrorCode
 from keyrack.fleet.schema import CAR, PRODUCT, PRODUCT_LISTED, SERVICE_OF_PRODUCT
 
 endpoints = Endpoints[ReadServices](
-    Tag("Products", "Key boxes, which hold a car's key, and IQ units, which tell telemetry and location."), "products"
+    Tag("Products", "Key boxes, which contain a car's key, and IQ units, which send telemetry and location."),
+    "products",
 )
 
 NO_PRODUCT = ErrorCode(
     "product-not-found",
     "Unable to find a product for the given productId which is assigned to the given customerId.",
-    "Use an id that GET /products returns for this customer.",
+    "Use an id that `GET /products` returns for this customer.",
 )
 NO_SERVICE_ASSIGNED = ErrorCode(
     "no-service-of-product",
     "Unable to find a service which is assigned to the given productId.",
-    "Pair it with a service first: PUT /pairings.",
+    "Pair it with a service first: `PUT /pairings`.",
 )
 NO_CAR_ASSIGNED = ErrorCode(
     "no-car-of-product",
     "Unable to find a car which is assigned to the given productId.",
-    "Install it first: PUT /installations.",
+    "Install it first: `PUT /installations`.",
 )
 
 endpoints.read(
@@ -36,21 +37,21 @@ endpoints.read(
     PRODUCT_LISTED,
     Doc(
         "listProducts",
-        "All products",
-        "The key boxes and IQ units of the customer. Products are added by the operator of the server.",
+        "List products",
+        "Returns the key boxes and IQ units of the customer. The operator of the server adds products.",
     ),
 )
 endpoints.read(
     "/products/{productId}",
     PRODUCT,
-    Doc("getProduct", "One product", "One product, with the time at which its dongle was terminated."),
+    Doc("getProduct", "Get a product", "Returns one product, including the time at which its dongle was terminated."),
     is_single=True,
     missing_error=NO_PRODUCT,
 )
 endpoints.read(
     "/products/{productId}/services",
     SERVICE_OF_PRODUCT,
-    Doc("getServiceOfProduct", "The service of a product", "The one service that the product is paired with."),
+    Doc("getServiceOfProduct", "Get the service of a product", "Returns the service that is paired with the product."),
     auth=CustomerAuth(Permission.SERVICES_READ),
     parent=Parent(PRODUCT, PRODUCT.relations["service"].link),
     is_single=True,
@@ -60,7 +61,7 @@ endpoints.read(
 endpoints.read(
     "/products/{productId}/cars",
     CAR,
-    Doc("getCarOfProduct", "The car of a product", "The one car that the product is installed in."),
+    Doc("getCarOfProduct", "Get the car of a product", "Returns the car in which the product is installed."),
     auth=CustomerAuth(Permission.CARS_READ),
     parent=Parent(PRODUCT, PRODUCT.relations["car"].link),
     is_single=True,

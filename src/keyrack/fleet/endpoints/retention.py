@@ -1,4 +1,4 @@
-"""Retention: what is kept of a customer, for how long, and how far back it reaches. Ours, beside the spec."""
+"""Retention: the data of a customer, how long each kind is kept, and its oldest entry. An extension of the spec."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ endpoints = Endpoints[ReadServices](
     TAG, CustomerAuth(Permission.CUSTOMER_READ, is_group_scoped=True), is_extension=True
 )
 
-# Each by the first entry of an index; of positions and readings that would be one look for each car. A group-limited
-# caller ($2 is false) gets none of them: the oldest row may be one that does not exist for the caller
+# Each value is the first entry of an index; for positions and readings this would need one look-up per car. A
+# group-limited caller ($2 is false) gets no value: the oldest row may be out of scope
 REACH: LiteralString = """
 select history_days, keeps_positions, changes_days,
   (select min(starts_at) from assignment where customer_id = $1 and $2) as assignments,
@@ -57,8 +57,8 @@ Kind = Literal[
 
 
 class RetentionBody(Body):
-    """One kind of data: for how long (ISO 8601, null: until somebody removes it), from when on that counts, and the
-    oldest there is, where that is known. A group-limited caller gets null for the oldest."""
+    """The retention of one kind of data: its time, the event from which it counts, and the time of the oldest data, if
+    known. A group-limited caller gets null for the oldest."""
 
     model_config = ConfigDict(title="Kept")
 
@@ -74,17 +74,19 @@ class RetentionBody(Body):
     "/retention",
     Doc(
         "getRetention",
-        "What is kept of the customer, for how long, and how far back it reaches",
-        "Each kind of data with the time for which it is kept, the setting that says so, and the oldest that there is.",
+        "Get the retention of the customer's data",
+        "Returns each kind of data with its retention time, the setting that determines it, and the time of the"
+        " oldest data.",
     ),
     responses=Responses(200, list[RetentionBody], headers=TAGGED),
 )
 async def retention(request: Request, services: ReadServices) -> Response:
     row = await request.db.fetchrow(REACH, request.customer, request.scope is None)
-    if row is None:  # it was removed after the check
+    if row is None:  # removed after the authorisation check
         raise NotFound(NO_CUSTOMER)
     days = row["history_days"] or services.settings.telemetry_retention_days
-    history = variable("telemetry_retention_days") if row["history_days"] is None else None  # else the customer's own
+    # else the customer's own setting applies
+    history = variable("telemetry_retention_days") if row["history_days"] is None else None
     changes = variable("changelog_retention_days") if row["changes_days"] is None else None
     changes_days = row["changes_days"] or services.settings.changelog_retention_days
     positions = row["keeps_positions"]

@@ -1,4 +1,4 @@
-"""Services: the contracts of boxes."""
+"""Services of products, and their contracts."""
 
 from __future__ import annotations
 
@@ -11,24 +11,22 @@ from keyrack.api.services import ReadServices
 from keyrack.core.error_codes import ErrorCode
 from keyrack.fleet.schema import CONTRACT, PRODUCT, SERVICE
 
-endpoints = Endpoints[ReadServices](
-    Tag("Services", "The services of products, and the contracts behind them."), "services"
-)
+endpoints = Endpoints[ReadServices](Tag("Services", "The services of products, and their contracts."), "services")
 
 NO_SERVICE = ErrorCode(
     "service-not-found",
     "Unable to find a service for the given serviceId which is assigned to the given customerId.",
-    "Use an id that GET /services returns for this customer.",
+    "Use an id that `GET /services` returns for this customer.",
 )
 NO_PRODUCT_ASSIGNED = ErrorCode(
     "no-product-of-service",
     "Unable to find a product which is assigned to the given serviceId.",
-    "Pair it with a product first: PUT /pairings.",
+    "Pair it with a product first: `PUT /pairings`.",
 )
 NO_CONTRACT = ErrorCode(
     "no-contract-of-service",
     "Unable to find a contract which is assigned to the given serviceId.",
-    "Ask the operator: contracts come with the service.",
+    "Ask the operator to add a contract to the service.",
 )
 
 endpoints.read(
@@ -36,22 +34,22 @@ endpoints.read(
     SERVICE,
     Doc(
         "listServices",
-        "All services",
-        "The contracts of the customer's boxes, each with the product that it is paired with. Services are added by the"
-        " operator of the server.",
+        "List services",
+        "Returns the services of the customer's products, each with the paired product. The operator of the server"
+        " adds services.",
     ),
 )
 endpoints.read(
     "/services/{serviceId}",
     SERVICE,
-    Doc("getService", "One service", "One service; `$expand` adds its product, contract and groups."),
+    Doc("getService", "Get a service", "Returns one service. `$expand` adds its product, contract and groups."),
     is_single=True,
     missing_error=NO_SERVICE,
 )
 endpoints.read(
     "/services/{serviceId}/products",
     PRODUCT,
-    Doc("getProductOfService", "The product of a service", "The one product that the service is paired with."),
+    Doc("getProductOfService", "Get the product of a service", "Returns the product that is paired with the service."),
     auth=CustomerAuth(Permission.PRODUCTS_READ),
     parent=Parent(SERVICE, SERVICE.relations["product"].link),
     is_single=True,
@@ -61,7 +59,7 @@ endpoints.read(
 endpoints.read(
     "/services/{serviceId}/contracts",
     CONTRACT,
-    Doc("getContractOfService", "The contract of a service", "What was agreed upon: order, term and notice."),
+    Doc("getContractOfService", "Get the contract of a service", "Returns order, term and notice period."),
     parent=Parent(SERVICE, SERVICE.relations["contract"].link),
     is_single=True,
     missing_error=NO_SERVICE,

@@ -1,4 +1,4 @@
-"""Users: people shared between customers, and their membership of a customer."""
+"""Users: persons, which several customers can share, and their memberships."""
 
 from __future__ import annotations
 
@@ -28,36 +28,36 @@ from keyrack.fleet.person_lookup import PERSONS, SAME_ADDRESS, UNIQUE_ADDRESS
 from keyrack.fleet.schema import ASSIGNMENT_OF_USER, USER
 from keyrack.fleet.services import FleetServices
 
-TAG = Tag("Users", "People who may open cars. A person may be in several customers.", frozenset(("users",)))
+TAG = Tag("Users", "People who can open cars. A person can be a user of several customers.", frozenset(("users",)))
 endpoints = Endpoints[FleetServices](TAG, "users")
 
 NO_USER = ErrorCode(
     "user-not-found",
     "Unable to find a user for the given userId which is assigned to the given customerId.",
-    "Use an id that GET /users returns for this customer.",
+    "Use an id that `GET /users` returns for this customer.",
 )
 NEITHER = ErrorCode(
     "invalid-user-parameters",
     "Invalid emailAddress and userId. One valid parameter is required.",
-    "Send either an emailAddress or a userId.",
+    "Send either `emailAddress` or `userId`.",
 )
 NOBODY = ErrorCode(
     "named-user-not-found",
     "Unable to find a user for the given parameters.",
-    "Create the user: PUT /users. By number only users of your own customers are found.",
+    "Create the user by `PUT /users`; a `userId` finds only users of your own customers.",
 )
 ALREADY = ErrorCode(
     "user-already-in-customer",
     "The user is already assigned to the customer.",
-    "There is nothing to do: the user is in the customer.",
+    "Treat this as success: the user is in the customer.",
 )
 NOT_ASSIGNED = ErrorCode(
     "user-not-in-customer",
     "Unable to find a user for the given parameters which is assigned to the given customerId.",
-    "There is nothing to do: the user is not in the customer.",
+    "Treat this as success: the user is not in the customer.",
 )
 ONE_NEEDED = FieldError(
-    "one-needed", "Exactly one of emailAddress and userId is needed.", "", ("emailAddress", "userId")
+    "one-needed", "Exactly one of `emailAddress` and `userId` is required.", "", ("emailAddress", "userId")
 )
 
 A_USER = Parent(USER, USER.relations["assignments"].link)
@@ -65,14 +65,12 @@ A_USER = Parent(USER, USER.relations["assignments"].link)
 endpoints.read(
     "/users",
     USER,
-    Doc(
-        "listUsers", "All users of the customer", "Everybody who is assigned to the customer, `Normal` and `Anonymous`."
-    ),
+    Doc("listUsers", "List users", "Returns all users of the customer, `Normal` and `Anonymous`."),
 )
 ONE_USER = endpoints.read(
     "/users/{userId}",
     USER,
-    Doc("getUser", "One user", "One user of the customer; `$expand` adds assignments and groups."),
+    Doc("getUser", "Get a user", "Returns one user of the customer. `$expand` adds assignments and groups."),
     is_single=True,
     missing_error=NO_USER,
 )
@@ -81,8 +79,8 @@ endpoints.read(
     ASSIGNMENT_OF_USER,
     Doc(
         "listAssignmentsOfUser",
-        "The assignments of a user",
-        "Which cars the user may open, and when: past, in force and to come.",
+        "List the assignments of a user",
+        "Returns past, current and future assignments of the user.",
     ),
     auth=CustomerAuth(Permission.ASSIGNMENTS_READ),
     parent=A_USER,
@@ -97,13 +95,13 @@ with p as (
 )
 insert into customer_user (customer_id, user_id) select $1, user_id from p returning user_id
 """
-# By number only people of customers are found whose users the caller may see: whoever counts finds nobody else
+# An id finds only persons of customers whose users the caller may list, so that counting through ids reveals no others
 BY_ID: LiteralString = "select user_id from customer_user where user_id = $1 and customer_id = any($2) limit 1"
-# As it was sent first: an address that is stored may be one that is not taken any more
+# The address exactly as sent comes first: a stored address may no longer be valid input
 BY_ADDRESS: LiteralString = "select coalesce(" + PERSONS.key_by_form("$1") + ", " + PERSONS.key_by_form("$2") + ")"
 JOIN: LiteralString = "insert into customer_user (customer_id, user_id) values ($1, $2)"
 MEMBER: LiteralString = "select exists (select from customer_user where customer_id = $1 and user_id = $2)"
-# Whether it was the last customer is asked when the person would be erased (fleet/global_erasure.py)
+# The erasure itself checks whether this was the last customer (fleet/global_erasure.py)
 LEAVE: LiteralString = """
 with gone as (delete from customer_user where customer_id = $1 and user_id = $2 returning user_id)
 update person p set left_at = now() from gone where p.user_id = gone.user_id
@@ -128,7 +126,7 @@ class UserCreated(Body):
 
 
 class UserReference(Body):
-    """Who is meant: exactly one of the two."""
+    """A user, identified by exactly one of the two."""
 
     model_config = ConfigDict(title="SomeUser")
 
@@ -141,7 +139,7 @@ _MEMBERS = (("emailAddress",), ("userData",), ("firstName", "lastName"), ("first
 
 
 class UserWithHash(NamedTuple):
-    """A user to be created: the password to tell, where one was made, and the hash to keep."""
+    """A user to create: the generated password to return, if any, and the hash to store."""
 
     user: NewUser
     generated: str | None
@@ -149,7 +147,7 @@ class UserWithHash(NamedTuple):
 
 
 async def hashed(request: Request, user: NewUser, services: FleetServices) -> UserWithHash:
-    """A hash takes its time, and no connection waits for it."""
+    """Hash the password before the handler runs: hashing is slow, and must not occupy a connection."""
     if user.type != "Normal":
         return UserWithHash(user, None, None)
     generated = secrets.token_urlsafe(12) if is_blank(user.password) else None
@@ -164,9 +162,9 @@ async def hashed(request: Request, user: NewUser, services: FleetServices) -> Us
     Doc(
         "createUser",
         "Create a user in the customer",
-        "A new person, in this customer. `Anonymous` ones cannot sign in to the app; a `Normal` one without a password"
-        " gets one that is made here and shown in this answer alone. Who exists already is taken in with"
-        " `PUT /users/assignments/customers`.",
+        "Creates a new person as a user of this customer. `Anonymous` users cannot sign in to the app. A `Normal`"
+        " user without a password gets a generated one. The response is the only one that contains it. To add an"
+        " existing person, use `PUT /users/assignments/customers`.",
     ),
     auth=CustomerAuth(Permission.USERS_WRITE, is_group_scoped=True),
     body=JsonBody(TypeAdapter(NewUser), CREATE_USER),
@@ -196,8 +194,10 @@ async def create(request: Request, new: UserWithHash) -> Response:
 
 
 async def _require_user(statements: Statements, request: Request, user: UserReference) -> int:
-    """The id of whoever is meant. Raises `BadRequest` unless exactly one valid identifier is given, `NotFound` for
-    nobody."""
+    """The id of the identified user.
+
+    Raises `BadRequest` unless exactly one valid identifier is given, and `NotFound` if it identifies no user.
+    """
     id = await _find_user(statements, request, user, NOBODY)
     if await _is_elsewhere(statements, request, id) and await statements.fetchval(MEMBER, request.customer, id):
         raise NotFound(NOBODY)
@@ -214,7 +214,7 @@ async def _member(statements: Statements, request: Request, user: UserReference)
 
 
 async def _is_elsewhere(statements: Statements, request: Request, id: int) -> bool:
-    """Whether who asks is limited to groups in which the user is not."""
+    """Whether the user is out of the scope of a group-limited caller."""
     return await group_scope_checks.is_out_of_scope(request, "userId", id, statements)
 
 
@@ -230,14 +230,17 @@ async def _find_user(statements: Statements, request: Request, user: UserReferen
         valid = (user.user_id or 0) > 0
     if not valid:
         place = "/emailAddress" if address else "/userId"
-        raise BadRequest(NEITHER, errors=[FieldError("wrong-form", "It is no valid one.", place)])
+        raise BadRequest(NEITHER, errors=[FieldError("wrong-form", f"`{place[1:]}` is not valid.", place)])
     if id is None:
         raise NotFound(missing)
     return id
 
 
 def _readable_customers(request: Request) -> list[int]:
-    """The customers in which whoever asks may see every user; and the one that is asked for."""
+    """Customers whose users the caller may list.
+
+    The caller has no group scope there, except perhaps in the customer of the request.
+    """
     caller, customers = request.caller, request.customers_with(Permission.USERS_READ)
     return [
         customer
@@ -254,10 +257,10 @@ def _is_address(text: str) -> bool:
 
 
 async def limit_lookups(request: Request, user: UserReference, services: FleetServices) -> UserReference:
-    """Take from the customer's limit on finding people by address. Raises `TooManyRequests`.
+    """Take from the customer's rate limit on finding persons by address. Raises `TooManyRequests`.
 
-    A caller finds people of other customers by their addresses, and reads their names afterwards. So addresses must not
-    be tried without end.
+    A caller finds persons of other customers by address, and can then read their names. The limit prevents guessing of
+    addresses.
     """
     if user.email_address:
         rate, burst = services.settings.user_lookups_per_hour, services.settings.user_lookup_burst
@@ -269,9 +272,9 @@ async def limit_lookups(request: Request, user: UserReference, services: FleetSe
     "/users/assignments/customers",
     Doc(
         "addUserToCustomer",
-        "Assign a user to the customer",
-        "Takes a person who exists into the customer, named by exactly one of `emailAddress` and `userId`. By number"
-        " only people of the manager's own customers are found.",
+        "Add an existing user to the customer",
+        "Identify the person by exactly one of `emailAddress` and `userId`. `userId` only finds users of customers"
+        " that the caller may act for.",
     ),
     auth=CustomerAuth(Permission.USERS_WRITE, is_group_scoped=True),
     body=JsonBody(TypeAdapter(UserReference), "assign user to customer"),
@@ -293,9 +296,9 @@ async def assign(request: Request, user: UserReference) -> Response:
     "/users/assignments/customers",
     Doc(
         "removeUserFromCustomer",
-        "Take a user out of the customer; the user's assignments there end by webhook",
-        "Ends the membership of a user, who is named by exactly one of `emailAddress` and `userId`. The user's"
-        " assignments in this customer end asynchronously, each with an outcome of its own.",
+        "Remove a user from the customer",
+        "Identify the user by exactly one of `emailAddress` and `userId`. The user's assignments in this customer end"
+        " asynchronously, each with its own operation and webhook.",
     ),
     auth=CustomerAuth(Permission.USERS_WRITE, is_group_scoped=True),
     body=JsonBody(TypeAdapter(UserReference), "unassign user from customer"),

@@ -1,4 +1,4 @@
-"""Documents: what this server is, its OpenAPI document and its reference page. All ours."""
+"""Documents: information about the server, the OpenAPI document and its reference page. All are extensions."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ POLICY = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inli
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """What is made from the table of endpoints, of which these endpoints are a part."""
+    """Documents that are generated from the table of endpoints, which includes these endpoints."""
 
     openapi: Callable[[], bytes]
     page: Callable[[], bytes]
     errors: Callable[[], bytes]
-    preview: tuple[str, ...]  # ids of the operations that may still change
+    preview: tuple[str, ...]  # ids of the operations that may change
 
 
 class DocumentServices(Protocol):
-    """The documents, and the settings that name the server."""
+    """The documents, and the settings of the server."""
 
     @property
     def settings(self) -> Settings: ...
@@ -39,26 +39,25 @@ class DocumentServices(Protocol):
 
 
 endpoints = Endpoints[DocumentServices](
-    Tag("Documents", "What this server is, and this interface as documents."), PublicAuth(), is_extension=True
+    Tag("Documents", "Information about the server, and the documentation of the API."), PublicAuth(), is_extension=True
 )
 
 
 ABOUT = NamedSchema(
     "About",
     object_schema(
-        "What this server is.",
+        "Information about the server.",
         {
             "name": text_schema("Always `Keyrack`.", const="Keyrack"),
             "version": text_schema("The version of the server.", examples=[__version__]),
-            "apiVersion": text_schema("The version of the interface.", examples=["3"]),
-            "baseUrl": uri_schema("Where the interface begins.", "/v3"),
-            "documentation": uri_schema("Where the interface is explained.", "/docs"),
-            "openapi": uri_schema("Where its OpenAPI document is.", "/openapi.json"),
+            "apiVersion": text_schema("The version of the API.", examples=["3"]),
+            "baseUrl": uri_schema("The base URL of the API.", "/v3"),
+            "documentation": uri_schema("The URL of the API reference.", "/docs"),
+            "openapi": uri_schema("The URL of the OpenAPI document.", "/openapi.json"),
             "preview": {
                 "type": "array",
                 "items": {"type": "string"},
-                "description": "The ids of the operations that may still change in a minor release; all others are"
-                " stable.",
+                "description": "The ids of operations that may change in a minor release. All others are stable.",
                 "examples": [["enrolBox"]],
             },
         },
@@ -71,7 +70,11 @@ OPENAPI = NamedSchema(
 
 @endpoints.get(
     "/",
-    Doc("getAbout", "What this server is", "Name, version, and where the interface and its documents are."),
+    Doc(
+        "getAbout",
+        "Get information about the server",
+        "Returns name, version, and the addresses of the API and its documentation.",
+    ),
     responses=Responses(200, schema=ABOUT, headers=TAGGED),
 )
 async def about(request: Request, services: DocumentServices) -> Response:
@@ -86,7 +89,7 @@ async def about(request: Request, services: DocumentServices) -> Response:
             "openapi": f"{base}/openapi.json",
             "preview": services.documents.preview,
         },
-        headers={"Cache-Control": "no-cache"},  # whoever asks whether the process lives is not to hear it from a cache
+        headers={"Cache-Control": "no-cache"},  # a check for a running process needs an uncached response
     )
     return conditional_requests.document(request, response)
 
@@ -95,8 +98,8 @@ async def about(request: Request, services: DocumentServices) -> Response:
     "/openapi.json",
     Doc(
         "getOpenApi",
-        "This interface as OpenAPI 3.1",
-        "The document that this is part of. Clients can be generated from it.",
+        "Get the OpenAPI document",
+        "Returns this OpenAPI 3.1 document, from which clients can be generated.",
     ),
     responses=Responses(200, schema=OPENAPI, headers=TAGGED),
 )
@@ -110,7 +113,9 @@ async def openapi(request: Request, services: DocumentServices) -> Response:
 @endpoints.get(
     "/docs",
     Doc(
-        "getReference", "This interface as a page to read", "One page without scripts, made from the OpenAPI document."
+        "getReference",
+        "Get the API reference as a page",
+        "Returns a page without scripts, generated from the OpenAPI document.",
     ),
     responses=Responses(200, headers=TAGGED, media_type=HTML),
 )
@@ -124,8 +129,8 @@ async def docs(request: Request, services: DocumentServices) -> Response:
     "/docs/errors",
     Doc(
         "getCodes",
-        "The codes of refusals as a page to read",
-        "Each code with its texts, where it comes from, and what to do about it.",
+        "Get all error codes as a page",
+        "Lists each code with its messages, its endpoints and its remedy.",
     ),
     responses=Responses(200, headers=TAGGED, media_type=HTML),
 )

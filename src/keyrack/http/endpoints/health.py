@@ -1,4 +1,4 @@
-"""Health: whether this process lives, and whether it is ready for requests. All ours, and for anybody."""
+"""Health: liveness and readiness of the process. All are public extensions."""
 
 from __future__ import annotations
 
@@ -33,41 +33,41 @@ seldom = ThrottledLogger("keyrack.health", MINUTE)
 
 NO_WRITES = ErrorCode(
     "database-read-only",
-    "The database takes no writes at the moment. Please try again.",
-    "Tell the operator: its disk is full, or it is a standby. Try again later.",
+    "The database accepts no writes at the moment. Please try again.",
+    "Ask the operator to check the database: its disk is full, or it is a standby.",
 )
 SILENT = ErrorCode(
     "database-silent",
     "The database does not answer in time. Please try again.",
-    "Tell the operator: it is stuck, has too much to do, or is gone without a word. Try again later.",
+    "Ask the operator to check the database: it is stuck, overloaded or unreachable.",
 )
 OLD_SCHEMA = ErrorCode(
     "schema-not-current",
-    "The database's schema is not the one that this server needs.",
-    "Tell the operator: `keyrack migrate` brings it up to date.",
+    "The database schema does not match this server.",
+    "Ask the operator to run `keyrack migrate`.",
 )
 STOPPING = ErrorCode(
     "stopping",
-    "The server is about to stop. Please try again.",
-    "Send requests to another server, or again when this one is back.",
+    "The server is shutting down. Please try again.",
+    "Send requests to another server, or retry when this one is back.",
 )
-NOT_READY = ErrorCode("not-ready", "The server is not ready.", "Read `reasons`: they say why, and what to do about it.")
+NOT_READY = ErrorCode("not-ready", "The server is not ready.", "Look up each code in `reasons`, and follow its remedy.")
 
 # Said beside a 200: the node takes what it is asked for, and keeps it. Fewer nodes would help nobody
 NO_WORKER = ErrorCode(
     "no-worker",
-    "Work has waited for {seconds} seconds, and no worker runs anywhere.",
-    "Start one: `keyrack work`, or `keyrack serve` without --no-worker. What waits is done then, in its order.",
+    "Queued work has waited for {seconds} seconds, and no worker is running.",
+    "Start `keyrack work`, or `keyrack serve` without `--no-worker`.",
 )
 ARCHIVE_LATE = ErrorCode(
     "archive-late",
-    "The last piece of the database's log was archived {seconds} seconds ago.",
-    "Look at the archive's disk and the database's log: what is not archived fills the database's disk.",
+    "The last WAL segment was archived {seconds} seconds ago.",
+    "Check the disk of the archive: WAL that is not archived fills the disk of the database.",
 )
-NEVER_ARCHIVED = ARCHIVE_LATE.with_text("The archiving of the database's log fails.")
+NEVER_ARCHIVED = ARCHIVE_LATE.with_text("Archiving the WAL fails.")
 
 WRITE: LiteralString = "update write_check set at = now()"
-# That row has its place. Whether the disk has room for more, a set tells that is too large for its memory
+# A set that is too large for its memory shows whether the disk has room; the row above already has its space
 LITTLE_MEMORY: LiteralString = "set local work_mem = '64kB'"
 SPILL: LiteralString = "select count(*) from generate_series(1, 10000)"
 
@@ -79,14 +79,15 @@ class ReadinessReason(BaseModel):
 
     code: str
     detail: str
+    previous_code: Annotated[str, Field(alias="previousCode")] = ""
 
 
 class NotReadyBody(BaseModel):
     model_config = ConfigDict(title="Unready")
 
     status: Literal["unavailable"]
-    reasons: Annotated[list[ReadinessReason], Field(description="Each reason for it, by a code of docs/errors.md.")]
-    warnings: Annotated[list[ReadinessReason], Field(description="What is wrong beside that.")] = []
+    reasons: Annotated[list[ReadinessReason], Field(description="All reasons why the server is not ready.")]
+    warnings: Annotated[list[ReadinessReason], Field(description="Problems that do not make the server unready.")] = []
 
 
 class NotReady(Unavailable):
@@ -107,7 +108,11 @@ class NotReady(Unavailable):
 
 
 def _as_json(reasons: tuple[ErrorCode, ...]) -> list[dict[str, str]]:
-    return [{"code": reason.code, "detail": reason.text} for reason in reasons]
+    return [
+        {"code": reason.code, "detail": reason.text}
+        | ({} if reason.previous is None else {"previousCode": reason.previous})
+        for reason in reasons
+    ]
 
 
 def _warned(warnings: tuple[ErrorCode, ...]) -> dict[str, list[dict[str, str]]]:
@@ -115,46 +120,47 @@ def _warned(warnings: tuple[ErrorCode, ...]) -> dict[str, list[dict[str, str]]]:
 
 
 def _always() -> None:
-    """Where there is one server, which leads."""
+    """The check of a process that needs no confirmed primary."""
 
 
 @dataclass(slots=True)
 class Readiness:
-    """Whether requests can be answered: the database takes writes, which is tried by writing, its schema and its
-    secrets are for this server, and it is sure to ask the leader. It is looked at once in `EVERY` seconds at most,
-    however many ask; and who asks waits for `KEYRACK_HEALTH_CHECK_TIMEOUT_SECONDS` at most, however long the database
-    takes.
+    """Whether the server can answer requests.
 
-    Beside that, what is wrong with the house as a whole, at which is looked once in `ROUND` seconds, asked or not.
+    It is ready if the database accepts writes, which a write tests, if schema and secrets are those of this server, and
+    if the server is confirmed to use the primary. A check runs at most every `EVERY` seconds, for all callers. A caller
+    waits at most `KEYRACK_HEALTH_CHECK_TIMEOUT_SECONDS`, even if the database takes longer.
+
+    Warnings about the whole installation are updated every `ROUND` seconds.
     """
 
     EVERY: ClassVar[float] = 1.0
     ROUND: ClassVar[float] = 5.0
 
     settings: Settings
-    check_primary: Callable[[], object] = _always  # that the leader is asked; raises `Unavailable`
-    warnings: tuple[ErrorCode, ...] = ()  # what is wrong, and keeps this node from nothing
+    check_primary: Callable[[], object] = _always  # confirms the primary; raises `Unavailable`
+    warnings: tuple[ErrorCode, ...] = ()  # problems that do not make this node unready
     _stopping: bool = False
-    _check_started_at: float = 0.0  # of the look under way
+    _check_started_at: float = 0.0  # of the running check
     _check: asyncio.Task[tuple[ErrorCode, ...]] | None = None
-    _stale_at: float = 0.0  # when the last look is too old
+    _stale_at: float = 0.0  # when the last result becomes stale
     _last_reasons: tuple[ErrorCode, ...] = ()
-    _alerted_at: float = 0.0  # when the alert was written last
+    _alerted_at: float = 0.0  # time of the last alert
 
     def stop(self) -> None:
-        """The process is going to stop."""
+        """The process begins to stop."""
         self._stopping = True
 
     async def reasons(self, db: Database) -> tuple[ErrorCode, ...]:
-        """Why it is not ready; none where it is."""
+        """The reasons why the server is not ready; empty if it is."""
         return (*await self._current_reasons(db), *self._unproven(), *((STOPPING,) if self._stopping else ()))
 
     async def watch(self, db: Database) -> None:
-        """Look for what an operator should know, until cancelled; it is told in the log as well."""
+        """Update the warnings for operators, and log them, until cancelled."""
         while True:
             try:
                 self.warnings = await self._find_warnings(db)
-            except Exception as error:  # that the database is away is told by `reasons`
+            except Exception as error:  # `reasons` reports an unreachable database
                 if not is_interruption(error):
                     raise
                 seldom.warning("worker check failed, database unreachable or slow", error=error)
@@ -182,8 +188,10 @@ class Readiness:
         return ()
 
     async def _current_reasons(self, db: Database) -> tuple[ErrorCode, ...]:
-        """What the last look has found, if it is not too old; else what the next one finds in time. It writes, so
-        nobody cancels it: as long as it goes on, there is no other."""
+        """The last result if it is fresh, else the result of a check, within the timeout.
+
+        A check writes, so it is never cancelled, and only one runs at a time.
+        """
         now = time.monotonic()
         if self._check is None and now >= self._stale_at:
             self._check_started_at = now
@@ -238,7 +246,7 @@ class HealthServices(Protocol):
 
 
 endpoints = Endpoints[HealthServices](
-    Tag("Health", "Whether the server lives, and whether it is ready."), PublicAuth(), is_extension=True
+    Tag("Health", "Liveness and readiness of the server."), PublicAuth(), is_extension=True
 )
 
 
@@ -254,7 +262,7 @@ READY = NamedSchema(
             "warnings": {
                 "type": "array",
                 "items": {"$ref": "#/components/schemas/Why"},
-                "description": "What is wrong and keeps this server from nothing; there only if something is.",
+                "description": "Problems that do not make the server unready; omitted if there are none.",
             }
         },
     ),
@@ -265,8 +273,8 @@ READY = NamedSchema(
     "/health",
     Doc(
         "getHealth",
-        "Whether the server is ready: its database takes reads and writes",
-        "For load balancers: 503 with one reason where it is not ready.",
+        "Check whether the server can read and write its database",
+        "For load balancers. The response is 503 with one reason if the server is not ready.",
     ),
     responses=Responses(200, schema=HEALTHY, errors={503: (NO_WRITES, SILENT, OLD_SCHEMA, CLOSED, STOPPING)}),
 )
@@ -281,8 +289,8 @@ async def health(request: Request, services: HealthServices) -> Response:
     "/health/live",
     Doc(
         "getLiveness",
-        "Whether the process answers; the database is not asked",
-        "For whoever restarts processes: it says nothing of the database.",
+        "Check whether the process responds",
+        "For process supervisors. Does not check the database.",
     ),
     responses=Responses(200, schema=HEALTHY),
 )
@@ -294,8 +302,8 @@ async def live(request: Request) -> Response:
     "/health/ready",
     Doc(
         "getReadiness",
-        "Whether the server is ready; if not, all reasons why; and what is wrong beside that",
-        "For load balancers and people: all reasons, and warnings beside a 200.",
+        "Check whether the server is ready, with all reasons and warnings",
+        "For load balancers and operators. A 503 has all reasons. A 200 can have warnings.",
     ),
     responses=Responses(
         200,

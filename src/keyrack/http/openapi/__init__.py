@@ -1,1 +1,1 @@
-"""Documents made from the table of endpoints: OpenAPI, the reference page, tables of docs/."""
+"""Documents that are generated from the table of endpoints: OpenAPI, the reference page, tables of docs/."""

@@ -1,4 +1,4 @@
-"""In charge of the OpenAPI 3.1 document: made from the table of endpoints, the resources and the bodies' models."""
+"""The OpenAPI 3.1 document, generated from the endpoints, resources and body models."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from keyrack.http.openapi.shared_components import share
 from keyrack.http.openapi.webhooks import webhooks
 
 ABOUT = (
-    "Version 3 of the interface. Errors are plain text unless said otherwise; where `Accept` names"
-    " application/problem+json they are problems (RFC 9457). A member that a schema requires is in every plain answer,"
-    " as null where it has no value; `$select`, `$compute` and `$apply` make answers with fewer members, and with"
-    " others. What `$expand` adds is never required. `Customer.id` is text, and the header"
-    " `Customer-ID` is the same number."
+    "Version 3 of the API. Errors are plain text unless a response documents another type. With `Accept:"
+    " application/problem+json`, they are problem details (RFC 9457). Required properties are always present,"
+    " possibly null, unless the request uses `$select`, `$compute` or `$apply`. These options change the properties"
+    " of the response. Properties that `$expand` adds are never required. `Customer.id` is a string; the header"
+    " `Customer-ID` has the same value as a number."
 )
 
 
@@ -49,7 +49,7 @@ def document(endpoints: Iterable[Endpoint[Any]], settings: Settings) -> Json:
         "info": {
             "title": "Keyrack: vehicle access and key boxes",
             "version": __version__,
-            "summary": "Who may open which vehicle, when.",
+            "summary": "Controls who can open which vehicle, and when.",
             "description": ABOUT + _coding(settings),
             "contact": {"name": "The operator of this server", "url": settings.public_url},
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
@@ -68,22 +68,23 @@ def document(endpoints: Iterable[Endpoint[Any]], settings: Settings) -> Json:
 
 
 def _schemes(settings: Settings) -> Json:
-    """Who calls: an application, a manager, a device, or a user by an app. The address of tokens is whole, so no reader
-    has to guess against which base it is relative."""
+    """The security schemes. The token URL is absolute, so that no reader has to guess its base."""
     token_url = f"{settings.public_url}/v3/oauth2/token"
     return {
         "apiKey": {
             "type": "apiKey",
             "in": "header",
             "name": f"{settings.brand}-API-Key",
-            "description": "The key of an application, which the operator of the server makes.",
+            "description": "The API key of an application. The operator of the server creates it.",
         },
         "oauth2": {
             "type": "oauth2",
-            "description": "The access token of a manager or a machine client as `Authorization: Bearer ...`, good for"
-            " an hour. A manager's is had by the password grant, with the API key, and may what the manager's role in"
-            " the customer may: no scope is asked for. A client's is had by its id and secret, for all of its scopes or"
-            " for some. There is no refresh token: ask again.",
+            "description": (
+                "The access token of a manager or a machine client in `Authorization: Bearer ...`, valid for one"
+                " hour. A manager gets a token with the password grant and the API key. It has the permissions of the"
+                " manager's role in the customer, so request no scope. A machine client gets a token with its id and"
+                " secret, for all or some of its scopes. There is no refresh token: request a new token."
+            ),
             "flows": {
                 "password": {
                     "tokenUrl": token_url,
@@ -99,22 +100,26 @@ def _schemes(settings: Settings) -> Json:
             "type": "apiKey",
             "in": "header",
             "name": "Device-Key",
-            "description": "The key of a unit, a box or a gateway: it says for which customer it speaks, and opens only"
-            " what its scopes name.",
+            "description": (
+                "The key of a unit, a box or a gateway. It identifies the customer, and gives access only to the"
+                " endpoints of its scopes."
+            ),
         },
         "sdkToken": {
             "type": "http",
             "scheme": "bearer",
             "bearerFormat": "JWT",
-            "description": "The id token of a user, by which an app calls: it says for which customer and user, so no"
-            " other header is needed. A server of the customer gets it at `POST /sdk/token`, and hands it to the app."
-            " It is good for an hour.",
+            "description": (
+                "The id token of a user, for requests of an app. It identifies the customer and the user, so no other"
+                " header is needed. A server of the customer gets it from `POST /sdk/token` and passes it to the app."
+                " It is valid for one hour."
+            ),
         },
     }
 
 
 def _name_products(schemas: dict[str, Json], settings: Settings) -> None:
-    """The types of products, which the operator's brand names."""
+    """Add the types of products, which contain the operator's brand."""
     schemas["ProductType"] = {"type": "string", "enum": [settings.box, settings.iq]}
     for name in ("Product", "ProductListed"):
         member = schemas[name]["properties"]["type"]
@@ -128,8 +133,8 @@ def _coding(settings: Settings) -> str:
     if not settings.gzip_min_bytes:
         return ""
     return (
-        f" An answer of {settings.gzip_min_bytes} bytes or more comes in gzip where the header Accept-Encoding names"
-        " it, unless it shows a secret."
+        f" Responses of {settings.gzip_min_bytes} bytes or more are compressed if the request has"
+        " `Accept-Encoding: gzip`, unless they contain a secret."
     )
 
 
@@ -154,7 +159,7 @@ def _operation(endpoint: Endpoint[Any], schemas: dict[str, Json], public_url: st
         item = model(endpoint.body.item, schemas)
         operation["requestBody"] = {
             "required": True,
-            "description": "One JSON object a line, or an array of them; gzip is accepted.",
+            "description": "One JSON object per line, or an array of objects. gzip is supported.",
             "content": {
                 JSON: {"schema": {"type": "array", "items": item}},
                 "application/x-ndjson": {"schema": {"type": "string"}},
@@ -164,9 +169,9 @@ def _operation(endpoint: Endpoint[Any], schemas: dict[str, Json], public_url: st
 
 
 def _parts(endpoint: Endpoint[Any]) -> str:
-    """A sentence about the permissions that parts of a request or an answer need. Empty if none does."""
-    needs = [f"{part} needs `{permission}`" for part, permission in endpoint.conditional_permissions.items()]
-    return f" Beside the scopes of the operation, {', '.join(needs)}." if needs else ""
+    """A sentence with the permissions that parts of a request or response need; empty if there are none."""
+    needs = [f"{part} requires `{permission}`" for part, permission in endpoint.conditional_permissions.items()]
+    return f" In addition to the scopes of the operation, {', '.join(needs)}." if needs else ""
 
 
 def _security(endpoint: Endpoint[Any]) -> list[Json]:
@@ -179,6 +184,6 @@ def _security(endpoint: Endpoint[Any]) -> list[Json]:
         needed["device"] = []
     if isinstance(endpoint.auth, AppAuth):
         needed["sdkToken"] = []
-    if endpoint.read is not None and endpoint.read.own_rows is not None:  # what the caller asked for itself
+    if endpoint.read is not None and endpoint.read.own_rows is not None:  # the caller's own rows
         return [needed, {**needed, "oauth2": []}]
     return [needed] if needed else []

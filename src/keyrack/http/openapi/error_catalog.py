@@ -1,4 +1,4 @@
-"""In charge of which refusals there are: those of each endpoint, and the table of all codes."""
+"""The errors of each endpoint, and the table of all error codes."""
 
 from __future__ import annotations
 
@@ -36,8 +36,7 @@ def _has_checked_parameters(row: Endpoint[Any]) -> bool:
     return bool(row.query_parameters) or not (row.read or row.responses.representation)
 
 
-# What the endpoints that these are true of have in common: what they are called, and what they are refused with
-# by the edge and by what they stand on
+# Errors that several endpoints share: the name of these endpoints, the condition, and the errors by status
 SHARED: tuple[tuple[str, Callable[[Endpoint[Any]], object], ByStatus], ...] = (
     (
         "every endpoint",
@@ -60,9 +59,9 @@ SHARED: tuple[tuple[str, Callable[[Endpoint[Any]], object], ByStatus], ...] = (
         },
     ),
     (
-        "every endpoint that needs to know who calls, and `GET /health`",
+        "every endpoint that authenticates its caller, and `GET /health`",
         lambda row: not isinstance(row.auth, PublicAuth) or row.path == "/health",
-        {503: (error_codes.LEADER_UNPROVEN,)},
+        {503: (error_codes.PRIMARY_UNCONFIRMED,)},
     ),
     ("every write", lambda row: row.method != "GET", {503: (error_codes.OUTCOME_UNKNOWN,)}),
     ("every endpoint that needs an API key", lambda row: row.auth.has_api_key, {401: (error_codes.INVALID_KEY,)}),
@@ -86,7 +85,7 @@ SHARED: tuple[tuple[str, Callable[[Endpoint[Any]], object], ByStatus], ...] = (
         {403: (NOT_PERMITTED, FACTOR_NEEDED, LIMITED)},
     ),
     (
-        "every endpoint that is for people",
+        "every endpoint for managers only",
         lambda row: row.auth.permission is Free.PERSON or row.is_for_people,
         {403: (FOR_PEOPLE,)},
     ),
@@ -140,7 +139,7 @@ SHARED: tuple[tuple[str, Callable[[Endpoint[Any]], object], ByStatus], ...] = (
 
         400: (conditional_requests.INVALID,), 412: (conditional_requests.CHANGED,)}),
     (
-        "every change of what has a read of its own",
+        "every change of a resource with a read of its own",
         lambda row: row.concurrency.if_match,
         {400: (conditional_requests.INVALID,), 412: (conditional_requests.CHANGED,)},
     ),
@@ -162,7 +161,7 @@ SHARED: tuple[tuple[str, Callable[[Endpoint[Any]], object], ByStatus], ...] = (
         {503: (customer_lock.STUCK,)},
     ),
     (
-        "every change of what assignments stand on",
+        "every change of the state that assignments depend on",
         lambda row: row.concurrency.serialized == "always",
         {503: (customer_lock.STUCK,)},
     ),
@@ -178,12 +177,12 @@ SHARED: tuple[tuple[str, Callable[[Endpoint[Any]], object], ByStatus], ...] = (
         },
     ),
 )  # fmt: skip
-# What no endpoint is asked for
+# Errors of requests that reach no endpoint
 ELSEWHERE: ByStatus = {404: (error_codes.NOTHING_HERE,), 405: (error_codes.NOT_ALLOWED,)}
 
 
 def refusals(endpoint: Endpoint[Any]) -> dict[int, list[ErrorCode]]:
-    """Everything that the endpoint can be refused with, by status: its own reasons, and those it shares."""
+    """All errors of the endpoint by status: its own, and those that it shares."""
     errors_by_status: dict[int, list[ErrorCode]] = {}
     for _, is_one, shared in SHARED:
         if is_one(endpoint):
@@ -193,7 +192,7 @@ def refusals(endpoint: Endpoint[Any]) -> dict[int, list[ErrorCode]]:
 
 
 def special(several: Iterable[ErrorCode]) -> list[ErrorCode]:
-    """Those of them that not every endpoint is refused with."""
+    """The errors that are not common to all endpoints."""
     _, _, every = SHARED[0]
     common = {reason for shared in every.values() for reason in shared}
     return [reason for reason in several if reason not in common]
@@ -215,6 +214,7 @@ class ErrorCatalogEntry:
     texts: list[str] = field(default_factory=list[str])
     endpoints: list[Endpoint[Any]] = field(default_factory=list[Endpoint[Any]])
     places: str = ""
+    previous: str | None = None
 
 
 def codes(endpoints: Iterable[Endpoint[Any]]) -> list[ErrorCatalogEntry]:
@@ -225,7 +225,8 @@ def codes(endpoints: Iterable[Endpoint[Any]]) -> list[ErrorCatalogEntry]:
         for status, several in (*refusals(endpoint).items(), *endpoint.responses.item_errors.items()):
             for reason in several:
                 row = entries_by_code.setdefault(
-                    reason.code, ErrorCatalogEntry(status, reason.code, reason.title, reason.remedy)
+                    reason.code,
+                    ErrorCatalogEntry(status, reason.code, reason.title, reason.remedy, previous=reason.previous),
                 )
                 row.texts.append(reason.text)
                 row.endpoints.append(endpoint)
@@ -241,13 +242,13 @@ def codes(endpoints: Iterable[Endpoint[Any]]) -> list[ErrorCatalogEntry]:
 
 
 def _distinct_texts(texts: list[str]) -> list[str]:
-    """The texts that differ; where one has places that are filled, it stands for the others."""
+    """The distinct texts. A text with places represents the filled ones."""
     several = list(dict.fromkeys(texts))
     return [text for text in several if "{" in text] or several
 
 
 def _places(users: list[Endpoint[Any]], table: list[Endpoint[Any]]) -> str:
-    """Which endpoints these are, in words where they have them in common."""
+    """The endpoints of an error: the name of a group of endpoints, or their list."""
     paths = list(dict.fromkeys((row.method, row.path) for row in users))
     for words, is_one, _ in SHARED:
         if paths == [(row.method, row.path) for row in table if is_one(row)]:

@@ -1,4 +1,7 @@
-"""In charge of the table of codes as documents: docs/errors.md, JSON, and the page that a problem's `type` names."""
+"""The table of error codes as Markdown, as JSON, and as a page.
+
+The `type` of a problem is the address of its code on the page.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +12,20 @@ from itertools import groupby
 from typing import Any
 
 from keyrack.api.endpoint import Endpoint
-from keyrack.core.error_codes import FAULTS
+from keyrack.core.error_codes import FAULTS, RENAMED
 from keyrack.http.openapi.error_catalog import ErrorCatalogEntry
 from keyrack.http.openapi.reference_page import STYLE, table
 from keyrack.http.openapi.responses import REASONS
 
-HEADINGS = REASONS | {200: "Said beside an answer"}
+HEADINGS = REASONS | {200: "Warnings in a response 200"}
 
-HEAD = """# Codes of refusals
+HEAD = """# Error codes
 
-Made from the table of endpoints (`keyrack errors --markdown`); a test holds it current. Every server shows the same at
+This page is generated from the table of endpoints (`keyrack errors --markdown`). Each server shows it at
 `/docs/errors`.
 
-A refusal has the spec's body, mostly plain text, unless the request names the media type of problems:
+By default an error has the body that the spec gives it, mostly plain text. A request with
+`Accept: application/problem+json` gets a problem (RFC 9457):
 
 ```http
 GET /v3/cars/4711
@@ -37,19 +41,24 @@ X-Request-Id: 5f0c0d1f7a5e4f0e9a0f1b3c5d7e9f11
  "code": "car-not-found", "traceId": "5f0c0d1f7a5e4f0e9a0f1b3c5d7e9f11"}
 ```
 
-`application/json, application/problem+json` asks for both: answers as JSON, refusals as problems. Where the header
-likes the media type of the spec's body better (`q`), that is sent. A text may be worded anew; a code keeps its meaning
-and its status. `traceId` is the request's id: what the client sends as `X-Request-Id` (1 to 128 letters, digits and
-`._~+/=:@-`), else the trace id of its `traceparent`, else a made one. The log has it, too. Where there is a
-`Retry-After`, the member `retryAfter` says the same, and a repeat is safe.
+- `application/json, application/problem+json` requests responses as JSON and errors as problems. If the header prefers
+  the media type of the spec's body (`q`), the error has that body.
+- `code` identifies the error. It keeps its meaning and its status. Messages may change, so programs use the code.
+- `previousCode` is the name of a [renamed code](#renamed-codes) in the previous release.
+- `traceId` is the id of the request, which the log also contains. It is the `X-Request-Id` of the request (1 to 128
+  letters, digits and `._~+/=:@-`), else the trace id of its `traceparent`, else a generated id.
+- `retryAfter` has the seconds of the header `Retry-After`. If it is present, a retry is safe.
+- `errors` lists each error in the request: its own `code`, a `detail`, its place, and the `valid` values if there is a
+  list of them. The place is a `pointer` into the body (RFC 6901), a `parameter` of the query string with the `position`
+  in its value, or a `header`.
 
-`errors` lists what is wrong with the request, each fault with its place, its own code, a `detail`, and in `valid` what
-would have been right, where that can be listed. The place is a `pointer` into the body (RFC 6901), a query option in
-`parameter` with the `position` in it, or a `header`.
-
-| Code of a fault | Meaning |
+| Code in `errors` | Meaning |
 |---|---|
 """
+RENAMED_CODES = (
+    "This release renames these codes. A problem with a renamed code has the old code in `previousCode`. The next"
+    " release removes that member. Links to an old code, such as `/docs/errors#leader-unproven`, lead to the new code."
+)
 PLACE = re.compile(r"`([^`]+)`")
 
 PAGE_STYLE = """
@@ -74,7 +83,10 @@ def codes_markdown(rows: Iterable[ErrorCatalogEntry]) -> str:
         lines.append(f"\n## {status}: {HEADINGS[status]}")
         for row in several:
             texts = "\n>\n".join(f"> {text}" for text in row.texts)
-            lines.append(f"\n### {row.code}\n\n{texts}\n\n{row.remedy} *{_capital(row.places)}.*")
+            anchor = f'\n<a id="{row.previous}"></a>\n' if row.previous else ""
+            lines.append(f"{anchor}\n### {row.code}\n\n{texts}\n\n{row.remedy} *{_capital(row.places)}.*")
+    lines.append(f"\n## Renamed codes\n\n{RENAMED_CODES}\n\n| Old code | New code |\n|---|---|")
+    lines += [f"| `{old}` | [`{new}`](#{new}) |" for old, new in RENAMED.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -98,7 +110,8 @@ def page(rows: Iterable[ErrorCatalogEntry], public_url: str) -> str:
     by_status = {status: list(several) for status, several in groupby(rows, lambda row: row.status)}
     links = "".join(f'<a href="#s{status}" title="{HEADINGS[status]}">{status}</a> ' for status in by_status)
     sections = "".join(_section(status, several) for status, several in by_status.items())
-    faults = table("Codes of faults", [(code, "", meaning) for code, meaning in FAULTS.items()])
+    faults = table("Codes in errors", [(code, "", meaning) for code, meaning in FAULTS.items()])
+    renamed = table("Renamed codes", [(old, "", f"Now {new}.") for old, new in RENAMED.items()])
     example = (
         f'{{"type": "{public_url}/docs/errors#car-not-found",\n "title": "Car not found",\n "status": 404,\n'
         ' "detail": "Unable to find a car for the given carId which is assigned to the given customerId.",\n'
@@ -107,15 +120,17 @@ def page(rows: Iterable[ErrorCatalogEntry], public_url: str) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
-        f"<title>Keyrack: codes of refusals</title><style>{STYLE}{PAGE_STYLE}</style></head><body>"
-        "<header><h1>Codes of refusals</h1><p>With <code>Accept: application/problem+json</code> a refusal is a problem"
-        " for programs (RFC 9457), and <code>type</code> is the address of its entry here. Without it, it is what the"
-        ' interface says, mostly plain text. The endpoints are in the <a href="../docs">reference</a>.</p>'
+        f"<title>Keyrack: error codes</title><style>{STYLE}{PAGE_STYLE}</style></head><body>"
+        "<header><h1>Error codes</h1><p>A request with <code>Accept: application/problem+json</code> gets errors as"
+        " problems (RFC 9457). The <code>type</code> of a problem is the address of its entry on this page. Other"
+        " requests get the body of the spec, mostly plain text. The endpoints are in the"
+        ' <a href="../docs">reference</a>.</p>'
         f"<pre>{escape(example)}</pre>"
-        "<p>A text may be worded anew; a code keeps its meaning and its status. <code>traceId</code> is the request's"
-        " id, which is also in the header <code>X-Request-Id</code> and in the log. <code>errors</code> lists what is"
-        " wrong with the request: each fault with its place, its own code, and in <code>valid</code> what would have"
-        f" been right.</p><nav>{links}</nav></header><main>{sections}<section>{faults}</section></main></body></html>"
+        "<p>A code keeps its meaning and its status; messages may change. <code>traceId</code> is the id of the"
+        " request, which the header <code>X-Request-Id</code> and the log also contain. <code>errors</code> lists each"
+        " error in the request: its place, its own code, a message, and the <code>valid</code> values if they can be"
+        f" listed.</p><nav>{links}</nav></header><main>{sections}<section>{faults}</section>"
+        f"<section><p>{_coded(RENAMED_CODES)}</p>{renamed}</section></main></body></html>"
     )
 
 
@@ -127,8 +142,9 @@ def _section(status: int, rows: list[ErrorCatalogEntry]) -> str:
 def _entry(row: ErrorCatalogEntry) -> str:
     said = "".join(f'<p class="said">{escape(text)}</p>' for text in row.texts)
     name = f'<a href="#{row.code}"><code>{row.code}</code></a><span>{escape(row.title)}</span>'
+    anchor = f'<a id="{row.previous}"></a>' if row.previous else ""
     return (
-        f'<article id="{row.code}"><h3>{name}</h3>{said}<p>{_coded(row.remedy)}</p>'
+        f'<article id="{row.code}">{anchor}<h3>{name}</h3>{said}<p>{_coded(row.remedy)}</p>'
         f'<p class="where">{_places(row)}</p></article>'
     )
 

@@ -1,6 +1,6 @@
-"""In charge of examples: a request and an answer for each operation, made from the members' own examples.
+"""Examples of requests and responses, generated from the examples of properties.
 
-What a member's example alone cannot give, such as a patch or one of several ways to name something, stands in a table.
+Tables have the examples that cannot be generated, such as patches, or bodies with alternatives.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from keyrack.fleet.declarations import CARS
 from keyrack.http.openapi.descriptions.fleet import OPERATION_ID, meaning
 from keyrack.http.openapi.member_schemas import Json, subject
 
-# The bodies of requests, by operation
+# Bodies of requests, by operation
 REQUESTS: Mapping[str, Any] = {
     "createCar": CARS.example,
     "updateCar": [{"op": "replace", "path": "/name", "value": "Pool 2"}, {"op": "remove", "path": "/description"}],
@@ -52,7 +52,7 @@ REQUESTS: Mapping[str, Any] = {
     },
     "replayDeliveries": {"from": "2026-05-01T08:00:00Z", "to": "2026-05-01T18:00:00Z"},
 }
-# Answers, by operation
+# Responses, by operation
 ANSWERS: Mapping[str, Any] = {
     "createGroup": {"id": 2},
     "createEvent": {"id": 121},
@@ -62,7 +62,7 @@ ANSWERS: Mapping[str, Any] = {
     "deliverEvents": {"accepted": 1, "duplicates": 0, "refused": [], "events": [{"line": 1, "id": 121}]},
     "listBrands": ["Demo"],
 }
-# What is no JSON
+# Responses that are not JSON
 TEXTS: Mapping[str, str] = {
     "getKeyFormDrawing": '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 120 60"></svg>',
     "streamChanges": "id: 1-12\nevent: cars\ndata: cars\n\n",
@@ -72,18 +72,18 @@ TEXTS: Mapping[str, str] = {
     "getReference": "<!doctype html>",
     "getCodes": "<!doctype html>",
 }
-# Of an operation that was only asked for
+# A pending operation
 PENDING: Mapping[str, Any] = {"state": "Pending", "applied": None, "finished": None}
 PLACE = re.compile(r"\{(\w+)\}")
-# Places in the texts of refusals
+# Placeholders in error messages
 FILLED: Mapping[str, object] = {"seconds": 6, "most": 10, "oldest": 1, "newest": 4711, "epoch": OPERATION_ID}
-UNTOLD = "?"  # of a text that nothing gives an example of
+UNTOLD = "?"  # for a string without an example
 _PLAIN = PLAIN_TEXT.split(";")[0]
 TRACE = OPERATION_ID.replace("-", "")
 
 
 def add(operation: Json, schemas: Mapping[str, Json]) -> None:
-    """Give the operation's request and its good answers their examples."""
+    """Add examples to the operation's request and its successful responses."""
     name = operation["operationId"]
     for media_type, content in operation.get("requestBody", {}).get("content", {}).items():
         if media_type == "application/x-ndjson":
@@ -99,7 +99,7 @@ def add(operation: Json, schemas: Mapping[str, Json]) -> None:
 
 
 def refusal(status: int, reasons: Iterable[ErrorCode], public_url: str) -> dict[str, Any]:
-    """Examples of a refusal, as text and as a problem; of what has no place to be filled, where there is such a one."""
+    """Examples of an error, as text and as a problem, preferably of one without placeholders."""
     several = [(error, set(PLACE.findall(error.text))) for error in reasons]
     reason = next((error for error, places in several if not places), None)
     reason = reason or next((error.format(**FILLED) for error, places in several if places <= set(FILLED)), None)
@@ -111,13 +111,14 @@ def refusal(status: int, reasons: Iterable[ErrorCode], public_url: str) -> dict[
         "status": status,
         "detail": reason.text,
         "code": reason.code,
+        **({} if reason.previous is None else {"previousCode": reason.previous}),
         "traceId": TRACE,
     }
     return {_PLAIN: reason.text, PROBLEM: problem}
 
 
 def schemas_example(name: str, schemas: Mapping[str, Json], *, whole: bool = False) -> Any:
-    """An example of a schema that has a name: with every member where it is `whole`, else with those it requires."""
+    """An example of a named schema: with all properties if `whole`, else with the required ones."""
     schema = schemas[name]
     if "properties" not in schema:
         return example(schema, schemas, whole=whole)
@@ -130,7 +131,7 @@ def schemas_example(name: str, schemas: Mapping[str, Json], *, whole: bool = Fal
 
 
 def _member(name: str, member: str, schema: Json, schemas: Mapping[str, Json], *, whole: bool) -> Any:
-    """The member's own example; of what has none, or is none of its fixed values, one that its schema gives."""
+    """The property's own example, or one from its schema."""
     description = meaning(subject(name), member)
     if description is not None and (description.example is not None or _is_nullable(schema)):
         return description.example

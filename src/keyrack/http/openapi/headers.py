@@ -1,4 +1,4 @@
-"""In charge of what OpenAPI says of the headers of requests."""
+"""The OpenAPI descriptions of request headers."""
 
 from __future__ import annotations
 
@@ -9,25 +9,30 @@ from keyrack.api.event_stream import EVENTS
 from keyrack.api.idempotency import LONGEST
 from keyrack.http.openapi.member_schemas import Json
 
-# Of a stream of live updates
+# For streams of live updates
 _LAST_EVENT_ID: Json = {
     "name": "Last-Event-ID",
     "in": "header",
-    "description": "The `id` that was heard last: the stream begins with what was missed since, or with an event that "
-    "says that this is not known any more (`gap`, of changes `gone`).",
+    "description": (
+        "The `id` of the last received event. The stream begins with the missed events, or with an event that reports"
+        " that they are no longer available (`gap`; for changes `gone`)."
+    ),
     "schema": {"type": "string"},
 }
-# Of what a replica may answer
+# For reads of replicas
 _POSITION: Json = {
     "name": "Keyrack-Position",
     "in": "header",
-    "description": "That of an earlier answer: no older story is told than it told. `latest` is what there is now.",
+    "description": (
+        "The `Keyrack-Position` of an earlier response. The response is at least as recent. `latest` requests the"
+        " current state."
+    ),
     "schema": {"type": "string", "examples": ["7300000000000000001-2-1A/B00C4D8"]},
 }
 
 
 def parameters(endpoint: Endpoint[Any]) -> list[Json]:
-    """The headers that a request to the endpoint may have, but for those that say who calls."""
+    """The request headers of an endpoint, without the credentials."""
     headers: list[Json] = []
     if endpoint.auth.has_customer:
         headers.append(
@@ -35,8 +40,7 @@ def parameters(endpoint: Endpoint[Any]) -> list[Json]:
                 "name": "Customer-ID",
                 "in": "header",
                 "required": True,
-                "description": "One of the customers that `GET /customers` returns: its `id`, which is text there, as a"
-                " number.",
+                "description": "The `id` of a customer from `GET /customers`, as a number.",
                 "schema": {"type": "integer", "format": "int32"},
             }
         )
@@ -44,12 +48,12 @@ def parameters(endpoint: Endpoint[Any]) -> list[Json]:
         headers.append(_POSITION)
     preferences: list[str] = []
     if isinstance(endpoint.body, JsonBody):
-        preferences.append("`handling=strict` refuses members of the body that are not known.")
+        preferences.append("`handling=strict` rejects unknown properties of the body.")
     representation = endpoint.responses.representation
     if representation is not None:
         preferences.append(
-            f"`return=representation` asks for what `GET {representation.path}` shows right afterwards, with status"
-            f" {endpoint.representation_status}; `$select` and `$expand` shape it."
+            f"`return=representation` returns the response of `GET {representation.path}` after the change, with status"
+            f" {endpoint.representation_status}. `$select` and `$expand` apply to it."
         )
     if preferences:
         headers.append(
@@ -65,7 +69,9 @@ def parameters(endpoint: Endpoint[Any]) -> list[Json]:
             {
                 "name": "If-None-Match",
                 "in": "header",
-                "description": "ETags of earlier answers: 304 without a body if nothing has changed since one of them.",
+                "description": (
+                    "ETags of earlier responses. The response is 304 without a body if one of them is still current."
+                ),
                 "schema": {"type": "string"},
             }
         )
@@ -74,7 +80,10 @@ def parameters(endpoint: Endpoint[Any]) -> list[Json]:
             {
                 "name": "If-Match",
                 "in": "header",
-                "description": "ETags of the read of this path: 412, and nothing is done, if it has changed since.",
+                "description": (
+                    "ETags of earlier responses to `GET` of this path. The response is 412, and the request has no"
+                    " effect, if none of them is still current."
+                ),
                 "schema": {"type": "string"},
             }
         )
@@ -85,7 +94,9 @@ def parameters(endpoint: Endpoint[Any]) -> list[Json]:
             {
                 "name": "Idempotency-Key",
                 "in": "header",
-                "description": "Makes it safe to send the request again: the same key gets the first answer again.",
+                "description": (
+                    "Makes it safe to repeat the request: a repeat with the same key gets the first response again."
+                ),
                 "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST},
             }
         )

@@ -1,4 +1,4 @@
-"""In charge of the documents that are made from tables: docs/endpoints.md and docs/settings.md."""
+"""Generated tables: docs/endpoints.md and docs/settings.md."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from keyrack.http.openapi.error_catalog import refusals
 
 ENDPOINTS_HEAD = """# Endpoints
 
-Made from the table of endpoints (`keyrack endpoints --markdown`); a test holds it current.
+`keyrack endpoints --markdown` generates this page from the table of endpoints.
 
-Every path answers below `/v3` and at the root. Unless a row says otherwise a call carries `<brand>-API-Key`,
-`Authorization: Bearer ...` and `Customer-ID`. What every such call can be answered: 400 for a header that is not valid,
-401, 403 without the permission that the row needs ([access.md](access.md) says who has it), 404 for an unknown manager
-or customer, 414, 500, 503; with a body also 408, 413 and 415. The last column lists the refusals of the endpoint
-itself, each with its code; [errors.md](errors.md) has all of them. *Extension* marks
-what the spec does not have, and *preview* what [may still change](releases.md#stable-and-preview); everything else is
-stable. `If-Match` marks what honours that header; whatever else changes something answers it with 412. Reads have an
-`ETag` ([conditional requests](http.md#conditional-requests)).
+- **Paths.** Every path is available below `/v3` and at the root.
+- **Headers.** Unless a row names an exception, a request has `<brand>-API-Key`, `Authorization: Bearer ...` and
+  `Customer-ID`.
+- **Needs.** The permissions that every request needs ([access.md](access.md) has the permissions of each role). The
+  permissions in parentheses are needed for parts of a request: for relations, `return=representation`, a kind of a
+  batch, or a topic. [OpenAPI](http.md) names the part.
+- **Errors.** The last column lists the errors of the endpoint itself. Every request can also get 400 for an invalid
+  header, 401, 403 without the permission, 404 for an unknown manager or customer, 414, 500 and 503. A request with a
+  body can also get 408, 413 and 415. [errors.md](errors.md) lists all codes.
+- **Marks.** *Extension* marks an endpoint that is not in the spec. *Preview* marks an endpoint that
+  [may change](releases.md#stable-and-preview); all others are stable. `If-Match` marks a write that supports this
+  header; all other writes reject it with 412. Reads have an `ETag`
+  ([conditional requests](http.md#conditional-requests))."""
 
-*Needs* lists the permissions that every request needs. Those in parentheses are needed for parts of it: for relations,
-for `return=representation`, for a kind of a batch, for a topic. [OpenAPI](http.md) names the part.
-"""
-
-ENDPOINTS_COLUMNS = "| Method | Path | What | Needs | Answers | Refuses |\n|---|---|---|---|---|---|"
+ENDPOINTS_COLUMNS = "| Method | Path | Summary | Needs | Status | Errors |\n|---|---|---|---|---|---|"
 
 SETTINGS_HEAD = """# Settings
 
@@ -76,8 +77,10 @@ def endpoints_markdown(endpoints: Iterable[Endpoint[Any]]) -> str:
 
 
 def roles_markdown() -> str:
-    """The table of roles in docs/access.md: a row for each permission, a column for each role, and one for what is left
-    of a role that is limited to groups."""
+    """The table of roles in docs/access.md.
+
+    It has a row for each permission, a column for each role, and a column for group-limited roles.
+    """
     columns = (*Role, "In groups")
     has = (*[GRANTED[role] for role in Role], WITHIN_GROUPS)
     head = "| Permission | What it lets one do | " + " | ".join(columns) + " |\n|---|---|" + ":-:|" * len(columns)
@@ -105,10 +108,10 @@ def roles_json() -> list[dict[str, object]]:
 
 
 def _needs(endpoint: Endpoint[Any]) -> str:
-    """The permissions of every request, and in parentheses those that parts of it need."""
+    """The permissions of every request, and in parentheses those of its parts."""
     always = ", ".join([f"`{permission}`" for permission in endpoint.permissions]) or str(endpoint.auth.permission)
     if endpoint.read is not None and endpoint.read.own_rows is not None:
-        always += ", none for what the caller asked for"
+        always += ", none for the caller's own"
     parts = ", ".join([f"`{permission}`" for permission in dict.fromkeys(endpoint.conditional_permissions.values())])
     return f"{always} ({parts})" if parts else always
 

@@ -1,4 +1,4 @@
-"""In charge of what OpenAPI says of single members: what they mean, and what fixed values are called."""
+"""The OpenAPI schemas of single properties: descriptions, and names of enumerations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from keyrack.http.openapi.descriptions.fleet import meaning
 
 Json = dict[str, Any]
 
-# What a schema is about, where it is not called so: its members are explained under that name
+# The subject of a schema, if it differs from the schema's name: its properties are described under the subject
 SUBJECTS: Mapping[str, str] = {
     "PasswordGrant": "AccessToken",
     "ClientGrant": "AccessToken",
@@ -111,7 +111,7 @@ SUBJECTS: Mapping[str, str] = {
     "RefusedEntry": "BoxEntries",
     "TimeWanted": "SignedTime",
 }
-# What the fixed values of a subject's member are called
+# The names of enumerations, by subject and property
 VALUES: Mapping[tuple[str, str], str] = {
     ("Car", "op"): "PatchOperation",
     ("Assignment", "op"): "PatchOperation",
@@ -137,26 +137,26 @@ VALUES: Mapping[tuple[str, str], str] = {
     ("Device", "claimedProtection"): "KeyProtection",
     ("PhoneKeys", "reason"): "WithheldReason",
 }
-# The bodies that are inside of a batch's items, as single requests have them
+# The bodies in items of a batch, which are those of single requests
 BODIES: Mapping[str, str] = {
     "AssignmentCreation": "NewAssignment",
     "CarCreation": "NewCar",
     "UserCreation": "NewUser",
     "GroupCreation": "NewGroup",
 }
-# Members that are lists of a resource
+# Properties that are lists of a resource
 LISTS: Mapping[tuple[str, str], str] = {("Access", "events"): "Change"}
 
 
 def subject(name: str) -> str:
-    """What the schema of this name is about."""
+    """The subject of the schema with this name."""
     return SUBJECTS.get(name, name)
 
 
 def describe(name: str, member: str, schema: Json, schemas: dict[str, Json]) -> Json:
-    """The schema of a member of the schema `name`, with what it means; its fixed values are put among `schemas`.
+    """The schema of a property of the schema `name`, with its description. Adds its enumeration to `schemas`.
 
-    Without a default: generators take one for a promise that the member is there.
+    It has no default: generators treat a default as a promise that the property is present.
     """
     if member == "body" and name in BODIES:
         schema = {"$ref": f"#/components/schemas/{BODIES[name]}"}
@@ -170,7 +170,7 @@ def describe(name: str, member: str, schema: Json, schemas: dict[str, Json]) -> 
 
 
 def _named(about: str, member: str, schema: Json, schemas: dict[str, Json]) -> Json:
-    """The same with a reference in the place of fixed values that have a name."""
+    """The schema with a reference to the named enumeration, if it has one."""
     called = VALUES.get((about, member))
     if called is None:
         return schema
@@ -187,7 +187,7 @@ def _named(about: str, member: str, schema: Json, schemas: dict[str, Json]) -> J
 
 
 def _simple(schema: Json) -> Json:
-    """What is of one type or null has two types, and is no choice between two schemas."""
+    """The schema with two types, instead of a choice between one type and null."""
     match schema:
         case {"anyOf": [{"type": str(kind), **rest}, {"type": "null"}], **others} if kind not in ("array", "object"):
             return {**others, **rest, "type": [kind, "null"]}

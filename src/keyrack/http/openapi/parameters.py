@@ -1,4 +1,4 @@
-"""In charge of what OpenAPI says of the parameters of paths and query strings."""
+"""The OpenAPI descriptions of path and query parameters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from keyrack.http.openapi.member_schemas import Json
 
 
 def of_path(endpoint: Endpoint[Any]) -> list[Json]:
-    """The ids, and what else stands in the path."""
+    """The parameters of the path."""
     parameters: list[Json] = []
     for name in endpoint.parameters:
         schema: Json = (
@@ -40,30 +40,36 @@ def of_path(endpoint: Endpoint[Any]) -> list[Json]:
     return parameters
 
 
-# OData's options: the schema of each one's value, and what it is for
+# OData options: the schema of the value, and the description
 _OPTIONS: dict[str, tuple[Json, str]] = {
-    "filter": ({"type": "string"}, "Only the rows for which this is true, as `name eq 'Golf' and not (vin eq null)`."),
-    "orderby": ({"type": "string"}, "The order of the rows, as `name desc,id`."),
-    "top": ({"type": "integer", "minimum": 0}, "This many rows at most."),
-    "skip": ({"type": "integer", "minimum": 0}, "Without this many rows of the beginning."),
-    "count": ({"type": "boolean"}, "With `true` the header X-Total-Count says how many rows there are."),
-    "select": ({"type": "string"}, "Only these members: others that the schema requires are not there then."),
-    "expand": ({"type": "string"}, "With these relations, as `products($select=type)`; the number: `products/$count`."),
-    "search": ({"type": "string"}, "Only the rows whose texts hold these words."),
+    "filter": (
+        {"type": "string"},
+        "Returns only rows that match this condition, such as `name eq 'Golf' and not (vin eq null)`.",
+    ),
+    "orderby": ({"type": "string"}, "The order of the rows, such as `name desc,id`."),
+    "top": ({"type": "integer", "minimum": 0}, "The maximum number of rows."),
+    "skip": ({"type": "integer", "minimum": 0}, "The number of rows to skip."),
+    "count": ({"type": "boolean"}, "`true` adds the header X-Total-Count with the total number of rows."),
+    "select": ({"type": "string"}, "Returns only these properties, without other properties that the schema requires."),
+    "expand": (
+        {"type": "string"},
+        "Adds these relations, such as `products($select=type)`, or their number, such as `products/$count`.",
+    ),
+    "search": ({"type": "string"}, "Returns only rows that contain these words."),
     "compute": (
         {"type": "string", "examples": ["length(name) as letters"]},
-        "More properties, as `length(name) as letters`, for the other options and the answer.",
+        "Adds computed properties, such as `length(name) as letters`, for the other options and the response.",
     ),
     "apply": (
         {"type": "string", "examples": ["groupby((brand),aggregate($count as cars))"]},
-        "Figures in place of the rows, as `groupby((brand),aggregate($count as cars))`.",
+        "Returns aggregates instead of rows, such as `groupby((brand),aggregate($count as cars))`.",
     ),
-    "format": ({"type": "string"}, "`json`, the only format there is."),
+    "format": ({"type": "string"}, "The format of the response. Only `json` is supported."),
 }
 
 
 def of_query(endpoint: Endpoint[Any]) -> list[Json]:
-    """OData's options, and the endpoint's own."""
+    """OData options, and the endpoint's own parameters."""
     return [*_odata_parameters(endpoint), *_own_parameters(endpoint)]
 
 

@@ -1,4 +1,4 @@
-"""In charge of the API reference at /docs: one page without scripts and without the internet, made from OpenAPI."""
+"""The API reference at /docs: one page generated from OpenAPI, without scripts or external resources."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from keyrack.http.openapi.shared_components import whole
 
 Json = dict[str, Any]
 
-PREFERRED = ", with Prefer: return=representation"  # the status that only this preference gives
+PREFERRED = ", with Prefer: return=representation"  # a status that only this preference causes
 CODE = re.compile(r"`([^`]+)`")
 
 STYLE = """
@@ -58,10 +58,10 @@ def page(document: Json) -> str:
         f"<title>{escape(info['title'])}</title><style>{STYLE}</style></head><body>"
         f"<header><h1>{escape(info['title'])}</h1><p>{escape(info['summary'])} Version {escape(info['version'])}, base "
         f"<code>{escape(document['servers'][0]['url'])}</code>. {_coded(info['description'])}</p>"
-        f"<p>Every call carries <code>{escape(key)}</code> and, but for the token endpoint, "
-        "<code>Authorization: Bearer ...</code>; the ones that name it also <code>Customer-ID</code>. "
-        'The same as data: <a href="openapi.json">openapi.json</a>.</p>'
-        '<p>What can be refused, and what to do about it: <a href="docs/errors">codes of refusals</a>.</p>'
+        f"<p>Every request needs <code>{escape(key)}</code> and, except at the token endpoint, "
+        "<code>Authorization: Bearer ...</code>. Most requests also need <code>Customer-ID</code>. "
+        'The document itself: <a href="openapi.json">openapi.json</a>.</p>'
+        '<p>All errors and their remedies: <a href="docs/errors">error codes</a>.</p>'
         f"<nav>{links}</nav></header><main>{sections}</main></body></html>"
     )
 
@@ -102,7 +102,7 @@ def _responses(document: Json, operation: Json) -> str:
         for status, response in responses.items()
     ]
     shapes = (
-        _members(document, f"Answer ({status}{'' if status == usual else PREFERRED})", content["schema"])
+        _members(document, f"Response ({status}{'' if status == usual else PREFERRED})", content["schema"])
         + _example(content)
         for status, response in responses.items()
         for content in response.get("content", {}).values()
@@ -112,16 +112,16 @@ def _responses(document: Json, operation: Json) -> str:
 
 
 def _headers(document: Json, status: str, response: Json) -> str:
-    """The headers of an answer: of some, such as that to an assignment, they are all that it says."""
+    """The headers of a response. For some, such as that of an assignment, they are its only content."""
     headers = {name: whole(document, part) for name, part in response.get("headers", {}).items()}
     return table(
-        f"Headers of the answer ({status})",
+        f"Response headers ({status})",
         [(name, _type(document, header["schema"]), header["description"]) for name, header in headers.items()],
     )
 
 
 def _example(content: Json) -> str:
-    """An example of a body; of what is no JSON the text itself."""
+    """An example of a body, as JSON or text."""
     shown = content["example"]
     text = shown if isinstance(shown, str) else json.dumps(shown, indent=2)
     return f"<h3>Example</h3><pre>{escape(text)}</pre>"
@@ -162,7 +162,7 @@ def _resolved(document: Json, schema: Json) -> Json:
 
 
 def table(title: str, rows: list[tuple[str, str, str]]) -> str:
-    """A table of names, each with its kind and what it means; nothing where there is no row."""
+    """A table of names with types and descriptions; empty without rows."""
     if not rows:
         return ""
     lines = "".join(
@@ -173,7 +173,7 @@ def table(title: str, rows: list[tuple[str, str, str]]) -> str:
 
 
 def _coded(text: str) -> str:
-    """A text as HTML, what stands between backticks as code."""
+    """A text as HTML, with text between backticks as code."""
     return CODE.sub(r"<code>\1</code>", escape(text))
 
 

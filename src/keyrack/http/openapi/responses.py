@@ -1,4 +1,4 @@
-"""In charge of what OpenAPI says of an endpoint's answers: its success, and every refusal with its texts."""
+"""The OpenAPI responses of an endpoint: its success, and each error with its messages."""
 
 from __future__ import annotations
 
@@ -20,44 +20,44 @@ from keyrack.http.openapi.member_schemas import Json
 from keyrack.http.openapi.schemas import model, rows
 
 REASONS = {
-    200: "The answer",
-    201: "Made",
-    202: "Accepted: the work that was asked for, which goes on",
-    204: "Done. The answer has no body",
-    304: "Nothing has changed: it is still what one of the tags in `If-None-Match` was given for",
+    200: "Success",
+    201: "Created",
+    202: "Accepted; the work continues after the response",
+    204: "Success without a body",
+    304: "Not modified, because a tag in `If-None-Match` is still current",
     400: "The request is not valid",
     401: "The API key or the access token is missing or invalid",
-    403: "Whoever calls may not do this",
+    403: "The caller lacks the permission",
     404: "Not found",
-    405: "The path does not know the method",
+    405: "The path does not support the method",
     408: "The request took too long to arrive",
-    409: "In conflict with what is there",
-    410: "It is not there any more",
-    412: "A condition of the request does not hold",
+    409: "Conflict with the current state",
+    410: "No longer available",
+    412: "A precondition of the request failed",
     413: "The body is too large",
     414: "The query string is too long",
-    415: "The body is of another media type",
-    422: "Understood, and not done",
-    424: "An item of a batch that was not done because of another one",
+    415: "The media type of the body is not supported",
+    422: "The request is valid, but cannot be processed",
+    424: "A batch item that was not carried out because of another item",
     429: "Too many requests",
     431: "The head of the request is too large",
-    500: "An error of the server",
-    501: "A query option that is not supported",
-    503: "Not now: nothing was done, and a repeat is safe",
+    500: "Internal error of the server",
+    501: "Not supported",
+    503: "Temporarily unavailable (with `Retry-After`, the request had no effect)",
 }
-# The 204 of requests that a worker applies: callers learn the outcome by the operation in the header
+# The 204 of requests that a worker applies: the operation in the header has the outcome
 ACCEPTED = (
-    "Accepted, and not applied yet: a worker applies it. The header `Operation-Id` names the operation, and "
-    "`GET /operations/{operationId}` and webhooks have its outcome"
+    "Accepted, but not applied yet. The header `Operation-Id` identifies the operation. `GET"
+    " /operations/{operationId}` and webhooks report its outcome"
 )
 LIST = (
-    "The answer. A long list comes in chunks, each as of another moment: rows that stay as they are come exactly once. "
-    "If something fails midway the last chunk is missing."
+    "Success. A long list is sent in chunks that are read at different moments; unchanged rows appear exactly once."
+    " If an error occurs midway, the final chunk is missing."
 )
 
 
 def responses(endpoint: Endpoint[Any], schemas: dict[str, Json], public_url: str) -> dict[str, Json]:
-    """The answers of an endpoint, by status."""
+    """The responses of an endpoint, by status."""
     responses_by_status: dict[str, Json] = {str(endpoint.responses.status): _success(endpoint, schemas)}
     if endpoint.has_etag:
         responses_by_status["304"] = {"description": REASONS[304], "headers": _headers(TAGGED)}
@@ -96,24 +96,26 @@ def _success(endpoint: Endpoint[Any], schemas: dict[str, Json]) -> Json:
 
 
 def _success_headers(endpoint: Endpoint[Any]) -> dict[str, str]:
-    """Name -> meaning of the headers of the endpoint's success."""
+    """The headers of the endpoint's success with their descriptions."""
     headers = dict(endpoint.responses.headers)
     if endpoint.read is not None and not endpoint.read.select.is_single:
-        headers["X-Total-Count"] = "With `$count=true`: how many rows there are without `$top` and `$skip`."
+        headers["X-Total-Count"] = "With `$count=true`: the total number of rows, regardless of `$top` and `$skip`."
     if endpoint.read is not None and endpoint.read.select.paged:
-        headers["Link"] = 'Where rows follow: the address of the next page, with rel="next".'
+        headers["Link"] = 'If there are more rows: the address of the next page, with rel="next".'
     if endpoint.read is not None:
         headers |= TAGGED
     if isinstance(endpoint.body, JsonBody):
         headers[ignored_members.HEADER] = ignored_members.MEANING
     if endpoint.auth.has_customer:
-        headers["Keyrack-Position"] = "Where the server reads at replicas: how far the answer's story goes."
+        headers["Keyrack-Position"] = (
+            "The position in the history that the response includes. Only sent by servers that read from replicas."
+        )
     if (
         endpoint.concurrency.if_match is not None
         and endpoint.concurrency.serialized != "with-if-match"
         and endpoint.method == "PATCH"
     ):
-        headers["ETag"] = "The tag of what the change has made."
+        headers["ETag"] = "The entity tag of the changed resource."
     return headers
 
 
@@ -128,7 +130,7 @@ def _headers(meanings: Mapping[str, str]) -> Json:
 def _add_shown(
     endpoint: Endpoint[Any], read: ReadEndpoint, responses_by_status: dict[str, Json], schemas: dict[str, Json]
 ) -> None:
-    """What `Prefer: return=representation` gives: an answer of its own, or another form of the one that is there."""
+    """Add the response to `Prefer: return=representation`: a separate status, or another form of the existing one."""
     status = str(endpoint.representation_status)
     shown = rows(read, schemas)
     if status not in responses_by_status:
@@ -144,16 +146,16 @@ def _add_shown(
         content = responses_by_status[status]["content"][JSON]
         shown = _with_more(content["schema"], shown, schemas)
         content["schema"] = {"anyOf": [content["schema"], shown]}
-    descriptions = {"Preference-Applied": "The preference that was followed."}
+    descriptions = {"Preference-Applied": "The preference that was applied."}
     if endpoint.responses.status == 201:
-        descriptions["Location"] = "With `return=representation`: where it can be read."
+        descriptions["Location"] = "With `return=representation`: the address of the created resource."
     for each in {status, str(endpoint.responses.status)}:
         headers = responses_by_status[each].setdefault("headers", {})
         headers |= _headers(descriptions)
 
 
 def _with_more(write_schema: Json, shown: Json, schemas: dict[str, Json]) -> Json:
-    """What is shown, with the members that only the write tells."""
+    """The schema of the representation, with the properties that only the write returns."""
     written, row = _name(write_schema), _name(shown)
     more = {name: schema for name, schema in schemas[written]["properties"].items() if name != "id"}
     if not more:
@@ -182,7 +184,7 @@ def _error(
     if named is not None:
         schema, media_type = {"$ref": f"#/components/schemas/{named}"}, JSON
     response: Json = {"description": description, "content": {media_type: {"schema": schema}}}
-    others = {*several} - {NOT_PERMITTED, FACTOR_NEEDED, LIMITED}  # of the status, which are plain text
+    others = {*several} - {NOT_PERMITTED, FACTOR_NEEDED, LIMITED}  # errors of the status that are plain text
     if (isinstance(endpoint.body, FormBody) and status == 400) or (named and status == 403 and others):
         response["content"][PLAIN_TEXT.split(";")[0]] = {"schema": {"type": "string"}}
     problem: Json = {
@@ -191,7 +193,7 @@ def _error(
             {"properties": {"code": {"enum": list(dict.fromkeys(reason.code for reason in several))}}},
         ]
     }
-    if not special(several):  # many endpoints have the same
+    if not special(several):  # shared by many endpoints
         schemas[f"Problem{status}"] = problem
         problem = {"$ref": f"#/components/schemas/Problem{status}"}
     response["content"][PROBLEM] = {"schema": problem}
@@ -200,11 +202,13 @@ def _error(
     if status in endpoint.responses.error_models:
         response["content"][JSON] = {"schema": model(TypeAdapter(endpoint.responses.error_models[status]), schemas)}
     if status in (429, 503):
-        response["headers"] = {"Retry-After": {"description": "Seconds to wait", "schema": {"type": "integer"}}}
+        response["headers"] = {
+            "Retry-After": {"description": ("The seconds to wait before a retry"), "schema": {"type": "integer"}}
+        }
     return response
 
 
-# Of the refusals that have a form of their own
+# Bodies of errors with their own schema
 _FORMS: Mapping[int, Json] = {
     401: {"statusCode": 401, "message": INVALID_TOKEN.text},
     415: {
@@ -217,7 +221,7 @@ _FORMS: Mapping[int, Json] = {
     403: {"statusCode": 403, "message": NOT_PERMITTED.format(permission="cars:write").text},
     429: {"status": "429", "message": RATE_LIMITED.format(seconds=6).text},
 }
-# Of those of the token endpoint (RFC 6749, section 5.2)
+# Bodies of errors of the token endpoint (RFC 6749, section 5.2)
 _GRANTS: Mapping[int, Json] = {
     400: {
         "error": "unsupported_grant_type",
@@ -235,7 +239,7 @@ _GRANTS: Mapping[int, Json] = {
 def _add_examples(
     endpoint: Endpoint[Any], content: dict[str, Json], status: int, example_values: Mapping[str, Any]
 ) -> None:
-    """The examples of a refusal, as the spec's body and as a problem."""
+    """Add examples of an error, as the spec's body and as a problem."""
     forms = {**_FORMS, **_GRANTS} if isinstance(endpoint.body, FormBody) else _FORMS
     if status in forms and JSON in content:
         other = ("detail",) if isinstance(endpoint.body, FormBody | RawBody) else ()  # they take other media types

@@ -1,4 +1,4 @@
-"""In charge of JSON Schema: of the resources' rows, and of the bodies' models."""
+"""JSON Schemas of resource rows and body models."""
 
 from __future__ import annotations
 
@@ -26,31 +26,34 @@ _TYPES: dict[Type, Json] = {
     Type.STRING: {"type": "string"},
     Type.BOOLEAN: {"type": "boolean"},
     Type.DATE_TIME: {"type": "string", "format": "date-time"},
-    Type.WALL_CLOCK: {"type": "string", "description": "As it was sent: yyyy-MM-ddTHH:mm:ss, perhaps with an offset."},
+    Type.WALL_CLOCK: {
+        "type": "string",
+        "description": ("A local time as it was sent: yyyy-MM-ddTHH:mm:ss, with an optional offset."),
+    },
     Type.GUID: {"type": "string", "format": "uuid"},
     Type.OPAQUE: {},
 }
 
 
-# A form of a resource with fewer members is a schema of its own
+# A form of a resource with fewer properties has its own schema
 _FORMS: dict[Resource, str] = {form: name for name, form in RESOURCES.items()} | {PRODUCT_LISTED: "ProductListed"}
-# What an opaque member of a subject holds
+# The type of an opaque property of a subject
 _HELD: Mapping[tuple[str, str], TypeAdapter[Any]] = {
     ("Telemetry", "dtc"): TypeAdapter(list[TroubleCode]),
     ("Webhook", "kinds"): TypeAdapter(list[Kind]),
     ("MachineClient", "scopes"): TypeAdapter(list[Annotated[str, SCOPE]]),
     ("Delivery", "payload"): TypeAdapter(OutcomePayload | ChangePayload | CheckpointPayload),
 }
-# Members of models that are rows
+# Properties of models that are rows
 _ROWS: Mapping[tuple[str, str], Resource] = {("ChangeTold", "data"): CHANGE}
-# What an object within a row is called
+# The schema names of objects within a row
 _PARTS: Mapping[str, str] = {
     "userData": "PersonName", "keyForm": "KeyForm", "actor": "Actor", "onBehalfOf": "Actor", "requestedBy": "Actor",
 }  # fmt: skip
 
 
 def rows(read: ReadEndpoint, schemas: dict[str, Json]) -> Json:
-    """The schema of what a read answers; the row's own, and those of its relations, are put among `schemas`."""
+    """The schema of a read's response. Adds the schemas of the row and its relations to `schemas`."""
     resource = read.select.resource
     if resource.scalar is not None:
         return {"type": "array", "items": {"type": "string"}}
@@ -59,11 +62,11 @@ def rows(read: ReadEndpoint, schemas: dict[str, Json]) -> Json:
 
 
 def _row(resource: Resource, schemas: dict[str, Json]) -> Json:
-    """A reference to the schema of one row. A plain answer has every member but those that `$expand` adds."""
+    """A reference to the schema of a row. All properties are required, except those that `$expand` adds."""
     name = _FORMS.get(resource, resource.name)
     if name not in schemas:
         properties: dict[str, Json] = {}
-        # Before its relations, which lead back to it
+        # Added before its relations, which refer back to it
         schemas[name] = {"type": "object", "required": list(resource.fields), "properties": properties}
         properties |= {member: _member(name, member, f, schemas) for member, f in resource.fields.items()}
         for relation, target in resource.relations.items():
@@ -72,7 +75,7 @@ def _row(resource: Resource, schemas: dict[str, Json]) -> Json:
 
 
 def _expandable(name: str, relation: Relation, schemas: dict[str, Json]) -> dict[str, Json]:
-    """The members that `$expand` adds."""
+    """The properties that `$expand` adds."""
     target = _row(RESOURCES[relation.target], schemas)
     if not relation.is_collection:
         return {name: {"anyOf": [target, {"type": "null"}], "description": f"With `$expand={name}`."}}
@@ -94,7 +97,7 @@ def _member(name: str, member: str, field: Field | Complex, schemas: dict[str, J
 
 def _field(field: Field) -> Json:
     schema: Json = dict(_TYPES[field.type])
-    if field.format is not None:  # shown as text
+    if field.format is not None:  # returned as a string
         schema = {"type": "string", "format": field.format}
     if field.enum:
         schema["enum"] = [*field.enum, None] if field.nullable else list(field.enum)
@@ -104,10 +107,10 @@ def _field(field: Field) -> Json:
 
 
 def model(adapter: TypeAdapter[Any], schemas: dict[str, Json]) -> Json:
-    """The schema of a Pydantic model; the named ones are put among `schemas`.
+    """The schema of a Pydantic model. Adds named schemas to `schemas`.
 
-    Clients that are generated from the document use these names. A class that has another name than its schema states
-    that name as the title in its `model_config`.
+    Generated clients use these names. A class whose name differs from its schema states the schema's name as the title
+    in its `model_config`.
     """
     schema = adapter.json_schema(ref_template="#/components/schemas/{model}")
     definitions: dict[str, Json] = schema.pop("$defs", {})
@@ -125,7 +128,7 @@ def model(adapter: TypeAdapter[Any], schemas: dict[str, Json]) -> Json:
 
 
 def _renamed(schema: Any, names: Mapping[str, str]) -> Any:
-    """The schema with each reference to a definition by the name in `names`; a discriminator's mapping as well."""
+    """The schema with each reference replaced by its name in `names`, also in the mapping of a discriminator."""
     if isinstance(schema, dict):
         members = cast("dict[str, Any]", schema)
         return {key: _renamed(value, names) for key, value in members.items()}
@@ -137,7 +140,7 @@ def _renamed(schema: Any, names: Mapping[str, str]) -> Any:
 
 
 def _add(name: str, schema: Json, schemas: dict[str, Json]) -> Json:
-    """Put a model among `schemas`, each of its members explained, and give a reference to it; fixed values as well."""
+    """Add a model with described properties, or an enumeration, to `schemas`. Returns its reference."""
     if "enum" in schema:
         schemas[name] = schema
         return _reference(name)

@@ -1,4 +1,4 @@
-"""In charge of what many operations have in common: it stands once among the components, and is referred to."""
+"""Shared parts of operations, moved once into the components."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from keyrack.http.openapi.member_schemas import Json
 
-# What refusals that most operations share are called, by status
+# Names of shared error responses, by status
 REFUSALS = {
     "304": "NotModified",
     "400": "BadRequest",
@@ -32,12 +32,14 @@ REFUSALS = {
 }
 
 
-Place = tuple[str, Any, Any]  # a name, what holds it, and the key or the number within
+Place = tuple[str, Any, Any]  # a name, its container, and its key or index
 
 
 def share(document: Json) -> None:
-    """Put each header, refusal and parameter that several operations have among the components: in the form that most
-    have by its name, in the others with a number behind it."""
+    """Move each header, error response and parameter that several operations use into the components.
+
+    The most frequent form gets the plain name; other forms get a number as suffix.
+    """
     operations = [operation for methods in document["paths"].values() for operation in methods.values()]
     responses = [response for operation in operations for response in operation["responses"].values()]
     headers = [response["headers"] for response in responses if "headers" in response]
@@ -53,7 +55,7 @@ def share(document: Json) -> None:
 
 
 def _put(document: Json, kind: str, candidates: Iterable[Place]) -> None:
-    """Of things of one kind, each by its name and with the place where it stands: once what is there several times."""
+    """Replace repeated parts of one kind with references to a shared component."""
     places = list(candidates)
     forms: dict[str, Counter[str]] = {}
     for name, place, key in places:
@@ -72,7 +74,7 @@ def _put(document: Json, kind: str, candidates: Iterable[Place]) -> None:
 
 
 def whole(document: Json, part: Json) -> Json:
-    """A part of the document as it stands, or what it refers to."""
+    """A part of the document, with its reference resolved."""
     if "$ref" not in part:
         return part
     kind, name = part["$ref"].split("/")[-2:]

@@ -1,4 +1,4 @@
-"""In charge of OpenAPI's section `webhooks`: what Keyrack itself sends, with examples whose signatures are right."""
+"""The OpenAPI section `webhooks`: messages of Keyrack, with examples that have valid signatures."""
 
 from __future__ import annotations
 
@@ -21,38 +21,42 @@ from keyrack.webhooks.dialects import DEFAULT, DIALECTS
 from keyrack.webhooks.outcome_payload import OutcomePayload
 
 SENT_HEADERS = {
-    "webhook-id": "The same in every attempt, and when it is sent again: what was seen before can be passed over.",
-    "webhook-timestamp": "Seconds since 1970 of this attempt.",
-    "webhook-signature": "`v1,` and the base64 HMAC-SHA256 of id, timestamp and body, joined by dots; during a "
-    "rotation one for each of two secrets, with a blank between them (Standard Webhooks).",
-    "secret": "The webhook's static secret, where it has one. Only in the dialect `keyrack`.",
+    "webhook-id": (
+        "The id of the message. It is the same in every attempt and replay, so receivers can skip duplicates."
+    ),
+    "webhook-timestamp": "The time of this attempt, in seconds since 1970.",
+    "webhook-signature": (
+        "`v1,` and the base64 HMAC-SHA256 of id, timestamp and body, joined by dots. During a rotation, two"
+        " signatures separated by a blank, one for each secret (Standard Webhooks)."
+    ),
+    "secret": "The static secret of the webhook, if it has one. Only in the dialect `keyrack`.",
 }
 
 
 RECEIVING = (
-    "Sent to every webhook of the customer that wants it, signed as Standard Webhooks says. It may come more than once:"
-    " `webhook-id` tells. Whatever answer but a 2xx, 410 or one with `Retry-After` has it sent again, for three days."
-    " The examples are signed with the secret that `PUT /webhooks` shows as its example, the body as compact JSON."
-    f" Headers and body are those of the dialect `{DEFAULT}`. A webhook may choose another `dialect`: "
-    + " ".join(f"`{name}`: {dialect.hint}" for name, dialect in DIALECTS.items() if name != DEFAULT)
+    "Sent to every webhook of the customer with this event type, signed as in Standard Webhooks. A message can arrive"
+    " more than once, with the same `webhook-id`. It is sent again, for three days, unless the response is a 2xx or"
+    " 410. `Retry-After` delays the next attempt. The examples are signed with the example secret of `PUT /webhooks`,"
+    f" the body as compact JSON. Headers and body are those of the dialect `{DEFAULT}`. A webhook can have another"
+    " `dialect`: " + " ".join(f"`{name}`: {dialect.hint}" for name, dialect in DIALECTS.items() if name != DEFAULT)
 )
 
 
 SENT_AT = "1777622400"
 
 
-# What a webhook may be told, by name: the type of its body, or of each of them, and when it is sent
+# Messages by name: the type of the body, and the summary
 OUTCOME, CHANGE, LOG_PROVEN = TypeAdapter(OutcomePayload), TypeAdapter(ChangePayload), TypeAdapter(CheckpointPayload)
 SENT: dict[str, tuple[TypeAdapter[Any], str]] = {
     **{name: (OUTCOME, TAKEN[name].meaning.removesuffix(".")) for name in OUTCOMES},
-    "change": (CHANGE, "Something else has changed: `type` says what"),
+    "change": (CHANGE, "A change of another event type, named by `type`"),
     CHECKPOINT: (LOG_PROVEN, TAKEN[CHECKPOINT].meaning.removesuffix(".")),
-    TEST: (OUTCOME, "Somebody tests the webhook"),
+    TEST: (OUTCOME, "A test of the webhook"),
 }
 
 
 def webhooks(schemas: dict[str, Json]) -> dict[str, Json]:
-    """What Keyrack itself sends."""
+    """The webhook operations."""
     return {name: {"post": _sent(name, body, summary, schemas)} for name, (body, summary) in SENT.items()}
 
 
@@ -68,16 +72,16 @@ def _sent(name: str, body: TypeAdapter[Any], summary: str, schemas: dict[str, Js
         "requestBody": {"required": True, "content": {JSON: {"schema": reference, "example": example}}},
         "responses": {
             "2XX": {"description": "Received"},
-            "410": {"description": "Not wanted any more: the webhook is disabled"},
-            "429": {"description": "Later, as `Retry-After` says"},
-            "503": {"description": "Later, as `Retry-After` says"},
-            "default": {"description": "Not received: it is sent again"},
+            "410": {"description": "No longer wanted. Disables the webhook"},
+            "429": {"description": "Retry after the time in `Retry-After`"},
+            "503": {"description": "Retry after the time in `Retry-After`"},
+            "default": {"description": "Not received. It is sent again"},
         },
     }
 
 
 def _example(name: str, schemas: dict[str, Json]) -> Json:
-    """What is sent of this type; a test is about no assignment."""
+    """An example message of this type. A test has no assignment."""
     if name == "change":
         return schemas_example("ChangeTold", schemas) | {"data": schemas_example("Change", schemas)}
     if name == CHECKPOINT:
@@ -91,7 +95,7 @@ def _example(name: str, schemas: dict[str, Json]) -> Json:
 
 
 def _headers(body: Any) -> list[Json]:
-    """The headers, with examples whose signature is that of the body as compact JSON."""
+    """The headers with examples. The signature is valid for the body as compact JSON."""
     secret = meaning("Webhook", "signingSecret")
     assert secret is not None  # noqa: S101 - the table has it
     signed = f"{OPERATION_ID}.{SENT_AT}.{json.dumps(body, separators=(',', ':'))}"

@@ -40,27 +40,27 @@ endpoints = Endpoints[ReadServices](TAG, AppAuth(has_own_user_check=True), is_ex
 OTHERS_DEVICE = ErrorCode(
     "device-of-other-user",
     "The key is registered for another user.",
-    "Make another key pair on the phone: each user has its own.",
+    "Generate another key pair on the phone; each user needs its own.",
 )
 TOO_MANY_DEVICES = ErrorCode(
     "too-many-devices",
-    "The user has {most} devices already.",
-    "Remove one that is not used any more: DELETE /sdk/devices/{deviceId}.",
+    "The user already has {most} devices.",
+    "Remove an unused device: `DELETE /sdk/devices/{deviceId}`.",
 )
 REMOVED_DEVICE = ErrorCode(
     "device-removed",
     "The phone was removed, so its key cannot be registered again.",
-    "Make another key pair on the phone. Keep a phone that was lost or stolen removed.",
+    "Generate another key pair on the phone, unless the phone was lost or stolen.",
 )
 NO_REGISTRATION_NONCE = ErrorCode(
     "registration-nonce-unknown",
     "The registration names a nonce that was never issued, was used, or has expired.",
-    "Get a nonce by POST /sdk/devices/nonce, and have the phone sign it within ten minutes.",
+    "Get a nonce by `POST /sdk/devices/nonce`, and have the phone sign it within ten minutes.",
 )
 OLD_TOKEN = ErrorCode(
     "token-before-removal",
     "The id token was issued before a phone of the user was removed, or before the user joined the customer.",
-    "Get another id token: your server asks for it by POST /sdk/token, if the user is still signed in.",
+    "Get a new id token by `POST /sdk/token`, if the user is still signed in.",
 )
 REGISTER = "register device"
 LASTS = timedelta(minutes=10)  # validity of a nonce
@@ -120,7 +120,7 @@ where d.customer_id = $1 and d.user_id = u.user_id and d.device_id = $3 returnin
 
 
 class Registration(StrictBody):
-    """A phone's key, which has signed this itself: docs/keys.md, "A life of a key"."""
+    """The public key of a phone, signed by that key. See docs/keys.md, "A life of a key"."""
 
     registration: Octets
     name: Annotated[str, Field(max_length=100, pattern=NOT_BLANK), IN_NFC]
@@ -135,7 +135,7 @@ class RegistrationNonceBody(Body):
 
 
 class AppDevice(StrictBody):
-    """A phone: `id` is the thumbprint of its key (RFC 9679)."""
+    """A phone. `id` is the thumbprint of its key (RFC 9679)."""
 
     id: Octets
     name: str
@@ -154,8 +154,8 @@ def app_of(request: Request) -> AppUser:
     "/sdk/devices/nonce",
     Doc(
         "beginRegistration",
-        "A nonce for the registration of a phone",
-        "The nonce is valid for ten minutes and one registration. The newest one of the user counts.",
+        "Get a nonce for the registration of a phone",
+        "The nonce is valid for ten minutes and for one registration. Only the newest nonce of the user is valid.",
     ),
     responses=Responses(200, RegistrationNonceBody),
     is_idempotent=False,
@@ -172,10 +172,10 @@ async def begin(request: Request) -> Response:
     "/sdk/devices",
     Doc(
         "registerDevice",
-        "Register a phone, or rename it",
-        "`registration` is made and signed by the phone's own key, for the user of the id token and a nonce of `POST"
-        " /sdk/devices/nonce`. A phone that is registered already gets another name, with any nonce. The key of a"
-        " removed phone is 409. docs/keys.md has the messages.",
+        "Register or rename a phone",
+        "`registration` contains the user of the id token and a nonce of `POST /sdk/devices/nonce`, and is signed by"
+        " the phone's own key. A phone that is already registered is renamed, with any nonce. The key of a removed"
+        " phone is 409. docs/keys.md describes the messages.",
     ),
     body=JsonBody(TypeAdapter(Registration), REGISTER),
     responses=Responses(
@@ -255,12 +255,12 @@ def _registered(data: bytes, app: AppUser) -> tuple[PublicKey, bytes]:
     try:
         message = cose.read(data, REGISTRATION)
     except MessageRefused as refused:
-        raise _no_registration(f"A box would say {refused.code.text}.") from None
+        raise _no_registration(f"A box would reject the message with the code {refused.code.text}.") from None
     key: PublicKey = message.claims["cnf"]
     if message.kid != key.kid or not verify(key, message.to_be_signed, message.signature):
-        raise _no_registration("The key that it has did not sign it.")
+        raise _no_registration("The registration must be signed by the key that it contains.")
     if message.claims["sub"] != str(app.subject):
-        raise _no_registration("It is for another user.")
+        raise _no_registration("The registration is for another user.")
     return key, message.claims["nonce"]
 
 
@@ -271,7 +271,9 @@ def _no_registration(hint: str) -> BadRequest:
 
 @endpoints.get(
     "/sdk/devices",
-    Doc("listOwnDevices", "The phones of the user", "Those of the user of the id token, the oldest first."),
+    Doc(
+        "listOwnDevices", "List the phones of the user", "Returns the phones of the user of the id token, oldest first."
+    ),
     auth=AppAuth(),
     responses=Responses(200, list[AppDevice], headers=TAGGED),
 )
@@ -292,8 +294,8 @@ def _shown(row: Row) -> dict[str, Any]:
     "/sdk/devices/{deviceId}",
     Doc(
         "removeOwnDevice",
-        "Remove a phone of the user: its keys are revoked",
-        "What it has of keys is revoked at once: each box refuses them as soon as it has a newer status list.",
+        "Remove a phone of the user",
+        "Revokes the keys of the phone at once. Each box rejects them as soon as it has a newer status list.",
     ),
     auth=AppAuth(),
     responses=Responses(errors={404: (NO_DEVICE,)}),

@@ -38,14 +38,14 @@ from keyrack.offline_keys.timestamps import now
 endpoints = Endpoints[OfflineKeyServices](TAG, AppAuth(), is_extension=True, is_preview=True)
 
 NO_KEYS = ErrorCode(
-    "box-without-key",
-    "The user has no key of this box that is in force.",
-    "Use the name of a box that GET /sdk/keys tells.",
+    "no-key-for-box",
+    "The user has no valid key for this box.",
+    "Use the name of a box that `GET /sdk/keys` returns.",
 )
 NOT_APPROVED = ErrorCode(
     "device-not-approved",
-    "The phone waits for the approval of a manager.",
-    "Ask a manager: PUT /users/{userId}/devices/{deviceId}/approval, or the user's page of the console.",
+    "The phone is waiting for the approval of a manager.",
+    "Ask a manager to approve the phone in the console, or by `PUT /users/{userId}/devices/{deviceId}/approval`.",
 )
 DELIVER = "deliver the log of a box"
 TIME = "sign the time"
@@ -62,7 +62,7 @@ from app_subject s where s.customer_id = $1 and s.subject = $2 and exists (
 
 
 class PhoneKeyBody(Body):
-    """A key of one assignment; `renewAfter` says from when on there is another one."""
+    """A key of one assignment. A new one is available from `renewAfter`."""
 
     model_config = ConfigDict(title="PhoneKey")
 
@@ -83,7 +83,7 @@ class CarriedList(Body):
 
 
 class CarriedBox(Body):
-    """What a phone carries to a box: its lists, oldest first, and the newest receipt of its log."""
+    """Messages that a phone carries to a box: its status lists, oldest first, and the newest receipt of its log."""
 
     box: str
     product_id: Id
@@ -93,7 +93,7 @@ class CarriedBox(Body):
 
 
 class WithheldKey(Body):
-    """An assignment for which there is no new key, and why."""
+    """An assignment that gets no new key, and the reason."""
 
     model_config = ConfigDict(title="Withheld")
 
@@ -102,7 +102,7 @@ class WithheldKey(Body):
 
 
 class PhoneKeys(Body):
-    """What a phone is to hold: what it has beside that is over."""
+    """All keys that a phone keeps. It deletes every other key."""
 
     key_set: Octets | None
     roots: list[Octets]
@@ -113,7 +113,7 @@ class PhoneKeys(Body):
 
 
 class LogEntriesBody(Body):
-    """Entries of the logs of boxes, as the boxes have signed them, in any order."""
+    """Signed entries of the logs of boxes, in any order."""
 
     model_config = ConfigDict(title="Entries")
 
@@ -121,7 +121,7 @@ class LogEntriesBody(Body):
 
 
 class BoxReceipt(Body):
-    """What a box may forget: its log is known up to this number."""
+    """A receipt: the box can delete entries up to this number."""
 
     box: str
     up_to: Id
@@ -141,7 +141,7 @@ class EntriesAccepted(Body):
 
 
 class TimeRequest(Body):
-    """What the box's challenge says: its name and its nonce."""
+    """The name and the nonce in the box's challenge."""
 
     model_config = ConfigDict(title="TimeWanted")
 
@@ -157,12 +157,12 @@ def a_device(text: str) -> bytes:
     """The id of a phone in a query. Raises `ValueError`."""
     device = octets(text)
     if len(device) != 32:
-        raise ValueError("It is the id of PUT /sdk/devices, 32 bytes.")
+        raise ValueError("The value must be a device id from `PUT /sdk/devices`, which has 32 bytes.")
     return device
 
 
 OF_DEVICE = QueryParameter(
-    "device", a_device, "The id of the phone, as `PUT /sdk/devices` answers it.",
+    "device", a_device, "The id of the phone, as in the response to `PUT /sdk/devices`.",
     {"type": "string", "format": "base64url", "examples": [EXAMPLE_THUMBPRINT]}, is_required=True,
 )  # fmt: skip
 
@@ -171,10 +171,11 @@ OF_DEVICE = QueryParameter(
     "/sdk/keys",
     Doc(
         "getPhoneKeys",
-        "The keys of a phone: one for each assignment in force, and what it carries to boxes",
-        "A key holds from the later of now and the assignment's `start` to the earlier of its `end` and now +"
-        " `lifetime`; until `renewAfter` the same one is answered again. `boxes` has what the phone carries to boxes."
-        " What the phone holds beside this answer is over.",
+        "Get the keys of a phone",
+        "Returns one key for each assignment in force, and the messages that the phone carries to boxes (`boxes`). A"
+        " key is valid from the later of now and the assignment's `start`, until the earlier of its `end` and now +"
+        " `lifetime`. Until `renewAfter`, the response has the same key again. The phone deletes all keys that are"
+        " not in the response.",
     ),
     auth=AppAuth(has_own_user_check=True),
     responses=Responses(
@@ -243,10 +244,10 @@ def most_of_a_log(settings: Settings) -> int:
     "/sdk/boxlog",
     Doc(
         "deliverBoxLog",
-        "Bring home entries of the logs of boxes",
-        "Entries of any box of the customer, in any order, once or often. Openings and closings go to `GET /events`,"
-        " each once and in order. `receipts` are for the boxes, which free the room then; what is refused is told by"
-        " its place, and the others are taken.",
+        "Deliver entries of box logs",
+        "Delivers entries of any box of the customer, in any order and any number of times. Openings and closings"
+        " appear in `GET /events`, each once and in order. `receipts` are for the boxes, which then free the space."
+        " `refused` lists invalid entries by their index; all other entries are accepted.",
     ),
     body=JsonBody(TypeAdapter(LogEntriesBody), DELIVER, max_bytes=most_of_a_log),
     responses=Responses(200, EntriesAccepted, errors={400: (invalid_member(DELIVER, "entries"),)}),
@@ -256,7 +257,7 @@ def most_of_a_log(settings: Settings) -> int:
 async def deliver(request: Request, body: LogEntriesBody, services: OfflineKeyServices) -> Response:
     app = app_of(request)
     if len(body.entries) > services.settings.boxlog_entries:
-        hint = f"They are {services.settings.boxlog_entries} at most."
+        hint = f"A request must have at most {services.settings.boxlog_entries} entries, but has {len(body.entries)}."
         raise BadRequest(
             invalid_member(DELIVER, "entries", hint=hint), errors=[FieldError("too-long", hint, "/entries")]
         )
@@ -288,9 +289,9 @@ def time_limits(settings: Settings, app: AppUser, box: str) -> tuple[Bucket, Buc
     "/sdk/time",
     Doc(
         "getSignedTime",
-        "The time, signed for a box and its nonce",
-        "For a box whose clock is uncertain: the message is good for its name and its nonce, which lives for ten"
-        " seconds. Only who has a key of the box gets it.",
+        "Get the time, signed for a box and its nonce",
+        "For a box whose clock is uncertain. The message is valid for the name of the box and its nonce, which is"
+        " valid for ten seconds. The caller must have a key of the box.",
     ),
     body=JsonBody(TypeAdapter(TimeRequest), TIME),
     responses=Responses(
@@ -307,7 +308,7 @@ def time_limits(settings: Settings, app: AppUser, box: str) -> tuple[Bucket, Buc
 async def time(request: Request, body: TimeRequest, services: OfflineKeyServices) -> Response:
     app = app_of(request)
     if len(body.nonce) != NONCE:
-        hint = f"It has {NONCE} bytes."
+        hint = f"The nonce must have {NONCE} bytes, but has {len(body.nonce)}."
         raise BadRequest(invalid_member(TIME, "nonce", hint=hint), errors=[FieldError("wrong-form", hint, "/nonce")])
     signer = await request.db.fetchval(TELLS_TIME, app.customer, app.subject, body.box, now())
     if signer is None:

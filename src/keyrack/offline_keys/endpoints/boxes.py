@@ -40,49 +40,50 @@ from keyrack.offline_keys.public_key import EXAMPLE_THUMBPRINT
 from keyrack.offline_keys.services import OfflineKeyServices
 
 TAG = Tag(
-    "Boxes", "Boxes that open without a network: enrolled, and told which keys are revoked.", frozenset(("products",))
+    "Boxes", "Enrolment, provisioning and status lists of boxes that open without a network.", frozenset(("products",))
 )
 endpoints = Endpoints[OfflineKeyServices](TAG, "boxes", is_extension=True, is_preview=True)
 
 NO_BOX = ErrorCode(
     "product-takes-no-keys",
-    "The product is no key box: it takes no keys.",
-    "Use a product of the type of a box; units for telemetry open nothing.",
+    "The product is not a key box.",
+    "Use a product that is a key box.",
 )
 NOT_ENROLLED = ErrorCode(
     "box-not-enrolled",
     "The box is not enrolled.",
-    "Enrol it first: POST and then PUT /boxes/{productId}/enrolment. docs/keys.md says how.",
+    "Enrol the box first, by `POST` and then `PUT /boxes/{productId}/enrolment`.",
 )
 NO_NONCE = ErrorCode(
     "enrolment-nonce-unknown",
-    "The enrolment names a nonce that was never given, was used, or is over.",
-    "Get one by POST /boxes/{productId}/enrolment, and have the box sign it within ten minutes.",
+    "The enrolment names a nonce that was never issued, was used, or has expired.",
+    "Get a nonce by `POST /boxes/{productId}/enrolment`, and have the box sign it within ten minutes.",
 )
 USED_KEY = ErrorCode(
     "box-key-used",
-    "The box has had this key in an epoch that is over.",
-    "Reset the box: it makes another key pair.",
+    "The box had this key in an earlier epoch.",
+    "Reset the box, so that it generates another key pair.",
 )
 OTHER_KEY = ErrorCode(
     "box-key-differs",
-    "The box's key has another thumbprint than the expected one.",
-    "Compare the thumbprint with what the box shows. Another thumbprint means another box.",
+    "The thumbprint of the box's key differs from the expected one.",
+    "Compare the thumbprint with the one that the box shows; a different thumbprint means a different box.",
 )
 NOT_PENDING = ErrorCode(
     "enrolment-not-pending",
     "The box has no pending enrolment.",
-    "GET /boxes/{productId}/enrolment shows a pending one. It came into force, or was undone.",
+    "Read the enrolment by `GET /boxes/{productId}/enrolment`: it is in force, or was discarded.",
 )
 IN_USE = ErrorCode(
     "enrolment-in-use",
     "The pending enrolment is in use: its key has signed an entry.",
-    "Compare its thumbprint with what the box shows. Name it as `thumbprint` of DELETE, or as `replaces` in PUT.",
+    "Compare its thumbprint with the one that the box shows, then send it as `thumbprint` of `DELETE` or as"
+    " `replaces` of `PUT`.",
 )
 SAME_MANAGER = ErrorCode(
     "second-person-needed",
-    "Another manager has to approve the enrolment: this one has begun it.",
-    "Ask another manager of the customer: POST /boxes/{productId}/enrolment/approval.",
+    "The manager who began the enrolment cannot approve it.",
+    "Ask another manager of the customer to approve it: `POST /boxes/{productId}/enrolment/approval`.",
 )
 ENROL = "enrol box"
 APPROVE = "approve enrolment"
@@ -126,7 +127,7 @@ class EnrolmentNonceBody(Body):
 
 
 class Enrolment(StrictBody):
-    """The enrolment that the box has made, and the thumbprint that it shows: docs/keys.md, "Provisioning".
+    """The enrolment that the box created, and the thumbprint that it displays. See docs/keys.md, "Provisioning".
 
     `replaces` is the thumbprint of the pending enrolment.
     """
@@ -150,13 +151,13 @@ class EnrolledBoxBody(_BoxEpoch):
 
 
 class EnrolmentApproval(StrictBody):
-    """The key that is approved, by the thumbprint that the box shows."""
+    """The approved key, by the thumbprint that the box displays."""
 
     thumbprint: Octets
 
 
 class PendingEnrolment(Body):
-    """An enrolment that replaces a box at work, and is not in force yet."""
+    """An enrolment that will replace a box in use, and is not in force yet."""
 
     epoch: Id
     name: str
@@ -170,7 +171,7 @@ class PendingEnrolment(Body):
 
 
 class BoxReport(Body):
-    """Something that is wrong with the log of a box."""
+    """A fault in the log of a box."""
 
     kind: Literal["Fork", "Break", "Forgery", "UnknownKey", "GivenUp", "Late", "UnknownList"]
     number: Id
@@ -180,7 +181,7 @@ class BoxReport(Body):
 
 
 class BoxLog(Body):
-    """How far the log of a box has come home."""
+    """The state of the log of a box."""
 
     up_to: Annotated[int, Field(ge=0)]
     newest: Annotated[int, Field(ge=0)]
@@ -197,7 +198,7 @@ class BoxStateBody(_BoxEpoch):
 
 
 class BoxProvisioning(Body):
-    """Three messages that the box takes together.
+    """Three messages that the box accepts together.
 
     A box with an older root takes `roots` first.
     """
@@ -214,7 +215,7 @@ def _of_length(length: int) -> Callable[[str], bytes]:
     def read(text: str) -> bytes:
         data = octets(text)
         if len(data) != length:
-            raise ValueError(f"It has {length} bytes.")
+            raise ValueError(f"The value must have {length} bytes, but has {len(data)}.")
         return data
 
     return read
@@ -226,12 +227,12 @@ OF_BOX = QueryParameter(
 )  # fmt: skip
 OF_KEY = QueryParameter(
     "thumbprint", _of_length(THUMBPRINT),
-    "The thumbprint of the box's key. Without it the pending enrolment, if there is one.",
+    "The thumbprint of the box's key. Default: the pending enrolment, if there is one.",
     {"type": "string", "format": "base64url", "examples": [EXAMPLE_THUMBPRINT]},
 )  # fmt: skip
 OF_PENDING = QueryParameter(
     "thumbprint", _of_length(THUMBPRINT),
-    "The thumbprint of the pending enrolment. It is needed if the enrolment is in use.",
+    "The thumbprint of the pending enrolment. Required if the enrolment is in use.",
     {"type": "string", "format": "base64url", "examples": [EXAMPLE_THUMBPRINT]},
 )  # fmt: skip
 UNCOPIED = {"Cache-Control": "no-store"}
@@ -253,9 +254,10 @@ async def check_box(statements: Statements, customer: int, product: int) -> None
     "/boxes/{productId}/enrolment",
     Doc(
         "beginEnrolment",
-        "A nonce for a box that is to be enrolled",
-        "Good for ten minutes; the newest one counts. The box signs it, and `PUT /boxes/{productId}/enrolment` takes"
-        " what it has signed. The customer's first box gets an authority for its keys as well.",
+        "Get a nonce for the enrolment of a box",
+        "The nonce is valid for ten minutes, and only the newest one is valid. The box signs it, and `PUT"
+        " /boxes/{productId}/enrolment` takes the result. The customer's first box also creates the authority for its"
+        " keys.",
     ),
     auth=CustomerAuth(Permission.BOXES_WRITE, is_group_scoped=True),
     responses=Responses(200, EnrolmentNonceBody, errors={404: (NO_PRODUCT,), 409: (NO_BOX,)}),
@@ -273,11 +275,12 @@ async def begin(request: Request, services: OfflineKeyServices) -> Response:
     "/boxes/{productId}/enrolment",
     Doc(
         "enrolBox",
-        "Enrol a box: its next epoch begins",
-        "A box that is at work keeps its epoch, and the new one is pending until an entry that the new key has signed"
-        " arrives. Then the epoch before ends, with its keys and lists. A further enrolment replaces a pending one."
-        " Send the `thumbprint` that the box shows: another key is 409. Enrolments are limited for each customer and"
-        " each caller: beyond the limit the answer is 429 with `Retry-After`.",
+        "Enrol a box",
+        "Begins the next epoch of the box. A box in use keeps its epoch: the new one is pending until an entry that"
+        " the new key has signed arrives. Then the previous epoch ends, with its keys and lists. Another enrolment"
+        " replaces a pending one. Send the `thumbprint` that the box displays; the key of another box is 409."
+        " Enrolments are limited per customer and per caller. Above the limit, the response is 429 with"
+        " `Retry-After`.",
     ),
     auth=CustomerAuth(Permission.BOXES_WRITE, is_group_scoped=True),
     body=JsonBody(TypeAdapter(Enrolment), ENROL),
@@ -306,7 +309,7 @@ async def enrol(request: Request, body: Enrolment, services: OfflineKeyServices)
                 caller=request.caller_key, thumbprint=body.thumbprint, replaces=body.replaces,
             )  # fmt: skip
     except MessageRefused as refused:
-        hint = f"A box would say {refused.code.text}."
+        hint = f"A box would reject the message with the code {refused.code.text}."
         raise BadRequest(
             invalid_member(ENROL, "enrolment", hint=hint), errors=[FieldError("wrong-form", hint, "/enrolment")]
         ) from None
@@ -333,8 +336,8 @@ async def enrol(request: Request, body: Enrolment, services: OfflineKeyServices)
     Doc(
         "undoEnrolment",
         "Undo the pending enrolment of a box",
-        "The pending epoch is deleted, and its keys are revoked. The epoch in force stays. A box that was enrolled in"
-        " the pending one has to be reset.",
+        "Deletes the pending epoch and revokes its keys. The epoch in force stays. A box that was enrolled in the"
+        " pending epoch must be reset.",
     ),
     auth=CustomerAuth(Permission.BOXES_WRITE, is_group_scoped=True),
     responses=Responses(errors={404: (NO_PRODUCT,), 409: (NO_BOX, NOT_PENDING, OTHER_KEY, IN_USE)}),
@@ -360,9 +363,10 @@ async def undo(request: Request, services: OfflineKeyServices) -> Response:
     "/boxes/{productId}/enrolment/approval",
     Doc(
         "approveEnrolment",
-        "Approve the pending enrolment of a box, as a second person",
-        "Customers choose by `keyrack keys policy --second-person on` that a pending enrolment comes into force only"
-        " after another manager has approved it. `thumbprint` is that of the pending enrolment, and of the box.",
+        "Approve the pending enrolment of a box as a second person",
+        "For customers that use `keyrack keys policy --second-person on`: a pending enrolment comes into force only"
+        " after another manager has approved it. `thumbprint` is the thumbprint of the pending enrolment, and of the"
+        " box.",
     ),
     auth=CustomerAuth(Permission.BOXES_WRITE, is_group_scoped=True, is_for_people=True),
     body=JsonBody(TypeAdapter(EnrolmentApproval), APPROVE),
@@ -396,9 +400,10 @@ async def approve(request: Request, body: EnrolmentApproval) -> Response:
     "/boxes/{productId}/enrolment",
     Doc(
         "getEnrolledBox",
-        "A box that takes keys: its epoch, its key, and how far its log has come home",
-        "`log` has the number up to which the log is known without a gap, the highest number, and reports of faults:"
-        " the newest 20 of each kind. `pending` is an enrolment that is not in force yet.",
+        "Get an enrolled box",
+        "Returns the epoch, the key and the state of the log. `log` has the number up to which the log is known"
+        " without a gap, the highest known number, and fault reports: the newest 20 of each kind. `pending` is an"
+        " enrolment that is not in force yet.",
     ),
     auth=CustomerAuth(
         Permission.BOXES_READ, is_group_scoped=True, conditional={"`userId` of a report": Permission.USERS_READ}
@@ -440,10 +445,10 @@ def _pending(product: int, row: Row) -> dict[str, Any]:
     "/boxes/{productId}/provisioning",
     Doc(
         "getProvisioning",
-        "What a box is told, bound to its nonce: authority, name, time, key set and status list",
-        "The box takes the three messages together, or none; they are good for the one nonce. A box that is at work"
-        " already gets its clock set by them. While an enrolment is pending, the messages are for its key; `thumbprint`"
-        " chooses the box at work.",
+        "Get the provisioning of a box",
+        "Returns authority, name, time, key set and status list of the box, bound to its nonce. The box accepts all"
+        " three messages or none. They are valid only for this nonce. They also set the clock of a box in use. While"
+        " an enrolment is pending, the messages are for its key; `thumbprint` selects the box in use.",
     ),
     auth=CustomerAuth(Permission.BOXES_WRITE, is_group_scoped=True),
     responses=Responses(

@@ -63,10 +63,10 @@ endpoints.read(
     ISSUED_KEY,
     Doc(
         "listKeysOfCar",
-        "The keys of a car that were issued, and until when each of them opens",
-        "Those in force, revoked ones and past ones, as long as they are kept. `opensUntil` is the latest moment at"
-        " which a box may still take the key, but for what its clock is slow by. If `canPowerLossExtend`, a loss of"
-        " power extends it without a bound. A list that is too long comes in pages.",
+        "List the issued keys of a car",
+        "Returns valid, revoked and expired keys, as long as they are retained. `opensUntil` is the latest moment at"
+        " which the box may still accept the key, apart from the delay of its clock. If `canPowerLossExtend` is true,"
+        " a loss of power extends it without a limit. A long list has several pages.",
     ),
     parent=A_CAR,
     missing_error=NO_CAR,

@@ -31,8 +31,8 @@ endpoints = Endpoints[OfflineKeyServices](
 
 NO_LIST = ErrorCode(
     "status-list-not-found",
-    "There is no such status list of the box.",
-    "Leave epoch and generation out for the one that grows; the key names its own.",
+    "The box has no such status list.",
+    "Leave out `epoch` and `generation` for the newest list; each key names its own.",
 )
 LIST_TYPE = "application/statuslist+cwt"
 
@@ -55,19 +55,17 @@ class BoxStatusList(Body):
 
 
 NUMBER = {"type": "integer", "format": "int32", "minimum": 1}
-EPOCH = QueryParameter("epoch", whole_number, "The epoch of the box; without it the one in force.", NUMBER)
-GENERATION = QueryParameter(
-    "generation", whole_number, "The generation of the list; without it the one that grows.", NUMBER
-)
+EPOCH = QueryParameter("epoch", whole_number, "The epoch of the box. Default: the epoch in force.", NUMBER)
+GENERATION = QueryParameter("generation", whole_number, "The generation of the list. Default: the newest one.", NUMBER)
 
 
 @endpoints.get(
     "/boxes/{productId}/status",
     Doc(
         "getStatusList",
-        "The status list of a box: which of its keys are revoked",
-        "A Token Status List as a CWT, signed anew where something was revoked since. With"
-        " `Accept: application/statuslist+cwt` its bytes alone.",
+        "Get the status list of a box",
+        "Returns the revoked keys of the box as a Token Status List (CWT). The list is signed again if a key was"
+        " revoked since. With `Accept: application/statuslist+cwt`, returns only its bytes.",
     ),
     responses=Responses(
         200,

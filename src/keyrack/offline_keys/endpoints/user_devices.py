@@ -24,7 +24,7 @@ endpoints = Endpoints[ReadServices](TAG, "users", is_extension=True)
 NO_DEVICE = ErrorCode(
     "device-not-found",
     "Unable to find a device for the given deviceId which is assigned to the user.",
-    "Register the phone first: PUT /sdk/devices. One that was removed is gone.",
+    "Register the phone first: `PUT /sdk/devices`.",
 )
 PROTECTIONS = ("Software", "TrustedEnvironment", "SecureElement")
 
@@ -73,7 +73,7 @@ def device_id(text: str) -> bytes:
 endpoints.read(
     "/users/{userId}/devices",
     DEVICE,
-    Doc("listDevicesOfUser", "The phones of a user that get keys", "Every phone that the user's app has registered."),
+    Doc("listDevicesOfUser", "List the phones of a user", "Returns every phone that the user's app has registered."),
     parent=Parent(USER, "{t}.customer_id = {p}.customer_id and {t}.user_id = {p}.user_id"),
     missing_error=NO_USER,
 )
@@ -83,10 +83,10 @@ endpoints.read(
     "/users/{userId}/devices/{deviceId}",
     Doc(
         "removeDeviceOfUser",
-        "Remove a phone of a user: its keys are revoked",
-        "For a phone that was lost. What it has of keys is revoked at once: each box refuses them as soon as it has a"
-        " newer status list. The phone cannot be registered with this key again, and id tokens that were issued before"
-        " register no phone. The user may register another phone.",
+        "Remove a phone of a user",
+        "For a lost phone. Revokes its keys at once; each box rejects them as soon as it has a newer status list. The"
+        " phone cannot be registered with the same key again. Id tokens that were issued before cannot register a"
+        " phone. The user can register another phone.",
     ),
     auth=CustomerAuth(Permission.USERS_WRITE, is_group_scoped=True),
     responses=Responses(errors={404: (NO_USER, NO_DEVICE)}),
@@ -103,9 +103,9 @@ async def remove(request: Request) -> Response:
     "/users/{userId}/removed-devices",
     Doc(
         "forgetRemovedDevicesOfUser",
-        "Make room for keys of a user whose removed phones have used it up",
-        "For a user whose phone gets no key (`too-many-keys`), as keys of removed phones use up"
-        " `KEYRACK_KEYS_PER_ASSIGNMENT`. These keys count no longer. They stay revoked, so boxes still refuse them.",
+        "Free the keys of a user's removed phones",
+        "For a user whose phone gets no key (`too-many-keys`) because keys of removed phones use up"
+        " `KEYRACK_KEYS_PER_ASSIGNMENT`. These keys no longer count. They stay revoked, so boxes still reject them.",
     ),
     auth=CustomerAuth(Permission.USERS_WRITE, is_group_scoped=True),
     responses=Responses(errors={404: (NO_USER,)}),
@@ -123,9 +123,9 @@ async def forget_removed(request: Request) -> Response:
     "/users/{userId}/devices/{deviceId}/approval",
     Doc(
         "approveDeviceOfUser",
-        "Approve a phone of a user: it gets keys",
-        "For a phone that waits for approval (`isApproved` is false). Customers choose this by `keyrack keys policy"
-        " --approve-phones on`. A phone that is approved already stays so.",
+        "Approve a phone of a user",
+        "For a phone that needs approval before it gets keys (`isApproved` is false). Customers require this with"
+        " `keyrack keys policy --approve-phones on`. Approving an approved phone changes nothing.",
     ),
     auth=CustomerAuth(Permission.USERS_WRITE, is_group_scoped=True),
     responses=Responses(errors={404: (NO_USER, NO_DEVICE)}),

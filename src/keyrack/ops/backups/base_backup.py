@@ -1,4 +1,4 @@
-"""In charge of taking a full backup: by pg_basebackup, verified by pg_verifybackup, with an archive that follows."""
+"""Full backups: created by pg_basebackup and verified by pg_verifybackup, with the WAL archive up to their end."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from keyrack.ops.backups.connection import connected
 from keyrack.ops.backups.repository import Backup, BackupContext, BackupError, ReportProgress
 from keyrack.ops.backups.wal_archive import position
 
-PATIENCE = 60.0  # seconds that the archive gets to take a segment
+PATIENCE = 60.0  # maximum seconds until a segment is archived
 LOOK = 0.1
 
 PROGRESS = re.compile(r"(\d+)/(\d+) kB \((\d+)%\)")
-# Its last byte: what begins behind it may be a segment that nothing is in yet
+# The last byte of the segment: the position after it may be the start of a segment that is still empty
 SWITCH: LiteralString = "select pg_walfile_name(pg_switch_wal() - 1::numeric)"
 SEGMENT_SIZE: LiteralString = "select setting::bigint from pg_settings where name = 'wal_segment_size'"
 SCHEMA: LiteralString = "select to_regclass('alembic_version') is not null"
@@ -32,9 +32,9 @@ REVISION: LiteralString = "select version_num from alembic_version"
 
 
 def create(house: BackupContext, dsn: str, report: ReportProgress) -> tuple[Backup, list[str]]:
-    """Take a full backup of the running database, and remove those that are too many; it, and the names of these.
+    """Create a full backup of the running database, and delete surplus ones. Returns it and the names of those deleted.
 
-    Raises `BackupError`: no archiving, it was not made, it is not whole, or the archive does not follow.
+    Raises `BackupError` if archiving is off, the backup fails or is damaged, or the archive does not keep up.
     """
     check_archiving(house, asyncio.run(_read_archive_status(house, dsn)))
     shelf = house.shelf
@@ -57,28 +57,28 @@ def create(house: BackupContext, dsn: str, report: ReportProgress) -> tuple[Back
 
 
 def check_archiving(house: BackupContext, archive: ArchiveStatus) -> None:
-    """Raises `BackupError` unless the running server archives to where its backups are."""
+    """Raise `BackupError` unless the running server archives to the directory of the backups."""
     if archive.on and str(house.shelf.wal) in (archive.command or ""):
         return
-    to = "elsewhere" if archive.on else "nowhere"
-    raise BackupError(
-        f"The database archives its log {to}: it was started before {house.shelf.directory} was its directory for "
-        "backups. Stop everything that uses it, start it with KEYRACK_BACKUP_DIRECTORY, and try again."
-    )
+    if archive.on:
+        fault = f"The database archives its WAL to another directory than {house.shelf.directory}."
+    else:
+        fault = "The database does not archive its WAL."
+    raise BackupError(f"{fault} Stop all its users, start it with KEYRACK_BACKUP_DIRECTORY, and try again.")
 
 
 def verify_base(house: BackupContext, name: str, report: ReportProgress) -> None:
-    """Have PostgreSQL compare each file with its checksum, and read the log in the backup. Raises `BackupError`."""
+    """Let PostgreSQL compare each file with its checksum, and read the WAL in the backup. Raises `BackupError`."""
     report(f"verifying {name}")
     said = OsAccount.ourselves().run(
         [house.binaries.directory / "pg_verifybackup", "--exit-on-error", "--quiet", house.shelf.data(name)]
     )
     if said.returncode:
-        raise BackupError(f"The backup {name} is not whole: {' '.join((said.stderr or said.stdout).split())[-2000:]}")
+        raise BackupError(f"The backup {name} is damaged: {' '.join((said.stderr or said.stdout).split())[-2000:]}")
 
 
 def until_archived(house: BackupContext, dsn: str) -> str:
-    """Have the log up to now archived; the name of the last segment. Raises `BackupError` where that does not work."""
+    """Archive the WAL up to now, and return the name of the last segment. Raises `BackupError` on a timeout."""
     return asyncio.run(_until_archived(house, dsn))
 
 
@@ -104,7 +104,7 @@ def _copy(house: BackupContext, name: str, report: ReportProgress) -> None:
             running.terminate()
             raise
     if running.returncode:
-        raise BackupError(f"pg_basebackup has failed: {' '.join(said)}")
+        raise BackupError(f"pg_basebackup failed: {' '.join(said)}")
 
 
 async def _read_archive_status(house: BackupContext, dsn: str) -> ArchiveStatus:
@@ -142,15 +142,11 @@ async def _until_archived(house: BackupContext, dsn: str, name: str | None = Non
         while not (house.shelf.wal / f"{segment}.gz").exists():
             if time.monotonic() > deadline:
                 archive = await standing(database)
-                outcome = (
-                    f"PostgreSQL's last try, of {archive.failed}, has failed"
-                    if archive.failing
-                    else "nothing has failed"
-                )
-                kept = f"The backup {name} is whole, but the archive" if name else "The archive"
+                why = f"the last attempt, for {archive.failed}, failed" if archive.failing else "no attempt has failed"
+                subject = f"The backup {name} is valid, but the archive" if name else "The archive"
                 raise BackupError(
-                    f"{kept} does not follow: {segment} did not come within {PATIENCE:.0f} seconds ({outcome}; the "
-                    f"reason is in {house.layout.log}). Until it does, the log fills the disk of the database."
+                    f"{subject} does not keep up: {segment} was not archived within {PATIENCE:.0f} seconds ({why}). "
+                    f"The reason is in {house.layout.log}. Until it is fixed, WAL fills the disk of the database."
                 )
             await asyncio.sleep(LOOK)
         return segment

@@ -1,4 +1,4 @@
-"""In charge of the connection by which a backup asks the database, and of noticing one that archives nothing."""
+"""The database connection of backups, and the warning about a database without archiving."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = structlog.get_logger("keyrack.backups")
 
 
 async def warn(settings: Settings, dsn: str) -> None:
-    """Say so in the log where the running database does not archive to the directory of this process's settings."""
+    """Log a warning if the running database does not archive to the directory of this process's settings."""
     if settings.backup_directory in (None, OFF):
         return
     async with connected(settings, dsn) as database:

@@ -1,9 +1,9 @@
-"""In charge of what a restore must change in the data, since the world has seen more than they know.
+"""Changes to the data after a restore, because clients have seen newer data.
 
-Ids, the numbers of events and the order of outcomes were handed out after the time that is restored, and must not come
-again with another meaning: each is advanced by a jump, and logs of changes go on in another epoch. Whoever signed out
-since then stays signed out: everybody has to log in again. Of what cannot be known any more, such as keys revoked or
-people erased since, the operator is told.
+Ids, event numbers and the order of outcomes were issued after the restored time, and must not be issued again for other
+things. So each is advanced by a jump, and change logs continue in a new epoch. Sessions that ended since then must not
+come back, so everyone has to log in again. The operator is informed about facts that are lost, such as revoked keys and
+erased persons.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.master_keys import MasterKeyError
 from keyrack.ops.backups.connection import connected
 
-JUMP = 1_000_000  # of ids and numbers of 32 bits: some 2,000 restores' worth
-LONG_JUMP = 1_000_000_000  # of those of 64 bits
+JUMP = 1_000_000  # for ids and numbers of 32 bits: enough for some 2,000 restores
+LONG_JUMP = 1_000_000_000  # for those of 64 bits
 SIGN_OUTS = 10_000
 
 KNOWN: LiteralString = "select to_regclass('event_counter') is not null and to_regclass('customer_hold') is not null"
-# What would not fit any more stays, and is told
+# A sequence without room for the jump stays, and is reported
 SEQUENCES: LiteralString = """
 with s as (
   select format('%I.%I', schemaname, sequencename) as name, coalesce(last_value, 0) as last, max_value,
@@ -50,15 +50,15 @@ HAS_KEYS: LiteralString = "select to_regclass('data_key') is not null"
 
 @dataclass(frozen=True, slots=True)
 class PostRestoreResult:
-    """What could not be advanced: sequences, and customers' numbers of events; and how the master key stands."""
+    """The sequences and event numbers that could not be advanced, and the state of the master key."""
 
     full: list[str]
     full_customers: list[int]
-    key: str | None  # what is wrong with it, in words
+    key: str | None  # the error of the master key
 
 
 async def apply_post_restore(settings: Settings, dsn: str) -> PostRestoreResult:
-    """Advance what must not be handed out twice, in one transaction. Raises what the database raises."""
+    """Advance ids and numbers that must not be issued twice, in one transaction. Raises errors of the database."""
     async with connected(settings, dsn) as database:
         full: list[str] = []
         customers: list[int] = []
@@ -75,15 +75,14 @@ async def apply_post_restore(settings: Settings, dsn: str) -> PostRestoreResult:
 
 
 async def key_fault(settings: Settings, dsn: str) -> str | None:
-    """Why this node's master key does not open the secrets of that database, in words; None if it does."""
+    """Why this node's master key does not decrypt the secrets of that database; None if it does."""
     async with connected(settings, dsn) as database:
         if not await database.fetchval(HAS_KEYS) or not await database.fetchval(SEALED):
             return None
         try:
             if not master_keys.read(settings):
                 return (
-                    "The master key is not in a backup, and "
-                    f"{master_keys.where(settings)} is missing: put your copy of it "
+                    f"No backup contains the master key, and {master_keys.where(settings)} is missing. Put your copy "
                     "there before you start Keyrack (docs/secrets.md, The master key)."
                 )
             await Encryption(database, settings).load()

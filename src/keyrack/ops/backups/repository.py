@@ -1,8 +1,8 @@
-"""In charge of the directory of the backups: which full ones are in it, who works there, and what can be forgotten.
+"""The backup directory: its full backups, its lock, and the deletion of old backups.
 
-`base/NAME` is a full backup as PostgreSQL makes it, `base/NAME.json` what we know about it: without that file it is not
-whole, and is thrown away. `wal/` is the archive, `cluster` says which database all of it is of, `timeline` what history
-the last restore has begun.
+`base/NAME` is a full backup in PostgreSQL's format, and `base/NAME.json` describes it. A backup without that file is
+incomplete, and is deleted. `wal/` is the WAL archive, `cluster` has the system identifier of the database, and
+`timeline` the timeline that the last restore started.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from keyrack.db.embedded import wal_archiving
 from keyrack.db.embedded.binaries import Binaries, OsAccount, find_binaries
 from keyrack.db.embedded.layout import Layout
 
-ReportProgress = Callable[[str], None]  # takes a line about how far something is
+ReportProgress = Callable[[str], None]  # gets a line about the progress
 
 NAME = re.compile(r"\d{8}T\d{6}Z(-\d+)?")
 FORM = "%Y%m%dT%H%M%SZ"
 
 
 class BackupError(Exception):
-    """What kept a backup, or a restore, from being made; the text tells an operator why and what to do."""
+    """A backup or restore failed; the text has the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """A full backup. Positions in the log are counted in bytes, `segment_size` says how many a segment has."""
+    """A full backup. WAL positions are in bytes, and `segment_size` is the bytes of a segment."""
 
     name: str
     started: datetime
-    finished: datetime  # from when on the data can be had
-    verified: datetime  # when they were found whole last
+    finished: datetime  # the earliest time that it can restore
+    verified: datetime  # the last successful verification
     bytes: int
     timeline: int
-    start: int  # position in the log from which on it is needed
+    start: int  # the first WAL position that it needs
     stop: int
     segment_size: int
     version: str  # of PostgreSQL
@@ -59,7 +59,7 @@ class Backup:
 
 @dataclass(frozen=True, slots=True)
 class BackupRepository:
-    """The directory of the backups."""
+    """The backup directory."""
 
     directory: Path
 
@@ -75,7 +75,7 @@ class BackupRepository:
         return self.base / name
 
     def backups(self) -> list[Backup]:
-        """Those that are whole, the oldest first. Raises `BackupError`."""
+        """The complete backups, oldest first. Raises `BackupError`."""
         try:
             backups = [_read(path) for path in self.base.glob("*.json") if NAME.fullmatch(path.stem)]
             return sorted(backups, key=lambda backup: (backup.started, backup.name))
@@ -86,19 +86,21 @@ class BackupRepository:
         """The backup of this name. Raises `BackupError`."""
         by_name = {backup.name: backup for backup in self.backups()}
         if name not in by_name:
-            raise BackupError(f"There is no backup {name} in {self.directory}: `keyrack backup list` names them.")
+            raise BackupError(
+                f"There is no backup {name} in {self.directory}. `keyrack backup list` lists all backups."
+            )
         return by_name[name]
 
     def newest(self) -> Backup:
-        """Raises `BackupError` where there is none."""
+        """The newest backup. Raises `BackupError` if there is none."""
         if not (backups := self.backups()):
-            raise BackupError(f"There is no backup in {self.directory}: `keyrack backup create` makes one.")
+            raise BackupError(f"There is no backup in {self.directory}. Create one with `keyrack backup create`.")
         return backups[-1]
 
     def timeline(self) -> int:
-        """The one that the database writes: of the last restore that went well, or of a later full backup.
+        """The timeline that the database writes: that of the last successful restore or of a later full backup.
 
-        The archive may know newer ones, of restores that did not go well.
+        The archive may contain newer timelines of failed restores.
         """
         try:
             begun = int((self.directory / "timeline").read_text())
@@ -107,20 +109,20 @@ class BackupRepository:
         return max([begun, *(backup.timeline for backup in self.backups())])
 
     def begin(self, timeline: int) -> None:
-        """A restore went well: from now on the database writes this timeline."""
+        """Record after a restore that the database now writes this timeline."""
         fresh = self.directory / "timeline.new"
         fresh.write_text(f"{timeline}\n")
         fresh.replace(self.directory / "timeline")
         sync(self.directory)
 
     def fresh_name(self, now: datetime) -> str:
-        """A name that nothing has yet; names are in the order of time."""
+        """An unused name; names sort by time."""
         stem = now.astimezone(UTC).strftime(FORM)
         names = (stem, *(f"{stem}-{number}" for number in range(2, 100)))
         return next(name for name in names if not self.data(name).exists())
 
     def add(self, backup: Backup) -> None:
-        """Let the data at its name count as a backup; or tell something new about it."""
+        """Register the data at its name as a backup, or update its description."""
         path = self.base / f"{backup.name}.json"
         fresh = path.with_suffix(".new")
         with fresh.open("w") as out:
@@ -134,22 +136,22 @@ class BackupRepository:
         self.add(replace(backup, verified=datetime.now(UTC)))
 
     def remove(self, name: str) -> None:
-        """From its first moment on it counts as a backup no more."""
+        """Delete a backup. Its description goes first, so that a partly deleted backup does not count."""
         (self.base / f"{name}.json").unlink(missing_ok=True)
         sync(self.base)
         shutil.rmtree(self.data(name), ignore_errors=True)
 
     def tidy(self) -> None:
-        """Throw away what others have begun and not finished. Only for whoever has it `alone`."""
+        """Delete incomplete backups. The caller must have the lock `alone`."""
         whole = {backup.name for backup in self.backups()}
         for path in self.base.iterdir():
             if path.is_dir() and NAME.fullmatch(path.name) and path.name not in whole:
                 shutil.rmtree(path, ignore_errors=True)
 
     def forget(self, keep: int, binaries: Binaries) -> list[str]:
-        """Remove all but the newest `keep` backups, and the log that only they need; the names of those removed.
+        """Delete all but the newest `keep` backups, and the WAL that only they need. Returns the deleted names.
 
-        PostgreSQL's own program decides which segments are older than the oldest backup that is kept.
+        PostgreSQL's own program decides which segments are older than the oldest remaining backup.
         """
         backups = self.backups()
         gone, kept = backups[:-keep], backups[-keep:]
@@ -160,16 +162,18 @@ class BackupRepository:
             first = segment_name(oldest.timeline, oldest.start // oldest.segment_size, oldest.segment_size)
             said = OsAccount.ourselves().run([binaries.directory / "pg_archivecleanup", "-x", ".gz", self.wal, first])
             if said.returncode:
-                raise BackupError(f"The archive cannot be tidied: {said.stderr.strip()[-2000:]}")
-            for path in self.wal.glob("*.backup.gz"):  # the server's notes about backups, which that program keeps
+                raise BackupError(f"Old WAL cannot be deleted: {said.stderr.strip()[-2000:]}")
+            for path in self.wal.glob("*.backup.gz"):  # backup history files, which that program keeps
                 if path.name[8:24] < first[8:]:
                     path.unlink(missing_ok=True)
         return [backup.name for backup in gone]
 
     @contextmanager
     def held(self, *, alone: bool = False) -> Generator[None]:
-        """Nothing is removed within the block; `alone`: nobody else works here at all. Raises `BackupError` while
-        that cannot be had."""
+        """Lock the directory against deletions within the block; `alone` locks it exclusively.
+
+        Raises `BackupError` if another command has the lock.
+        """
         try:
             descriptor = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         except OSError as error:
@@ -179,7 +183,7 @@ class BackupRepository:
             yield
         except BlockingIOError:
             raise BackupError(
-                f"Another `keyrack backup` works in {self.directory}. Try again when it is done."
+                f"Another `keyrack backup` command uses {self.directory}. Try again when it has finished."
             ) from None
         finally:
             os.close(descriptor)
@@ -187,7 +191,7 @@ class BackupRepository:
 
 @dataclass(frozen=True, slots=True)
 class BackupContext:
-    """The embedded database with its backups: where everything is, and by which programs it is made."""
+    """The embedded database and its backups: directories, account and PostgreSQL programs."""
 
     settings: Settings
     layout: Layout
@@ -197,18 +201,18 @@ class BackupContext:
 
 
 def backup_context(settings: Settings) -> BackupContext:
-    """Where the backups of the embedded database are. Raises `BackupError` where it has none, `EmbeddedServerError`."""
+    """The backups of the embedded database. Raises `BackupError` if it has no directory, and `EmbeddedServerError`."""
     if settings.database_url is not None:
         raise BackupError(
-            "KEYRACK_DATABASE_URL names a server that is not Keyrack's own: back it up with pgBackRest, or as whoever "
-            "runs it says (docs/backups.md)."
+            "KEYRACK_DATABASE_URL selects an external server. Back it up with pgBackRest, or with your provider's "
+            "backups (docs/backups.md)."
         )
     layout = Layout(settings.state.resolve())
     directory = wal_archiving.resolve_archive_directory(layout, settings.backup_directory)
     if directory is None:
         raise BackupError(
-            "There is no directory for backups. Set KEYRACK_BACKUP_DIRECTORY to one on another disk or machine, and "
-            "start everything anew that uses the database: from then on its log is archived there."
+            "There is no directory for backups. Set KEYRACK_BACKUP_DIRECTORY to a directory on another disk or "
+            "machine, and restart all users of the database. From then on, WAL is archived there."
         )
     account = OsAccount.choose(layout.data)
     return BackupContext(
@@ -221,7 +225,7 @@ def backup_context(settings: Settings) -> BackupContext:
 
 
 def segment_name(timeline: int, number: int, size: int) -> str:
-    """The name of a segment of the log: its timeline and its number, in PostgreSQL's form."""
+    """The name of a WAL segment: its timeline and its number, in PostgreSQL's format."""
     high, low = divmod(number, 0x100000000 // size)
     return f"{timeline:08X}{high:08X}{low:08X}"
 
@@ -233,4 +237,4 @@ def _read(path: Path) -> Backup:
             fields[name] = datetime.fromisoformat(fields[name])
         return Backup(**fields)
     except (ValueError, TypeError, KeyError):
-        raise BackupError(f"{path} is not what Keyrack has written: the backup {path.stem} cannot be used.") from None
+        raise BackupError(f"{path} is damaged, so the backup {path.stem} cannot be used.") from None

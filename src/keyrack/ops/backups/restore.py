@@ -1,7 +1,7 @@
-"""In charge of restoring: which backup and how much of the log, recovered beside the data, put in their place whole.
+"""Restores: a backup and archived WAL, recovered beside the data, then moved into place.
 
-PostgreSQL recovers in a state directory of its own below the real one. Until that has gone well the data that are there
-stay as they are; then they are kept under another name, and never removed.
+PostgreSQL recovers in a state directory below the real one. Existing data stay unchanged until that has succeeded. They
+are then kept under another name, and never deleted.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from keyrack.ops.backups.post_restore import PostRestoreResult
 from keyrack.ops.backups.recovery_plan import Plan, plan
 from keyrack.ops.backups.repository import Backup, BackupContext, BackupError, ReportProgress
 
-RESTORED = "restored log file"  # in PostgreSQL's log, for each segment
+RESTORED = "restored log file"  # one line in PostgreSQL's log for each segment
 REACHED = re.compile(r"last completed transaction was at log time (\S+ \S+?)(?:\+00| UTC)\s*$", re.MULTILINE)
 LOG_BYTES = 16_000_000
 LOOK = 0.1
-ROOM = 1.1  # of what is restored: for the log that is fetched, and what recovery writes
+ROOM = 1.1  # factor of free disk space, for fetched WAL and the writes of recovery
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreResult:
-    """What came of it. `reached` is when the last transaction ended that is in the data."""
+    """The result of a restore. `reached` is the end of the last recovered transaction."""
 
     plan: Plan
-    timeline: int  # the new one
+    timeline: int  # the new timeline
     reached: datetime
-    kept: Path | None  # where the data are that were there before
+    kept: Path | None  # the directory of the previous data
     aftermath: PostRestoreResult
 
 
@@ -56,24 +56,22 @@ def restore(
     replace: bool,
     report: ReportProgress,
 ) -> RestoreResult:
-    """Restore in the place of the data that are there, which are kept under another name if `replace` allows that.
+    """Restore into place. Existing data are kept under another name if `replace` allows it.
 
-    What their log has beyond the archive is used too. Raises `BackupError` or `EmbeddedServerError`: refused, or it did
-    not go well; then the data are as they were.
+    WAL of the existing data that is not yet archived is used as well. Raises `BackupError` or `EmbeddedServerError` if
+    the restore is rejected or fails; the existing data are then unchanged.
     """
     layout = house.layout
     there = os.path.lexists(layout.data)
     if there and not replace:
         raise BackupError(
-            f"There are data in {layout.data} already. Nothing was changed. --replace restores in their place and "
-            "keeps them under another name."
+            f"{layout.data} already contains data. Nothing was changed. Add --replace to restore in their place; they "
+            "are kept under another name."
         )
     with locks.is_sole_user(layout), house.shelf.held():
         postmaster, others = left_behind(layout, house.account)
         if postmaster or others:
-            raise BackupError(
-                f"PostgreSQL still runs on {layout.data}. Nothing was changed. Try again when it has ended."
-            )
+            raise BackupError(f"PostgreSQL still runs on {layout.data}. Nothing was changed. Stop it, and try again.")
         if there:
             _check_same(house)
         other = layout.data / "pg_wal" if there else None
@@ -81,7 +79,7 @@ def restore(
         scratch = Layout(layout.state / "restoring")
         with discard_partial_restore(scratch):
             with recovered(house, chosen, scratch, other=other, archives=True, report=report) as server:
-                report("advancing what must not be handed out twice")
+                report("advancing ids and numbers")
                 done = asyncio.run(post_restore.apply_post_restore(house.settings, server.dsn))
                 begun = asyncio.run(post_restore.timeline(house.settings, server.dsn))
             last = recovery_target(scratch, chosen)
@@ -95,20 +93,20 @@ def restore(
 def recovered(
     house: BackupContext, chosen: Plan, scratch: Layout, *, other: Path | None, archives: bool, report: ReportProgress
 ) -> Generator[EmbeddedServer]:
-    """A server on what was restored below `scratch`, recovered and taking writes; ended, all of it, with the block.
+    """A recovered, writable server on data restored below `scratch`. It is stopped at the end of the block.
 
     Raises `BackupError`, `EmbeddedServerError`.
     """
     _copy(house, chosen.backup, scratch, report)
     options = wal_archiving.restore_parameters(scratch, house.shelf.directory, other)
     options |= {
-        "hot_standby": "off",  # so that whoever can connect finds it recovered
+        "hot_standby": "off",  # no connection before recovery has finished
         "recovery_target_timeline": str(chosen.timeline),
         "recovery_target_action": "promote",
     }
     if chosen.to is not None:
         options["recovery_target_time"] = chosen.to.astimezone(UTC).isoformat()
-    if not archives:  # it is thrown away
+    if not archives:  # the data are temporary
         options |= {"fsync": "off", "archive_mode": "off"}
     server = EmbeddedServer(
         scratch.state,
@@ -129,9 +127,9 @@ def recovered(
 
 @contextmanager
 def discard_partial_restore(scratch: Layout) -> Generator[None]:
-    """A directory that is removed after the block; what an earlier attempt has left there, before it.
+    """A directory that is deleted after the block. Leftovers of an earlier attempt are deleted before it.
 
-    Raises EmbeddedServerError while that still runs.
+    Raises `EmbeddedServerError` while that attempt still runs.
     """
     if scratch.state.exists():
         with locks.is_sole_user(scratch):
@@ -143,8 +141,8 @@ def discard_partial_restore(scratch: Layout) -> Generator[None]:
 
 
 def _check_same(house: BackupContext) -> None:
-    """Raises `BackupError` where the data that are there are not those of the backups."""
-    with suppress(EmbeddedServerError, OSError):  # what cannot be read cannot be told
+    """Raise `BackupError` if the existing data are of another database than the backups."""
+    with suppress(EmbeddedServerError, OSError):  # unreadable data cannot be compared
         ours, theirs = (
             wal_archiving.system(house.layout.data, house.binaries, house.account),
             wal_archiving.owner(house.shelf.directory),
@@ -152,19 +150,19 @@ def _check_same(house: BackupContext) -> None:
         if ours != theirs:
             raise BackupError(
                 f"The backups in {house.shelf.directory} are of another database ({theirs}) than {house.layout.data} "
-                f"({ours}). Nothing was changed. If they are to take its place, move that directory away yourself."
+                f"({ours}). Nothing was changed. To restore them anyway, move that directory away first."
             )
 
 
 def _copy(house: BackupContext, backup: Backup, scratch: Layout, report: ReportProgress) -> None:
-    """Copy the full backup, for PostgreSQL's account. Until that is done nobody else gets into the directory."""
+    """Copy the full backup for PostgreSQL's account; other accounts cannot enter the directory meanwhile."""
     make_state(scratch.state.parent)
     scratch.state.mkdir(mode=0o700)
     free = shutil.disk_usage(scratch.state).free
     if free < backup.bytes * ROOM:
         raise BackupError(
-            f"The disk of {scratch.state} has {free / 1e9:.2f} GB free, and the restored data need "
-            f"{backup.bytes * ROOM / 1e9:.2f} GB. Nothing was changed."
+            f"The disk of {scratch.state} has {free / 1e9:.2f} GB free, but the restored data need "
+            f"{backup.bytes * ROOM / 1e9:.2f} GB. Nothing was changed. Free disk space, and try again."
         )
     done = 0
 
@@ -187,7 +185,7 @@ def _copy(house: BackupContext, backup: Backup, scratch: Layout, report: ReportP
 
 @contextmanager
 def _reporting_recovery(scratch: Layout, chosen: Plan, report: ReportProgress) -> Generator[None]:
-    """Tell how far the recovery is, by PostgreSQL's log."""
+    """Report the progress of the recovery, from PostgreSQL's log."""
     over = threading.Event()
 
     def watch() -> None:
@@ -206,19 +204,19 @@ def _reporting_recovery(scratch: Layout, chosen: Plan, report: ReportProgress) -
 
 
 def recovery_target(scratch: Layout, chosen: Plan) -> datetime:
-    """The time of the last transaction that was recovered."""
+    """The time of the last recovered transaction."""
     texts = [path.read_text(errors="replace") for path in (scratch.log,) if path.exists()]
     times = [time for text in texts for time in REACHED.findall(text)]
     return datetime.fromisoformat(times[-1]).replace(tzinfo=UTC) if times else chosen.backup.finished
 
 
 def waiting(layout: Layout) -> int:
-    """How many segments of the log wait in the data to be archived."""
+    """The number of WAL segments that wait for archiving."""
     return sum(1 for _ in (layout.data / "pg_wal/archive_status").glob("*.ready"))
 
 
 def _put_in_place(layout: Layout, scratch: Layout) -> Path | None:
-    """Let the restored data take their place; where those are now that were there."""
+    """Move the restored data into place, and return the new path of the previous data."""
     kept = None
     if os.path.lexists(layout.data):
         stem = f"{layout.data.name}.before-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"

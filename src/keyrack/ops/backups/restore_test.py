@@ -1,6 +1,6 @@
-"""In charge of the drill: a backup restored into a directory that is thrown away, and a look at what is in it.
+"""Restore tests: restore a backup into a temporary directory, and check its data.
 
-The server of a drill listens on a socket of its own and archives nothing; the real database may run meanwhile.
+The server of a test listens only on its own socket and archives nothing. The real database may run at the same time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from keyrack.ops.backups.post_restore import key_fault
 from keyrack.ops.backups.recovery_plan import plan
 from keyrack.ops.backups.repository import BackupContext, BackupError, ReportProgress
 
-# Each table with its rows; partitions count with their table
+# Each table with its rows; partitions count for their table
 COUNT: LiteralString = """
 create function pg_temp.counted() returns table (name text, rows bigint) language plpgsql as $$
 begin
@@ -36,7 +36,7 @@ begin
 end $$
 """
 COUNTED: LiteralString = "select name, rows from pg_temp.counted()"
-# Constraints that were never checked, and indexes that are not usable: a good database has neither
+# Unvalidated constraints and invalid indexes, which a sound database does not have
 UNSOUND: LiteralString = """
 select array(
   select conname::text from pg_constraint where connamespace = current_schema()::regnamespace and not convalidated
@@ -49,7 +49,7 @@ select array(
 
 @dataclass(frozen=True, slots=True)
 class RestoreTest:
-    """What a drill has found; `steps` are its durations in seconds, `key` is what is wrong with the master key."""
+    """The result of a restore test; `steps` are durations in seconds, `key` is the error of the master key."""
 
     backup: str
     reached: datetime
@@ -62,9 +62,9 @@ class RestoreTest:
 def drill(
     house: BackupContext, name: str | None, to: datetime | None, timeline: int | None, report: ReportProgress
 ) -> RestoreTest:
-    """Restore into a directory that is removed again, and look at the data.
+    """Restore into a temporary directory, and check the data.
 
-    Raises `BackupError` or `EmbeddedServerError`: it cannot be restored, or what was restored is no sound database.
+    Raises `BackupError` or `EmbeddedServerError` if the restore fails or the restored database is not sound.
     """
     scratch = Layout(house.layout.state / "drill")
     steps: list[tuple[str, float]] = []
@@ -92,18 +92,20 @@ def drill(
 
 
 async def _looked(settings: Settings, dsn: str) -> tuple[str, list[tuple[str, int]]]:
-    """The revision of the schema, and the rows of each table. Raises `BackupError` for what is not sound."""
+    """The revision of the schema, and the rows of each table. Raises `BackupError` if the database is not sound."""
     async with connected(settings, dsn) as database, database.transaction() as connection:
         await connection.lift_timeouts()
         if not await connection.fetchval(SCHEMA):
-            raise BackupError("The restored database is empty: it has no table of Keyrack's.")
+            raise BackupError("The restored database is empty: it has no tables of Keyrack.")
         revision: str = await connection.fetchval(REVISION)
         if revision > schema_version.head():
             raise BackupError(
-                f"The schema of the restored database is at revision {revision}, and this Keyrack knows those up to "
-                f"{schema_version.head()}: it needs the newer one that has made it."
+                f"The schema of the restored database is at revision {revision}, but this release supports at most "
+                f"{schema_version.head()}. Use the newer release that made the backup."
             )
         if unsound := await connection.fetchval(UNSOUND):
-            raise BackupError(f"The restored database is not sound: {', '.join(unsound)} was never finished.")
+            raise BackupError(
+                f"The restored database is not sound. Invalid constraints or indexes: {', '.join(unsound)}."
+            )
         await connection.execute(COUNT)
         return revision, [(row["name"], row["rows"]) for row in await connection.fetch(COUNTED)]

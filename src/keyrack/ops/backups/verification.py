@@ -1,4 +1,4 @@
-"""In charge of verifying what is kept: each file of the full backups, each segment of the log, and its order."""
+"""Verification of backups: each file of the full backups, each WAL segment, and the order of segments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from keyrack.ops.backups.wal_archive import WalPath
 
 @dataclass(frozen=True, slots=True)
 class VerifiedBackups:
-    """What was found whole: the backups, and the log from the oldest of them on."""
+    """Verified backups, and the WAL from the oldest of them on."""
 
     backups: Sequence[Backup]
     timeline: int
@@ -23,7 +23,7 @@ class VerifiedBackups:
 
 
 def verify(house: BackupContext, name: str | None, until: str | None, report: ReportProgress) -> VerifiedBackups:
-    """Verify all backups, or the one of this name, and the log that follows, at least to the segment `until`.
+    """Verify all backups, or one, and the WAL after them, at least up to the segment `until`.
 
     Raises `BackupError` with the first fault.
     """
@@ -38,14 +38,14 @@ def verify(house: BackupContext, name: str | None, until: str | None, report: Re
         timeline = shelf.timeline()
         way = WalPath(shelf.wal, backups[-1].segment_size, timeline)
         of_it = [backup for backup in backups if way.leads_from(backup)]
-        if not of_it:  # of a history that a restore has left
+        if not of_it:  # all are of a timeline that a restore has left
             timeline = backups[-1].timeline
             way = WalPath(shelf.wal, backups[-1].segment_size, timeline)
             of_it, until = [backup for backup in backups if way.leads_from(backup)], None
         first = min(backup.start // backup.segment_size for backup in of_it)
         last = max(way.last(), first)
         if until is not None and way.name(last) < until:
-            raise BackupError(f"The archive ends with {way.name(last)}, and the log of the database with {until}.")
+            raise BackupError(f"The archive ends with {way.name(last)}, but the WAL of the database with {until}.")
         _check_segments(house, way, first, last, report)
         return VerifiedBackups(backups, timeline, way.name(first), way.name(last), last - first + 1)
 
@@ -53,9 +53,9 @@ def verify(house: BackupContext, name: str | None, until: str | None, report: Re
 def _check_segments(house: BackupContext, way: WalPath, first: int, last: int, report: ReportProgress) -> None:
     system = wal_archiving.owner(house.shelf.directory) or ""
     for number in range(first, last + 1):
-        report(f"verifying the log: {number - first} of {last - first + 1} segments")
+        report(f"verifying WAL: {number - first} of {last - first + 1} segments")
         if (fault := way.fault(number, system)) is not None:
             raise BackupError(
-                f"The archived log has a fault: {fault}. Backups from before it reach up to there only. "
-                "`keyrack backup create` makes one that does not need it."
+                f"The WAL archive has a fault: {fault}. Earlier backups reach only that point. Create a backup that "
+                "does not need it: keyrack backup create"
             )

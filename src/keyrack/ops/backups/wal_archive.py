@@ -1,7 +1,7 @@
-"""In charge of the archived log: which segments follow one another along which timeline, and whether each is whole.
+"""The WAL archive: the segments along a timeline and its ancestors, and their integrity.
 
-A restore begins a new timeline where it left the old one; `00000002.history` says where. So the way to a moment leads
-through segments of several timelines.
+A restore starts a new timeline at the point where it left the old one; `00000002.history` has that point. So the path
+to a time can lead through segments of several timelines.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ SEGMENT = re.compile(r"[0-9A-F]{24}")
 HISTORY = re.compile(r"([0-9A-F]{8})\.history\.gz")
 BRANCH = re.compile(r"^\s*(\d+)\s+([0-9A-F]+)/([0-9A-F]+)", re.MULTILINE)
 ENDED = re.compile(r"(?:COMMIT|ABORT)(?:_PREPARED)? (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?) UTC")
-# Of a segment's first page: magic, flags, timeline, position, rest of a record, padding, system, size of a segment
+# First page of a segment: magic, flags, timeline, position, rest of a record, padding, system, segment size
 HEAD = struct.Struct("=HHIQI4xQI")
-LONG = 2  # the flag of a first page
+LONG = 2  # the flag for a long page header
 NO_END = 1 << 63
-DAMAGED = (OSError, EOFError, zlib.error)  # what reading a packed file raises
+DAMAGED = (OSError, EOFError, zlib.error)  # errors of reading a compressed file
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentRange:
-    """A part of the way: the segments of one timeline, `first` and `last` by their numbers."""
+    """A part of a path: the segments of one timeline from number `first` to `last`."""
 
     timeline: int
     first: int
@@ -42,9 +42,9 @@ class SegmentRange:
 
 
 class WalPath:
-    """The log along a timeline and those that it comes from: in the archive, and where else it may be looked for.
+    """The WAL along a timeline and its ancestors, in the archive and optionally in another directory.
 
-    Raises `BackupError` for a timeline of which nothing is known.
+    Raises `BackupError` for an unknown timeline.
     """
 
     def __init__(self, wal: Path, size: int, timeline: int, other: Path | None = None) -> None:
@@ -61,14 +61,14 @@ class WalPath:
         self._there |= {path.name.removesuffix(".gz"): path for path in _files(wal)}
 
     def leads_from(self, backup: Backup) -> bool:
-        """Whether what the backup holds is of this history."""
+        """Whether the backup belongs to this history."""
         if backup.timeline == self.timeline:
             return True
         left = dict(self._branches).get(backup.timeline)
         return left is not None and backup.stop <= left
 
     def segment(self, number: int) -> Path | None:
-        """The file of this number that PostgreSQL would take: of the newest timeline that has it."""
+        """The file that PostgreSQL would use for this number: that of the newest timeline with the segment."""
         for stretch in reversed(self._stretches):
             if stretch.first <= number <= stretch.last:
                 path = self._there.get(segment_name(stretch.timeline, number, self.size))
@@ -77,7 +77,7 @@ class WalPath:
         return None
 
     def last(self) -> int:
-        """The highest number that there is; -1 for none."""
+        """The highest existing number; -1 if there are no segments."""
         ours = {stretch.timeline: stretch for stretch in self._stretches}
         numbers = [-1]
         for name in self._there:
@@ -88,17 +88,17 @@ class WalPath:
         return max(numbers)
 
     def missing(self, first: int) -> int | None:
-        """The first number that is missing between `first` and the last one; None where they are all there."""
+        """The first missing number between `first` and the last one; None if all exist."""
         last = self.last()
         return next((number for number in range(first, max(last, first) + 1) if self.segment(number) is None), None)
 
     def name(self, number: int) -> str:
-        """What the segment of this number is called."""
+        """The name of the segment with this number."""
         timeline = next(s.timeline for s in reversed(self._stretches) if s.first <= number <= s.last)
         return segment_name(timeline, number, self.size)
 
     def fault(self, number: int, system: str) -> str | None:
-        """What is wrong with the segment of this number, in words; None if it is whole and where it belongs."""
+        """The fault of the segment with this number; None if it is complete and has the right name."""
         path = self.segment(number)
         if path is None:
             return f"{self.name(number)} is missing"
@@ -114,11 +114,11 @@ class WalPath:
             return f"{path.name} has {length} bytes instead of {self.size}"
         _, flags, _, position, _, owner, _ = HEAD.unpack(head)
         if not flags & LONG or position != number * self.size or str(owner) != system:
-            return f"{path.name} holds something else than its name says"
+            return f"{path.name} contains another segment than its name says"
         return None
 
     def ended(self, first: int, last: int, binaries: Binaries) -> datetime | None:
-        """When the last transaction ended that stands in these segments, but for damaged ones; None where none did."""
+        """The end of the last transaction in these segments, ignoring damaged ones; None without a transaction."""
         with tempfile.TemporaryDirectory(prefix="keyrack-wal-") as scratch:
             for number in range(last, first - 1, -1):
                 path = self.segment(number)
@@ -130,7 +130,7 @@ class WalPath:
                         shutil.copyfileobj(packed, out)
                 except DAMAGED:
                     continue
-                # It ends with an error at the segment's end: what it has said until then counts
+                # pg_waldump ends with an error at the segment's end; its output until then is valid
                 said = OsAccount.ourselves().run([binaries.directory / "pg_waldump", "-r", "Transaction", plain])
                 plain.unlink()
                 if times := ENDED.findall(said.stdout):
@@ -138,49 +138,49 @@ class WalPath:
         return None
 
     def _is_written(self, path: Path) -> bool:
-        """Whether a file of a pg_wal is what its name says: PostgreSQL names old ones in advance."""
+        """Whether the contents of a file in pg_wal match its name: PostgreSQL renames old files in advance."""
         with path.open("rb") as stream:
             head = stream.read(HEAD.size)
         return len(head) == HEAD.size and HEAD.unpack(head)[3] == number_of(path.name, self.size) * self.size
 
     def archived(self, number: int) -> datetime | None:
-        """When the segment of this number came into the archive."""
+        """The time at which the segment with this number was archived."""
         path = self.segment(number)
         return None if path is None else datetime.fromtimestamp(path.stat().st_mtime, UTC)
 
 
 def newest_timeline(wal: Path, backups: Sequence[Backup]) -> int:
-    """The newest one of which anything is known, also by a restore that did not go well."""
+    """The newest known timeline, including those of failed restores."""
     begun = [int(match[1], 16) for path in _all(wal) if (match := HISTORY.fullmatch(path.name))]
     seen = [int(path.name[:8], 16) for path in _files(wal)]
     return max([*begun, *seen, *(backup.timeline for backup in backups)], default=1)
 
 
 def newest(wal: Path) -> tuple[str, datetime] | None:
-    """The segment that was archived last, and when; None where there is none."""
+    """The last archived segment and its time; None if the archive is empty."""
     file = max(((path.stat().st_mtime, path.name) for path in _files(wal)), default=None)
     return None if file is None else (file[1].removesuffix(".gz"), datetime.fromtimestamp(file[0], UTC))
 
 
 def branches(wal: Path, timeline: int) -> list[tuple[int, int]]:
-    """The timelines before this one, each with the position at which it was left. Raises `BackupError`."""
+    """The ancestors of this timeline, each with the position at which it was left. Raises `BackupError`."""
     if timeline == 1:
         return []
     path = wal / f"{timeline:08X}.history.gz"
     try:
         text = gzip.decompress(path.read_bytes()).decode()
     except (*DAMAGED, UnicodeDecodeError):
-        raise BackupError(f"{path}, which says where timeline {timeline} begins, is missing or damaged.") from None
+        raise BackupError(f"{path}, which has the start of timeline {timeline}, is missing or damaged.") from None
     return [(int(parent), (int(high, 16) << 32) + int(low, 16)) for parent, high, low in BRANCH.findall(text)]
 
 
 def number_of(name: str, size: int) -> int:
-    """The number in a segment's name, whatever its timeline."""
+    """The number in a segment's name, independent of the timeline."""
     return int(name[8:16], 16) * (0x100000000 // size) + int(name[16:24], 16)
 
 
 def position(text: str) -> int:
-    """A position as PostgreSQL writes it, 16/B374D848, in bytes."""
+    """The bytes of a WAL position in PostgreSQL's notation, such as 16/B374D848."""
     high, _, low = text.partition("/")
     return (int(high, 16) << 32) + int(low, 16)
 

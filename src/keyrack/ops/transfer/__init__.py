@@ -1,1 +1,1 @@
-"""Export of a customer into files, import from files or from another server's API."""
+"""Export of a customer to files, and import from files or from another server's API."""

@@ -1,7 +1,7 @@
-"""In charge of reading a whole customer from a server that speaks the API, as rows of the kinds that we know.
+"""Reads a whole customer from a server with this API, as rows of our record types.
 
-Nothing but the spec is relied upon. Lists of all assignments and all events, which are ours, are used where they are
-offered: they cost fewer requests, and tell of cars that have gone.
+It relies only on the spec. If the server has the extensions `/assignments` and `/events`, their lists are used: they
+need fewer requests, and include cars that no longer exist.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from keyrack.fleet import declarations
 from keyrack.ops.transfer import record_types
 from keyrack.ops.transfer.record_types import RecordType
 
-AT_ONCE = 8  # requests under way
-PIECE = 100  # rows of what has to be asked for one by one
+AT_ONCE = 8  # concurrent requests
+PIECE = 100  # rows per batch, if each row needs a request
 
 Json = dict[str, Any]
 Pages = AsyncGenerator[list[Json]]
 
-# What the API tells, in the order in which it is taken in
+# The record types that the API provides, in import order
 TOLD = (
     record_types.PRODUCTS,
     record_types.SERVICES,
@@ -50,7 +50,7 @@ EVENT = ("id", "dateTime", "userId", "carId", "type", "userAgent", "latitude", "
 
 
 class ApiSource:
-    """A customer at another server; `user_type` is what users become, for no server tells it."""
+    """A customer at another server; `user_type` is the type of imported users, which no server provides."""
 
     def __init__(self, client: Client, user_type: str = "Anonymous") -> None:
         self._client = client
@@ -58,11 +58,11 @@ class ApiSource:
         self._gate = asyncio.Semaphore(AT_ONCE)
 
     async def check(self, customer: int) -> str:
-        """The customer's name. Raises `ApiError` where the caller may not act for it."""
+        """The customer's name. Raises `ApiError` if the caller may not act for the customer."""
         for row in await self._client.get("/customers"):
             if str(row["id"]) == str(customer):
                 return row["name"]
-        raise ApiError(f"The source lets this manager not act for customer {customer}, or has none of this id.")
+        raise ApiError(f"The source has no customer {customer}, or this manager may not act for it.")
 
     def pages(self, kind: RecordType) -> Pages:
         """All rows of a kind, in pages. Raises `ApiError`."""
@@ -95,7 +95,7 @@ class ApiSource:
             yield [row for item in page if (row := row_of(item)) is not None]
 
     async def _each(self, path: str, rows_of: Callable[[Json], Awaitable[list[Json]]]) -> Pages:
-        """What has to be asked for row by row of a list."""
+        """The rows of a list that need a request for each item."""
 
         async def one(item: Json) -> list[Json]:
             async with self._gate:
@@ -107,7 +107,7 @@ class ApiSource:
     async def _product(self, product: Json) -> list[Json]:
         whole = await self._client.get(f"/products/{product['id']}", missing={})
         if not whole:
-            return []  # it has gone meanwhile
+            return []  # removed in the meantime
         kind = str(whole["type"]).rpartition(" ")[2]
         if kind not in ("Box", "IQ"):
             raise ApiError(
@@ -135,7 +135,7 @@ class ApiSource:
                     yield [{"groupId": group["id"], member: row["id"]} for row in page]
 
     async def _assignments(self) -> Pages:
-        """Those in force and to come."""
+        """Current and future assignments."""
         if await self._offers("/assignments"):
             async for page in self._client.pages("/assignments"):
                 yield [_assignment(assignment) for assignment in page if _is_ahead(assignment)]
@@ -147,7 +147,7 @@ class ApiSource:
         listed = await self._client.get(f"/cars/{car['id']}/assignments", missing=[])
         ahead = [assignment["id"] for assignment in listed if _is_ahead(assignment)]
         whole = [await self._client.get(f"/assignments/{id}", missing={}) for id in ahead]
-        return [_assignment(assignment) for assignment in whole if assignment]  # others have ended meanwhile
+        return [_assignment(assignment) for assignment in whole if assignment]  # the others ended in the meantime
 
     async def _events(self) -> Pages:
         if await self._offers("/events"):
@@ -160,7 +160,7 @@ class ApiSource:
                     yield [_event(event) for event in page]
 
     async def _offers(self, path: str) -> bool:
-        """Whether the server has this list, which the spec does not know."""
+        """Whether the server has this list, an extension of the spec."""
         answer = await self._client.call("GET", f"{path}?$orderby=id&$top=1")
         return answer.status == 200 and isinstance(answer.json, list)
 
@@ -191,7 +191,7 @@ def _event(event: Json) -> Json:
 
 
 def _moment(text: str) -> datetime:
-    """A time of the API; one without an offset, as some servers write it, is UTC."""
+    """A time of the API; without an offset, which some servers omit, it is UTC."""
     try:
         return moment(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""In charge of comparing both sides: every row that the source tells, read again, with the one that is here."""
+"""Comparison of both sides after an import: every row of the source, read again, with its imported row."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from keyrack.ops.transfer.import_api import KEEPS_POSITIONS, Progress
 from keyrack.ops.transfer.record_types import ASSIGNMENTS, BY_NAME, EVENTS, USERS, RecordType
 from keyrack.ops.transfer.row_writer import texts_in_nfc
 
-SHOWN = 20  # differences of a kind that are told one by one
-# Members that are not compared: a person who was here already stays as they are, and no server tells the others
+SHOWN = 20  # listed differences of a kind
+# Members that are not compared: an existing person stays unchanged, and no server provides the others
 LEFT_OUT = {USERS.name: {"firstName", "lastName", "type", "createdAt"}, EVENTS.name: {"clientId", "localTime"}}
 PIECE = 1_000
 
 
 @dataclass(slots=True)
 class RowComparison:
-    """Of one kind: the rows that the source tells, those that are here, and what is not the same."""
+    """One kind of row: counts of source rows, imported rows and differences."""
 
     kind: str
     source: int = 0
@@ -41,7 +41,7 @@ class RowComparison:
 
 
 async def compare(db: Database, source: ApiSource, customer: int, progress: Progress) -> list[RowComparison]:
-    """Read everything again and compare it. Raises `ApiError`."""
+    """Read all rows again and compare them. Raises `ApiError`."""
     places = bool(await db.fetchval(KEEPS_POSITIONS, customer))
     comparisons: list[RowComparison] = []
     for kind in TOLD:
@@ -78,7 +78,7 @@ async def _compare(
         candidates = by_key.get(wanted[kind.key], [])
         wrong = [_differing(wanted, candidate, left_out) for candidate in candidates]
         if not wrong or ("id" not in kind.members and all(wrong)):
-            compared.report(f"{_named(kind, row)} is not here")
+            compared.report(f"{_named(kind, row)} is missing here")
             continue
         compared.here += 1
         if members := min(wrong, key=len):
@@ -97,7 +97,7 @@ def _differing(wanted: Json, candidate: Json, left_out: set[str]) -> list[str]:
 
 
 def _plain(value: object) -> object:
-    """A value as it is compared: a time is one, however it is written."""
+    """A value for comparison: texts of the same time are equal."""
     if isinstance(value, str) and len(value) > len("2026-01-01T") and value[4:5] == "-" and value[10:11] == "T":
         try:
             at = datetime.fromisoformat(value)

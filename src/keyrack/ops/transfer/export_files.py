@@ -1,4 +1,4 @@
-"""In charge of writing a whole customer into files: of one moment, row by row, and whole or not at all."""
+"""Export of a whole customer to files: one snapshot, row by row, complete or not at all."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from keyrack.db.connection import Connection
 from keyrack.ops.transfer.manifest import CustomerRecord, ExportFile, Manifest
 from keyrack.ops.transfer.record_types import KINDS, RecordType
 
-PIECE = 1_000  # rows that are fetched at a time
+PIECE = 1_000  # rows per fetch
 
-Progress = Callable[[str, int, int], None]  # kind, rows written, rows there are
+Progress = Callable[[str, int, int], None]  # kind, rows written, total rows
 
 SNAPSHOT: LiteralString = "set transaction isolation level repeatable read, read only"
 OWNER: LiteralString = """
@@ -34,7 +34,7 @@ from customer c where customer_id = $1
 """
 REVISION: LiteralString = "select version_num from alembic_version"
 CLOSE: LiteralString = "close listed"
-# What no file holds: it is secret, or not the customer's alone
+# Data that no file contains: secrets, and data that do not belong to the customer alone
 LEFT: LiteralString = """
 select (select count(*) from customer_user join person using (user_id)
         where customer_id = $1 and password_hash is not null) as passwords,
@@ -49,18 +49,19 @@ select (select count(*) from customer_user join person using (user_id)
 
 UNDECIDED = (
     "This release does not know the columns {columns} of the database, which a newer release has added. The export "
-    "would lose their values: export with that release."
+    "would lose their values. Export with the newer release."
 )
 
 
 class NotExported(Exception):
-    """Why nothing was written."""
+    """Nothing was written; the text has the reason."""
 
 
 async def export(sql: Connection, customer: int, target: Path, progress: Progress) -> Manifest:
-    """Write the customer into `target`, in a transaction that has done nothing yet: all is of one moment.
+    """Export the customer to `target` as one snapshot, in a transaction without earlier statements.
 
-    The files are written beside it and get its name when they are whole and on disk. Raises `NotExported`, `OSError`.
+    The files are written to a directory beside `target`, which is renamed when they are complete and on disk. Raises
+    `NotExported`, `OSError`.
     """
     await sql.execute(SNAPSHOT)
     owner = await sql.fetchrow(OWNER, customer)
@@ -94,11 +95,11 @@ async def export(sql: Connection, customer: int, target: Path, progress: Progres
 
 def _check_free(target: Path) -> None:
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise NotExported(f"{target} is there already, and not an empty directory. Name another one.")
+        raise NotExported(f"{target} already exists, and is not an empty directory. Choose another one.")
 
 
 def _finish(manifest: Manifest, partial: Path, target: Path) -> None:
-    """Have it all on disk before it gets its name."""
+    """Flush all files to disk, and rename the directory."""
     manifest.write(partial)
     for path in (*partial.iterdir(), partial):
         place = os.open(path, os.O_RDONLY)
@@ -106,7 +107,7 @@ def _finish(manifest: Manifest, partial: Path, target: Path) -> None:
             os.fsync(place)
         finally:
             os.close(place)
-    partial.rename(target)  # in the place of an empty directory, too
+    partial.rename(target)  # also replaces an empty directory
 
 
 class _Files:
@@ -160,7 +161,7 @@ class _Out:
 
 
 def _cell(value: Any) -> str | int | float:
-    """A value as a spreadsheet may have it: what is no number is never a formula."""
+    """A value for a spreadsheet: no text is a formula."""
     if value is None:
         return ""
     if isinstance(value, bool):

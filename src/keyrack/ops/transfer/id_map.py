@@ -1,4 +1,4 @@
-"""In charge of old and new numbers: which row of the customer stands for which one of where it came from."""
+"""Old and new ids of imported rows."""
 
 from __future__ import annotations
 
@@ -18,25 +18,27 @@ select $1, $2, old_id, new_id from unnest($3::bigint[], $4::bigint[]) u (old_id,
 
 
 async def known(sql: Statements, customer: int, kind: RecordType, old: Iterable[int]) -> dict[int, int]:
-    """The new numbers of these old ones, as far as there are any."""
+    """The known new ids of these old ids."""
     rows = await sql.fetch(KNOWN, customer, kind.name, list(set(old)))
     return {row["old_id"]: row["new_id"] for row in rows}
 
 
 async def remember_ids(sql: Statements, customer: int, kind: RecordType, ids: Mapping[int, int]) -> None:
-    """Remember which new number stands for which old one, in the transaction that writes their rows."""
+    """Store new ids of old ids, in the transaction that writes their rows."""
     await sql.execute(NOTE, customer, kind.name, list(ids), list(ids.values()))
 
 
 async def allocate_ids(sql: Statements, kind: RecordType, old: Sequence[int]) -> dict[int, int]:
-    """A number for each of these that nobody has yet."""
+    """A new, unused id for each of these."""
     rows = await sql.fetch(kind.numbered, len(old))
     return dict(zip(old, (row[0] for row in rows), strict=True))
 
 
 async def all_of(sql: Statements, customer: int, kind: RecordType, old: Iterable[int]) -> dict[int, int]:
-    """The new numbers of these old ones. What is not there any more gets one too, which nobody else has: so that what
-    is told of it still belongs together. Zero and less stand for nobody, and stay."""
+    """The new ids of these old ids. Ids of zero or less refer to no row, and stay unchanged.
+
+    A row that no longer exists also gets a new, unused id, so that all references to it still match.
+    """
     wanted = set(old)
     new_ids = {number: number for number in wanted if number <= 0}
     new_ids |= await known(sql, customer, kind, wanted - new_ids.keys())

@@ -1,7 +1,7 @@
-"""In charge of taking in what another server tells of a customer: in pieces, each of them once, wherever it broke off.
+"""Import of a customer from another server: in batches, each of them written once, even after an interruption.
 
-Each piece is asked for first and then written in a transaction of its own, together with the numbers that its rows got
-here. Whoever is killed in between goes on there: what has a number is not written again.
+Each batch is first read, and then written in its own transaction together with the new ids of its rows. An interrupted
+import continues there: a row with a new id is not written again.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from keyrack.ops.transfer.record_types import (
 )
 from keyrack.ops.transfer.row_writer import write
 
-GROUND = (USERS, PAIRINGS, INSTALLATIONS, ASSIGNMENTS)  # what operations stand on, and operations
-CONTENT = (PRODUCTS, SERVICES, CARS, USERS, GROUPS, ASSIGNMENTS, EVENTS)  # a customer without them is empty
-PIECE = 200  # rows of one transaction
+GROUND = (USERS, PAIRINGS, INSTALLATIONS, ASSIGNMENTS)  # operations depend on these, or are these
+CONTENT = (PRODUCTS, SERVICES, CARS, USERS, GROUPS, ASSIGNMENTS, EVENTS)  # a customer without any of these is empty
+PIECE = 200  # rows per transaction
 
 Progress = Callable[[str, int], None]  # kind, rows seen so far
 
@@ -50,7 +50,7 @@ select name, source from customer left join customer_import using (customer_id) 
 """
 ALONE: LiteralString = "select from customer_import where customer_id = $1 for update"
 ENDED: LiteralString = "update customer_import set ended_at = now() where customer_id = $1"
-# What is the same on both sides by its name: an earlier import, or an operator, has written it
+# Rows that match an existing row by name, written by an earlier import or by an operator
 THERE: dict[str, tuple[str, LiteralString]] = {
     PRODUCTS.name: (
         "serialNumber",
@@ -73,50 +73,51 @@ where customer_id = $1 and operation_id = any($2::uuid[])
 
 
 class NotImportable(Exception):
-    """Why nothing can be taken in there."""
+    """The import is not possible; the text has the reason."""
 
 
 @dataclass(slots=True)
 class ImportProgress:
-    """What came of it."""
+    """The result of an import."""
 
-    new: dict[str, int] = field(default_factory=dict[str, int])  # rows written by this run, of each kind
-    refused: list[str] = field(default_factory=list[str])  # assignments that do not hold here, and why
+    new: dict[str, int] = field(default_factory=dict[str, int])  # rows written by this run, by kind
+    refused: list[str] = field(default_factory=list[str])  # rejected assignments, with the reasons
 
 
 async def check_target(db: Database, customer: int, source: str, *, merge: bool) -> None:
-    """Check that the rows of `source` may come into the customer.
+    """Check that rows of `source` may be imported into the customer.
 
-    Raises `NotImportable`: there is no such customer, its rows come from another source, or it has rows of its own
-    and `merge` is false. There is no undo, so two fleets in one customer have to be wanted.
+    Raises `NotImportable` if there is no such customer, if its rows come from another source, or if it has its own rows
+    and `merge` is false. An import cannot be undone, so merging two fleets needs an explicit option.
     """
     target = await db.fetchrow(TARGET, customer)
     if target is None:
-        raise NotImportable(f"There is no customer {customer}. `keyrack customer add NAME` makes one.")
+        raise NotImportable(f"There is no customer {customer}. Create one with `keyrack customer add NAME`.")
     if target["source"] is None and not merge:
         counts = {kind.name: await db.fetchval(kind.count, customer) for kind in CONTENT}
         if rows := ", ".join(f"{count:,} {name}" for name, count in counts.items() if count):
             raise NotImportable(
                 f"Customer {customer} ({target['name']}) is not empty: it has {rows}. Import into an empty customer, "
-                "or add --merge to put both fleets into this one. There is no way back."
+                "or add --merge to merge both fleets. A merge cannot be undone."
             )
     if target["source"] not in (None, source):
         raise NotImportable(
-            f"Customer {customer} comes from {target['source']}; numbers of {source} would mix with those."
+            f"Customer {customer} was imported from {target['source']}. It cannot also be imported from {source}, "
+            "because ids would be mixed up. Choose another customer."
         )
 
 
 async def begin(db: Database, customer: int, source: str, *, merge: bool) -> None:
-    """Record where the customer's rows come from. Raises `NotImportable` as `check_target` does."""
+    """Store the source of the customer's rows. Raises `NotImportable` as `check_target` does."""
     await check_target(db, customer, source, merge=merge)
     await db.execute(BEGIN, customer, source)
-    await check_target(db, customer, source, merge=merge)  # another import may have begun meanwhile
+    await check_target(db, customer, source, merge=merge)  # another import may have started in the meantime
 
 
 async def import_rows(
     db: Database, settings: Settings, source: ApiSource, customer: int, progress: Progress
 ) -> ImportProgress:
-    """Take in all that the source tells and that is not here yet. Raises `ApiError`, `Refusal`."""
+    """Import all rows of the source that are not here yet. Raises `ApiError`, `Refusal`."""
     arrived = ImportProgress()
     for kind in TOLD:
         seen = 0
@@ -138,7 +139,7 @@ async def import_rows(
 async def missing_references(
     sql: Connection | Database, customer: int, kind: RecordType, rows: Sequence[Json]
 ) -> list[Json]:
-    """Of these rows those that are not here; of links those that are not known to be."""
+    """The rows without a known new id. Links have no ids, so all of them are returned."""
     if "id" not in kind.members:
         return list(rows)
     new_ids = await id_map.known(sql, customer, kind, (row["id"] for row in rows))
@@ -146,9 +147,9 @@ async def missing_references(
 
 
 async def _take(sql: Connection, customer: int, kind: RecordType, rows: Sequence[Json], arrived: ImportProgress) -> int:
-    """Write those of the rows that are not here; how many."""
+    """Write the rows that are not here yet, and return their number."""
     new = await missing_references(sql, customer, kind, rows)
-    if kind is not EVENTS:  # an event may tell of a car or a user that has gone
+    if kind is not EVENTS:  # an event may refer to a removed car or user
         new = await _standing(sql, customer, kind, new)
     if kind.name in THERE:
         new = await _without_namesakes(sql, customer, kind, new)
@@ -167,8 +168,11 @@ async def _take(sql: Connection, customer: int, kind: RecordType, rows: Sequence
 
 
 async def _standing(sql: Connection, customer: int, kind: RecordType, rows: Sequence[Json]) -> list[Json]:
-    """Those whose car, user and so on are here: what was made while we read comes with the next run, and what was
-    removed here since it came stays away."""
+    """The rows whose references are here.
+
+    The next run imports rows whose references were created during this run. Rows whose references were removed here
+    after their import stay out.
+    """
     standing = list(rows)
     for member, name in (kind.references or {}).items():
         other = BY_NAME[name]
@@ -181,7 +185,7 @@ async def _standing(sql: Connection, customer: int, kind: RecordType, rows: Sequ
 
 
 async def _without_namesakes(sql: Connection, customer: int, kind: RecordType, rows: Sequence[Json]) -> list[Json]:
-    """Those that nothing here has the name of; the others are what is here."""
+    """The rows without a namesake here; a row with a namesake is mapped to it."""
     member, there = THERE[kind.name]
     ids_by_name = {row["name"]: row["id"] for row in await sql.fetch(there, customer, [row[member] for row in rows])}
     await id_map.remember_ids(
@@ -191,7 +195,7 @@ async def _without_namesakes(sql: Connection, customer: int, kind: RecordType, r
 
 
 async def _numbered(sql: Connection, customer: int, rows: Sequence[Json]) -> list[Json]:
-    """Events under numbers of this customer, without gaps; without places where it wants none kept."""
+    """Events with consecutive numbers of this customer, and without positions if the customer does not store them."""
     before: int = await sql.fetchval(EVENT_NUMBERS, customer, len(rows))
     given = {row["id"]: before + number for number, row in enumerate(rows, 1)}
     await id_map.remember_ids(sql, customer, EVENTS, given)
@@ -200,7 +204,7 @@ async def _numbered(sql: Connection, customer: int, rows: Sequence[Json]) -> lis
 
 
 async def _assign(sql: Connection, customer: int, rows: Sequence[Json], arrived: ImportProgress) -> int:
-    """Ask for assignments and have them applied: by the same rules as anybody's, with outcomes told by webhook."""
+    """Submit and apply assignments by the normal rules; webhooks report the outcomes."""
     cars = await id_map.known(sql, customer, BY_NAME["cars"], (row["carId"] for row in rows))
     users = await id_map.known(sql, customer, USERS, (row["userId"] for row in rows))
     wanted = [_wanted(row, cars[row["carId"]], users[row["userId"]]) for row in rows]
@@ -213,7 +217,7 @@ async def _assign(sql: Connection, customer: int, rows: Sequence[Json], arrived:
         if outcome is not None and outcome["state"] == "Succeeded":
             given[row["id"]] = outcome["id"]
         else:
-            reason = text_of(outcome["error_code"]) if outcome else "its car or user has gone"
+            reason = text_of(outcome["error_code"]) if outcome else "its car or user was removed"
             arrived.refused.append(f"assignment {row['id']} of the source: {reason}")
     await id_map.remember_ids(sql, customer, ASSIGNMENTS, given)
     return len(given)

@@ -1,4 +1,4 @@
-"""In charge of taking an export in: a customer of its own, in one transaction, compared with what the files say."""
+"""Import of an export: a new customer in one transaction, checked against the row counts of the manifest."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from keyrack.ops.transfer.record_types import KINDS, WEBHOOKS
 from keyrack.ops.transfer.row_writer import write
 from keyrack.webhooks.subscriptions import new_signing_secret
 
-PIECE = 1_000  # rows that one statement writes
+PIECE = 1_000  # rows per statement
 DISABLED = "imported: its receiver does not know the new signing secret yet"
 
-ALONE: LiteralString = "select pg_advisory_xact_lock(7260923)"  # two imports of the same export at once
+ALONE: LiteralString = "select pg_advisory_xact_lock(7260923)"  # serialises imports of the same export
 TAKEN: LiteralString = "select customer_id, began_at from customer_import where source = $1"
 CUSTOMER: LiteralString = """
 insert into customer (name, created_at, history_days, keeps_positions, changes_days)
@@ -41,25 +41,25 @@ WEBHOOK: LiteralString = WEBHOOKS.insert_into(
 
 
 class ImportMismatch(Exception):
-    """What was taken in is not what the files say; nothing of it stays."""
+    """The imported rows do not match the manifest; the import is rolled back."""
 
 
 async def import_export(
     db: Database, sql: Connection, vault: Encryption, directory: Path, name: str | None, progress: Progress
 ) -> tuple[int, Manifest, dict[str, int]]:
-    """Take an export in, in the transaction of `sql`: the new customer, the manifest, and the rows of each kind.
+    """Import an export in the transaction of `sql`. Returns the new customer, the manifest, and the rows by kind.
 
-    Raises `ExportIncomplete` before anything is written: the files are not whole, or this database has taken them in
-    before. Raises `ImportMismatch` where rows are missing in the end.
+    Raises `ExportIncomplete` before anything is written if files are damaged, or if this database has already imported
+    them. Raises `ImportMismatch` if rows are missing at the end.
     """
     manifest = manifests.read(directory)
     source = f"sha256:{manifests.digest(directory / NAME)}"
     await sql.execute(ALONE)
     if (taken := await sql.fetchrow(TAKEN, source)) is not None:
         raise ExportIncomplete(
-            f"This export is customer {taken['customer_id']} already, since {taken['began_at']:%Y-%m-%d}."
+            f"This export was already imported as customer {taken['customer_id']}, on {taken['began_at']:%Y-%m-%d}."
         )
-    # By others' connections: the lock under which months are made would last as long as the import
+    # On other connections: this transaction would hold the lock of creating months until the import ends
     await partitions.make(db, [date.fromisoformat(f"{month}-01") for month in manifest.months])
     owner = manifest.customer
     customer: int = await sql.fetchval(
@@ -80,7 +80,7 @@ async def import_export(
             progress(kind.name, done, there)
         count: int = done if kind.has_months else await sql.fetchval(kind.count, customer)
         if count != there:
-            message = f"The export has {there:,} {kind.name}, the customer would have {count:,}. Nothing was imported."
+            message = f"The export has {there:,} {kind.name}, but {count:,} were written. Nothing was imported."
             raise ImportMismatch(message)
         counts[kind.name] = count
     return customer, manifest, counts
@@ -92,7 +92,7 @@ def _pieces(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
 
 
 async def _write_webhooks(sql: Connection, vault: Encryption, customer: int, rows: list[dict[str, Any]]) -> None:
-    """Webhooks with new signing secrets. They are disabled until their receivers know these: an export has none."""
+    """Write webhooks, disabled, with new signing secrets: an export has none, and receivers need the new ones."""
     for row in rows:
         sealed = await vault.seal(sql, new_signing_secret(), SIGNING_SECRET, customer, row["id"])
         await sql.execute(WEBHOOK, customer, [row], DISABLED, sealed)

@@ -1,4 +1,4 @@
-"""In charge of what an export says about itself: whose it is, of which moment, its files with their checksums."""
+"""The manifest of an export: customer, time, and files with checksums."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
 FORMAT = "keyrack-export"
-VERSION = 1  # of the files' form; another one is refused
+VERSION = 1  # of the file format; other versions are rejected
 NAME = "manifest.json"
 CHUNK = 1 << 20  # bytes
 
 
 class ExportIncomplete(Exception):
-    """Why a directory is no export that can be taken in."""
+    """A directory is not an importable export; the text has the reason."""
 
 
 class _ManifestHeader(BaseModel):
@@ -26,7 +26,7 @@ class _ManifestHeader(BaseModel):
 
 
 class ExportFile(_ManifestHeader):
-    """A file, with what must be in it."""
+    """A file with its expected size and checksum."""
 
     name: str
     rows: int
@@ -43,12 +43,12 @@ class CustomerRecord(_ManifestHeader):
     history_days: int | None
     keeps_positions: bool
     changes_days: int | None = None
-    applied: int  # the number of the last operation that was applied
+    applied: int  # the number of the last applied operation
     last_event: int
 
 
 class Manifest(_ManifestHeader):
-    """The file `manifest.json`. It is written last: a directory without it is no export."""
+    """The file `manifest.json`. It is written last, so a directory without it is incomplete."""
 
     format: str = FORMAT
     version: int = VERSION
@@ -57,8 +57,8 @@ class Manifest(_ManifestHeader):
     moment: str
     customer: CustomerRecord
     files: list[ExportFile]
-    months: list[str] = []  # in which history lies
-    left: dict[str, int] = {}  # what is not in the files, for it is secret or not the customer's alone
+    months: list[str] = []  # months with history
+    left: dict[str, int] = {}  # counts of data that the files omit: secrets, and data not of the customer alone
 
     def write(self, directory: Path) -> None:
         text = json.dumps(self.model_dump(by_alias=True), indent=2, ensure_ascii=False)
@@ -75,19 +75,19 @@ def digest(path: Path) -> str:
 
 
 def read(directory: Path) -> Manifest:
-    """The manifest of a directory, all of whose files are as it says. Raises `ExportIncomplete`."""
+    """The manifest of a directory, after a check of all files. Raises `ExportIncomplete`."""
     path = directory / NAME
     try:
         value: Any = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
-        raise ExportIncomplete(f"{directory} has no {NAME}: it is no export, or one that was broken off.") from None
+        raise ExportIncomplete(f"{directory} has no {NAME}: it is not an export, or an incomplete one.") from None
     except ValueError as error:
-        raise ExportIncomplete(f"{path} is no JSON: {error}.") from None
+        raise ExportIncomplete(f"{path} is not valid JSON: {error}.") from None
     members = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     if members.get("format") != FORMAT:
-        raise ExportIncomplete(f"{path} is not that of an export.")
+        raise ExportIncomplete(f"{path} is not the manifest of an export.")
     if members.get("version") != VERSION:
-        raise ExportIncomplete(f"{path} has version {members.get('version')}; this Keyrack reads version {VERSION}.")
+        raise ExportIncomplete(f"{path} has version {members.get('version')}; this release reads version {VERSION}.")
     try:
         manifest = Manifest.model_validate(members)
     except ValidationError as error:
@@ -103,11 +103,11 @@ def _check(directory: Path, file: ExportFile) -> None:
     if Path(file.name).name != file.name or not path.is_file():
         raise ExportIncomplete(f"{path} is missing.")
     if path.stat().st_size != file.bytes or digest(path) != file.sha256:
-        raise ExportIncomplete(f"{path} is not as it was written: its checksum is another one.")
+        raise ExportIncomplete(f"{path} was changed: its checksum does not match the manifest.")
 
 
 def rows(directory: Path, kind: str) -> Iterator[dict[str, Any]]:
-    """The rows of a kind, one after the other; none where the export has none."""
+    """The rows of a kind; none if the export has no file for it."""
     path = directory / f"{kind}.jsonl"
     if path.exists():
         with path.open(encoding="utf-8") as file:

@@ -1,7 +1,7 @@
-"""In charge of what a customer consists of: every kind of row once, as it is written out and taken in.
+"""The record types of a customer: each kind of row, in its exported and imported form.
 
-The order is that in which rows are taken in: what others point to comes first. A member that holds the number of a row
-of another kind says so, for that number is another one on the other side.
+Their order is the import order: rows come before rows that refer to them. `references` names the members with ids of
+other kinds, because ids differ between source and target.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ Member = tuple[LiteralString, LiteralString]  # an SQL expression, and its type
 
 @dataclass(frozen=True, slots=True)
 class RecordType:
-    """Rows of one kind. `members` have the API's names; `references` says which of them are numbers of which kind."""
+    """Rows of one kind. `members` have the API's names; `references` maps members with ids to their kinds."""
 
     name: str
     members: dict[LiteralString, Member]
     rows: LiteralString  # from ... where ... order by ..., with the customer as $1
-    into: LiteralString = ""  # where they are inserted; a kind without it is written by a statement of its own
-    numbered: LiteralString = ""  # draws numbers, $1 of them: `id` is one of the database's
+    into: LiteralString = ""  # the table; a kind without it has its own insert statement
+    numbered: LiteralString = ""  # allocates $1 ids: `id` comes from the database
     references: dict[str, str] | None = None
-    defaults: dict[str, LiteralString] | None = None  # SQL of members that an export of an older release does not have
-    has_months: bool = False  # history: `at` says in which partition a row lies, and to count the rows is to read them
+    defaults: dict[str, LiteralString] | None = None  # SQL for members that exports of older releases lack
+    has_months: bool = False  # history: `at` determines the partition, and counting rows means reading them
 
     @property
     def select(self) -> LiteralString:
@@ -41,7 +41,7 @@ class RecordType:
 
     @property
     def insert(self) -> LiteralString:
-        """Write rows, $2 as a JSON array, into customer $1."""
+        """Insert the rows of $2, a JSON array, for customer $1."""
         return self.insert_into(self.into, {})
 
     def insert_into(self, table: LiteralString, others: Mapping[LiteralString, LiteralString]) -> LiteralString:
@@ -58,12 +58,12 @@ class RecordType:
 
     @property
     def key(self) -> str:
-        """The member by which rows are found again."""
+        """The member that identifies rows."""
         return next(iter(self.members))
 
     @property
     def select_by_key(self) -> LiteralString:
-        """Those of customer $1 with one of the keys $2, as JSON texts."""
+        """The rows of customer $1 with one of the keys $2, as JSON texts."""
         return self.select + ' where r."' + next(iter(self.members)) + '" = any($2)'
 
     @property
@@ -187,7 +187,7 @@ ASSIGNMENTS = RecordType(
     _all("assignment", "assignment_id"), "assignment", _next("assignment", "assignment_id"),
     references={"carId": "cars", "userId": "users"},
 )  # fmt: skip
-# In the order in which they were asked for; whoever asked is a manager, who is not of the customer
+# In order of submission. The caller is a manager, who does not belong to the customer, and is left out
 OPERATIONS = RecordType(
     "operations",
     {
@@ -201,7 +201,7 @@ OPERATIONS = RecordType(
     },
     _all("operation", "seq"), "operation",
     references={"carId": "cars", "userId": "users", "assignmentId": "assignments"},
-    defaults={"isLimited": "true"},  # a pending one may have been limited: then it must not reach further than that
+    defaults={"isLimited": "true"},  # a pending operation may have been limited, and must not exceed its limit
 )  # fmt: skip
 EVENTS = RecordType(
     "events",
@@ -249,7 +249,7 @@ WEBHOOKS = RecordType(
     _all("webhook", "webhook_id"), numbered=_next("webhook", "webhook_id"),
     defaults=webhook_declarations.WEBHOOKS.absent,
 )  # fmt: skip
-# The managers that a rule is for belong to the installation, and get their roles after the import
+# Managers to which a rule applies belong to the installation, and get their roles after the import
 FACTOR_RULES = RecordType("factor-rules", {"role": ("role", TEXT)}, _all("factor_rule", "role"), "factor_rule")
 ERASURES = RecordType(
     "erasures",

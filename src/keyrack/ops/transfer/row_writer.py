@@ -1,4 +1,4 @@
-"""In charge of writing rows into a customer under numbers of this database, in the caller's transaction."""
+"""Writes rows of a customer with ids of this database, in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from keyrack.telemetry.runs import packed
 Json = dict[str, Any]
 Write = Callable[[Connection, int, Sequence[Json]], Awaitable[None]]
 
-# A person is one, whatever customers have them; whoever is there already stays as they are
+# A person exists once for all customers; an existing person stays unchanged
 PEOPLE: LiteralString = """
 select form, user_id from (select form, {id} as user_id from unnest($1::text[]) form) p where user_id is not null
 """.replace("{id}", PERSONS.key_by_form("form"))
@@ -54,15 +54,15 @@ INSTALL: LiteralString = 'update product p set car_id = r."carId" ' + INSTALLATI
     ' where p.customer_id = $1 and p.product_id = r."productId" and p.car_id is null'
     ' and not exists (select from product o where o.customer_id = $1 and o.car_id = r."carId" and o.kind = p.kind)'
 )  # fmt: skip
-INSIDE = {"carId": "cars", "userId": "users", "assignmentId": "assignments"}  # of an operation's request and result
+INSIDE = {"carId": "cars", "userId": "users", "assignmentId": "assignments"}  # in an operation's request and result
 
 
 class DuplicateAddress(Exception):
-    """Two users of the source have the same address."""
+    """Two users of the source have the same e-mail address."""
 
 
 async def write(sql: Connection, customer: int, kind: RecordType, rows: Sequence[Json]) -> list[Json]:
-    """Write rows; what was written. Whatever they point to has been written before."""
+    """Write rows and return them. Rows that they refer to must be written before."""
     rows = await _renumbered(sql, customer, kind, rows)
     if kind.numbered:
         own = _write_users(sql, rows) if kind is USERS else id_map.allocate_ids(sql, kind, [row["id"] for row in rows])
@@ -77,7 +77,7 @@ async def write(sql: Connection, customer: int, kind: RecordType, rows: Sequence
 
 
 async def _renumbered(sql: Connection, customer: int, kind: RecordType, rows: Sequence[Json]) -> list[Json]:
-    """The rows with texts in NFC, and references as numbers of this database."""
+    """The rows with texts in NFC and references to ids of this database."""
     changed = [texts_in_nfc(row) for row in rows]
     for member, name in (kind.references or {}).items():
         places = [row for row in changed if row[member] is not None]
@@ -90,7 +90,7 @@ async def _renumbered(sql: Connection, customer: int, kind: RecordType, rows: Se
 
 
 def texts_in_nfc(row: Mapping[str, Any]) -> Json:
-    """A row of the source with its texts in NFC; an address has a form of its own."""
+    """A row of the source with its texts in NFC; e-mail addresses have another normal form."""
     return {
         name: nfc(value) if isinstance(value, str) and name != "emailAddress" else value for name, value in row.items()
     }
@@ -101,7 +101,7 @@ def _points(value: object, member: str) -> bool:
 
 
 async def _write_users(sql: Connection, rows: Sequence[Json]) -> dict[int, int]:
-    """Write those whom nobody has yet; everybody's number here."""
+    """Write new persons, and return the ids of all."""
     forms = {row["id"]: address_form(row["emailAddress"]) for row in rows}
     people = {row["form"]: row["user_id"] for row in await sql.fetch(PEOPLE, list(forms.values()))}
     given = {id: people[form] for id, form in forms.items() if form in people}
@@ -121,7 +121,7 @@ def _check_duplicates(rows: Sequence[Json], forms: Mapping[int, str]) -> None:
         if other is not row:
             raise DuplicateAddress(
                 f"The users {other['id']} ({other['emailAddress']}) and {row['id']} ({row['emailAddress']}) of the "
-                "source have the same address. Give one of them another address there, and import again."
+                "source have the same e-mail address. Change one of the addresses there, and import again."
             )
 
 
@@ -148,7 +148,7 @@ def _history(history: HistoryTable, *members: str) -> Write:
     return add
 
 
-# What is more than rows of a table
+# Kinds that need more than an insert
 OWN: dict[str, Write] = {
     USERS.name: _join,
     PAIRINGS.name: _pair,

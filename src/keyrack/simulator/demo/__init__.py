@@ -35,7 +35,7 @@ REAL_DATA = ErrorCode(
 USERNAME = "demo"
 KEY_NAME = "Keyrack demo"
 SEED = 20_260_915
-CLIENTS_MOST = 1_000_000  # clients of a customer: the demo's own is made in any case
+CLIENTS_MOST = 1_000_000  # limit of clients, high enough for the demo's own client
 ENV = "demo.env"
 NAMES = (
     "KEYRACK_URL",
@@ -47,10 +47,10 @@ NAMES = (
     "KEYRACK_CUSTOMER_ID",
     "KEYRACK_SDK_KEY",
     "KEYRACK_DEVICE_KEY",
-    "KEYRACK_STATE",  # so that commands find the same database
+    "KEYRACK_STATE",  # lets commands find the same database
 )
 
-# Scopes of the machine client in `demo.env`: the documents need them. It reaches neither managers, clients nor erasure
+# Scopes of the machine client in `demo.env`, as the documents need them. No scope covers managers, clients or erasure
 SCOPES = (
     Permission.CUSTOMER_READ, Permission.CARS_WRITE, Permission.USERS_WRITE, Permission.ASSIGNMENTS_WRITE,
     Permission.GROUPS_WRITE, Permission.PRODUCTS_READ, Permission.SERVICES_READ, Permission.INSTALLATIONS_WRITE,
@@ -95,7 +95,7 @@ update sdk_key set revoked_at = now() where name = $1 and customer_id = $2 and r
 
 @dataclass(frozen=True, slots=True)
 class DemoCredentials:
-    """What a client of the demo needs; stored only as hashes, so known only when they are made."""
+    """Credentials of a client of the demo. The database has only hashes, so they are known only at creation."""
 
     api_key: str
     username: str
@@ -108,10 +108,10 @@ class DemoCredentials:
 
 
 async def prepare(db: Database, settings: Settings) -> dict[str, str]:
-    """Load the demo where it is not loaded yet, and write `demo.env`. Returns what that file says.
+    """Load the demo if it is not loaded yet, and write `demo.env`. Returns the contents of that file.
 
-    Credentials that the file keeps stay as they are; where the file is lost or of another database, new ones take
-    their place.
+    Valid credentials in the file stay unchanged. If the file is missing or belongs to another database, the credentials
+    are replaced.
     """
     path = settings.state / ENV
     url = f"{settings.public_url}/v3"
@@ -125,9 +125,9 @@ async def prepare(db: Database, settings: Settings) -> dict[str, str]:
 
 
 async def load(db: Database, settings: Settings) -> DemoCredentials | None:
-    """Load the demo in one transaction; None when it is there already. Raises `Conflict` if others' data is there."""
+    """Load the demo in one transaction; None if it is already loaded. Raises `Conflict` if other data exist."""
     now = datetime.now(UTC)
-    random = Random(SEED)  # noqa: S311 - the same demo every time
+    random = Random(SEED)  # noqa: S311 - a fixed seed makes the demo reproducible
     async with db.transaction() as connection:
         await connection.execute(LOCK)
         if await connection.fetchrow(LOADED, USERNAME) is not None:
@@ -148,7 +148,7 @@ async def load(db: Database, settings: Settings) -> DemoCredentials | None:
 
 
 async def renew(db: Database) -> DemoCredentials:
-    """New credentials in the place of the demo's old ones."""
+    """Replace the credentials of the demo."""
     async with db.transaction() as connection:
         await connection.execute(LOCK)
         customer = (await connection.fetch(LOADED, USERNAME))[0]["customer_id"]
@@ -161,7 +161,7 @@ async def renew(db: Database) -> DemoCredentials:
 
 
 async def _good(db: Database, env: Mapping[str, str]) -> bool:
-    """Whether the credentials are all there, and of this database."""
+    """Whether the credentials are complete and belong to this database."""
     complete = all(env.get(name) for name in NAMES)
     if not complete:
         return False
@@ -178,7 +178,7 @@ async def _write_keys(connection: Connection, customer: int, password: str) -> D
     await connection.execute(INSERT_DEVICE_KEY, customer, KEY_NAME, secret_hashes.digest(device_key))
     new_client = NewClient(name=KEY_NAME, scopes=[str(scope) for scope in SCOPES])
     client = await client_registry.add(connection, customer, new_client, CLIENTS_MOST)
-    assert client is not None  # noqa: S101 - no customer has so many
+    assert client is not None  # noqa: S101 - the limit is out of reach
     await client_registry.grant_role(connection, customer, client.id, new_client.scopes)
     return DemoCredentials(
         api_key, USERNAME, password, customer, sdk_key, device_key, str(client.subject), client.secret
@@ -186,7 +186,7 @@ async def _write_keys(connection: Connection, customer: int, password: str) -> D
 
 
 def write_env(path: Path, url: str, credentials: DemoCredentials, customer_id: int) -> dict[str, str]:
-    """Write the file that a shell reads with `. demo.env`, for its owner alone. Returns what it says."""
+    """Write a file for `. demo.env`, readable only by its owner. Returns its contents."""
     values = (
         url,
         credentials.api_key,
@@ -203,7 +203,7 @@ def write_env(path: Path, url: str, credentials: DemoCredentials, customer_id: i
 
 
 def _state(path: Path) -> str:
-    """The state directory that a `demo.env` stands in."""
+    """The state directory that contains a `demo.env`."""
     return str(path.parent.resolve())
 
 
@@ -219,7 +219,7 @@ def _write(path: Path, values: Mapping[str, str]) -> dict[str, str]:
 
 
 def read_env(path: Path) -> dict[str, str]:
-    """What a `demo.env` says; nothing when there is none."""
+    """The contents of a `demo.env`; empty if there is none."""
     try:
         lines = path.read_text().splitlines()
     except (OSError, ValueError):

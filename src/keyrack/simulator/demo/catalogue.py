@@ -1,4 +1,4 @@
-"""In charge of the catalogue: car brands, the forms of their keys, and the box that fits each form."""
+"""The catalogue: car brands, their key forms, and the matching box of each form."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ NAMES: dict[Shape, str] = {
     "card": "card key",
     "nfc": "contactless card",
 }
-# Which box presses the buttons of which shape: name and number of the article. A key without buttons needs none.
+# The box for each key shape: name and article number. A key without buttons needs none
 BOXES: dict[Shape, tuple[str, str]] = {
     "flip": ("Box F", "4100110"),
     "smart": ("Box S", "4100120"),
@@ -128,13 +128,13 @@ def entries() -> Iterator[CatalogEntry]:
 
 
 def form_name(brand: str, key: KeyDrawing) -> str:
-    """What a key form is called: `Audi flip key, 3 buttons`."""
+    """The name of a key form, such as `Audi flip key, 3 buttons`."""
     buttons = "" if key.buttons == 0 else ", 1 button" if key.buttons == 1 else f", {key.buttons} buttons"
     return f"{brand} {NAMES[key.shape]}{buttons}"
 
 
 async def write_catalogue(connection: Connection) -> None:
-    """Write brands, key forms and drawings; what is there already stays as it is."""
+    """Write brands, key forms and drawings; existing rows stay unchanged."""
     rows = list(entries())
     forms = [row.form for row in rows]
     await connection.execute(INSERT_FORMS, forms, [draw(row.key, row.form) for row in rows])

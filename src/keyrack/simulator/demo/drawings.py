@@ -1,6 +1,6 @@
-"""In charge of the drawings of key forms: car keys as SVG, composed from an outline, a blade and buttons.
+"""Drawings of key forms: car keys as SVG, composed of an outline, a blade and buttons.
 
-The drawings are our own and show no maker's marks. Nothing in them is random: the same key is the same drawing.
+The drawings are our own work and show no maker's marks. They are deterministic: equal keys have equal drawings.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Outline = Literal["square", "round", "pebble", "taper", "waist"]
 WIDTH, HEIGHT = 480, 240
 MIDDLE = HEIGHT / 2
 
-# Each in a box of 24 by 24, drawn in lines
+# Line icons in a box of 24 by 24
 ICONS = {
     "lock": "M7 11V8a5 5 0 0 1 10 0v3M5.5 11h13v9h-13zM12 14.5v2.5",
     "unlock": "M7 11V8a5 5 0 0 1 9.6-2M5.5 11h13v9h-13zM12 14.5v2.5",
@@ -27,7 +27,7 @@ ICONS = {
     "start": "M17.5 7.5a7 7 0 1 1-11 0M12 3.5v8",
     "door": "M3 20V11l5-7h13v16zM3 11h18M16.5 14.5h2",
 }
-# What the buttons of a key do, by how many it has
+# Functions of the buttons, by the number of buttons
 BUTTONS: dict[int, tuple[str, ...]] = {
     0: (),
     1: ("unlock",),
@@ -40,14 +40,14 @@ BUTTONS: dict[int, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class KeyDrawing:
-    """What a key looks like."""
+    """The look of a key."""
 
     shape: Shape
     buttons: int = 0
     outline: Outline = "round"
     colour: str = "#23272e"
     accent: str = "#c3c9d2"
-    milled: bool = True  # a groove in the blade, as opposed to teeth at its edge
+    milled: bool = True  # a groove in the blade instead of teeth at its edge
 
 
 def draw(key: KeyDrawing, title: str) -> str:
@@ -232,7 +232,7 @@ def _blade(x: float, length: float, width: float, milled: bool) -> list[str]:
     return [path(shape, **steel()), groove]
 
 
-# From the tip back towards the head
+# From the tip towards the head
 TEETH = ((-7, -7), (-10, 0), (-8, 7), (-9, -4), (-9, 4), (-8, -9), (-12, 0), (-9, 9), (-9, -6), (-11, 0), (-7, 6))
 
 

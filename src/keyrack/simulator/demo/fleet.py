@@ -1,4 +1,4 @@
-"""In charge of writing one fleet of the demo: cars, people, groups, boxes and IQ units, services, assignments."""
+"""Writes one fleet of the demo: cars, people, groups, boxes and IQ units, services, assignments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from keyrack.fleet.person_lookup import PERSONS
 from keyrack.simulator.demo.people import FLEETS, DemoCar, DemoFleet, address
 
 VIN_CHARACTERS = "ABCDEFGHJKLMNPRSTUVWXYZ0123456789"
-TERMINATED = 14  # the car whose box has a service that has ended
+TERMINATED = 14  # the car whose box has a terminated service
 ENDING = 3  # the contract that ends within a month
 WITHOUT_SERVICE = "SPARE-BOX-3"
 
@@ -83,16 +83,16 @@ from unnest($2::integer[], $3::integer[], $4::timestamptz[], $5::timestamptz[], 
 
 @dataclass(frozen=True, slots=True)
 class WrittenFleet:
-    """What one fleet has become."""
+    """The rows of a written fleet."""
 
     customer: int
     cars: list[int]
-    iq_cars: dict[int, tuple[float, float]]  # where each drives
-    drivers: list[tuple[int, int]]  # car and user, as assigned
+    iq_cars: dict[int, tuple[float, float]]  # the area of each
+    drivers: list[tuple[int, int]]  # car and user of each assignment
 
 
 async def write_fleet(connection: Connection, fleet: DemoFleet, today: datetime, random: Random) -> WrittenFleet:
-    """Write the fleet as of `today`."""
+    """Write a fleet with its state on the day `today`."""
     customer = await connection.fetchval(INSERT_CUSTOMER, fleet.name)
     cars = await _write_cars(connection, customer, fleet.cars, random)
     users = await _write_people(connection, customer, fleet)
@@ -130,8 +130,8 @@ async def _write_people(connection: Connection, customer: int, fleet: DemoFleet)
 async def _write_products(
     connection: Connection, customer: int, fleet: DemoFleet, cars: list[int], today: datetime, random: Random
 ) -> None:
-    """Boxes and IQ units, each with its service and contract; one service has ended, one product has none."""
-    number = FLEETS.index(fleet) + 1  # not the customer's: documents name these serial numbers
+    """Write boxes and IQ units with services and contracts; one service has ended, one product has no service."""
+    number = FLEETS.index(fleet) + 1  # independent of the customer's id, because documents quote these serial numbers
     installed = [
         (f"{'BX' if unit == 'B' else 'IQ'}{number:02}{i + 1:04}", "Box" if unit == "B" else "IQ", i)
         for i, car in enumerate(fleet.cars)
@@ -182,7 +182,7 @@ async def _write_groups(
 async def _write_assignments(
     connection: Connection, customer: int, cars: list[int], users: list[int], today: datetime, random: Random
 ) -> list[tuple[int, int]]:
-    """Past, current, coming and unlimited ones. Returns who drives what."""
+    """Write past, current, future and unlimited assignments. Returns the car and user of each that has started."""
     hour = timedelta(hours=1)
     rows: list[tuple[int, int, datetime, datetime | None, int]] = []
     for n, car in enumerate(cars):

@@ -1,4 +1,4 @@
-"""In charge of the demo's history: events numbered as the API numbers them, and what IQ units have told."""
+"""The history of the demo: events with the API's numbering, and telemetry of IQ units."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from keyrack.db.named_parameters import compile_statement
 from keyrack.simulator.demo.fleet import WrittenFleet
 
 AGENTS = ("Keyrack app 4.2 (Android 16)", "Keyrack app 4.2 (iOS 26)", "Keyrack app 4.1 (Android 14)", "Front desk 2.0")
-OFFSET = timedelta(hours=1)  # of the wall clock in the cars
-DAYS = 14  # of events
-HOURS = 72  # of positions
-LEVELS = 168  # hours of fuel, battery and temperatures
-WEAK = 6  # of so many cars one has a battery that empties
-SILENT = timedelta(days=9)  # since when a fleet's last unit has told nothing, if there are many
-MANY = 10  # units
+OFFSET = timedelta(hours=1)  # of the cars' local time
+DAYS = 14  # with events
+HOURS = 72  # with positions
+LEVELS = 168  # hours with fuel, battery and temperatures
+WEAK = 6  # every sixth car has a weak battery
+SILENT = timedelta(days=9)  # time without data of the last unit of a large fleet
+MANY = 10  # units of a large fleet
 
 COUNT: LiteralString = (
     "update event_counter set last_id = last_id + $2 where customer_id = $1 returning last_id - $2 as before"
@@ -58,7 +58,7 @@ select $1, $2, at, at, readings::jsonb from unnest($3::timestamptz[], $4::text[]
 async def write_events(
     connection: Connection, written: WrittenFleet, count: int, town: tuple[float, float], now: datetime, random: Random
 ) -> None:
-    """Openings and closings in the order of time, the last a few minutes ago."""
+    """Write openings and closings in order of time, the last one a few minutes ago."""
     step = timedelta(days=DAYS) / max(count // 2, 1)
     times: list[datetime] = []
     cars: list[int] = []
@@ -90,8 +90,10 @@ async def write_events(
 
 
 async def write_telemetry(connection: Connection, written: WrittenFleet, now: datetime, random: Random) -> None:
-    """Three days of positions and odometer readings of the cars with an IQ unit, a week of fuel, battery and
-    temperatures, and their newest state."""
+    """Write telemetry of the cars with an IQ unit, and their newest state.
+
+    Positions and odometer readings cover three days; fuel, battery and temperatures a week.
+    """
     hours = HOURS
     await connection.execute(MAKE_HISTORY, (now - timedelta(hours=LEVELS) - SILENT).date(), now.date())
     for number, (car, town) in enumerate(written.iq_cars.items(), 1):
@@ -117,7 +119,7 @@ async def write_telemetry(connection: Connection, written: WrittenFleet, now: da
         state = _telemetry(track[-1], odometers[-1], random)
         if number % WEAK == 0:
             state["batteryVoltage"] = 11.7
-        levels = _levels(state, times[-1], Random(f"levels/{car}"))  # noqa: S311 - to come again
+        levels = _levels(state, times[-1], Random(f"levels/{car}"))  # noqa: S311 - a fixed seed
         await connection.execute(
             INSERT_TELEMETRY, written.customer, car, list(levels), [json.dumps(values) for values in levels.values()]
         )
@@ -155,7 +157,7 @@ def _telemetry(place: tuple[float, float], odometer: float, random: Random) -> d
 
 
 def _levels(state: dict[str, Any], end: datetime, random: Random) -> dict[datetime, dict[str, float]]:
-    """What the car read in each hour of a week before its newest state, told backwards from that."""
+    """Hourly readings of the week before the newest state, computed backwards from it."""
     fuel, voltage, outside = state["fuelLevelPercent"], state["batteryVoltage"], state["outsideTemperature"]
     weak = voltage < 12
     levels: dict[datetime, dict[str, float]] = {}
@@ -165,7 +167,7 @@ def _levels(state: dict[str, Any], end: datetime, random: Random) -> dict[dateti
         driven = is_day and at.weekday() < 5 and random.random() < 0.5
         fuel += random.uniform(0.5, 3.0) if driven else 0.0
         if fuel > 95:
-            fuel = random.uniform(10, 25)  # somebody was at the pump
+            fuel = random.uniform(10, 25)  # refuelled
         if weak:
             voltage = min(12.7, voltage + 0.012)
         warmth = outside + 4 * math.cos((at.hour - 14) / 24 * math.tau) - 4 * math.cos((end.hour - 14) / 24 * math.tau)
@@ -183,5 +185,5 @@ def _near(town: tuple[float, float], random: Random) -> tuple[float, float]:
 
 
 def midnight(now: datetime) -> datetime:
-    """The beginning of the day in UTC."""
+    """The start of the day in UTC."""
     return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)

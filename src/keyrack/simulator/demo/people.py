@@ -1,4 +1,4 @@
-"""In charge of who and what the demo's fleets are made of. All people are invented."""
+"""The people and cars of the demo's fleets. All people are invented."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class DemoCar:
     model: str
     maker: str  # the first three characters of the vehicle identification number
     plate: str | None
-    units: str = "BQ"  # what is installed: B a box, Q an IQ unit
+    units: str = "BQ"  # installed units: B a box, Q an IQ unit
     description: str | None = None
-    town: tuple[float, float] | None = None  # where it drives, if not in the town of its fleet
+    town: tuple[float, float] | None = None  # the area of the car, if it is not the town of its fleet
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class DemoFleet:
     town: tuple[float, float]  # latitude, longitude
     cars: tuple[DemoCar, ...]
     people: tuple[tuple[str, str], ...]  # first and last name
-    groups: dict[str, tuple[range, range]]  # name -> which cars, which people
+    groups: dict[str, tuple[range, range]]  # name -> indexes of cars and of people
     spare: dict[str, str] = field(default_factory=dict[str, str])  # serial number -> kind
     events: int = 0
 
@@ -33,7 +33,7 @@ class DemoFleet:
 BREMEN = (53.0793, 8.8017)
 KIEL = (54.3233, 10.1228)
 LUEBECK = (53.8655, 10.6866)
-SHARED = ("Robin", "Wattenbek")  # drives for both
+SHARED = ("Robin", "Wattenbek")  # a member of both fleets
 
 HARBOUR = DemoFleet(
     "Harbour Car Sharing",
@@ -112,6 +112,6 @@ FLEETS = (HARBOUR, ALPINE)
 
 
 def address(person: tuple[str, str]) -> str:
-    """The address of a person, at a domain without an owner."""
+    """A person's e-mail address, at a reserved domain."""
     first, last = (name.lower().replace("é", "e") for name in person)
     return f"{first}.{last}@example.org"

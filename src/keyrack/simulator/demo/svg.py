@@ -1,10 +1,10 @@
-"""In charge of the elements of an SVG drawing, and of its colours and strokes."""
+"""Elements of an SVG drawing, with colours and strokes."""
 
 from __future__ import annotations
 
 
 def shade(colour: str, by: float) -> str:
-    """A colour made lighter (`by` up to 1) or darker (down to -1)."""
+    """A lighter (`by` up to 1) or darker (`by` down to -1) colour."""
     channels = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     return "#" + "".join(f"{round(c + (255 - c) * by if by > 0 else c * (1 + by)):02x}" for c in channels)
 
@@ -36,7 +36,7 @@ def circle(x: float, y: float, r: float, **attributes: str) -> str:
 
 
 def line(x1: float, y1: float, x2: float, y2: float, **attributes: str) -> str:
-    # As a path of a hair's height: a gradient has no box to fill on a straight line
+    # A path with a tiny height, because a gradient has no box to fill on a straight line
     return path(f"M{x1:g} {y1:g}L{x2 + 0.01:g} {y2 + 0.01:g}", **attributes)
 
 

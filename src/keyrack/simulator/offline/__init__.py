@@ -24,8 +24,8 @@ from keyrack.simulator.offline.world import World
 __all__ = ["ApiError", "Garage", "ScenarioSummary", "pass_weeks"]
 
 HOUR = 3_600
-MANY = 1_000_000  # calls come as fast as weeks pass
-# Limits by the real time, which the simulated calls exceed
+MANY = 1_000_000  # limit of calls, which arrive at the pace of the simulation
+# Rate limits in real time, which simulated calls would exceed
 LIMITS = (
     "assignment_rate", "assignment_burst", "box_times_per_hour", "box_time_burst", "box_times_per_hour_per_user",
     "box_time_burst_per_user",
@@ -34,13 +34,13 @@ LIMITS = (
 
 @dataclass(frozen=True, slots=True)
 class Garage:
-    """What is to be simulated."""
+    """The parameters of a simulation of offline keys."""
 
     weeks: float = 3.0
     cars: int = 6
     users: int = 12
     seed: int = 1
-    limit: int | None = None  # seconds for which a key is good without word from the server; None: its whole life
+    limit: int | None = None  # seconds that a key is valid without news from the server; None: its lifetime
     opens_uncertain: bool = False
 
     @property
@@ -51,9 +51,9 @@ class Garage:
 def pass_weeks(
     settings: Settings, dsn: str, garage: Garage, progress: Callable[[int], None] = lambda seconds: None
 ) -> ScenarioSummary:
-    """Let the weeks pass in this process, with a server of its own over the database `dsn`. Raises `ApiError`.
+    """Run the simulation in this process, with its own server on the database `dsn`. Raises `ApiError`.
 
-    All of the process goes by the simulated time of keys meanwhile.
+    Meanwhile, offline keys in the whole process use the simulated time.
     """
     settings = settings.model_copy(update=dict.fromkeys(LIMITS, MANY))
 
@@ -69,11 +69,11 @@ def pass_weeks(
 
 
 async def _pass(settings: Settings, db: Database, garage: Garage, progress: Callable[[int], None]) -> ScenarioSummary:
-    began = (int(time.time()) // HOUR + 1) * HOUR  # all assignments end later than the real time, which ends nothing
+    began = (int(time.time()) // HOUR + 1) * HOUR  # the real time must not end any assignment
     run = await Operator.begin(db, settings)
     summary = ScenarioSummary(garage.weeks, garage.limit, garage.opens_uncertain, began)
     ledger = Ledger(Books(garage.limit), garage.opens_uncertain, summary)
-    random = Random(garage.seed)  # noqa: S311 - a seed is to repeat it
+    random = Random(garage.seed)  # noqa: S311 - a seed makes it reproducible
     async with Client(run.server, run.login) as client:
         world = World(began, random, client, run, ledger)
         with timestamps.shown(world.clock):

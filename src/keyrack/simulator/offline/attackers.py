@@ -1,4 +1,4 @@
-"""In charge of thieves: what they do with phones that they have found, with what they have copied, and with boxes."""
+"""Attackers: their attacks with found phones, copied private keys and recorded messages."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ REPLAYED = "recorded messages"
 ALTERED = "altered messages"
 ELSEWHERE = "a key at another box"
 
-TRICKS = 0.4  # of who stands at a box with a good key try something else, too
-GANG = 10  # who come, with what was taken last
-WAIT = 10  # seconds, in which a box's bucket fills
+TRICKS = 0.4  # share of thieves with a valid key who also try another attack
+GANG = 10  # newest loot that is used at one box
+WAIT = 10  # seconds in which a box's bucket refills
 FLOOD = 40  # messages on each link
 
 
 @dataclass(slots=True)
 class Loot:
-    """A phone that is in other hands, and what is kept of it."""
+    """A stolen or copied phone, and the keys that were in it."""
 
     phone: VirtualPhone
     keys: list[HeldPhoneKey]
-    is_copy: bool  # its owner has it still
+    is_copy: bool  # the owner still has the phone
 
 
 class Thieves:
-    """Whoever opens what is not theirs, as far as they get."""
+    """Attackers who try to open boxes without a right."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -50,18 +50,18 @@ class Thieves:
         self.loot: list[Loot] = []
 
     def find(self, phone: VirtualPhone) -> None:
-        """A lost phone, unlocked."""
+        """Find a lost, unlocked phone."""
         self.loot.append(Loot(phone, list(phone.keys.values()), is_copy=False))
 
     def copy(self, phone: VirtualPhone) -> None:
-        """All that is in a phone, its private key too, without its owner noticing."""
+        """Copy a phone with its private key; the owner does not notice."""
         kept = replace(phone, keys=dict(phone.keys), carried=dict(phone.carried), pocket=[], seen=dict(phone.seen))
         self.loot.append(Loot(kept, list(phone.keys.values()), is_copy=True))
         self._world.ledger.copied.add(phone.id)
         self._world.happens("private keys copied")
 
     async def fetch(self, loot: Loot) -> None:
-        """Ask the server, too, for as long as the phone has not been removed."""
+        """Fetch keys from the server, which works until the phone is removed."""
         try:
             await self._world.meet(loot.phone)
         except ApiError:
@@ -69,7 +69,7 @@ class Thieves:
         loot.keys += [key for key in loot.phone.keys.values() if key not in loot.keys]
 
     def attack(self, product: int) -> None:
-        """Stand at a box with all that there is for it, and try one after the other."""
+        """Try all loot for a box, one after the other."""
         world, random = self._world, self._world.random
         for loot in self.loot[-GANG:]:
             keys = [key for key in loot.keys if key.product == product]
@@ -82,7 +82,7 @@ class Thieves:
             world.at += WAIT
 
     def _use(self, loot: Loot, key: HeldPhoneKey) -> None:
-        """Open by a good key and the good private key; nothing is carried that would tell of a revocation."""
+        """Open with a valid key and its private key. No list that reveals a revocation is carried."""
         by, count = COPIED if loot.is_copy else FOUND, None
         if loot.is_copy and self._world.random.random() < 0.5:
             by, count = BEHIND, loot.phone.count + 1
@@ -91,12 +91,12 @@ class Thieves:
             loot.phone.pocket.append(result.entry)
 
     def _stolen(self, loot: Loot, key: HeldPhoneKey) -> None:
-        """The bytes of the key, without the private key to it."""
+        """Show the key from a phone without its private key."""
         other = replace(loot.phone, key=self._stranger, count=0)
         self._world.show(other, key.product, key.raw, OPEN, STOLEN_KEY)
 
     def _again(self, loot: Loot, key: HeldPhoneKey) -> None:
-        """What was recorded of somebody's opening, at a new challenge."""
+        """Replay a recorded answer to a new challenge."""
         world = self._world
         recorded = [said for product, said in world.heard if product == key.product]
         if recorded:
@@ -104,7 +104,7 @@ class Thieves:
             world.say(key.product, world.random.choice(recorded), loot.phone, OPEN, REPLAYED, is_answer=False)
 
     def _alter(self, loot: Loot, key: HeldPhoneKey) -> None:
-        """A good answer to a challenge that was altered on its way, or an answer that was."""
+        """Alter the challenge or the answer on its way."""
         world, random = self._world, self._world.random
         message = world.hello(key.product)
         challenge = link_messages.read(message, Challenge)
@@ -127,9 +127,9 @@ class Thieves:
         world.boxes[other].leave()
 
     async def take_back(self, loot: Loot, product: int) -> bool:
-        """Open, then push the entry out of the log by bringing signed times.
+        """Open, then try to push the entry out of the log with signed times.
 
-        False if the box does not open, so that there is nothing to be pushed out.
+        Returns false if the box does not open, so that there is no entry to push out.
         """
         world, box = self._world, self._world.boxes[product]
         keys = [key for key in loot.keys if key.product == product]
@@ -148,7 +148,7 @@ class Thieves:
                     break
                 world.at += LINK_PERIOD
         except ApiError:
-            pass  # the server has a limit
+            pass  # the server limits times
         world.happens("times brought to push entries out")
         if world.challenge(product).first > first:
             world.summary.disagreements.append(f"{keys[-1].box}: times have pushed out entries")
@@ -156,9 +156,9 @@ class Thieves:
         return True
 
     def flood(self, product: int) -> None:
-        """Flood three links with messages: by a key that was overheard, then by a made-up one.
+        """Flood three links with messages, with an overheard key and with a forged one.
 
-        A phone that the box knows must still open, also with a key that was renewed since.
+        A phone that the box knows must still open, even with a key renewed since.
         """
         world, box = self._world, self._world.boxes[product]
         visitors = [
@@ -169,14 +169,14 @@ class Thieves:
         if not box.is_on or not visitors:
             return
         phone, overheard, key = max(visitors, key=lambda visitor: visitor[1].raw != visitor[2].raw)
-        world.bring(phone, product)  # an artefact that it brings later has to wait for a token
+        world.bring(phone, product)  # an artefact brought later would wait for a token
         box.leave()
         if not box.knows(key.raw):
             return
         links = [box.connect(world.at) for _ in range(LINKS)]
         self._exhaust(product, links, overheard.raw)
         world.at += 1
-        self._exhaust(product, links, self._made_up(overheard.raw))  # what the buckets have got back
+        self._exhaust(product, links, self._made_up(overheard.raw))  # uses the refilled tokens
         world.happens("floods of messages")
         if not box.remembers(key.raw):
             world.happens("new keys shown during a flood")
@@ -190,7 +190,7 @@ class Thieves:
         box.leave()
 
     def _exhaust(self, product: int, links: list[int], key: bytes) -> None:
-        """Show a key on each link, with answers by a stranger, until there is no token."""
+        """Show a key on each link, with answers signed by a stranger, until no token is left."""
         world, box = self._world, self._world.boxes[product]
         for link in links:
             for count in range(FLOOD):
@@ -200,12 +200,12 @@ class Thieves:
                     break
 
     def _made_up(self, key: bytes) -> bytes:
-        """This key with the stranger's public key in it, signed by the stranger."""
+        """This key with the stranger's public key, signed by the stranger."""
         signed = cose.read(key, KEY)
         return cose.sign(KEY, signed.kid, signed.claims | {"cnf": self._stranger.public}, self._stranger.sign)
 
     def stop_the_clock(self, loot: Loot) -> int | None:
-        """Take the battery out of a box for which there is a key; the box, until somebody puts it in again."""
+        """Remove the battery of a box with a stolen key; returns the box, until the battery is put back."""
         world = self._world
         if not loot.keys or not world.boxes[loot.keys[-1].product].is_on:
             return None
@@ -216,7 +216,7 @@ class Thieves:
         return product
 
     def start_the_clock(self, loot: Loot, product: int) -> None:
-        """Put the battery in again, and open at once."""
+        """Put the battery back, and open at once."""
         world = self._world
         world.boxes[product].get_power(world.at, stood=True)
         world.ledger.boxes[product].get_power(world.at, stood=True)
@@ -224,7 +224,7 @@ class Thieves:
             world.show(loot.phone, product, key.raw, OPEN, STOPPED)
 
     def carry_old(self, product: int) -> None:
-        """Bring a box what it must not take: lists of before, and what is of other boxes."""
+        """Carry artefacts that a box must reject: old lists, and lists of other boxes."""
         world, random = self._world, self._world.random
         if world.boxes[product].is_on and world.lists:
             for of, old in random.sample(world.lists, min(3, len(world.lists))):
@@ -235,7 +235,7 @@ class Thieves:
                     world.happens("old lists and those of other boxes offered")
 
     async def forge(self, loot: Loot, product: int) -> None:
-        """Bring home entries that the box has not written: signed by a stranger, or by the key of the opened box."""
+        """Deliver forged entries: signed by a stranger, or with the key of an opened box."""
         world, random = self._world, self._world.random
         name, box = world.ledger.boxes[product].name, world.boxes[product]
         own = [entry for entry in loot.phone.pocket if cose.read(entry, ENTRY).claims["aud"] == name]
@@ -250,7 +250,7 @@ class Thieves:
 
 
 def _with_a_flaw(said: Open, bit: int) -> Open:
-    """The message with one bit of its answer turned."""
+    """The message with one flipped bit in its answer."""
     turned = bytearray(said.answer)
     turned[bit // 8] ^= 1 << bit % 8
     return Open(said.key, bytes(turned))

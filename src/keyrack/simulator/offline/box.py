@@ -1,6 +1,6 @@
-"""In charge of a virtual box: the reference firmware with a clock that drifts, power that goes, and a flash.
+"""A virtual box: the reference firmware with a drifting clock, power failures and flash memory.
 
-Times are the true ones, in seconds since 1970; what the box makes of them is its own affair.
+Parameters are true times in seconds since 1970; the box has its own clock.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from keyrack.offline_keys.p256 import PrivateKey, verify
 from keyrack.offline_keys.public_key import PublicKey
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
-QUARTER = 900  # seconds after which a box writes its time down, at the latest
+QUARTER = 900  # maximum seconds between two writes of the time
 
 
 class VirtualBox:
-    """A box in a garage. `rate` is what its clock gains in a second: 20e-6 is 20 ppm fast, a negative one is slow."""
+    """A box in a garage. `rate` is the drift of its clock per second: 20e-6 is 20 ppm fast, a negative rate is slow."""
 
     def __init__(self, product: int, rate: float, random: Random, at: int, key: PrivateKey | None = None) -> None:
         self.product = product
@@ -44,18 +44,18 @@ class VirtualBox:
         self._begin(at, key or PrivateKey.generate())
 
     def _begin(self, at: int, key: PrivateKey) -> None:
-        self._since = at  # when the power came
+        self._since = at  # start of the power supply
         self._key = key
         self._state: BoxMemory = firmware.reset(self._key.public, self._random.randbytes(32), 0)
-        self._flash, self._written = self._state.kept, 0  # what was written down, and at which tick its floor was
-        self._link: int | None = None  # of the visiting phone
+        self._flash, self._written = self._state.kept, 0  # the stored state, and the tick of its floor
+        self._link: int | None = None  # to the visiting phone
         self.last: MessageResult | None = None
 
     def reset(self, at: int) -> None:
-        """What somebody at the box does: it forgets all, and has another key."""
+        """Reset the box: it loses its state and gets a new key."""
         self._begin(at, PrivateKey.generate())
 
-    # What the firmware needs of a library of cryptography
+    # Cryptography that the firmware needs
 
     def verify(self, public: PublicKey, message: bytes, signature: bytes) -> bool:
         return verify(public, message, signature)
@@ -72,7 +72,7 @@ class VirtualBox:
         self._flash, self._written = kept, tick
 
     def lose_power(self, at: int) -> None:
-        """From now on it says nothing. The time of the last quarter of an hour has been written down."""
+        """Switch off. The time of the last quarter of an hour is stored."""
         tick = self._tick(at)
         quarter = tick - tick % QUARTER
         if quarter > self._written:
@@ -80,7 +80,7 @@ class VirtualBox:
         self.is_on = False
 
     def get_power(self, at: int, *, stood: bool) -> None:
-        """Start again; the clock has gone on meanwhile, unless it `stood`."""
+        """Restart. The clock kept running during the outage, unless it `stood`."""
         elapsed = None if stood else self._tick(at) - self._written
         self._state = firmware.start(self._flash, 0, elapsed, self)
         self._since, self.is_on, self._link = at, True, None
@@ -89,13 +89,13 @@ class VirtualBox:
     # Messages
 
     def connect(self, at: int) -> int:
-        """Another link."""
+        """Open another link."""
         self._state, link = firmware.connect(self._state, self._tick(at))
         return link
 
     def say(self, message: bytes, at: int, on: int | None = None) -> bytes:
-        """The answer of the box, which has power. Without `on` the link is that of the visiting phone."""
-        assert self.is_on  # noqa: S101 - whoever stands at it sees that
+        """The response of the box, which must have power. Without `on`, the link of the visiting phone is used."""
+        assert self.is_on  # noqa: S101 - callers check this first
         tick = self._tick(at)
         if on is None:
             on = self._link = self.connect(at) if self._link is None else self._link
@@ -109,21 +109,21 @@ class VirtualBox:
         return link_messages.read(self.say(link_messages.write(said), at), kind)
 
     def hello(self, at: int, on: int | None = None) -> bytes:
-        """The challenge, as it comes."""
+        """The challenge as raw bytes."""
         return self.say(link_messages.write(link_messages.hello()), at, on)
 
     def challenge(self, at: int) -> Challenge:
         return link_messages.read(self.hello(at), Challenge)
 
     def carry(self, said: CarryMessage, at: int) -> bool:
-        """Whether it was taken."""
+        """Carry an artefact to the box; returns whether it was accepted."""
         return not self._ask(said, at, AcceptedMessage).refused
 
     def open(self, said: Open, at: int) -> Result:
         return self._ask(said, at, Result)
 
     def fetch(self, said: Fetch, at: int) -> EntriesMessage | None:
-        """Entries of the log; None where the phone has not proven a key of this box."""
+        """Entries of the log; None if the phone has not proven a key of this box."""
         answer = link_messages.read(self.say(link_messages.write(said), at), EntriesMessage, Result)
         return answer if isinstance(answer, EntriesMessage) else None
 
@@ -131,17 +131,17 @@ class VirtualBox:
         return self._ask(said, at, EnrolledMessage)
 
     def provision(self, said: Provision, at: int) -> bool:
-        """Whether all of it was taken."""
+        """Provision the box; returns whether all messages were accepted."""
         return not self._ask(said, at, AcceptedMessage).refused
 
     def leave(self) -> None:
-        """The phone has gone, and its link."""
+        """Close the link of the visiting phone."""
         if self._link is not None:
             self._state = firmware.disconnect(self._state, self._link)
             self._link = None
 
     def disconnect(self, link: int) -> None:
-        """Another link has gone."""
+        """Close another link."""
         self._state = firmware.disconnect(self._state, link)
 
     def remembers(self, key: bytes) -> bool:
@@ -149,7 +149,7 @@ class VirtualBox:
         return hashlib.sha256(key).digest() in self._state.running.good
 
     def knows(self, key: bytes) -> bool:
-        """Whether an `open` with this key is of a known phone, which has buckets of its own."""
+        """Whether this key belongs to a known phone, which has its own buckets."""
         signed, kept = cose.read(key, KEY), self._state.kept
         return (
             kept.authority is not None
@@ -160,11 +160,11 @@ class VirtualBox:
 
     @property
     def code(self) -> BoxRefusalCode:
-        """Why the last message was refused, which the wire does not always say."""
+        """The exact reason of the last rejection, which the protocol does not always reveal."""
         return BoxRefusalCode.GOOD if self.last is None else self.last.code
 
     def forge(self, message: bytes) -> bytes:
-        """The signature of who has opened the box by force, and has its key."""
+        """A signature with the box's key, by an attacker who opened the box by force."""
         return self._key.sign(message)
 
     @property

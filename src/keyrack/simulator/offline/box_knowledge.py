@@ -1,56 +1,56 @@
-"""In charge of what a box can know, as docs/keys.md has it: how wrong its clock may be, and how old its list is.
+"""The possible knowledge of a box according to docs/keys.md: its clock error, and the age of its list.
 
-It is worked out from what was done to the box and from the true time alone, never from what the box says.
+It is derived only from actions on the box and from the true time, never from the box's statements.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-QUARTER = 900  # seconds after which a box writes its time down
+QUARTER = 900  # seconds between two writes of the time
 ROUNDING = 2  # seconds: of ticks, and of times without fractions
 
 
 @dataclass(slots=True)
 class Knowledge:
-    """Of one box in its epoch. The clock is slow by `least` to `most` seconds at the true time `at`."""
+    """The knowledge of one box in its epoch. At the true time `at`, the clock is `least` to `most` seconds slow."""
 
     name: str
-    rate: float  # what its clock gains in a second
+    rate: float  # drift of its clock per second
     at: int
     least: float = 0.0
     most: float = 0.0
     is_certain: bool = True
-    listed: int = 0  # iat of its list
-    sequence: int = 0  # of its key set
-    forged: int = 0  # iat of the list that it has of a stolen issuing key; 0 for none
-    off: int | None = None  # since when it has no power
+    listed: int = 0  # `iat` of its list
+    sequence: int = 0  # sequence of its key set
+    forged: int = 0  # `iat` of its list signed by a stolen issuing key; 0 for none
+    off: int | None = None  # start of a power failure
 
     def slow(self, at: int) -> tuple[float, float]:
-        """By how many seconds its clock is slow now, at least and at most; negative ones are fast."""
+        """The minimum and maximum seconds by which its clock is slow; negative values are fast."""
         gained = self.rate * (at - self.at)
         return self.least - gained, self.most - gained
 
     def error(self, at: int) -> int:
-        """Seconds that the clock may be slow by, beside the tolerance."""
+        """The maximum seconds by which the clock is slow, beside the tolerance."""
         return int(max(0.0, self.slow(at)[1])) + ROUNDING
 
     def haste(self, at: int) -> int:
-        """Seconds that the clock may be fast by."""
+        """The maximum seconds by which the clock is fast."""
         return int(max(0.0, -self.slow(at)[0])) + ROUNDING
 
     def hear(self, iat: int, at: int) -> None:
-        """Something signed was taken: its clock is at least there."""
+        """A signed message was accepted, so the clock is at least at its time."""
         least, most = self.slow(at)
         self._put(at, min(least, at - iat), min(most, at - iat))
 
     def may_hear(self, iat: int, at: int) -> None:
-        """Something signed has come, and it is not known whether it was taken."""
+        """A signed message has arrived, and may or may not have been accepted."""
         least, most = self.slow(at)
         self._put(at, min(least, at - iat), most)
 
     def set(self, iat: int, at: int) -> None:
-        """A time, or a provisioning, in answer to its nonce."""
+        """The clock was set by a time or provisioning that answers its nonce."""
         self._put(at, at - iat, at - iat)
         self.is_certain = True
 
@@ -58,7 +58,7 @@ class Knowledge:
         self.off = at
 
     def get_power(self, at: int, *, stood: bool) -> None:
-        assert self.off is not None  # noqa: S101 - it has lost it
+        assert self.off is not None  # noqa: S101 - it lost power before
         least, most = self.slow(at if not stood else self.off)
         if stood:
             least, most = least + at - self.off, most + at - self.off + QUARTER
@@ -67,7 +67,7 @@ class Knowledge:
         self.off = None
 
     def agrees(self, said: int, at: int) -> bool:
-        """Whether a box may say so of the time."""
+        """Whether the box's time is within the known bounds."""
         least, most = self.slow(at)
         return least - ROUNDING <= at - said <= most + ROUNDING
 

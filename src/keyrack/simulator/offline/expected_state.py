@@ -1,6 +1,6 @@
-"""In charge of the books of rights: what the server has accepted, and which keys it therefore issues and revokes.
+"""The expected rights: accepted assignments, and the keys that the server must issue and revoke for them.
 
-Nothing here asks the server; what it issues is compared with this. Times are whole seconds since 1970.
+It never asks the server; the server's keys are compared with it. Times are whole seconds since 1970.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class AcceptedAssignment:
-    """An assignment, as it was accepted."""
+    """An assignment as it was accepted."""
 
     id: int
     car: int
@@ -24,7 +24,7 @@ class AcceptedAssignment:
     renewable_after: int
 
     def life(self, issued: int) -> tuple[int, int]:
-        """From when and until when a key opens that is issued then."""
+        """The start and end of the validity of a key issued at this time."""
         expires = issued + self.lifetime
         return max(issued, self.start), expires if self.end is None else min(expires, self.end)
 
@@ -34,20 +34,20 @@ class AcceptedAssignment:
 
 @dataclass(eq=False, slots=True)
 class IssuedPhoneKey:
-    """A key that was issued to a phone; its grant is as it was then."""
+    """A key issued to a phone, with the assignment at that time."""
 
     grant: AcceptedAssignment
     phone: str
-    box: str  # the name, with the epoch
+    box: str  # the box's name, with the epoch
     issued: int
     begins: int
     expires: int
-    limit: int  # seconds for which it is good without word from the server
+    limit: int  # seconds of validity without news from the server
     revoked: int | None = None
 
 
 class Meeting(NamedTuple):
-    """What a phone had when it met the server last, by assignment: its key, and the grant as it was then."""
+    """A phone's last contact with the server: its keys by assignment, with the assignments at that time."""
 
     at: int
     keys: dict[int, tuple[IssuedPhoneKey, AcceptedAssignment]]
@@ -55,7 +55,7 @@ class Meeting(NamedTuple):
 
 @dataclass(slots=True)
 class InstalledBox:
-    """A box that is enrolled, the car that it is in, and whether its service is in force."""
+    """An enrolled box, its car, and whether its service is active."""
 
     name: str
     car: int | None
@@ -64,21 +64,20 @@ class InstalledBox:
 
 @dataclass(slots=True)
 class Books:
-    """What holds by now; `limit` is None where the customer has none."""
+    """The current rights; `limit` is None if the customer has no limit."""
 
     limit: int | None
     grants: dict[int, AcceptedAssignment] = field(default_factory=dict[int, AcceptedAssignment])
-    phones: dict[str, int] = field(default_factory=dict[str, int])  # those that are registered, with their users
+    phones: dict[str, int] = field(default_factory=dict[str, int])  # registered phones and their users
     boxes: dict[int, InstalledBox] = field(default_factory=dict[int, InstalledBox])  # by product
-    keys: dict[int, list[IssuedPhoneKey]] = field(
-        default_factory=dict[int, list[IssuedPhoneKey]]
-    )  # all that were issued, by assignment
+    # All issued keys, by assignment
+    keys: dict[int, list[IssuedPhoneKey]] = field(default_factory=dict[int, list[IssuedPhoneKey]])
     met: dict[str, Meeting] = field(default_factory=dict[str, Meeting])
 
-    # What is accepted
+    # Accepted changes
 
     def put(self, grant: AcceptedAssignment, at: int) -> None:
-        """A new assignment, or one that was changed: keys that give more than it does are over."""
+        """Store a new or changed assignment, and revoke keys that exceed it."""
         self.grants[grant.id] = grant
         self._revoke((key for key in self.keys.get(grant.id, ()) if _gives_more(key, grant)), at)
 
@@ -91,13 +90,13 @@ class Books:
         self._revoke((key for key in self._all() if key.phone == phone), at)
 
     def serve(self, product: int, at: int, *, is_served: bool) -> None:
-        """The service of a box has ended, or holds again."""
+        """The service of a box has ended or is active again."""
         self.boxes[product].is_served = is_served
         if not is_served:
             self._revoke(self._of_box(product), at)
 
     def take_out(self, product: int, at: int) -> None:
-        """A box is in no car any more, which ends what was assigned of that car."""
+        """Take a box out of its car, which ends the assignments of that car."""
         box = self.boxes[product]
         for grant in [grant for grant in self.grants.values() if grant.car == box.car]:
             self.end(grant.id, at)
@@ -105,19 +104,19 @@ class Books:
         self._revoke(self._of_box(product), at)
 
     def enrol(self, product: int, name: str, car: int | None, at: int) -> None:
-        """A box is in its next epoch, and its keys of before are over."""
+        """Enrol a box in its next epoch, which ends its earlier keys."""
         if product in self.boxes:
             self._revoke(self._of_box(product), at)
         self.boxes[product] = InstalledBox(name, car)
 
     def revoke_issuing_keys(self, at: int) -> None:
-        """Revoke all keys. Boxes get the news by the next key set."""
+        """Revoke all keys. Boxes learn it from the next key set."""
         self._revoke(self._all(), at)
 
-    # What is issued
+    # Issued keys
 
     def fetch(self, phone: str, at: int) -> Meeting:
-        """What this phone gets now."""
+        """The keys that this phone gets now."""
         due = [grant for grant in self.grants.values() if grant.user == self.phones.get(phone)]
         boxes = {box.car: box for box in self.boxes.values() if box.is_served}
         keys: dict[int, tuple[IssuedPhoneKey, AcceptedAssignment]] = {}
@@ -130,7 +129,7 @@ class Books:
         return self.met[phone]
 
     def _newest(self, grant: AcceptedAssignment, phone: str, box: str, at: int) -> IssuedPhoneKey:
-        """The key that the phone has for this, or a new one where that is due."""
+        """The phone's key for this assignment, or a new one if it is due."""
         issued = self.keys.setdefault(grant.id, [])
         own = [key for key in issued if (key.phone, key.box, key.revoked) == (phone, box, None)]
         key = own[-1] if own else None

@@ -1,4 +1,4 @@
-"""In charge of the end: the last logs are brought home, and the server's events are compared with what boxes did."""
+"""The end of a simulation: deliver all logs, and compare the server's events with the boxes' actions."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from keyrack.simulator.offline.world import World, seconds
 
 TYPES = {1: "CarOpened", 2: "CarClosed"}
 AGENT, UNCERTAIN = "Keyrack key, ", ", clock uncertain"
-UNKNOWN_LIST = "UnknownList"  # how many there are depends on what boxes write while they have such a list
+UNKNOWN_LIST = "UnknownList"  # its number depends on the boxes' entries while they have such a list
 
 
 async def bring_home(world: World, manager: Manager, product: int) -> None:
-    """Have somebody new, who may open it now, take all of a box's log home, and look what is reported of it."""
+    """Let a new user with a valid assignment deliver all of a box's log, and collect the reports on it."""
     car = world.ledger.books.boxes[product].car
-    assert car is not None  # noqa: S101 - each box is in a car
+    assert car is not None  # noqa: S101 - every box is installed
     user = await manager.user(next(world.numbers))
     await manager.assign(car, user, world.at, world.at + DAY)
     phone = await world.new_phone(user)
@@ -35,7 +35,7 @@ async def bring_home(world: World, manager: Manager, product: int) -> None:
 
 
 async def check(world: World, manager: Manager) -> None:
-    """Compare what boxes did with what the server says. Raises `ApiError`."""
+    """Compare the boxes' actions with the server's events. Raises `ApiError`."""
     for product, box in world.boxes.items():
         if not box.is_on:
             box.get_power(world.at, stood=True)
@@ -54,9 +54,9 @@ async def check(world: World, manager: Manager) -> None:
         _compare(world, name, world.ledger.done.get(name, []), reported_actions.get(name, []))
     reports = {kind: count for kind, count in world.summary.reports.items() if kind != UNKNOWN_LIST}
     if reports != world.expected:
-        world.summary.disagreements.append(f"{dict(world.expected)} in logs were forged, {reports} were reported")
+        world.summary.disagreements.append(f"forged in logs: {dict(world.expected)}, reported: {reports}")
     if world.poisoned and not world.summary.reports[UNKNOWN_LIST]:
-        world.summary.disagreements.append("boxes took lists of a thief, and none was reported")
+        world.summary.disagreements.append("boxes accepted a thief's lists, but none was reported")
 
 
 def _compare(world: World, name: str, done: list[BoxAction], reported_actions: list[BoxAction]) -> None:
@@ -65,23 +65,23 @@ def _compare(world: World, name: str, done: list[BoxAction], reported_actions: l
         None,
     )
     if place is not None:
-        where = f"number {place + 1} was {done[place]}, the server says {reported_actions[place]}"
+        where = f"action {place + 1} was {done[place]}, the server has {reported_actions[place]}"
     elif len(done) != len(reported_actions):
-        where = f"{len(done)} times it did something, {len(reported_actions)} events"
+        where = f"{len(done)} actions, but {len(reported_actions)} events"
     else:
         return
     world.summary.disagreements.append(f"{name}: {where}")
 
 
 async def _reports(world: World, product: int) -> None:
-    """What the server reports of a box's log, once all of it has come home."""
+    """The server's reports on a box's log, after all of it was delivered."""
     state = await world.client.get(f"/boxes/{product}/enrolment")
     kinds = Counter(report["kind"] for report in state["log"]["reports"])
     world.summary.reports.update(kinds)
     if kinds[UNKNOWN_LIST] and product not in world.poisoned:
         world.summary.disagreements.append(f"{state['name']}: a list of the server was reported as unknown")
     if state["log"]["upTo"] != state["log"]["newest"]:
-        world.summary.disagreements.append(f"{state['name']}: not all of its log has come home")
+        world.summary.disagreements.append(f"{state['name']}: its log was not delivered completely")
 
 
 def _box(row: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""A thief who has copied an issuing key: makes keys and lists, and tries to set clocks and to free entries."""
+"""A thief with a copied issuing key, who forges keys and lists, and tries to set clocks and to free entries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from keyrack.simulator.offline.summary import MADE_KEY
 from keyrack.simulator.offline.world import World
 
 WEEK = 604_800
-HIGHEST = (1 << 53) - 1  # generation
+HIGHEST = (1 << 53) - 1  # the highest generation
 GENERATION = re.compile("[0-9]+$")  # in a list's URI
 
 
@@ -62,8 +62,10 @@ class KeyThief:
             world.summary.disagreements.append(f"{world.ledger.boxes[product].name}: a stolen issuing key {deed}")
 
     def _sign_lists(self, product: int) -> None:
-        """Lists in which no key is revoked: of the present generation, of a later one with the same URI, and of the
-        next one, whose URI is known beforehand."""
+        """Sign lists without revoked keys.
+
+        They claim the current generation, a later one with the same URI, and the next one with its predictable URI.
+        """
         world = self._world
         generation = world.challenge(product).generation
         uri = next(
@@ -87,10 +89,10 @@ class KeyThief:
                 world.ledger.poisoned(product, world.at + ahead, world.at)
             elif taken:
                 name = world.ledger.boxes[product].name
-                world.summary.disagreements.append(f"{name}: took a list that nothing may replace")
+                world.summary.disagreements.append(f"{name}: accepted a list that cannot be replaced")
 
     def _open(self, product: int) -> None:
-        """By a key for a phone of the thief's own."""
+        """Open with a forged key for the thief's own phone."""
         world = self._world
         uri = f"https://thief.example/{product}"
         lists = [cose.read(each, STATUS_LIST).claims for of, each in world.lists if of == product]

@@ -1,4 +1,4 @@
-"""In charge of what a fleet manager does in the simulated weeks, by the API; the books have it when it is accepted."""
+"""A fleet manager who changes assignments by the API; accepted changes go into the expected rights."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from keyrack.simulator.offline.expected_state import AcceptedAssignment
 from keyrack.simulator.offline.world import World, written
 
 HOUR, DAY = 3_600, 86_400
-LIFETIMES = ((7 * DAY, None), (7 * DAY, DAY), (10 * DAY, None), (14 * DAY, 2 * DAY))  # with renewableAfter
+LIFETIMES = ((7 * DAY, None), (7 * DAY, DAY), (10 * DAY, None), (14 * DAY, 2 * DAY))  # lifetime and renewableAfter
 
 
 class NotDone(ApiError):
-    """What was asked for came to nothing, as it may: such as a longer time where the box's service has ended."""
+    """An operation failed for a legitimate reason, such as a longer assignment after the box's service has ended."""
 
 
 class Manager:
-    """Gives cars to users, changes that, and takes them back."""
+    """Creates, changes and ends assignments."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -37,12 +37,12 @@ class Manager:
         await self._world.client.write("PUT", "/installations", {"carId": car, "productId": product})
 
     async def take_out(self, product: int, car: int) -> None:
-        """Take a box out of its car, which ends what was assigned of that."""
+        """Take a box out of its car, which ends the assignments of that car."""
         await self._world.client.write("DELETE", "/installations", {"carId": car, "productId": product})
         self._world.ledger.books.take_out(product, self._world.at)
 
     async def assign(self, car: int, user: int, start: int, end: int | None) -> AcceptedAssignment:
-        """Give a car to a user. Raises `ApiError`."""
+        """Assign a car to a user. Raises `ApiError`."""
         world = self._world
         lifetime, renewable_after = world.random.choice(LIFETIMES)
         wanted: dict[str, Any] = {"carId": car, "userId": user, "start": written(start)}
@@ -56,7 +56,7 @@ class Manager:
         return grant
 
     async def _ask(self, method: str, path: str, value: Any = None) -> int:
-        """Ask for something, and wait until it is done; the assignment. Raises `ApiError` where it comes to nothing."""
+        """Request an operation, and wait for it. Returns the assignment. Raises `ApiError` if the operation fails."""
         client, body = self._world.client, None if value is None else json.dumps(value).encode()
         answer = await client.call(method, path, body, {"Content-Type": "application/json"})
         answer.checked()
@@ -91,7 +91,7 @@ class Manager:
         self._world.ledger.books.remove_phone(phone, self._world.at)
 
     async def decide(self) -> None:
-        """Whatever a manager does on such a day. Raises `NotDone`."""
+        """Do one random action of a manager. Raises `NotDone`."""
         world, random = self._world, self._world.random
         grants = list(world.ledger.books.grants.values())
         fitted = [box.car for box in world.ledger.books.boxes.values() if box.car is not None and box.is_served]

@@ -1,4 +1,4 @@
-"""In charge of what an operator does by command line, and no caller of the API may: customer, boxes, services, keys."""
+"""Actions of an operator that the API does not offer: customer, boxes, services, keys."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ update service set is_terminated = $3, terminated_at = case when $3 then now() e
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """Who runs the server, with the one customer that is simulated."""
+    """The operator of the server, with the simulated customer."""
 
     db: Database
     settings: Settings
@@ -53,7 +53,7 @@ class Operator:
 
     @classmethod
     async def begin(cls, db: Database, settings: Settings) -> Operator:
-        """Make the customer, its manager, and the keys of callers and apps."""
+        """Create the customer, its manager, and the keys of callers and apps."""
         api_key, sdk_key, password = secret_hashes.new_secret(), secret_hashes.new_secret(), secret_hashes.new_secret()
         hashed = await Passwords().hash(password)
         async with db.transaction() as connection:
@@ -65,39 +65,39 @@ class Operator:
         return cls(db, settings, customer, sdk_key, server, Login(f"{USERNAME}-{customer}", password))
 
     async def box(self, serial: str) -> int:
-        """A box with its service; the product."""
+        """Create a box with its service; returns the product."""
         async with self.db.transaction() as connection:
             return await connection.fetchval(BOX, self.customer, serial)
 
     async def choose(self, limit: int | None, *, opens_uncertain: bool) -> None:
-        """`keyrack keys policy`"""
+        """As `keyrack keys policy` does."""
         async with self.db.transaction() as connection:
             await key_policy.change(connection, self.customer, {"freshness": limit, "opens_uncertain": opens_uncertain})
 
     async def serve(self, product: int, *, is_served: bool) -> None:
-        """`keyrack service change --terminate`, or `--reinstate`"""
+        """As `keyrack service change --terminate` or `--reinstate` does."""
         async with self.db.transaction() as connection:
             await flush_all(self.db, connection, [self.customer], self.settings)
             await connection.execute(SERVICE, self.customer, product, not is_served)
 
     async def sequence(self) -> int:
-        """The sequence of the server's present key set."""
+        """The sequence of the server's current key set."""
         return await self.db.fetchval(SEQUENCE, self.customer)
 
     async def rotate(self, *, revoke: bool = False) -> None:
-        """`keyrack keys rotate`, or `--revoke`"""
+        """As `keyrack keys rotate` does, optionally with `--revoke`."""
         vault = await open_vault(self.db, self.settings)
         async with self.db.transaction() as connection:
             await issuing_keys.rotate(connection, vault, self.customer, revoke=revoke)
 
     async def replace_root(self) -> None:
-        """`keyrack keys root replace`"""
+        """As `keyrack keys root replace` does."""
         vault = await open_vault(self.db, self.settings)
         async with self.db.transaction() as connection:
             await root_keys.replace(connection, vault, self.customer)
 
     async def leak_issuing_key(self) -> IssuingKeySigner:
-        """The issuing key that signs, as a thief of the server's memory has it."""
+        """The current issuing key, as a thief would read it from the server's memory."""
         signers = IssuingKeySigners(await open_vault(self.db, self.settings))
         async with self.db.transaction() as connection:
             signer = await signers.newest(connection, self.customer)

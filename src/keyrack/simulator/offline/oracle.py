@@ -1,7 +1,7 @@
-"""In charge of the ledger: who may open which box when, by docs/keys.md; what boxes did; and where that differs.
+"""The ledger: which attempts must or may open which box by docs/keys.md, what boxes did, and where both differ.
 
-It is worked out from what the server has accepted (`expected_state`), from what a box can know (`box_knowledge`) and
-from the true time. Nothing here asks a box or the server.
+It is derived from accepted assignments (`expected_state`), from a box's possible knowledge (`box_knowledge`) and from
+the true time. It never asks a box or the server.
 """
 
 from __future__ import annotations
@@ -15,37 +15,37 @@ from keyrack.simulator.offline.box_knowledge import Knowledge
 from keyrack.simulator.offline.expected_state import Books, IssuedPhoneKey
 from keyrack.simulator.offline.summary import OWNER, ScenarioSummary, ago
 
-TOLERANCE = 300  # seconds, by which boxes take a key that is not good yet, or not any more
-FRESH = 300  # seconds for which the server tells a list again as it is
+TOLERANCE = 300  # seconds by which boxes accept a key before its start and after its end
+FRESH = 300  # seconds for which the server returns an unchanged list
 
 
 @dataclass(frozen=True, slots=True)
 class OpenAttempt:
-    """Somebody stands at a box, and wants it opened (1) or closed (2)."""
+    """An attempt to open (1) or close (2) a box."""
 
     at: int
-    by: str  # OWNER, or what kind of thief
-    phone: str  # whose private key has answered
+    by: str  # OWNER, or the kind of attack
+    phone: str  # the phone whose private key signed the answer
     product: int
-    key: IssuedPhoneKey | None  # the one that was shown; None: it was never issued so
+    key: IssuedPhoneKey | None  # the shown key; None if it was never issued in this form
     command: int
     counter: int
-    is_answer: bool = True  # to the challenge of now, and as it was signed
-    is_made: bool = False  # the key was made by a stolen issuing key
+    is_answer: bool = True  # an unaltered answer to the current challenge
+    is_made: bool = False  # a key forged with a stolen issuing key
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedDecision:
-    """Whether the box must do it, and whether it may."""
+    """Whether the box must open, and whether it may."""
 
     must: bool
     may: bool
-    until: int = 0  # when the key opens last at this box, as it is now
+    until: int = 0  # the last time at which the key can open this box in its current state
 
 
 @dataclass(frozen=True, slots=True)
 class BoxAction:
-    """What a box did: in whose right, and what o'clock it was there."""
+    """An action of a box: whose right it used, and the box's time."""
 
     command: int
     user: int
@@ -56,19 +56,19 @@ class BoxAction:
 
 @dataclass(slots=True)
 class Ledger:
-    """`opens_uncertain` is what the customer has chosen for boxes whose clocks have stood."""
+    """Judges attempts. `opens_uncertain` is the customer's policy for boxes whose clocks have stopped."""
 
     books: Books
     opens_uncertain: bool
     summary: ScenarioSummary
     boxes: dict[int, Knowledge] = field(default_factory=dict[int, Knowledge])
     counters: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
-    copied: set[str] = field(default_factory=set[str])  # phones whose private keys somebody else has, too
-    revoking: tuple[int, int] | None = None  # the sequence of the key set that ends a stolen issuing key, and its time
+    copied: set[str] = field(default_factory=set[str])  # phones whose private keys were copied
+    revoking: tuple[int, int] | None = None  # sequence and time of the key set that revokes a stolen issuing key
     done: dict[str, list[BoxAction]] = field(default_factory=dict[str, list[BoxAction]])  # by box, in order
 
     def judge(self, attempt: OpenAttempt) -> ExpectedDecision:
-        """What the document says to this, before it is tried."""
+        """The expected decision of the box, before the attempt."""
         key, box = attempt.key, self.boxes[attempt.product]
         if not attempt.is_answer:
             return ExpectedDecision(must=False, may=False)
@@ -89,8 +89,10 @@ class Ledger:
         return ExpectedDecision(self._must(attempt, key, box), may, until)
 
     def _must(self, attempt: OpenAttempt, key: IssuedPhoneKey, box: Knowledge) -> bool:
-        """Whether the phone has met the server lately enough, and nobody has taken its right since. What its key says
-        of times does not count: that it is renewed early enough is what is promised."""
+        """Whether the box must open: the phone met the server recently enough, and its right was not revoked since.
+
+        The times in the key do not count, because timely renewal is part of the guarantee.
+        """
         at, met = attempt.at, self.books.met.get(attempt.phone)
         if attempt.by != OWNER or attempt.phone in self.copied or met is None or key.revoked is not None:
             return False
@@ -104,7 +106,7 @@ class Ledger:
         )
 
     def _has_revoked(self, box: Knowledge) -> bool:
-        """Whether the box has the key set without the stolen issuing key."""
+        """Whether the box has the key set that revokes the stolen issuing key."""
         return self.revoking is not None and box.sequence >= self.revoking[0]
 
     def _is_before_revocation(self, key: IssuedPhoneKey) -> bool:
@@ -116,7 +118,7 @@ class Ledger:
     def note(
         self, attempt: OpenAttempt, verdict: ExpectedDecision, code: BoxRefusalCode, done: BoxAction | None
     ) -> None:
-        """What has come of it: `code` is the exact one, `done` what the lock did."""
+        """Record the result of an attempt: `code` is the exact reason, `done` the action of the lock."""
         summary, box, at, key = self.summary, self.boxes[attempt.product], attempt.at, attempt.key
         summary.tried(attempt.by, code, is_done=done is not None)
         if key is not None:
@@ -138,18 +140,20 @@ class Ledger:
         summary.uncertain += not done.is_certain
 
     def record_time(self, product: int, time: int, at: int) -> None:
-        """What a box has said of the time."""
+        """Compare a box's time with the known bounds."""
         if not (box := self.boxes[product]).agrees(time, at):
-            self.summary.disagreements.append(f"{box.name}: its clock is {at - time} s slow, beyond what is documented")
+            self.summary.disagreements.append(
+                f"{box.name}: its clock is {at - time} s slow, beyond the documented bound"
+            )
 
     def carried(self, product: int, artefact: SignedMessage, at: int, code: BoxRefusalCode) -> None:
-        """Something was carried to a box; `code` says why it was not taken."""
+        """Record an artefact carried to a box; `code` is the reason of a rejection."""
         box, claims = self.boxes[product], artefact.claims
         taken, is_new = code is BoxRefusalCode.GOOD, self._is_new(box, artefact)
         if taken and not is_new:
-            self.summary.disagreements.append(f"{box.name}: took what is old, or of another box")
+            self.summary.disagreements.append(f"{box.name}: accepted an artefact that is old or of another box")
         if code in (BoxRefusalCode.OLDER, BoxRefusalCode.GENERATION) and is_new and not box.forged:
-            self.summary.disagreements.append(f"{box.name}: has not taken what is newer: {code.text}")
+            self.summary.disagreements.append(f"{box.name}: rejected a newer artefact: {code.text}")
         if not taken:
             self.summary.not_taken += 1
             return
@@ -157,18 +161,18 @@ class Ledger:
         if artefact.message is TIME:
             box.set(claims["iat"], at)
             return
-        if artefact.message in (KEY_SET, ROOT):  # which move no clock
+        if artefact.message in (KEY_SET, ROOT):  # these do not move the clock
             had_revoked = self._has_revoked(box)
             box.sequence = claims["sequence"]
             if self._has_revoked(box) and not had_revoked:
-                box.listed = box.forged = 0  # its lists have gone with their signer
+                box.listed = box.forged = 0  # its lists were dropped with their signer
             return
         box.hear(claims["iat"], at)
         if artefact.message is STATUS_LIST:
             box.listed = claims["iat"]
 
     def poisoned(self, product: int, iat: int, at: int) -> None:
-        """A box has taken a thief's list with this `iat`."""
+        """Record that a box accepted a thief's list with this `iat`."""
         box = self.boxes[product]
         box.hear(iat, at)
         box.forged = iat

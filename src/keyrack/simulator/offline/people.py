@@ -1,4 +1,4 @@
-"""In charge of the people who have rights: when their phones meet the server, and what they do at boxes."""
+"""People with rights: contacts of their phones with the server, and visits to boxes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from keyrack.simulator.offline.manager import DAY
 from keyrack.simulator.offline.phone import HeldPhoneKey, VirtualPhone
 from keyrack.simulator.offline.world import World
 
-VISITORS = 5  # that are remembered of a box
-HABITS = (0.6 * DAY, 0.6 * DAY, 0.6 * DAY, 1.5 * DAY, 4 * DAY, 9 * DAY)  # from one meeting to the next, on average
+VISITORS = 5  # visitors that are remembered for a box
+HABITS = (0.6 * DAY, 0.6 * DAY, 0.6 * DAY, 1.5 * DAY, 4 * DAY, 9 * DAY)  # average time between two contacts
 
 
 @dataclass(slots=True)
 class PhoneOwner:
-    """A user with the phone that is in use now, or none."""
+    """A user with the current phone, if any."""
 
     user: int
     habit: float
@@ -24,24 +24,24 @@ class PhoneOwner:
 
 
 class People:
-    """What users do by their phones."""
+    """Actions of users with their phones."""
 
     def __init__(self, world: World) -> None:
         self._world = world
 
     async def owner(self, user: int) -> PhoneOwner:
-        """A user with a phone."""
+        """Create the owner of a new phone."""
         return PhoneOwner(user, self._world.random.choice(HABITS), await self._world.new_phone(user))
 
     async def meet(self, owner: PhoneOwner) -> None:
-        """The phone has a network for a while: it delivers what it brings home, and fetches what there is."""
+        """Let the phone contact the server: it delivers logs, and fetches keys and lists."""
         if owner.phone is None:
             return
         await self.deliver(owner.phone)
         await self._world.meet(owner.phone)
 
     async def deliver(self, phone: VirtualPhone) -> None:
-        """Bring logs home: mostly all, sometimes some of it later, sometimes twice."""
+        """Deliver logs: usually all, sometimes a part later, sometimes twice."""
         world, random = self._world, self._world.random
         if not phone.pocket:
             return
@@ -58,7 +58,7 @@ class People:
         phone.pocket = later
 
     async def visit(self, owner: PhoneOwner) -> None:
-        """Stand at a box, open it, and close it some time later."""
+        """Visit a box, open it, and close it later."""
         world, phone = self._world, owner.phone
         if phone is None or not phone.keys:
             return
@@ -72,8 +72,7 @@ class People:
             world.happens("boxes found without power")
 
     async def _meet_there(self, phone: VirtualPhone, key: HeldPhoneKey) -> HeldPhoneKey:
-        """Where the phone has a network at the box, it meets the server there, and sets the box's clock; its key by
-        then."""
+        """Let a phone with a network contact the server at the box, and set the box's clock. Returns its key then."""
         world = self._world
         await self.deliver(phone)
         await world.meet(phone)
@@ -87,7 +86,7 @@ class People:
         return now
 
     def use(self, phone: VirtualPhone, key: HeldPhoneKey) -> BoxRefusalCode:
-        """As an app does: bring what is newer, open, close, take the log along."""
+        """Act like an app: carry newer artefacts, open, close, and fetch the log."""
         world = self._world
         world.bring(phone, key.product)
         for command in (OPEN, CLOSE):
@@ -102,13 +101,13 @@ class People:
         return code
 
     async def lose(self, owner: PhoneOwner) -> VirtualPhone | None:
-        """The phone is lost, for whoever finds it."""
+        """Lose the phone; returns it for its finder."""
         phone, owner.phone = owner.phone, None
         if phone is not None:
             self._world.happens("phones lost")
         return phone
 
     async def replace(self, owner: PhoneOwner) -> None:
-        """The user gets another phone."""
+        """Give the user another phone."""
         owner.phone = await self._world.new_phone(owner.user)
         await self._world.meet(owner.phone)

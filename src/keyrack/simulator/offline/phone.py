@@ -1,4 +1,4 @@
-"""In charge of a virtual phone: an app that fetches keys, carries lists to boxes and logs home, by the public API."""
+"""A virtual phone: an app that fetches keys, carries lists to boxes and delivers logs, by the public API."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from keyrack.offline_keys.p256 import PrivateKey
 from keyrack.simulator.offline.box import VirtualBox
 from keyrack.simulator.offline.provisioning_tool import octets, text
 
-MOST = 200  # entries of one delivery
+MOST = 200  # entries per delivery
 
 
 @dataclass(frozen=True, slots=True)
 class HeldPhoneKey:
-    """A key that the phone has, as the server told of it; times are seconds since 1970."""
+    """A key in a phone, as fetched from the server; times are seconds since 1970."""
 
     assignment: int
     product: int
@@ -29,7 +29,7 @@ class HeldPhoneKey:
 
 @dataclass(slots=True)
 class VirtualPhone:
-    """A user's phone. What a thief copies is all of it."""
+    """A user's phone. A thief copies all of it."""
 
     client: Client
     customer: int
@@ -42,8 +42,8 @@ class VirtualPhone:
     key_set: bytes = b""
     roots: list[bytes] = field(default_factory=list[bytes])
     carried: dict[str, list[bytes]] = field(default_factory=dict[str, list[bytes]])  # lists and receipts, by box
-    pocket: list[bytes] = field(default_factory=list[bytes])  # entries on their way home
-    seen: dict[str, int] = field(default_factory=dict[str, int])  # the highest number that it has had of each box
+    pocket: list[bytes] = field(default_factory=list[bytes])  # log entries to deliver
+    seen: dict[str, int] = field(default_factory=dict[str, int])  # highest number fetched from each box
 
     @property
     def id(self) -> str:
@@ -56,7 +56,7 @@ class VirtualPhone:
     # At the server
 
     async def register(self, sdk_key: str) -> None:
-        """Sign in, and make the phone known. Raises `ApiError`."""
+        """Sign in, and register the phone. Raises `ApiError`."""
         self.sdk_key = sdk_key
         await self._sign_in()
         subject = json.loads(octets(self.token.split(".")[1]))["sub"]
@@ -69,9 +69,9 @@ class VirtualPhone:
         self.token = (await self.client.write("POST", "/sdk/token", wanted))["id_token"]
 
     async def fetch(self) -> dict[str, Any]:
-        """Have the keys that there are now, and what is to be carried; what the server says. Raises `ApiError`."""
+        """Fetch the current keys and the artefacts to carry. Returns the response. Raises `ApiError`."""
         response = await self._call("GET", f"/sdk/keys?device={self.id}")
-        self.keys = {  # of two keys of an assignment that of the newer epoch
+        self.keys = {  # of two keys for an assignment, the one of the newer epoch is last
             key["assignmentId"]: HeldPhoneKey(key["assignmentId"], key["productId"], key["box"], octets(key["key"]))
             for key in response["keys"]
         }
@@ -83,7 +83,7 @@ class VirtualPhone:
         return response
 
     async def bring_home(self, entries: list[bytes]) -> None:
-        """Deliver entries of logs. Raises `ApiError`."""
+        """Deliver log entries. Raises `ApiError`."""
         for first in range(0, len(entries), MOST):
             part = [text(entry) for entry in entries[first : first + MOST]]
             response = await self._call("PUT", "/sdk/boxlog", {"entries": part})
@@ -91,18 +91,18 @@ class VirtualPhone:
                 self.carried.setdefault(receipt["box"], []).append(octets(receipt["receipt"]))
 
     async def empty_pocket(self, random: Random) -> None:
-        """Deliver all that it has, in whatever order. Raises `ApiError`."""
+        """Deliver all log entries in random order. Raises `ApiError`."""
         random.shuffle(self.pocket)
         entries, self.pocket = self.pocket, []
         await self.bring_home(entries)
 
     async def time_for(self, challenge: Challenge) -> CarryMessage:
-        """What o'clock it is, for the box with this challenge. Raises `ApiError`."""
+        """A signed time for the box with this challenge. Raises `ApiError`."""
         response = await self._call("POST", "/sdk/time", {"box": challenge.name, "nonce": text(challenge.nonce)})
         return CarryMessage(octets(response["time"]))
 
     async def _call(self, method: str, path: str, value: Any = None) -> Any:
-        """What the server answers; the app signs in again where its token has ended. Raises `ApiError`."""
+        """The server's response; the app signs in again after its token has expired. Raises `ApiError`."""
         body = None if value is None else json.dumps(value).encode()
         for again in (False, True):
             headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
@@ -110,12 +110,12 @@ class VirtualPhone:
             if answer.status != 401 or again:
                 return answer.checked()
             await self._sign_in()
-        raise AssertionError("the second answer is the last")
+        raise AssertionError("the second attempt always returns")
 
     # At a box
 
     def brought(self, challenge: Challenge) -> list[CarryMessage]:
-        """What this box does not have yet."""
+        """The artefacts that this box does not have yet."""
         own = self.carried.get(challenge.name, [])
         return phone.brought(challenge, self.authority, [*self.roots, self.key_set, *own] if self.key_set else own)
 
@@ -124,7 +124,7 @@ class VirtualPhone:
         return phone.answer(challenge, key, command, self.count, self.key.sign)
 
     def keep(self, box: VirtualBox, challenge: Challenge, result: Result, at: int) -> None:
-        """Take the box's log along, as far as there is something new in it."""
+        """Fetch the new entries of the box's log."""
         if result.entry:
             self.pocket.append(phone.kept(result.entry))
         newest = max(self.seen.get(challenge.name, 0), challenge.first - 1)

@@ -1,4 +1,4 @@
-"""The tool that brings a box and the server together (docs/key-enrolment.md, "Provisioning")."""
+"""The provisioning tool: connects a box and the server (docs/key-enrolment.md, "Provisioning")."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from keyrack.simulator.offline.box import VirtualBox
 
 
 def text(data: bytes) -> str:
-    """base64url, as the API has bytes."""
+    """The base64url text of bytes, as in the API."""
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def octets(text: str) -> bytes:
-    """The bytes of base64url."""
+    """The bytes of a base64url text."""
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
 async def enrol(client: Client, box: VirtualBox, at: int) -> str:
-    """Enrol a box that was reset; its name. Raises `ApiError`."""
+    """Enrol a reset box; returns its name. Raises `ApiError`."""
     path = f"/boxes/{box.product}/enrolment"
     given = await client.write("POST", path)
     enrolment = box.enrol(Enrol(octets(given["nonce"])), at).enrolment
@@ -32,11 +32,11 @@ async def enrol(client: Client, box: VirtualBox, at: int) -> str:
 
 
 async def provision(client: Client, box: VirtualBox, at: int) -> None:
-    """Tell a box whom it obeys, and what o'clock it is. Raises `ApiError`."""
+    """Provision a box with its key authority and the time. Raises `ApiError`."""
     nonce = text(box.challenge(at).nonce)
     response = await client.get(f"/boxes/{box.product}/provisioning?nonce={nonce}")
     for root in response["roots"]:
         box.carry(CarryMessage(octets(root)), at)
     messages = Provision(*(octets(response[name]) for name in ("provisioning", "keySet", "statusList")))
     if not box.provision(messages, at):
-        raise ApiError(f"The box {box.product} does not take what the server tells it: {box.code.text}.")
+        raise ApiError(f"The box {box.product} rejected the server's provisioning: {box.code.text}.")

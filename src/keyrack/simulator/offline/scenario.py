@@ -1,4 +1,4 @@
-"""In charge of the simulated weeks: what happens when, by a seed."""
+"""The schedule of a simulation: which events happen when, from a seed."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from keyrack.simulator.offline.provisioning_tool import enrol
 from keyrack.simulator.offline.world import World
 
 WEEK = 7 * DAY
-APART = 20  # seconds between two things that happen, at least: a box's bucket has room for each
-HOT = -5 / DAY  # what the clock of a box gains in a second that loses 5 s a day
+APART = 20  # minimum seconds between two events, so that the bucket of a box can refill
+HOT = -5 / DAY  # drift per second of a clock that loses 5 s a day
 RATES = (HOT, 100e-6, -100e-6, 20e-6, -20e-6, 5e-6)
 
 Act = Callable[[], Awaitable[None]]
 
 
 class Weeks:
-    """All that goes on, until `end`."""
+    """All events of a simulation until its end."""
 
     def __init__(self, world: World, weeks: float) -> None:
         self._world = world
@@ -37,7 +37,7 @@ class Weeks:
         self._numbers = count()
 
     async def run(self, progress: Callable[[int], None]) -> None:
-        """Let the weeks pass; `progress` is told how many seconds have. Then all logs are brought home and compared."""
+        """Run the simulation; `progress` gets the seconds so far. At the end all logs are delivered and compared."""
         world, began = self._world, self._world.at
         while self._queue:
             at, _, act = heapq.heappop(self._queue)
@@ -53,7 +53,7 @@ class Weeks:
         heapq.heappush(self._queue, (self._world.at + int(seconds), next(self._numbers), act))
 
     def _often(self, seconds: float, act: Act) -> None:
-        """Again and again, by chance, and so many seconds apart on average."""
+        """Repeat an action at random intervals with this average."""
 
         async def once() -> None:
             self._in(self._world.random.expovariate(1 / seconds), once)
@@ -62,7 +62,7 @@ class Weeks:
         self._in(self._world.random.expovariate(1 / seconds), once)
 
     async def begin(self, cars: int, users: int) -> None:
-        """Cars with boxes, one car without, users with phones and rights; and all that is to happen."""
+        """Create cars with boxes, one car without a box, and users with phones and rights; schedule all events."""
         world, random, manager = self._world, self._world.random, self._manager
         world.cars = [await manager.car(f"Car {number}") for number in range(1, cars + 2)]
         world.users = [await manager.user(number) for number in range(1, users + 1)]
@@ -105,7 +105,7 @@ class Weeks:
         self._in(length * 0.6, self._reset_box)
         self._in(length * 0.7, self._steal_issuing_key)
 
-    # What happens
+    # Events
 
     async def _enrol(self, product: int, car: int | None) -> None:
         world, box = self._world, self._world.boxes[product]
@@ -121,7 +121,7 @@ class Weeks:
             self._world.happens("changes of assignments that came to nothing")
 
     async def _lose_power(self) -> None:
-        """A box is without power for a while; its clock goes on, or stands."""
+        """Cut the power of a box for a while; its clock keeps running or stops."""
         world = self._world
         product = world.random.choice([*world.boxes])
         if not world.boxes[product].is_on:
@@ -138,7 +138,7 @@ class Weeks:
         self._in(world.random.choice((60, 600, 5 * HOUR)), again)
 
     async def _lose_phone(self) -> None:
-        """Somebody loses the phone; hours or days later the manager removes it, and there is a new one."""
+        """Lose a phone; hours or days later the manager removes it, and the user gets a new one."""
         world, owner = self._world, self._world.random.choice(self._owners)
         phone = await self._people.lose(owner)
         if phone is None:
@@ -158,7 +158,7 @@ class Weeks:
             self._thieves.copy(self._world.random.choice(phones))
 
     async def _end_service(self) -> None:
-        """The service of a box ends, and is taken up again."""
+        """End the service of a box, and reinstate it later."""
         world = self._world
         product = world.random.choice([*world.boxes])
         fitting = world.ledger.books.boxes[product]
@@ -175,7 +175,7 @@ class Weeks:
         self._in(world.random.randrange(HOUR, 2 * DAY), again)
 
     async def _move_box(self) -> None:
-        """A box comes out of its car, and into the one that has none."""
+        """Move a box from its car to the car without a box."""
         world, books = self._world, self._world.ledger.books
         products = [product for product, box in books.boxes.items() if box.is_served]
         free = next(car for car in world.cars if all(box.car != car for box in books.boxes.values()))
@@ -183,7 +183,7 @@ class Weeks:
             return
         product = world.random.choice(products)
         car = books.boxes[product].car
-        assert car is not None  # noqa: S101 - it goes from car to car within this
+        assert car is not None  # noqa: S101 - it is always in a car outside this function
         await self._manager.take_out(product, car)
         await self._manager.install(product, free)
         books.boxes[product].car = free
@@ -213,16 +213,16 @@ class Weeks:
         world.happens("boxes enrolled anew")
 
     async def _tend(self) -> None:
-        """What the server's housekeeping does, often enough for this time."""
+        """Do the server's housekeeping at the pace of the simulation."""
         await status_list_slots.recycle_slots(self._world.operator.db, self._world.operator.settings)
 
-    # What thieves do
+    # Attacks
 
     def _loot(self) -> Loot | None:
         return self._world.random.choice(self._thieves.loot) if self._thieves.loot else None
 
     async def _fetch(self) -> None:
-        """Found phones ask the server, too, for as long as they are not removed."""
+        """Fetch keys with a found phone, which works until it is removed."""
         loot = self._loot()
         if loot is not None and not loot.is_copy:
             await self._thieves.fetch(loot)
@@ -234,13 +234,13 @@ class Weeks:
         self._thieves.flood(self._world.random.choice([*self._world.boxes]))
 
     async def _take_back(self) -> None:
-        """Try to push out an entry, as soon as a thief has a key."""
+        """Try to push out an entry, once a thief has a key."""
         loot = self._loot()
         if loot is None or not loot.keys or not await self._thieves.take_back(loot, loot.keys[-1].product):
             self._in(6 * HOUR, self._take_back)
 
     async def _steal_issuing_key(self) -> None:
-        """Copy an issuing key, and revoke it a day later. The thief continues."""
+        """Copy an issuing key, and revoke it a day later. The thief continues to use it."""
         world = self._world
         thief = KeyThief(world, await world.operator.leak_issuing_key())
         world.happens("issuing keys stolen")

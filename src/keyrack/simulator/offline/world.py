@@ -1,4 +1,4 @@
-"""In charge of the simulated world: its time, who and what is in it, and what happens between a phone and a box."""
+"""The simulated world: its time, its people and boxes, and the exchanges between phones and boxes."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from keyrack.simulator.offline.oracle import BoxAction, Ledger, OpenAttempt
 from keyrack.simulator.offline.phone import HeldPhoneKey, VirtualPhone
 from keyrack.simulator.offline.summary import MADE_KEY, OWNER, ScenarioSummary
 
-RECORDED = 0.2  # of what is said to boxes, that somebody listens to
+RECORDED = 0.2  # share of messages to boxes that an attacker records
 
 
 @dataclass(slots=True)
 class World:
-    """`at` is the true time, in seconds since 1970."""
+    """The state of a simulation. `at` is the true time, in seconds since 1970."""
 
     at: int
     random: Random
@@ -39,14 +39,15 @@ class World:
     cars: list[int] = field(default_factory=list[int])
     users: list[int] = field(default_factory=list[int])
     issued: dict[bytes, IssuedPhoneKey] = field(default_factory=dict[bytes, IssuedPhoneKey])
-    heard: list[tuple[int, Open]] = field(default_factory=list[tuple[int, Open]])  # what thieves have recorded
+    heard: list[tuple[int, Open]] = field(default_factory=list[tuple[int, Open]])  # messages recorded by attackers
     expected: Counter[str] = field(default_factory=Counter[str])  # reports on logs
-    poisoned: set[int] = field(default_factory=set[int])  # products of boxes that took a list of a thief
+    poisoned: set[int] = field(default_factory=set[int])  # products of boxes that accepted a thief's list
+    # Recent openers, by product
     visitors: dict[int, list[tuple[VirtualPhone, HeldPhoneKey]]] = field(
         default_factory=dict[int, list[tuple[VirtualPhone, HeldPhoneKey]]]
-    )  # who has opened a box lately, by product
-    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1_000_000))  # of further users
-    lists: list[tuple[int, bytes]] = field(default_factory=list[tuple[int, bytes]])  # that phones had, with the box
+    )
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1_000_000))  # numbers of later users
+    lists: list[tuple[int, bytes]] = field(default_factory=list[tuple[int, bytes]])  # lists in phones, with the box
 
     @property
     def summary(self) -> ScenarioSummary:
@@ -61,20 +62,20 @@ class World:
     # A phone with a network
 
     async def new_phone(self, user: int) -> VirtualPhone:
-        """A phone of the user, registered. Raises `ApiError`."""
+        """Register a new phone of the user. Raises `ApiError`."""
         phone = VirtualPhone(self.client, self.operator.customer, user)
         await phone.register(self.operator.sdk_key)
         self.ledger.books.phones[phone.id] = user
         return phone
 
     async def meet(self, phone: VirtualPhone) -> None:
-        """The phone fetches its keys, which have to be those of the books. Raises `ApiError`."""
+        """Fetch the phone's keys, and compare them with the expected ones. Raises `ApiError`."""
         response = await phone.fetch()
         meeting = self.ledger.books.fetch(phone.id, self.at)
         phone_keys = {key["assignmentId"]: _shown(key) for key in response["keys"]}
         wanted = {grant: (key.box, key.issued, key.begins, key.expires) for grant, (key, _) in meeting.keys.items()}
         if phone_keys != wanted:
-            self.summary.disagreements.append(f"a phone got {phone_keys}, the books have {wanted}")
+            self.summary.disagreements.append(f"a phone got {phone_keys}, expected were {wanted}")
         self.issued |= {held_key.raw: meeting.keys[id][0] for id, held_key in phone.keys.items() if id in meeting.keys}
         for box in response["boxes"]:
             self.lists += [(box["productId"], each) for each in phone.carried[box["box"]][:1]]
@@ -82,7 +83,7 @@ class World:
     # A phone at a box
 
     def hello(self, product: int) -> bytes:
-        """The box's challenge, as it comes."""
+        """The box's challenge as raw bytes."""
         message = self.boxes[product].hello(self.at)
         self.ledger.record_time(product, link_messages.read(message, Challenge).time, self.at)
         return message
@@ -91,21 +92,21 @@ class World:
         return link_messages.read(self.hello(product), Challenge)
 
     def carry(self, product: int, said: CarryMessage) -> bool:
-        """Bring something to a box; whether it was taken."""
+        """Carry an artefact to a box; returns whether it was accepted."""
         taken = self.boxes[product].carry(said, self.at)
         artefact = cose.read(said.artefact, KEY_SET, ROOT, STATUS_LIST, TIME, RECEIPT)
         self.ledger.carried(product, artefact, self.at, self.boxes[product].code)
         return taken
 
     def bring(self, phone: VirtualPhone, product: int) -> None:
-        """What an app carries to a box before it opens."""
+        """Carry what an app carries to a box before it opens."""
         for said in phone.brought(self.challenge(product)):
             self.carry(product, said)
 
     def show(
         self, phone: VirtualPhone, product: int, raw: bytes, command: int, by: str = OWNER, *, count: int | None = None
     ) -> tuple[BoxRefusalCode, Challenge, Result]:
-        """Show a key, and answer with the phone's private key; `count` is in the place of the usual counter."""
+        """Show a key, and answer with the phone's private key; `count` replaces the usual counter."""
         message = self.hello(product)
         challenge = link_messages.read(message, Challenge)
         if count is not None:
@@ -119,7 +120,7 @@ class World:
     def say(
         self, product: int, said: Open, phone: VirtualPhone, command: int, by: str, *, is_answer: bool = True
     ) -> tuple[BoxRefusalCode, Result]:
-        """Say to a box what is to open it; the exact code, and the result."""
+        """Send an opening message to a box; returns the exact code and the result."""
         box = self.boxes[product]
         key = self.issued.get(said.key)
         attempt = OpenAttempt(self.at, by, phone.id, product, key, command, phone.count, is_answer, by == MADE_KEY)
@@ -133,7 +134,7 @@ class World:
 
 
 def _done(effect: LockAction, key: IssuedPhoneKey | None, result: Result) -> BoxAction | None:
-    """What the lock did, and in whose right."""
+    """The action of the lock, and whose right it used."""
     if effect is LockAction.NONE:
         return None
     entry = cose.read(result.entry, ENTRY).claims
@@ -147,10 +148,10 @@ def _shown(key: dict[str, Any]) -> tuple[str, int, int, int]:
 
 
 def seconds(text: str) -> int:
-    """A time of the API, in seconds since 1970."""
+    """Seconds since 1970 of a time of the API."""
     return int(datetime.fromisoformat(text).timestamp())
 
 
 def written(at: int) -> str:
-    """The other way."""
+    """The time of the API for seconds since 1970."""
     return datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")

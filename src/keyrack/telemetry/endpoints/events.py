@@ -43,27 +43,27 @@ from keyrack.telemetry.endpoints.ingest import IngestResult, shown
 from keyrack.telemetry.json_lines import INVALID_LINES, InvalidLine, NotALine, Report, explained, lines
 
 endpoints = Endpoints[ReadServices](
-    Tag("Events", "When cars were opened and closed, and by whom.", frozenset(("events",))), "events"
+    Tag("Events", "Openings and closings of cars by users.", frozenset(("events",))), "events"
 )
 
 NO_EVENT = ErrorCode(
     "event-not-found",
     "Unable to find an event for the given eventId which is assigned to the given customerId.",
-    "Use an id that GET /cars/{carId}/events returns.",
+    "Use an id that `GET /cars/{carId}/events` returns.",
 )
 CREATE_EVENT = "create event"
-TOO_LATE = "utcDateTime lies in the future."
-TOO_EARLY = "utcDateTime lies more than {days} days back."
-PER_BATCH = 100  # lines of a delivery that are read, and recorded, at once
+TOO_LATE = "`utcDateTime` is in the future."
+TOO_EARLY = "`utcDateTime` is more than {days} days in the past."
+PER_BATCH = 100  # lines of a delivery that are read and recorded together
 
 endpoints.read(
     "/events",
     EVENT,
     Doc(
         "listEvents",
-        "All events, of all cars",
-        "Events are numbered for each customer, without gaps and in the order in which they were recorded, so"
-        " `$filter=id gt N&$orderby=id` reads what is new and misses nothing. A list that is too long comes in pages.",
+        "List events",
+        "Events are numbered per customer, without gaps and in the order of their recording. So `$filter=id gt"
+        " N&$orderby=id` returns all new events and misses none. A long list has several pages.",
         is_extension=True,
     ),
     is_paged=True,
@@ -71,12 +71,12 @@ endpoints.read(
 ONE_EVENT = endpoints.read(
     "/events/{eventId}",
     EVENT,
-    Doc("getEvent", "One event", "One event, whether its car and user are still there or not."),
+    Doc("getEvent", "Get an event", "Returns one event, even if its car or user no longer exists."),
     is_single=True,
     missing_error=NO_EVENT,
 )
 
-# The counter's row stays locked until the commit: numbers have no gaps, and a higher one is never seen first
+# The counter's row stays locked until the commit: numbers have no gaps, and no higher number is visible first
 RECORD = compile_statement("""
 with told as (
   select * from unnest(
@@ -107,7 +107,7 @@ with told as (
 select j.car, j."user", j.known, counter.before + new.step as id
 from judged j left join new using (n) left join counter on true order by j.n
 """)
-# Whether a client's id is known can only be asked once nobody else can add it any more
+# Taken before `RECORD`, so that no other transaction can add the same client ids after the check
 ALONE: LiteralString = "select from event_counter where customer_id = $1 for update"
 
 
@@ -123,7 +123,7 @@ class NewEvent(StrictBody):
 
 
 class OfflineEvent(NewEvent):
-    """An event that is delivered later, perhaps more than once: `clientId` says whether it is the same one."""
+    """An event that is delivered later, possibly more than once. `clientId` identifies it."""
 
     client_id: Annotated[str, Field(max_length=200, pattern=NOT_BLANK_LINE)]
 
@@ -143,7 +143,7 @@ class DeliveredEvents(IngestResult):
 
 @dataclass(frozen=True, slots=True)
 class ReportedEvent:
-    """An event and who tells of it: `client_id` names it, a `unit` may only tell of the car that it is in."""
+    """An event and its origin. `client_id` identifies it; a `unit` may only report its own car."""
 
     event: NewEvent
     client_id: str | None = None
@@ -152,7 +152,7 @@ class ReportedEvent:
 
 @dataclass(frozen=True, slots=True)
 class RecordedEventBody:
-    """The number of an event, and whether it had been recorded before."""
+    """The number of an event, and whether it was already recorded."""
 
     id: int
     known: bool = False
@@ -161,8 +161,8 @@ class RecordedEventBody:
 async def record(
     db: Database, customer: int, parts: Sequence[Sequence[ReportedEvent]]
 ) -> list[list[RecordedEventBody | Refusal]]:
-    """Record the events of several callers in one transaction; a client's id that comes again gets its old number."""
-    first: dict[str, int] = {}  # client's id -> where it stands among `rows`
+    """Record events of several callers in one transaction. A repeated `clientId` gets its old number."""
+    first: dict[str, int] = {}  # client id -> index in `reported`
     reported: list[ReportedEvent] = []
     places: list[list[tuple[int, bool]]] = []
     for part in parts:
@@ -215,8 +215,8 @@ def _arguments(customer: int, reported: Sequence[ReportedEvent]) -> list[object]
     Doc(
         "createEvent",
         "Record that a car was opened or closed",
-        "Records one opening or closing. `dateTime` is kept as it was sent, `utcDateTime` to the microsecond. What"
-        " happened offline is better delivered with `POST /ingest/events`, which may be repeated.",
+        "Records one opening or closing. `dateTime` is stored as sent, `utcDateTime` to the microsecond. For events"
+        " that happened offline, use `POST /ingest/events`, which is safe to repeat.",
     ),
     auth=CustomerAuth(Permission.EVENTS_WRITE, is_group_scoped=True),
     body=JsonBody(TypeAdapter(NewEvent), CREATE_EVENT, scoped_members=("carId", "userId")),
@@ -246,10 +246,10 @@ async def create(request: Request, event: NewEvent) -> Response:
     "/ingest/events",
     Doc(
         "deliverEvents",
-        "Deliver events that happened offline",
-        "Events of boxes and apps that were offline, one JSON object a line. `clientId` names each: one that comes"
-        " again is counted as a duplicate, and gets the number that it had. Lines that are not valid are reported, and"
-        " the others are recorded.",
+        "Deliver offline events",
+        "Delivers events of boxes and apps that were offline, one JSON object per line. `clientId` identifies an"
+        " event. A repeated event counts as a duplicate and gets its existing number. Invalid lines are reported; all"
+        " others are recorded.",
         is_extension=True,
     ),
     auth=DeviceAuth(Scope.EVENTS),
@@ -262,7 +262,7 @@ async def deliver(request: Request, services: ReadServices) -> Response:
     try:
         for part in _parts(lines(request.body, services.settings), report, unit, services.settings):
             if not part:
-                await asyncio.sleep(0)  # others want to be served too
+                await asyncio.sleep(0)  # let other tasks run
                 continue
             results = await request.batches.put(record, request.customer, [event for _, event in part])
             for (line, _), result in zip(part, results, strict=True):
@@ -284,7 +284,7 @@ async def deliver(request: Request, services: ReadServices) -> Response:
 def _parts(
     values: Iterable[tuple[int, Any]], report: Report, unit: int | None, settings: Settings
 ) -> Iterable[list[tuple[int, ReportedEvent]]]:
-    """The events among the lines, a few at a time; what is none is refused. A part may be empty."""
+    """Batches of the events in these lines. Rejects invalid lines. A batch may be empty."""
     part: list[tuple[int, ReportedEvent]] = []
     for count, (line, value) in enumerate(values, 1):
         try:
@@ -307,7 +307,7 @@ def _event(value: Any, settings: Settings) -> OfflineEvent:
         raise value
     event = OfflineEvent.model_validate(value)
     if is_blank(event.user_agent):
-        raise InvalidLine("No valid userAgent: it is empty.")
+        raise InvalidLine("`userAgent` must not be blank.")
     now = datetime.now(UTC)
     if event.utc_date_time > now + timedelta(seconds=settings.max_clock_skew_seconds):
         raise InvalidLine(TOO_LATE)
@@ -317,5 +317,5 @@ def _event(value: Any, settings: Settings) -> OfflineEvent:
 
 
 def _named(client_id: str, unit: int | None) -> str:
-    """What the event is called in the database. A unit has names of its own, so it can take nobody's event away."""
+    """The client id in the database. Each unit has its own namespace, so that it cannot take an id of another one."""
     return client_id if unit is None else f"{unit}\x1f{client_id}"

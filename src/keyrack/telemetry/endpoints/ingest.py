@@ -1,4 +1,4 @@
-"""Ingest: what units in cars, and boxes and apps that were offline, deliver. All ours."""
+"""Ingest: deliveries of units in cars, and of boxes and apps that were offline. Extensions of the spec."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from keyrack.telemetry.samples import ONE
 from keyrack.telemetry.services import TelemetryServices
 
 endpoints = Endpoints[TelemetryServices](
-    Tag("Ingest", "What units, boxes and apps deliver, with a device key."),
+    Tag("Ingest", "Data that units, boxes and apps deliver with a device key."),
     DeviceAuth(Scope.TELEMETRY),
     is_extension=True,
 )
@@ -37,13 +37,13 @@ class IngestResult(BaseModel):
     duplicates: int
     refused: list[RejectedLine]
     refusedCount: Annotated[
-        int | None, Field(description="How many lines were refused, where `refused` does not tell all of them.")
+        int | None, Field(description="The number of rejected lines, if `refused` does not list all of them.")
     ] = None
-    truncated: Annotated[bool, Field(description="Whether more lines were refused than `refused` tells.")] = False
+    truncated: Annotated[bool, Field(description="True if `refused` does not list all rejected lines.")] = False
 
 
 def shown(report: Report) -> dict[str, Any]:
-    """A report as JSON tells it."""
+    """A report as JSON."""
     refused = [{"line": line, "reason": reason} for line, reason in report.rejections]
     counts = {"accepted": report.accepted, "duplicates": report.duplicates, "refused": refused}
     return counts | ({"refusedCount": report.refusals, "truncated": True} if report.refusals > len(refused) else {})
@@ -54,8 +54,8 @@ def shown(report: Report) -> dict[str, Any]:
     Doc(
         "deliverTelemetry",
         "Deliver samples of units",
-        "What units have read, one JSON object a line. A line that tells nothing new is counted as a duplicate, so a"
-        " delivery may be sent again. Lines that are not valid are reported, and the others are kept.",
+        "Delivers readings of units, one JSON object per line. A line without new readings counts as a duplicate, so"
+        " a delivery is safe to repeat. Invalid lines are reported; all others are stored.",
     ),
     body=RawBody(ONE),
     responses=Responses(200, IngestResult),

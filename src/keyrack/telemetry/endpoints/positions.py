@@ -1,4 +1,4 @@
-"""Positions: where all cars are, where one of them was, and what its unit told over a time. Ours, beside the spec."""
+"""Positions of all cars, the track of one car, and its telemetry series. An extension of the spec."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ from keyrack.fleet.endpoints.cars import NO_CAR
 from keyrack.telemetry.schema import MEASURES, POSITION
 
 endpoints = Endpoints[ReadServices](
-    Tag("Positions", "Where all cars are, where one was, and what it told over a time."), "positions", is_extension=True
+    Tag("Positions", "Current positions of all cars; tracks and telemetry series of one car."),
+    "positions",
+    is_extension=True,
 )
 
 endpoints.read(
@@ -38,13 +40,14 @@ endpoints.read(
     POSITION,
     Doc(
         "listPositions",
-        "The newest positions of all cars",
-        "Every car, whether it has a unit or not, with its newest position and whether somebody may use it now.",
+        "List the newest positions of all cars",
+        "Returns every car, with or without a unit, with its newest position and whether an assignment is in force"
+        " now.",
     ),
 )
 
-# Of a stretch that lasts, the first and the last reading within the time; it may have begun before, on the same day in
-# UTC. With an odometer reading as old as a day at most, for a stretch of these lies within a day, too
+# For each run, its first and last reading within the time range. A run may begin before the range, on the same UTC day.
+# The odometer reading of a point is less than a day old, because an odometer run lies within one day, too
 TRACK: LiteralString = (
     """
 with told as (
@@ -114,7 +117,7 @@ class TrackBody(Body):
 
 
 POINTS = QueryParameter(
-    "points", whole_number, "So many points at most; without it as many as there may be.",
+    "points", whole_number, "The maximum number of points. Default: the maximum of the server.",
     {"type": "integer", "minimum": 1},
 )  # fmt: skip
 TRACK_OPTIONS = (*TIME_RANGE, POINTS)
@@ -124,9 +127,9 @@ TRACK_OPTIONS = (*TIME_RANGE, POINTS)
     "/cars/{carId}/track",
     Doc(
         "getCarTrack",
-        "Where a car was over a time, with the times",
-        "The places where the car was between `from` and `to`, in order. If there are more than `points`, they are"
-        " thinned out evenly.",
+        "Get the track of a car",
+        "Returns the positions of the car between `from` and `to`, in order of time. If there are more than `points`,"
+        " they are thinned out evenly.",
     ),
     auth=CustomerAuth(Permission.POSITIONS_READ, is_group_scoped=True),
     responses=Responses(200, TrackBody, headers=TAGGED, errors={400: (EMPTY_RANGE, TOO_LONG_RANGE), 404: (NO_CAR,)}),
@@ -142,10 +145,11 @@ async def track(request: Request, services: ReadServices) -> Response:
     return conditional_requests.created_response(request, body)
 
 
-# Each reading in the bucket of its time; $5 buckets share the time evenly, and those without a reading are left out.
-# What was read last is told by the greatest pair of time and value. The odometer's readings are all there are; of other
-# members there is one for each quarter of an hour, of which the last has not ended and stands in the newest state: what
-# another unit has told in it is a row already
+# Each reading goes into the bucket of its time. The range has $5 equal buckets; those without a reading are left out.
+# The last reading of a bucket is the greatest pair of time and value.
+#
+# All odometer readings are stored. Other members have one value for each quarter of an hour. The last quarter has not
+# ended, so its values are in the newest state; values of that quarter from another unit are a row already
 SAMPLES: LiteralString = (
     """
 with quarter as (
@@ -210,21 +214,22 @@ select convert_to(json_build_object(
 from car c cross join width w where c.customer_id = $1 and c.car_id = $2
 """
 )
+# Telemetry members with stored readings; others have only their newest value
 KEPT = (
     "odometer",
     *MEASURES,
-)  # the members of telemetry whose readings are kept; of the others there is the newest alone
+)
 
 
 def _fields(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(text.split(",")))
     if any(name not in KEPT for name in names):
-        raise ValueError(f"Of these members readings are kept: {', '.join(KEPT)}.")
+        raise ValueError(f"The valid properties are {', '.join(KEPT)}.")
     return names
 
 
 class Bucket(Body):
-    """The readings from `utcDateTime` on, for as many seconds as the answer says."""
+    """The readings of a bucket, which begins at `utcDateTime` and has the length `seconds` of the response."""
 
     utc_date_time: Moment
     count: Int32
@@ -240,11 +245,13 @@ class Samples(Body):
     since: Annotated[Moment, Field(alias="from")]
     to: Moment
     seconds: float
-    series: Annotated[dict[str, list[Bucket]], Field(description="By the names of `fields`.")]
+    series: Annotated[
+        dict[str, list[Bucket]], Field(description=("The buckets of each property in `fields`, by its name."))
+    ]
 
 
 FIELDS = QueryParameter(
-    "fields", _fields, "The members of telemetry, with commas; without it all of which readings are kept.",
+    "fields", _fields, "Comma-separated properties of telemetry. Default: all with stored readings.",
     {"type": "string", "examples": ["odometer", "fuelLevelPercent,batteryVoltage"]},
 )  # fmt: skip
 SAMPLES_OPTIONS = (FIELDS, *TIME_RANGE, POINTS)
@@ -254,9 +261,9 @@ SAMPLES_OPTIONS = (FIELDS, *TIME_RANGE, POINTS)
     "/cars/{carId}/samples",
     Doc(
         "getCarSamples",
-        "What a car told over a time, as series for charts",
-        "Readings between `from` and `to`, in at most `points` buckets of equal length for each member of `fields`."
-        " Buckets without a reading are left out.",
+        "Get telemetry series of a car for charts",
+        "Returns the readings between `from` and `to`, in at most `points` buckets of equal length for each property"
+        " in `fields`. Empty buckets are omitted.",
     ),
     auth=CustomerAuth(Permission.POSITIONS_READ, is_group_scoped=True),
     responses=Responses(200, Samples, headers=TAGGED, errors={400: (EMPTY_RANGE, TOO_LONG_RANGE), 404: (NO_CAR,)}),

@@ -1,4 +1,4 @@
-"""Kinds of webhooks: what a webhook may be told. Ours, beside the spec."""
+"""Event types and wildcards that a webhook can subscribe to. An extension of the spec."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ endpoints = Endpoints[ReadServices](TAG, "webhooks", is_extension=True)
 
 
 class EventTypeBody(Body):
-    """What a webhook may take; a wildcard stands for others."""
+    """An event type, or a wildcard that includes several."""
 
     model_config = ConfigDict(title="KindListed")
 
@@ -32,9 +32,9 @@ class EventTypeBody(Body):
     "/webhooks/kinds",
     Doc(
         "listWebhookKinds",
-        "The kinds that a webhook may take, and the wildcards",
-        "What `kinds` of a webhook may hold: outcomes of assignments, what happens to each resource, and checkpoints. A"
-        " wildcard takes all kinds of a resource, those of later releases too.",
+        "List event types and wildcards",
+        "Returns the valid values for `kinds` of a webhook: outcomes of assignments, changes of each resource, and"
+        " checkpoints. A wildcard includes all event types of a resource, also those of later releases.",
     ),
     responses=Responses(200, list[EventTypeBody], headers=TAGGED),
 )

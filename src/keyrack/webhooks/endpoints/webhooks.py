@@ -1,5 +1,4 @@
-"""Webhooks: where a customer's outcomes and changes are sent, what was sent, and sending it again. Ours, beside the
-spec."""
+"""Webhooks: targets of a customer's outcomes and changes, their deliveries and replay. An extension of the spec."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ from keyrack.webhooks.services import WebhookServices
 
 TAG = Tag(
     "Webhooks",
-    "Where outcomes and changes are sent, what was sent, and sending it again.",
+    "Receivers of outcomes and changes, and their deliveries.",
     frozenset(("webhooks", "deliveries")),
 )
 endpoints = Endpoints[WebhookServices](TAG, "webhooks", is_extension=True)
@@ -48,17 +47,17 @@ endpoints = Endpoints[WebhookServices](TAG, "webhooks", is_extension=True)
 NO_WEBHOOK = ErrorCode(
     "webhook-not-found",
     "Unable to find a webhook for the given webhookId which is assigned to the given customerId.",
-    "Use an id that GET /webhooks returns for this customer.",
+    "Use an id that `GET /webhooks` returns for this customer.",
 )
 NO_DELIVERY = ErrorCode(
     "delivery-not-found",
     "Unable to find a delivery for the given deliveryId which is assigned to the given webhookId.",
-    "Use an id that GET /webhooks/{webhookId}/deliveries returns; old ones are forgotten.",
+    "Use an id that `GET /webhooks/{webhookId}/deliveries` returns; old deliveries are deleted.",
 )
 DISABLED = ErrorCode(
-    "webhook-disabled", "The webhook is disabled. Enable it first.", "Enable it: PATCH /webhooks/{webhookId}."
+    "webhook-disabled", "The webhook is disabled. Enable it first.", "Enable it: `PATCH /webhooks/{webhookId}`."
 )
-IS_LIMITED = " It is limited for each customer: beyond the limit the answer is 429 with `Retry-After`."
+IS_LIMITED = " Requests are limited per customer. Above the limit, the response is 429 with `Retry-After`."
 CREATE = "create webhook"
 UPDATE = "update webhook"
 REPLAY = "replay deliveries"
@@ -71,13 +70,15 @@ endpoints.read(
     "/webhooks",
     WEBHOOK,
     Doc(
-        "listWebhooks", "All webhooks", "The webhooks of the customer, with how many deliveries wait or were given up."
+        "listWebhooks",
+        "List webhooks",
+        "Returns the webhooks of the customer, with the numbers of waiting and dead deliveries.",
     ),
 )
 ONE_WEBHOOK = endpoints.read(
     "/webhooks/{webhookId}",
     WEBHOOK,
-    Doc("getWebhook", "One webhook", "One webhook. Its secrets are never shown again."),
+    Doc("getWebhook", "Get a webhook", "Returns one webhook, without its secrets."),
     is_single=True,
     missing_error=NO_WEBHOOK,
 )
@@ -86,8 +87,8 @@ endpoints.read(
     DELIVERY,
     Doc(
         "listDeliveriesOfWebhook",
-        "The log of a webhook's deliveries",
-        "What was sent to it, with attempts, the start of the last answer, and when it is tried next.",
+        "List the deliveries of a webhook",
+        "Returns deliveries with their attempts, the start of the last response, and the time of the next attempt.",
     ),
     parent=A_WEBHOOK,
     missing_error=NO_WEBHOOK,
@@ -98,8 +99,9 @@ endpoints.read(
     DELIVERY_LISTED,
     Doc(
         "listDeliveries",
-        "The log of the deliveries of all webhooks",
-        "Those of all webhooks of the customer in one list: `$filter=state eq 'Dead'` finds those that were given up.",
+        "List the deliveries of all webhooks",
+        "Returns the deliveries of all webhooks of the customer. `$filter=state eq 'Dead'` finds those that were"
+        " given up.",
     ),
     is_paged=True,
 )
@@ -107,8 +109,8 @@ endpoints.read(
 
 TOO_MANY = ErrorCode(
     "too-many-webhooks",
-    "The customer has as many webhooks as it may have. Remove one first.",
-    "Remove one, or change it: PATCH /webhooks/{webhookId}.",
+    "The customer has reached its limit of webhooks. Remove one first.",
+    "Remove a webhook, or change one by `PATCH /webhooks/{webhookId}`.",
 )
 
 
@@ -133,7 +135,7 @@ class SecretRotated(Body):
 
 
 class TimeRange(Body):
-    """Outcomes and changes of the time from `from` up to, and without, `to`."""
+    """The time range of outcomes and changes, from `from` up to, but not including, `to`."""
 
     since: Annotated[Moment, Field(alias="from")]
     to: Moment | None = None
@@ -151,9 +153,10 @@ class ReplayResult(Body):
     "/webhooks",
     Doc(
         "createWebhook",
-        "Register a webhook; its signing secret is shown only here",
-        "Every outcome and change of the wanted kinds is sent to its address from now on, signed as Standard Webhooks"
-        " says. Only addresses that the operator allows are dialled.",
+        "Create a webhook",
+        "Sends all future outcomes and changes of its `kinds` to the URL, signed as in Standard Webhooks. The"
+        " response is the only one that contains the signing secret. The operator determines which addresses are"
+        " allowed.",
     ),
     body=JsonBody(TypeAdapter(NewWebhook), CREATE),
     responses=Responses(
@@ -182,9 +185,9 @@ async def create(request: Request, webhook: NewWebhook, services: WebhookService
     "/webhooks/{webhookId}",
     Doc(
         "updateWebhook",
-        "Change a webhook",
-        "A JSON Patch (RFC 6902) of `remove` and `replace`. What is removed gets its default; the url cannot be"
-        " removed. Enabling it sends what has waited.",
+        "Update a webhook",
+        "A JSON Patch (RFC 6902) with `remove` and `replace`. `remove` restores the default; the URL cannot be"
+        " removed. If the webhook is enabled, the waiting deliveries are sent.",
     ),
     body=JsonBody(TypeAdapter(Patch[WebhookPatch]), UPDATE),
     concurrency=Concurrency(if_match=WEBHOOK),
@@ -197,7 +200,7 @@ async def create(request: Request, webhook: NewWebhook, services: WebhookService
     ),
 )
 async def update(request: Request, patch: list[WebhookPatch], services: WebhookServices) -> Response:
-    # A member that is removed gets its default; only the url has none
+    # A removed member gets its default; only the URL has none
     given = {name: value for name, value in apply_patch(patch, UPDATE).items() if value is not None or name == "url"}
     whole = validate_body(CHANGED, json.dumps(given).encode(), UPDATE, patch=patch)
     values: dict[str, Any] = whole.model_dump(by_alias=True, exclude_unset=True)
@@ -213,7 +216,7 @@ async def update(request: Request, patch: list[WebhookPatch], services: WebhookS
 
 @endpoints.delete(
     "/webhooks/{webhookId}",
-    Doc("deleteWebhook", "Remove a webhook and the log of its deliveries", "What waits for it is not sent any more."),
+    Doc("deleteWebhook", "Delete a webhook and its deliveries", "Waiting deliveries are not sent."),
     concurrency=Concurrency(if_match=WEBHOOK),
     responses=Responses(errors={404: (NO_WEBHOOK,)}),
 )
@@ -228,8 +231,9 @@ async def delete(request: Request) -> Response:
     "/webhooks/{webhookId}/rotate-secret",
     Doc(
         "rotateWebhookSecret",
-        "Make a new signing secret; the old one signs too for a while",
-        "Until the old secret ends, every delivery is signed with both, so receivers can change over in their time.",
+        "Rotate the signing secret of a webhook",
+        "Creates a new signing secret. The response is the only one that contains it. Until the old secret expires,"
+        " deliveries are signed with both, so receivers can switch without an interruption.",
     ),
     responses=Responses(200, SecretRotated, errors={404: (NO_WEBHOOK,)}, has_secret=True),
 )
@@ -253,9 +257,9 @@ async def rotate_secret(request: Request, services: WebhookServices) -> Response
     "/webhooks/{webhookId}/test",
     Doc(
         "testWebhook",
-        "Send a test to a webhook; the answer is the id of its delivery",
-        "Sends a `webhook.test`, whatever kinds the webhook wants. How it went is told by"
-        " `GET /webhooks/{webhookId}/deliveries`." + IS_LIMITED,
+        "Send a test to a webhook",
+        "Sends a `webhook.test`, whatever the `kinds` of the webhook. Returns the id of the delivery. `GET"
+        " /webhooks/{webhookId}/deliveries` shows its result." + IS_LIMITED,
     ),
     responses=Responses(201, errors={404: (NO_WEBHOOK,), 409: (DISABLED,), 429: (RATE_LIMITED,)}),
 )
@@ -273,7 +277,7 @@ async def test(request: Request, services: WebhookServices) -> Response:
     Doc(
         "replayDelivery",
         "Send a delivery again",
-        "The same body and `webhook-id` as before, with a new timestamp and signature." + IS_LIMITED,
+        "Sends the same body and `webhook-id` with a new timestamp and signature." + IS_LIMITED,
     ),
     responses=Responses(errors={404: (NO_WEBHOOK, NO_DELIVERY), 409: (DISABLED,), 429: (RATE_LIMITED,)}),
     converters={"deliveryId": path_number},
@@ -291,9 +295,10 @@ async def replay(request: Request, services: WebhookServices) -> Response:
     "/webhooks/{webhookId}/replay",
     Doc(
         "replayDeliveries",
-        "Send the outcomes and changes of a time again, oldest first",
-        "Everything of its kinds from `from` up to, and without, `to`, but for checkpoints. If there is more than one"
-        " request takes, `next` is the `from` of the next one." + IS_LIMITED,
+        "Send the outcomes and changes of a time range again",
+        "Sends all outcomes and changes of the webhook's `kinds` from `from` up to, but not including, `to`, oldest"
+        " first. Checkpoints are not included. If there are more than one request can send, `next` is the `from` of"
+        " the next request." + IS_LIMITED,
     ),
     body=JsonBody(TypeAdapter(TimeRange), REPLAY),
     responses=Responses(
@@ -320,7 +325,10 @@ async def replay_range(request: Request, body: TimeRange, services: WebhookServi
 
 
 async def _taken(request: Request, settings: Settings) -> dict[str, str]:
-    """The headers of the limit, of which one is taken if the webhook is there and enabled. Raises `Refusal`."""
+    """Take one from the rate limit and return its headers.
+
+    Raises `Refusal`, also if the webhook is missing or disabled.
+    """
     enabled = await request.db.fetchval(subscriptions.ENABLED, request.customer, request.ids[0])
     if enabled is None:
         raise NotFound(NO_WEBHOOK)

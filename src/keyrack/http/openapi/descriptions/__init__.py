@@ -1,1 +1,1 @@
-"""Descriptions and examples of members, by subject."""
+"""Descriptions and examples of properties, by subject."""

@@ -1,7 +1,7 @@
-"""In charge of what each member of answers and bodies means, once, with a value as an example.
+"""The description of each property of responses and bodies, with an example.
 
-A member has the same meaning wherever it is shown or sent: a body's form is looked up under the resource that it is
-about, and what is not found there among `EVERYWHERE`.
+A property has the same description everywhere. A body's schema is looked up under the resource that it is about, then
+in `EVERYWHERE`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from keyrack.offline_keys.public_key import EXAMPLE_THUMBPRINT
 
 
 class Meaning(NamedTuple):
-    """A whole sentence about a member, and a value that it may have."""
+    """The description of a property, as a whole sentence, and an example value."""
 
     text: str
     example: Any
@@ -28,8 +28,8 @@ class Meaning(NamedTuple):
 Members = Mapping[str, tuple[str, Any]]
 
 _CHECKSUM = (
-    "The MD5 of the request's body in upper-case hexadecimal: a fingerprint to find the request by. Without a body it"
-    " is that of method, blank and path.",
+    "The MD5 of the request body in upper-case hexadecimal, a fingerprint to find the request. Without a body, it is"
+    " the MD5 of method, blank and path.",
     "9E107D9D372BB6826BD81D3542A419D6",
 )
 
@@ -39,37 +39,37 @@ EVERYWHERE: Members = {
     "groupId": ("The id of the group.", 2),
     "productId": ("The id of the product.", 3),
     "serviceId": ("The id of the service.", 5),
-    "assignmentId": ("The id of the assignment; null if none was made.", 17),
-    "operationId": ("The id of the operation, as the header `Operation-Id` told it.", OPERATION_ID),
+    "assignmentId": ("The id of the assignment; null if none was created.", 17),
+    "operationId": ("The id of the operation, as in the header `Operation-Id`.", OPERATION_ID),
     "customerId": ("The id of the customer, as a number.", 1),
     **{name: declarations.PRODUCTS.descriptions[name] for name in ("uniqueId", "serialNumber")},
     "checksum": _CHECKSUM,
-    "latitude": ("Degrees to the north of the equator, WGS 84.", 52.52),
-    "longitude": ("Degrees to the east of Greenwich, WGS 84.", 13.405),
-    "odometer": ("What the odometer showed, as the unit told it.", 48210.5),
-    "op": ("What the step does.", "replace"),
-    "path": ("The member that the step changes.", "/name"),
-    "value": ("What the member gets; `replace` needs it, `remove` does not look at it.", "Pool 2"),
-    "from": ("The beginning of the time, which is part of it.", "2026-05-01T08:00:00Z"),
-    "to": ("The end of the time, which is not part of it.", "2026-05-01T18:00:00Z"),
-    "code": ("What it is, for programs; docs/errors lists all.", "invalid-members"),
-    "detail": ("What is wrong, in words.", "Couldn't create car. No valid name provided."),
+    "latitude": ("The latitude in degrees north, WGS 84.", 52.52),
+    "longitude": ("The longitude in degrees east, WGS 84.", 13.405),
+    "odometer": ("The odometer reading of the unit.", 48210.5),
+    "op": ("The type of the patch operation.", "replace"),
+    "path": ("The property to change.", "/name"),
+    "value": ("The new value. Required for `replace`, ignored for `remove`.", "Pool 2"),
+    "from": ("The start of the time range, inclusive.", "2026-05-01T08:00:00Z"),
+    "to": ("The end of the time range, exclusive.", "2026-05-01T18:00:00Z"),
+    "code": ("The error code; docs/errors lists all.", "invalid-members"),
+    "detail": ("The error message.", "Couldn't create car. No valid name provided."),
     "eventId": ("The id of the event.", 120),
-    "clientId": ("The number of the client.", 12),
-    "managerId": ("The number of the manager.", 3),
-    "invitationId": ("The number of the invitation.", 5),
-    "secretId": ("The number of the secret.", 3),
+    "clientId": ("The id of the client.", 12),
+    "managerId": ("The id of the manager.", 3),
+    "invitationId": ("The id of the invitation.", 5),
+    "secretId": ("The id of the secret.", 3),
     "webhookId": ("The id of the webhook.", 1),
     "changeId": ("The number of the change.", 17),
     "deliveryId": ("The id of the delivery.", 42),
     "sessionId": ("The id of the session.", 7),
     "passkeyId": ("The id of the passkey.", 3),
-    "identityId": ("The id of the account.", 3),
+    "identityId": ("The id of the connected account.", 3),
     "deviceId": ("The id of the phone: the thumbprint of its public key.", EXAMPLE_THUMBPRINT),
-    "keyFormId": ("The id of the key form, as `keyForm.id` of a key tells it.", 1),
-    "searchDate": ("A time as in RFC 3339, with `Z` or an offset, percent-encoded.", "2026-05-01T08:15:00Z"),
-    "brand": ("The name of the brand, percent-encoded; its case does not matter.", "Demo"),
-    "line": ("The number of the line, or of the array's element, from 1 on.", 2),
+    "keyFormId": ("The id of the key form, as in `keyForm.id` of a key.", 1),
+    "searchDate": ("A time in RFC 3339 with `Z` or an offset, percent-encoded.", "2026-05-01T08:15:00Z"),
+    "brand": ("The name of the brand, percent-encoded and case-insensitive.", "Demo"),
+    "line": ("The number of the line, or of the array element, from 1.", 2),
 }
 
 OF: Mapping[str, Members] = {
@@ -79,35 +79,35 @@ OF: Mapping[str, Members] = {
         **declarations.PEOPLE.descriptions,
         "userData": ("The person's name.", {"firstName": "Sam", "lastName": "Doe"}),
         "password": (
-            "The password for the app, of a `Normal` user; one is made where none is sent. An answer shows one that was"
-            " made, once, and null otherwise.",
+            "The app password of a `Normal` user. If a request omits it, a password is generated. A response contains"
+            " only a generated password, once; null otherwise.",
             None,
         ),
         "type": (
-            "`Normal` users sign in to the mobile app with a password, `Anonymous` ones cannot: an app of your own"
-            " opens cars for them, by the SDK. Left out or null it is `Anonymous`.",
+            "`Normal` users sign in to the mobile app with a password. For `Anonymous` users, your own app opens cars"
+            " with the SDK. Omitted or null, it is `Anonymous`.",
             "Anonymous",
         ),
     },
     "Assignment": {
-        "id": ("The number of the assignment.", 17),
-        "userId": ("The user who may open the car. Only answers may have null, for a person who was erased.", 9),
-        "carId": ("The car that may be opened.", 4),
-        "start": ("From when on the car may be opened; whole seconds.", "2026-05-01T08:00:00Z"),
-        "end": ("Until when; null for an unrestricted assignment, which lasts until somebody ends it.", None),
+        "id": ("The id of the assignment.", 17),
+        "userId": ("The user who can open the car. In responses, null after the person was erased.", 9),
+        "carId": ("The car that the user can open.", 4),
+        "start": ("When the access begins, in whole seconds.", "2026-05-01T08:00:00Z"),
+        "end": ("When the access ends; null for an assignment that lasts until it is ended.", None),
         "lifetime": (
-            "Seconds for which the key in the phone opens the car before it must be fetched anew: more than 604800 (7"
-            " days), less than 2419200 (28 days). Left out or null it is 604800.",
+            "The seconds for which the key in the phone opens the car without a renewal: more than 604800 (7 days)"
+            " and less than 2419200 (28 days). Omitted or null, it is 604800.",
             604800,
         ),
         "renewableAfter": (
-            "Seconds after which the phone may fetch the key anew: from 0 on, less than `lifetime`. Left out or null it"
-            " is half of `lifetime`.",
+            "The seconds after which the phone can renew the key: at least 0 and less than `lifetime`. Omitted or"
+            " null, it is half of `lifetime`.",
             302400,
         ),
-        "path": ("The member that the step changes.", "/end"),
+        "path": ("The property to change.", "/end"),
         "value": (
-            "What the member gets, numbers also as text; `replace` needs it, `remove` does not look at it.",
+            "The new value; numbers may be strings. Required for `replace`, ignored for `remove`.",
             "2026-06-01T08:00:00Z",
         ),
     },
@@ -115,43 +115,43 @@ OF: Mapping[str, Members] = {
     "Product": {
         **declarations.PRODUCTS.descriptions,
         "type": (
-            "A box holds the car's key and presses its buttons; an IQ tells telemetry and location.",
+            "A box contains the car's key and presses its buttons. An IQ sends telemetry and location.",
             None,
         ),
     },
     "Service": {
         **declarations.SERVICES.descriptions,
-        "productId": ("The product that it is paired with; null for none.", 3),
+        "productId": ("The product that is paired with the service; null for none.", 3),
     },
     "Contract": declarations.CONTRACTS.descriptions,
     "Event": {
-        "id": ("The number of the event: each customer counts its own, without gaps.", 120),
-        "dateTime": ("What the wall clock showed where the car was, as it was sent.", "2026-05-01T10:15:00"),
-        "utcDateTime": ("The same moment in UTC, to the microsecond.", "2026-05-01T08:15:00Z"),
-        "userId": ("Who it was; 0 once that person was erased.", 9),
-        "carId": ("Which car was opened or closed.", 4),
-        "type": ("What happened. Left out of a body it is `CarOpened`.", "CarOpened"),
-        "userAgent": ("Which program told of it.", "ExampleApp/3.1 (Android 16)"),
-        "latitude": ("Where it was, in degrees to the north; null where positions are not told or kept.", 52.52),
-        "longitude": ("Where it was, in degrees to the east; null where positions are not told or kept.", 13.405),
-        "clientId": ("The sender's own name for the event: one that comes again is the same event.", "box-7-000123"),
+        "id": ("The number of the event. Numbers are counted per customer, without gaps.", 120),
+        "dateTime": ("The local wall clock time at the car, as it was sent.", "2026-05-01T10:15:00"),
+        "utcDateTime": ("The same time in UTC, to the microsecond.", "2026-05-01T08:15:00Z"),
+        "userId": ("The user who opened or closed the car; 0 after the person was erased.", 9),
+        "carId": ("The car that was opened or closed.", 4),
+        "type": ("The type of the event. Omitted from a body, it is `CarOpened`.", "CarOpened"),
+        "userAgent": ("The program that reported the event.", "ExampleApp/3.1 (Android 16)"),
+        "latitude": ("The latitude in degrees north; null if positions are not sent or not stored.", 52.52),
+        "longitude": ("The longitude in degrees east; null if positions are not sent or not stored.", 13.405),
+        "clientId": ("The sender's id for the event. An event with the same id is a duplicate.", "box-7-000123"),
     },
     "Location": {
-        "latitude": ("Degrees to the north of the equator, WGS 84, as text.", "52.52"),
-        "longitude": ("Degrees to the east of Greenwich, WGS 84, as text.", "13.405"),
+        "latitude": ("The latitude in degrees north, WGS 84, as a string.", "52.52"),
+        "longitude": ("The longitude in degrees east, WGS 84, as a string.", "13.405"),
         "date": ("When the position was read.", "2026-05-01T08:15:00Z"),
         "odometerDate": ("When the odometer was read.", "2026-05-01T08:15:00Z"),
-        "odometer": ("What the odometer showed, as the unit told it; as text.", "48210.5"),
+        "odometer": ("The odometer reading of the unit, as a string.", "48210.5"),
     },
     "Telemetry": READINGS,
     "Key": {
-        "id": ("The number of the key.", 1),
+        "id": ("The id of the key.", 1),
         "brand": ("The car brand.", "Demo"),
-        "boxName": ("The key box that this key fits into.", "Box S"),
+        "boxName": ("The key box that fits this key.", "Box S"),
         "boxSapNumber": ("The article number of that key box.", "100-BOX"),
-        "keyForm": ("What the key looks like.", {"id": 1, "name": "Flip key", "imageUrl": "https://example.org/1.svg"}),
-        "name": ("What the form is called.", "Flip key"),
-        "imageUrl": ("The address of a picture of it.", "https://example.org/1.svg"),
+        "keyForm": ("The form of the key.", {"id": 1, "name": "Flip key", "imageUrl": "https://example.org/1.svg"}),
+        "name": ("The name of the form.", "Flip key"),
+        "imageUrl": ("The address of an image of the form.", "https://example.org/1.svg"),
     },
     **OWN,
     **OF_LOG,
@@ -161,7 +161,7 @@ OF: Mapping[str, Members] = {
 
 
 def meaning(subject: str, member: str) -> Meaning | None:
-    """What a member means in what is said of a subject."""
-    about = {**OF["Car"], **OF["Position"]} if subject == "Position" else OF.get(subject, {})  # a car, and where it is
+    """The description of a property of a subject, or None."""
+    about = {**OF["Car"], **OF["Position"]} if subject == "Position" else OF.get(subject, {})  # a car and its position
     entry = about.get(member) or EVERYWHERE.get(member)
     return None if entry is None else Meaning(*entry)

@@ -1,0 +1,71 @@
+"""The check of prose: each rule finds its fault, and plain text has none."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tools.prose import LIMITS, Passage, faults, files, group, page_passages, python_passages
+
+LONG = "The word " + "again " * 30 + "ends."
+
+
+def rules(text: str, kind: str = "comment") -> list[str]:
+    return [rule for rule, _ in faults(Passage(1, text, kind))]
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("Who asks at once is rejected.", "opens with a relative clause"),
+        ("What has no limit has no form.", "opens with a relative clause"),
+        ("The caller is told nothing.", "phrase 'told'"),
+        ("In charge of the queue.", "phrase 'in charge of'"),
+        (LONG, "sentence above 30 words"),
+    ],
+)
+def test_each_rule_finds_its_fault(text: str, rule: str) -> None:
+    assert rules(text) == [rule]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["What is a scope?", "Of course it expires.", "A name tells them apart, as in `who is told`.", "What"],
+)
+def test_correct_english_is_no_fault(text: str) -> None:
+    assert rules(text) == []
+
+
+def test_a_docstring_begins_with_a_short_sentence() -> None:
+    assert rules("It counts " + "one " * 12 + "day.", "docstring") == ["first sentence above 12 words"]
+    assert rules("It counts days. " + "It " + "again " * 14 + "ends.", "docstring") == []
+
+
+def test_a_page_may_have_long_sentences_because_its_own_test_counts_them() -> None:
+    assert rules(LONG, "paragraph") == []
+
+
+def test_docstrings_comments_and_messages_of_a_module_are_read() -> None:
+    source = '''"""The module."""
+# A reason
+# on two lines
+SQL = "Select it from where it is"
+raise ValueError("The value must be a number.")
+'''
+    assert [(p.line, p.kind, p.text) for p in python_passages(source)] == [
+        (1, "docstring", "The module."),
+        (5, "message", "The value must be a number."),
+        (2, "comment", "A reason on two lines"),
+    ]
+
+
+def test_paragraphs_items_and_cells_of_a_page_are_read() -> None:
+    page = "# Heading\n\nOne\nparagraph.\n- An item.\n\n| A | B |\n\n```sh\nnot read\n```\n"
+    assert [(p.line, p.text) for p in page_passages(page)] == [
+        (3, "One paragraph."), (5, "An item."), (7, "A"), (7, "B"),
+    ]  # fmt: skip
+
+
+def test_every_limit_is_of_a_directory_that_exists() -> None:
+    groups = {group(path) for path in files([])}
+    assert json.loads(LIMITS.read_text()).keys() <= groups
