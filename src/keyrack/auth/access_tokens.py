@@ -1,4 +1,4 @@
-"""Access tokens: JSON Web Tokens by the profile of RFC 9068, signed by this installation."""
+"""Access tokens: signed JSON Web Tokens by the profile of RFC 9068."""
 
 from __future__ import annotations
 

@@ -32,7 +32,10 @@ class ProofSource(StrEnum):
 
 
 class AddressUnproven(ValueError):
-    """The account must prove its address before it acts for a further customer."""
+    """The account's address is not proven.
+
+    The account acts for no further customer until it is.
+    """
 
 
 async def lock(connection: Connection, manager: int) -> bool:

@@ -139,7 +139,10 @@ class Authenticator:
         return ends if self.goes_without_key(caller, key) else min(await self.check_key(key), ends)
 
     def goes_without_key(self, caller: Caller, key: str | None) -> bool:
-        """Whether the caller is a client that may omit the API key, and does."""
+        """Whether the caller is a client that may call without a key.
+
+        The request has no key, and a setting allows it.
+        """
         return self._settings.clients_without_key and caller.kind is PrincipalKind.CLIENT and key is None
 
     async def device(self, key: str | None, scope: Scope) -> Device:
@@ -228,7 +231,7 @@ class Authenticator:
         )
 
     async def client_token(self, shown: client_authentication.AuthenticatedClient, scopes: Sequence[str]) -> str:
-        """An access token of a client, for these scopes (RFC 9068, section 2.2)."""
+        """An access token of a client (RFC 9068, section 2.2)."""
         return await self.sign(
             shown.subject, API_AUDIENCE, typ=TYPE, client_id=str(shown.subject), scope=" ".join(scopes),
             secret=shown.secret,

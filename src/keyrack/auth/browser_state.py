@@ -1,4 +1,4 @@
-"""Sign-in state in a browser's cookie: sealed for one purpose, with an expiry.
+"""Sign-in state in a cookie: sealed for one purpose, with an expiry.
 
 Unauthenticated clients begin sign-ins. So the database stores no pending state. It stores used states until they
 expire.

@@ -28,7 +28,7 @@ class _PendingLookup(Generic[V]):
 
 
 class SingleFlightCache(Generic[K, V]):
-    """A cache of values by key, with one lookup per key at a time.
+    """A cache by key, with one lookup per key at a time.
 
     `is_fresh` returns whether changes would have been notified. A lookup that has run for more than `seconds` is not
     shared any more. `name` is the cache's label in metrics.

@@ -59,7 +59,7 @@ class AuthenticatedClient:
 
 
 def new_secret() -> str:
-    """A secret of a client, to show once: a prefix and 256 random bits.
+    """A new secret of a client: a prefix and 256 random bits.
 
     The prefix identifies it as a secret of Keyrack.
     """

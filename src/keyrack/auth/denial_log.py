@@ -1,4 +1,4 @@
-"""Denied permissions in the change log: counted, so that no attack fills it.
+"""Denied permissions in the change log, counted against floods.
 
 Each process writes what it has denied since the last time: one change for each manager, customer and permission, with
 the count.

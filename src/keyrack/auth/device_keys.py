@@ -1,4 +1,4 @@
-"""Device keys: each opens one unit or all of a customer, and some data."""
+"""Device keys: the units and data that each one opens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ where k.hash = $1 and k.revoked_at is null
 
 
 async def find(statements: Statements, hashed: bytes) -> Device | None:
-    """The device of a key; None if the key is unknown or revoked."""
+    """The device of a key; None if it is unknown or revoked."""
     row = await statements.fetchrow(DEVICE, hashed)
     if row is None:
         return None

@@ -246,7 +246,7 @@ async def accept(
 
 
 async def _inviter(statements: Statements, invitation: InvitationPreview) -> Actor:
-    """The inviter: a manager, or the operator under the name of the brand."""
+    """The inviter: a manager, or the operator by the brand's name."""
     id = await statements.fetchval(INVITER, address_form(invitation.invited_by))
     return Actor("operator" if id is None else "manager", invitation.invited_by, id)
 
@@ -260,9 +260,10 @@ async def _existing(
     is_proven: bool,
     is_here: bool,
 ) -> int | None:
-    """The manager of the invited address; None if it must sign in first.
+    """The manager of the invited address, if it may accept.
 
-    `is_here` means that the browser is signed in as this manager. Raises `AddressUnproven`.
+    None if it must sign in first. `is_here` means that the browser is signed in as this manager. Raises
+    `AddressUnproven`.
     """
     if invitation.manager is None or invitation.is_disabled:
         return None

@@ -1,4 +1,4 @@
-"""Sign-in with a password, a code or a passkey, for tokens and sessions."""
+"""Sign-in with password, code or passkey, for tokens and sessions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def sign_in(
 async def show_code(
     statements: Statements, access: Authenticator, settings: Settings, secret: str, given: str, address: str
 ) -> tuple[AuthenticatedManager, str | None] | None:
-    """Finish a sign-in with a code of the app, or a recovery code.
+    """Finish a sign-in with an app code or a recovery code.
 
     Returns the manager and the browser's time zone. Returns None if the sign-in has expired, or has no attempts left.
     Raises as `sign_in` does: a wrong code costs as much as a wrong password.
@@ -66,7 +66,7 @@ async def check_code(
 async def challenge_passkey(
     statements: Statements, vault: Encryption, settings: Settings, cookie: str | None, address: str
 ) -> tuple[dict[str, Any], str] | None:
-    """The options to sign in with a passkey, and the browser's new cookie.
+    """The options to sign in with a passkey, and the new cookie.
 
     None if passkeys are not available. Raises `TooManyRequests`, `CannotDecrypt`.
     """

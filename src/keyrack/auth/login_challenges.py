@@ -94,7 +94,7 @@ async def begin(
 
 
 async def has_factor(statements: Statements, manager: int) -> bool:
-    """Whether a manager has a second factor: a passkey, or an app for codes."""
+    """Whether a manager has a second factor: passkey or app."""
     return bool(await statements.fetchval(HAS_FACTOR, manager))
 
 

@@ -141,9 +141,9 @@ async def creation(statements: Statements, settings: Settings, manager: int) -> 
 
 
 async def authentication_options(statements: Statements, manager: int, credential: Mapping[str, Any]) -> bytes:
-    """The challenge that a new passkey answers, if the manager was given it.
+    """The challenge that a new passkey answers.
 
-    The challenge is used up in any case. Raises `PasskeyNotVerified`.
+    The manager must have been given it. The challenge is used up in any case. Raises `PasskeyNotVerified`.
     """
     try:
         parsed = parse_registration_credential_json(dict(credential))
@@ -259,7 +259,7 @@ async def _counted(connection: Connection, row: Row, shown: VerifiedAuthenticati
 
 
 def _kind(device: CredentialDeviceType) -> str:
-    """The name of a key in RFC 8176: bound to hardware, or synced by software."""
+    """The key's name in RFC 8176: hardware-bound, or synced by software."""
     return "hwk" if device is CredentialDeviceType.SINGLE_DEVICE else "swk"
 
 

@@ -63,7 +63,10 @@ class Passwords:
 
 
 def _stand_back() -> None:
-    """Give the event loop and the database priority: they finish long before a hash."""
+    """Give the event loop and the database priority over hashing.
+
+    They finish long before a hash.
+    """
     if sys.platform == "linux":  # where the priority is the thread's alone
         with suppress(OSError):  # a system call filter may forbid it, and hashing works without
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)

@@ -97,7 +97,7 @@ async def request_link(db: Database, settings: Settings, address: str) -> None:
 async def create_link(
     connection: Statements, settings: Settings, name: str, *, is_mailed: bool = False
 ) -> PasswordReset | None:
-    """Create a link for the manager of this name, and end the previous.
+    """Create a manager's link, and end the previous one.
 
     Returns None if no manager of this name may sign in. `is_mailed` means that the link goes to that address alone.
     """

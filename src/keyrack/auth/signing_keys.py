@@ -82,7 +82,10 @@ class SigningKeys:
 
 @dataclass(frozen=True, slots=True)
 class KeyRevocation:
-    """A revoked key: the time, whether it was revoked before, and the signing key."""
+    """A revoked key: its time, its former state, and the signing key.
+
+    `before` means that it was revoked already.
+    """
 
     at: datetime
     before: bool
@@ -98,7 +101,7 @@ async def ensure(db: Database, vault: Encryption) -> None:
 
 
 async def rotate(connection: Connection, vault: Encryption) -> str:
-    """Create a new signing key, and drop keys whose tokens have all expired.
+    """Create a new signing key, and drop keys without valid tokens.
 
     Returns its `kid`.
     """
@@ -109,7 +112,7 @@ async def rotate(connection: Connection, vault: Encryption) -> str:
 
 
 async def revoke(connection: Connection, vault: Encryption, kid: str) -> KeyRevocation | None:
-    """Revoke a key, so that its tokens are rejected, and delete its private part.
+    """Revoke a key and its tokens, and delete its private part.
 
     Returns None if there is no such key. If it is the signing key, a new one replaces it in the same transaction, never
     an older one.

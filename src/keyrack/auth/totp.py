@@ -1,4 +1,4 @@
-"""Codes as a second factor: of an app (TOTP, RFC 6238), and for recovery.
+"""Codes as a second factor: app codes (TOTP, RFC 6238), recovery codes.
 
 Each code works once.
 """
@@ -55,24 +55,33 @@ update recovery set hashes = array_remove(hashes, $2) where manager_id = $1 and 
 
 
 def code(secret: str, step: int) -> str:
-    """The code of a secret, in base32, at a time step: six digits (RFC 6238, section 4)."""
+    """The six-digit code of a base32 secret at a time step.
+
+    See RFC 6238, section 4.
+    """
     return HOTP(base64.b32decode(secret), DIGITS, SHA1()).generate(step).decode()  # noqa: S303 - RFC 6238's own
 
 
 def uri(secret: str, username: str) -> str:
-    """The `otpauth:` address in a QR code, a form that all apps know."""
+    """The `otpauth:` address of a QR code, known to all apps."""
     name = quote(f"Keyrack:{username}", safe=":@")
     return f"otpauth://totp/{name}?secret={secret}&issuer=Keyrack&digits={DIGITS}&period={STEP_SECONDS}"
 
 
 def is_code(given: str) -> bool:
-    """Whether a text has the form of an app's code: six digits, blanks allowed."""
+    """Whether a text has the form of an app's code.
+
+    It has six digits, with or without blanks.
+    """
     text = "".join(given.split())
     return len(text) == DIGITS and text.isascii() and text.isdigit()
 
 
 def step_of(secret: str, given: str, now: float) -> int | None:
-    """The time step of a code near `now`, in seconds since 1970; else None."""
+    """The time step of a code near `now`, or None.
+
+    `now` is in seconds since 1970.
+    """
     text = "".join(given.split()).encode()
     matching_step = None
     for skew in SKEW:
@@ -105,7 +114,7 @@ async def confirm(connection: Connection, vault: Encryption, manager: int, given
 
 
 async def use(statements: Statements, vault: Encryption, manager: int, given: str) -> bool:
-    """Use a code of the manager's app, and end all codes before it.
+    """Use an app's code, and end all codes before it.
 
     Returns False if the code is wrong, or was used before.
     """

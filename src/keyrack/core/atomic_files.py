@@ -1,4 +1,4 @@
-"""Files that are complete or missing: data is on the disk before the name."""
+"""Atomic files: data is on the disk before the name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes in JSON and in URLs: base64url (RFC 4648, section 5) without padding."""
+"""Bytes in JSON and URLs: base64url (RFC 4648) without padding."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class AddressForbidden(OSError):
-    """The address is not public, and the operator has not allowed its network."""
+    """The address is not public, and its network is not allowed."""
 
 
 def networks(text: str) -> tuple[Network, ...]:

@@ -52,7 +52,7 @@ def inherited() -> socket.socket | None:
 
 
 def notify(notice: bytes) -> None:
-    """Send a notice to the parent of this process, if that expects notices."""
+    """Send a notice to the parent process, if it expects notices."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
         return

@@ -167,7 +167,7 @@ Box = tuple[int, int]  # product and epoch
 
 @dataclass(frozen=True, slots=True)
 class UploadResult:
-    """The result of an upload: receipts by box, and reasons for refused entries."""
+    """The result of an upload: receipts, and reasons for refusals."""
 
     receipts: Mapping[Box, tuple[int, bytes]] = field(default_factory=dict[Box, tuple[int, bytes]])
     refused: Mapping[int, str] = field(default_factory=dict[int, str])  # index in the upload -> reason
@@ -287,7 +287,7 @@ async def _taken_or_returned(
 
 
 async def _bring_back(db: Database, customer: int, box: Box, entries: Sequence[SignedMessage]) -> str | None:
-    """Restore a discarded enrolment if its box has signed one of these entries.
+    """Restore a discarded enrolment if its box has signed an entry.
 
     Returns the reason for refusing the entries, or None.
     """
@@ -304,7 +304,7 @@ async def _bring_back(db: Database, customer: int, box: Box, entries: Sequence[S
 
 
 def _roots(epoch_row: Row) -> frozenset[bytes]:
-    """The `kid`s of the roots that a box of this epoch may obey."""
+    """The `kid`s of the roots that a box may obey."""
     return frozenset[bytes]() if epoch_row["root"] is None else root_kids(epoch_row["root"], epoch_row["new_roots"])
 
 
@@ -420,7 +420,7 @@ async def _late_entries(
 
 
 async def _walk(connection: Connection, customer: int, box: Box, epoch: Row, held_from: int) -> Walk:
-    """Walk the log from the last known number, until one may still arrive."""
+    """Walk the log up to the first number that may still arrive."""
     last = await connection.fetchval(BEFORE, customer, *box, epoch["up_to"])
     walk = Walk(epoch["up_to"], epoch["given_up"], held_from, last)
     while (rows := await connection.fetch(NEXT, customer, *box, walk.up_to, AT_ONCE)) and walk.go(rows):
@@ -429,7 +429,7 @@ async def _walk(connection: Connection, customer: int, box: Box, epoch: Row, hel
 
 
 class Claim(NamedTuple):
-    """The root, key set and list that the box has, by its entry."""
+    """The root, key set and list that an entry names."""
 
     root: bytes  # `kid`
     sequence: int  # of a key set or new root
@@ -444,7 +444,7 @@ class Claim(NamedTuple):
 def _last_claim(
     entries: Sequence[SignedMessage], unknown: Container[Claim]
 ) -> tuple[int | None, int | None, datetime | None]:
-    """The claim of the last entry: sequence, generation and time of a list.
+    """The last entry's claim: sequence, generation and time of a list.
 
     Values beyond the columns become the largest one, which the server has never signed. A claim that the server has not
     signed gets the largest time. The claimed time may be in the future, and the server's lists would reach it.
@@ -459,7 +459,7 @@ def _last_claim(
 async def _unknown_claims(
     connection: Connection, customer: int, box: Box, roots: frozenset[bytes], entries: Sequence[SignedMessage]
 ) -> dict[Claim, SignedMessage]:
-    """Claims of lists, key sets and roots that the server has not signed.
+    """Claims that the server has not signed: lists, key sets and roots.
 
     Each is returned with its first entry. A box of a lost authority makes no such claims.
     """

@@ -17,7 +17,7 @@ UNSIGNED, NEGATIVE, BYTES, TEXT, ARRAY, MAP, TAGGED, SIMPLE = range(8)  # the ma
 
 
 class CborError(ValueError):
-    """Bytes that are not in this encoding, or a value that has no encoding."""
+    """Bytes that are not in this encoding, or an unsupported value."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,7 +172,7 @@ returning advertising
 
 
 class NoNonce(Exception):
-    """The nonce of the enrolment was never issued, was used, or has expired."""
+    """The nonce was never issued, was used, or has expired."""
 
 
 class UsedKey(Exception):
@@ -192,7 +192,7 @@ class OtherKey(Exception):
 
 
 class InUse(Exception):
-    """The pending enrolment has signed an entry, and the caller has not named it."""
+    """The pending enrolment is in use, and the caller has not named it."""
 
 
 class SameCaller(Exception):
@@ -248,7 +248,7 @@ async def enrol(
     thumbprint: bytes | None = None,
     replaces: bytes | None = None,
 ) -> BoxEnrolment:
-    """Begin the next epoch of a box with the key of an enrolment.
+    """Begin the next epoch of a box.
 
     The epoch is pending if another one is in force. A further enrolment replaces a pending one. If the pending one is
     in use, `replaces` must name it by its thumbprint. The same key returns the same epoch again, also the key of a
@@ -345,7 +345,7 @@ async def prove(connection: Connection, customer: int, product: int, epoch: int)
 
 
 async def bring_back(connection: Connection, customer: int, product: int, epoch: int) -> bool:
-    """Make a discarded epoch pending again, since its key has signed an entry.
+    """Make a discarded epoch pending again after an entry of its key.
 
     Returns whether that succeeded. A pending epoch without an entry is displaced: it is discarded, and an undo of this
     epoch restores it. The pending epoch stays in two cases, with an alert the first time:
@@ -376,7 +376,7 @@ async def bring_back(connection: Connection, customer: int, product: int, epoch:
 
 
 async def _bring_back_heard(connection: Connection, customer: int, product: int) -> None:
-    """Restore the discarded epoch whose box was heard last, if there is one.
+    """Restore the discarded epoch whose box was heard last, if any.
 
     If no epoch has an entry, it is the one that was displaced last. No epoch of the box is pending.
     """

@@ -88,9 +88,10 @@ class Phone:
 
 
 def phone_of(row: Row, customer: int, device: bytes) -> Phone:
-    """The phone of a row of `RIGHTS`, of a customer with an authority.
+    """The phone of a row of `RIGHTS`.
 
-    Raises `InconsistentKeys` if the public key has another thumbprint than the phone's id.
+    The customer has an authority. Raises `InconsistentKeys` if the public key has another thumbprint than the phone's
+    id.
     """
     rights = [OPEN, CLOSE, UNCERTAIN] if row["opens_uncertain"] else [OPEN, CLOSE]
     key = public(row["public_key"])

@@ -104,7 +104,7 @@ update key_authority set public_key = $2, sequence = $3, key_set = $4 where cust
 
 @dataclass(frozen=True, slots=True)
 class KeyKind:
-    """A kind of key under the root: its statements and its sealed column."""
+    """A kind of key under the root, with its statements and sealed column."""
 
     column: str
     next_id: LiteralString
@@ -135,7 +135,7 @@ REMEMBERED = 1_000  # cached keys; a full cache is cleared
 
 
 class InconsistentKeys(Unavailable):
-    """A key in the database is not the one that the server sealed.
+    """A key in the database differs from the sealed one.
 
     Another program has written it.
     """
@@ -184,7 +184,7 @@ class ServiceKeySigner(KeySigner):
 
 @dataclass(frozen=True, slots=True)
 class KeySet:
-    """A customer's key set, its root, and the new roots that lead to it."""
+    """A customer's key set, its root, and the new roots to it."""
 
     root: PublicKey
     data: bytes
@@ -217,7 +217,7 @@ class RootKey:
 
 @dataclass(frozen=True, slots=True)
 class KeyRotation:
-    """A rotation: new keys of both kinds, and the older keys that stay."""
+    """A rotation: new keys of both kinds, and older keys that stay."""
 
     key: PrivateKey
     service: PrivateKey
@@ -260,7 +260,10 @@ class IssuingKeySigners:
         return await connection.fetchval(kind.newest, customer)
 
     async def upgrade(self, connection: Connection, customer: int) -> None:
-        """Replace the keys of a version 1 authority, once, in the caller's transaction."""
+        """Replace the keys of a version 1 authority, once.
+
+        It happens in the caller's transaction.
+        """
         if customer in self._current:
             return
         if await connection.fetchval(IS_OF_VERSION_1, customer):
@@ -351,7 +354,7 @@ def inconsistency(
 
 
 def _inconsistent_roots(roots: list[bytes], root: PublicKey) -> str | None:
-    """The fault of new roots that lead to another root than the sealed one.
+    """The fault of new roots that do not lead to the sealed root.
 
     Boxes check the signers of new roots.
     """
@@ -549,7 +552,10 @@ async def _drop_foreign_roots(connection: Connection, customer: int, roots: list
 
 
 def named_keys(authority: Row) -> tuple[list[PublicKey], list[PublicKey]]:
-    """The issuing and service keys of a checked row of `AUTHORITY`, the oldest first."""
+    """The keys in a checked row of `AUTHORITY`, the oldest first.
+
+    They are the issuing keys, and the service keys.
+    """
     keys, service_keys = ([public(key) for key in authority[name][::-1]] for name in ("signer_keys", "service_keys"))
     return keys, service_keys
 

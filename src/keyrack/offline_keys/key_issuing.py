@@ -56,7 +56,7 @@ select :customer, :device_id, :issuing_key_id, :rights::smallint[], :issued_at, 
 
 
 class NewKeyRow(NamedTuple):
-    """The columns of a newly signed key, named as the parameters of `INSERT`."""
+    """The columns of a newly signed key, named as in `INSERT`."""
 
     key_id: UUID
     product_id: int
@@ -238,7 +238,7 @@ async def _make(
     uris: Mapping[StatusListId, str],
     at: datetime,
 ) -> dict[Right, IssuedKey]:
-    """Sign and store a key for each of these rights that has a place."""
+    """Sign and store a key for each right with a place."""
     uris = {**uris, **taken.begun}
     keys: list[IssuedKey] = []
     rows: list[NewKeyRow] = []

@@ -1,4 +1,4 @@
-"""A customer's policy for keys that open boxes: their limit, uncertain clocks, and approvals."""
+"""A customer's policy for keys: limit, uncertain clocks and approvals."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def count_beyond(statements: Statements, customer: int, parts: PolicyParts
 
 
 async def change(connection: Connection, customer: int, parts: PolicyParts) -> tuple[KeyPolicy, int] | None:
-    """Change parts of the policy, and revoke keys in force that exceed it.
+    """Change parts of the policy, and revoke keys that exceed it.
 
     Returns the new policy and the number of revoked keys; None without an authority. The change waits for transactions
     that issue keys, and later ones see the new policy. The other parts keep the values of other transactions.
@@ -81,7 +81,7 @@ async def change(connection: Connection, customer: int, parts: PolicyParts) -> t
 
 
 def _revocable(before: KeyPolicy, parts: PolicyParts) -> tuple[int | None, bool]:
-    """The largest limit, None for any, and whether right 3 revokes a key.
+    """The largest limit, or None, and whether right 3 revokes a key.
 
     A part that is wider than before, or is not named, revokes nothing. A named part that stays the same revokes keys
     that an older release left. Limit and uncertain clocks count as named together.

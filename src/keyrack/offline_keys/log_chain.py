@@ -34,7 +34,7 @@ def _follows(previous: bytes, before: bytes) -> bool:
 
 @dataclass(slots=True)
 class Walk:
-    """A walk along the log of a box, with its gaps and faults."""
+    """A walk along a box's log, with its gaps and faults."""
 
     up_to: int
     given_up: int

@@ -65,7 +65,7 @@ class OutdatedRequest(Exception):
 
 
 class InvalidRequest(Exception):
-    """The file does not answer the request, or the root's signature is missing."""
+    """The file does not answer the request, or lacks the root's signature."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ async def _new_root(connection: Connection, customer: int, root: PublicKey, new:
 
 
 def _state(authority: Row) -> list[Any]:
-    """The state on which a request depends: root, and keys that are not revoked."""
+    """The state for which a request was made: root and valid keys."""
     return [base64.b64encode(authority["root"]).decode(), list(authority["signers"]), list(authority["services"])]
 
 

@@ -1,4 +1,4 @@
-"""Signing keys: ECDSA on P-256 with SHA-256, with COSE signatures of 64 bytes."""
+"""Signing keys: ECDSA on P-256 with SHA-256, 64 bytes per signature."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class PrivateKey:
 
 
 def verify(public: PublicKey, message: bytes, signature: bytes) -> bool:
-    """Whether the key has signed the message, with a low or a high s.
+    """Whether the key has signed the message, with low or high s.
 
     The result is False for a key that is no point of the curve.
     """

@@ -18,7 +18,10 @@ Sign = Callable[[bytes], bytes]  # signs with the phone's key, 64 bytes
 
 
 def registration(subject: str, key: PublicKey, nonce: bytes, sign: Sign) -> bytes:
-    """The registration of a phone: its public key and the server's nonce, signed by its private key."""
+    """The registration of a phone, signed by its private key.
+
+    It has the public key and the server's nonce.
+    """
     return cose.sign(REGISTRATION, key.kid, {"sub": subject, "cnf": key, "nonce": nonce}, sign)
 
 
@@ -31,7 +34,7 @@ def counter(last: int, milliseconds: int) -> int:
 
 
 def answer(message: bytes, key: bytes, command: int, count: int, sign: Sign) -> Open:
-    """The message that opens (1) or closes (2) with a key of this phone.
+    """The message that opens (1) or closes (2) with a key.
 
     `message` is the challenge as it was received. Raises `MessageRefused` if the challenge or the key is invalid.
     """
@@ -49,10 +52,10 @@ def answer(message: bytes, key: bytes, command: int, count: int, sign: Sign) -> 
 
 
 def brought(challenge: Challenge, authority: str, artefacts: Iterable[bytes]) -> list[CarryMessage]:
-    """The artefacts that a box of this authority lacks, in the order to send.
+    """The artefacts that a box lacks, in the order to send.
 
-    A time uses the challenge up: after it the phone needs another challenge. Raises `MessageRefused` if something is no
-    artefact.
+    The box obeys `authority`. A time uses the challenge up: after it the phone needs another challenge. Raises
+    `MessageRefused` if something is no artefact.
     """
     signed = [cose.read(artefact, KEY_SET, ROOT, STATUS_LIST, TIME, RECEIPT) for artefact in artefacts]
     own = [each for each in signed if each.claims["iss"] == authority]
@@ -63,7 +66,7 @@ def brought(challenge: Challenge, authority: str, artefacts: Iterable[bytes]) ->
 
 
 def _roots(challenge: Challenge, roots: list[SignedMessage]) -> list[SignedMessage]:
-    """The new roots that lead on from the box's root, in their order."""
+    """The new roots after the box's root, in their order."""
     kid, chain = challenge.root, list[SignedMessage]()
     for each in sorted(roots, key=lambda each: each.claims["sequence"]):
         if each.kid == kid and each.claims["sequence"] > challenge.sequence:
@@ -73,7 +76,7 @@ def _roots(challenge: Challenge, roots: list[SignedMessage]) -> list[SignedMessa
 
 
 def kept(entry: bytes) -> bytes:
-    """An entry of a box as a phone stores and uploads it: with a low s.
+    """An entry of a box with a low s, to store and upload.
 
     Raises `MessageRefused`.
     """

@@ -1,4 +1,4 @@
-"""Codes of a box's refusals: numbers on the wire and in its log, and texts."""
+"""Codes of a box's refusals, as numbers and as texts."""
 
 from __future__ import annotations
 

@@ -35,5 +35,5 @@ def unpack(lst: bytes) -> bytes:
 
 
 def is_set(bits: bytes, index: int) -> bool:
-    """The bit with this index: bit 0 is the lowest of the first byte."""
+    """The bit with this index. Bit 0 is the first byte's lowest."""
     return bool(bits[index // 8] >> index % 8 & 1)

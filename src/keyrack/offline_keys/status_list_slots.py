@@ -120,7 +120,7 @@ LIST_FULL = "status-list-full"  # both lists of the box are full of keys that ma
 
 @dataclass(frozen=True, slots=True)
 class SlotAllocation:
-    """Places by right, reasons for rights without a place, and URIs of new lists."""
+    """Places by right, reasons for refused rights, and new lists' URIs."""
 
     places: Mapping[Right, tuple[StatusListId, int]]
     refused: Mapping[Right, str]
@@ -176,7 +176,7 @@ def _is_before(place: StatusListId, other: StatusListId) -> bool:
 
 
 def _uri(settings: Settings, product: int, epoch: int, generation: int) -> str:
-    """The permanent name of a list: its address, if that is short enough."""
+    """The permanent name of a list: its address, if short enough."""
     path = f"/v3/boxes/{product}/status?epoch={epoch}&generation={generation}"
     uri = settings.public_url + path
     return uri if len(uri) <= LONGEST_URI else "keyrack:" + path

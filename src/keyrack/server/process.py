@@ -197,7 +197,7 @@ async def _traced(settings: Settings) -> AsyncGenerator[None]:
 async def _run(
     parts: Mapping[str, asyncio.Task[None]], stop: asyncio.Event, on_stop: Callable[[], None] = lambda: None
 ) -> None:
-    """Wait for the stop, and for the parts of the process to end with it.
+    """Wait for the stop, and for the parts of the process.
 
     A part that ends before the stop causes an alert, and the others are stopped. A process that does half of its work
     would go unnoticed, while one that has exited is replaced.
@@ -275,7 +275,10 @@ def _return_large_blocks() -> None:
 
 
 def _return_free_memory() -> None:
-    """Have glibc return the memory that imports have freed: 3 MB of a server."""
+    """Have glibc return memory that imports have freed.
+
+    A server saves 3 MB.
+    """
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 

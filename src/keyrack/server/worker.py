@@ -165,7 +165,7 @@ class Worker:
             self._courier.wake()
 
     async def _call_others(self) -> None:
-        """Wake the other workers if there is more to deliver than this one can take."""
+        """Wake other workers if this one has too many deliveries."""
         while True:
             await self._call.wait()
             self._call.clear()

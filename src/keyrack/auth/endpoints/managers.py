@@ -292,7 +292,7 @@ async def remove(request: Request) -> Response:
 
 
 async def _lock_manager(connection: Statements, request: Request) -> None:
-    """Lock the roles of the customer, and find the manager of the path.
+    """Lock the customer's roles, and find the manager of the path.
 
     Raises `NotFound`, `PreconditionFailed`.
     """

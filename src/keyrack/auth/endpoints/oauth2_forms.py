@@ -110,7 +110,7 @@ def revocation(body: bytes) -> Revocation:
 
 
 def credentials(authorization: str | None, form: InForm) -> ClientCredentials | None:
-    """The client credentials in the header or the form; None if there are none.
+    """The client credentials in the header or form, or None.
 
     Raises `GrantRefused` if both have some or a part is missing, and `InvalidClient` if the header is malformed.
     """
@@ -131,7 +131,7 @@ def credentials(authorization: str | None, form: InForm) -> ClientCredentials | 
 
 
 def _basic(encoded: str) -> ClientCredentials:
-    """The client id and secret in a Basic header (RFC 6749, section 2.3.1).
+    """Id and secret in a Basic header (RFC 6749, section 2.3.1).
 
     Each is encoded as in a form, then both as in RFC 7617.
     """

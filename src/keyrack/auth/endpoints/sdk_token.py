@@ -1,4 +1,4 @@
-"""Id tokens for a customer's users, `Anonymous` or `Normal`, for an app's SDK.
+"""Id tokens for users, `Anonymous` or `Normal`, for an app's SDK.
 
 A token is valid for one customer: the subject is pairwise (OpenID Connect Core 1.0, section 8.1) and the audience is
 the customer's. So two customers cannot combine their data, and neither accepts the other's tokens.

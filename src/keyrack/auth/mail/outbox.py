@@ -1,4 +1,4 @@
-"""The mail queue: mails are written, sent by SMTP one by one, and retried.
+"""The mail queue: mails are written, sent by SMTP, and retried.
 
 A mail in the table holds no secret. Its link is created when the mail is written, in a transaction that ends before the
 server is contacted. So only the newest mail's link is valid, and the contents of the database open nothing.
@@ -70,7 +70,7 @@ async def send(settings: Settings, message: EmailMessage) -> None:
 
 
 class OutgoingMail(NamedTuple):
-    """A template, the stored address of the recipient, and values to fill in."""
+    """A template, the recipient's stored address, and values to fill in."""
 
     template: MailTemplate
     to: str
@@ -130,7 +130,10 @@ class MailDispatcher:
         return True
 
     async def _not_taken(self, row: Row, error: Exception) -> None:
-        """Drop a mail after a permanent error (5yz of RFC 5321), else retry it."""
+        """Drop a mail after a permanent error, or retry it.
+
+        Permanent errors are 5yz of RFC 5321, and a missing SMTPUTF8.
+        """
         error_text = _described(error)
         code = getattr(error, "code", 0)
         refused = isinstance(error, aiosmtplib.SMTPRecipientsRefused) or (isinstance(code, int) and code >= 500)
@@ -145,7 +148,10 @@ class MailDispatcher:
             await self._db.execute(FAILED, row["mail_id"], error_text)
 
     async def _mail(self, row: Row) -> OutgoingMail | None:
-        """The mail with a new link; None if its account or invitation is gone."""
+        """The mail with a new link, or None.
+
+        None means that its account or invitation is gone.
+        """
         settings, secret = self._settings, new_secret()
         language = language_of(row["language"])
         if row["notice"] == "phone":
@@ -173,7 +179,10 @@ class MailDispatcher:
         return OutgoingMail(INVITATION[language], details["address"], places)
 
     async def _notice_of_phone(self, row: Row, language: str) -> OutgoingMail | None:
-        """The notice of a new phone to its user; None if the user has left the customer."""
+        """The notice of a new phone to its user.
+
+        None if the user has left the customer.
+        """
         user = await self._db.fetchrow(OF_PHONE, row["invited_to"], row["user_id"])
         return None if user is None else OutgoingMail(PHONE[language], user["address"], {"customer": user["customer"]})
 

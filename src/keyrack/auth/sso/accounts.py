@@ -50,7 +50,7 @@ OF_SESSION: LiteralString = "select provider_id from session where hash = $1"
 async def find_manager(
     db: Database, provider: Provider, account: ProviderAccount, actor: Actor
 ) -> AuthenticatedManager:
-    """The manager of an account, which may be connected by its address now.
+    """The manager of an account, connected now if the address allows it.
 
     `actor` is the actor of that change, in the manager's name. Raises `NotSignedIn`.
     """
@@ -138,7 +138,7 @@ async def invited(
 
 
 async def _locked(connection: Connection, provider: Provider, account: ProviderAccount) -> Row | None:
-    """Lock the manager who is connected with the account; None if there is none.
+    """Lock the manager connected with the account; None without one.
 
     Raises `NotSignedIn` if a concurrent proof has removed the account.
     """
@@ -163,10 +163,10 @@ async def _compare(
 
 
 async def connect(db: Database, provider: Provider, account: ProviderAccount, manager: int, sign_outs: int) -> None:
-    """Connect an account with a manager who signed in after so many sign-outs.
+    """Connect an account with a manager.
 
-    Raises `NotSignedIn` if the manager was signed out since, if the account is another manager's, or if the manager has
-    an account of this provider already.
+    `sign_outs` counts the manager's sign-outs before the sign-in. Raises `NotSignedIn` if the manager was signed out
+    since, if the account is another manager's, or if the manager has an account of this provider already.
     """
     async with db.transaction() as connection:
         row = await connection.fetchrow(BY_ID, manager)
@@ -189,7 +189,7 @@ async def wants_factor(statements: Statements, signed_in: AuthenticatedManager) 
 
 
 async def provider_of(statements: Statements, session: bytes) -> int | None:
-    """The id of the provider by which a session was begun; None for none.
+    """The provider's id by which a session was begun, or None.
 
     `session` is the digest of the session's secret.
     """

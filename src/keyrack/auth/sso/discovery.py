@@ -71,7 +71,7 @@ def read(document: dict[str, Any], provider: Provider, settings: Settings) -> Me
 
 
 def keys_of(document: dict[str, Any]) -> list[Key]:
-    """The keys of a JSON Web Key Set that may verify a signature.
+    """The keys of a JSON Web Key Set that may verify signatures.
 
     Other keys, and keys of an unknown type, are left out (RFC 7517, section 5). Raises `ProviderTrouble` if none is
     left.

@@ -1,4 +1,4 @@
-"""Reasons for a failed sign-in: a code for the page, a message for the log."""
+"""Reasons for a failed sign-in, for the page and the log."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ async def verified(
 
 
 def _head(token: str, provider: Provider) -> tuple[str, str | None]:
-    """The algorithm, which is a pinned one, and the id of the key."""
+    """The algorithm, one of the pinned ones, and the key's id."""
     try:
         header: dict[str, Any] = dict(jws.extract_compact(token.encode()).headers())
     except (JoseError, ValueError, TypeError):

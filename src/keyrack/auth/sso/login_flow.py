@@ -105,7 +105,7 @@ class SignOn:
         return SignInResult(provider, account, pending.start)
 
     async def end(self, provider: int) -> str | None:
-        """The address to sign out at the provider as well, if it has one.
+        """The address to sign out at the provider, if it has one.
 
         See OpenID Connect RP-Initiated Logout, section 2.
         """
@@ -158,7 +158,7 @@ def _one(query: Mapping[str, Sequence[str]], name: str) -> str:
 
 
 def _check_issuer(query: Mapping[str, Sequence[str]], provider: Provider, metadata: Metadata) -> None:
-    """Check that the answer is from the requested provider (RFC 9207, section 2.4)."""
+    """Check the issuer of an answer (RFC 9207, section 2.4)."""
     if ("iss" in query or metadata.tells_issuer) and _one(query, "iss") != provider.issuer:
         raise ProviderTrouble("iss: the answer is not of the provider that was asked")
 

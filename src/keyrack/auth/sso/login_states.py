@@ -1,7 +1,8 @@
-"""Pending sign-ins by providers: sealed in the browser's cookie, valid once and for ten minutes.
+"""Pending sign-ins by providers, sealed in the browser's cookie.
 
-The state binds the provider's answer to the browser (RFC 6749, section 10.12). The nonce does so for the identity token
-(OpenID Connect Core, section 3.1.2.1), and the verifier for the code (PKCE, RFC 7636).
+They are valid once and for ten minutes. The state binds the provider's answer to the browser (RFC 6749, section 10.12).
+The nonce does so for the identity token (OpenID Connect Core, section 3.1.2.1), and the verifier for the code (PKCE,
+RFC 7636).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class LoginStart:
 
 @dataclass(frozen=True, slots=True)
 class PendingLogin:
-    """A pending sign-in: the values that the provider gets and has to return."""
+    """A pending sign-in, with values that the provider must return."""
 
     provider: int
     start: LoginStart

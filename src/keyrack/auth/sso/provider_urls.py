@@ -1,4 +1,4 @@
-"""Addresses of providers: with TLS, or on this machine if a setting allows it."""
+"""Addresses of providers: with TLS, or loopback by a setting."""
 
 from __future__ import annotations
 

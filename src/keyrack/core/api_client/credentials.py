@@ -29,7 +29,7 @@ class ServerAddress:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """A manager's name and password, for the password grant (RFC 6749, section 4.3)."""
+    """Name and password, for the password grant (RFC 6749, section 4.3)."""
 
     username: str
     password: str = field(repr=False)

@@ -50,7 +50,7 @@ class RequestThrottle:
 
 
 def undone(status: int, retry_after: float | None) -> bool:
-    """Whether the server has done nothing, so that any request may be repeated.
+    """Whether the server has done nothing, which permits a retry.
 
     The outcome of a 503 without `Retry-After` may be unknown (code `outcome-unknown`).
     """
@@ -58,7 +58,7 @@ def undone(status: int, retry_after: float | None) -> bool:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """The seconds of `Retry-After`, in either of its forms (RFC 9110, section 10.2.3)."""
+    """The seconds of `Retry-After`, in either form (RFC 9110, section 10.2.3)."""
     text = headers.get("Retry-After", "").strip()
     try:
         if text.isdecimal():

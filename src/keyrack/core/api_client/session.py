@@ -102,11 +102,12 @@ class Client:
         signed_in: bool = True,
         repeatable: bool = False,
     ) -> ApiResponse:
-        """Send a request until its response is final, which may be an error.
+        """Send a request until its response is final.
 
-        A request that is not `signed_in` has `headers` alone. Reads, requests with an `Idempotency-Key` and
-        `repeatable` ones are also repeated if the outcome is unknown. Other requests are repeated only if the server
-        has done nothing: after a failed connection, 429, and 503 with `Retry-After`. Raises `ApiError`.
+        The response may be an error. A request that is not `signed_in` has `headers` alone. Reads, requests with an
+        `Idempotency-Key` and `repeatable` ones are also repeated if the outcome is unknown. Other requests are repeated
+        only if the server has done nothing: after a failed connection, 429, and 503 with `Retry-After`. Raises
+        `ApiError`.
         """
         repeatable = repeatable or method in READS or KEY in (headers or {})
         renewed = False

@@ -1,4 +1,4 @@
-"""Artefacts that phones carry to a box: key sets, new roots, lists, times and receipts."""
+"""Artefacts that phones carry: key sets, roots, lists, times and receipts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The clock of a box: its time, and the limits on moving it."""
+"""The clock of a box, and the limits on moving it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def now(state: BoxMemory, tick: int) -> int:
 
 
 def is_ahead(state: BoxMemory, tick: int, iat: int) -> bool:
-    """Whether a time is further ahead than an artefact may move the clock."""
+    """Whether a time exceeds the limit for moving the clock."""
     return iat > now(state, tick) - state.kept.ahead + AHEAD
 
 

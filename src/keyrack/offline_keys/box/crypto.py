@@ -11,7 +11,7 @@ class Crypto(Protocol):
     """ECDSA on P-256 with SHA-256, with signatures of 64 bytes."""
 
     def verify(self, public: PublicKey, message: bytes, signature: bytes, /) -> bool:
-        """Whether the key has signed the message, with a low or a high s."""
+        """Whether the key has signed the message, with low or high s."""
         ...
 
     def sign(self, message: bytes, /) -> bytes:

@@ -1,4 +1,4 @@
-"""The decision on an `open`: all checks that come before a signature is verified."""
+"""The decision on an `open`, before a signature is verified."""
 
 from __future__ import annotations
 

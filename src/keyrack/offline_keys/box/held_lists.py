@@ -45,7 +45,7 @@ def renewed(lists: Sequence[StatusList], new: StatusList) -> tuple[StatusList, .
 
 
 def provisioned(lists: Sequence[StatusList], new: StatusList, keys: Iterable[PublicKey]) -> tuple[StatusList, ...]:
-    """The lists after a provisioning: the new one, and the next lower one.
+    """The lists after a provisioning: the new and the next lower one.
 
     Without the lower one, an older list of its generation could take the place, and revoked keys would open again.
     """

@@ -1,4 +1,4 @@
-"""The links of a box: challenges, and nonces that are valid for one use."""
+"""The links of a box: challenges, and nonces for one use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROOF_LIFE = 300  # seconds for which a proof is valid: ample to fetch a whole l
 
 
 def connect(state: BoxMemory, tick: int, bucket: TokenBucket) -> int:
-    """Find a place for a new link, and end another link if needed.
+    """Find a place for a new link. It may end another link.
 
     The oldest unproven link ends, or the oldest of all if all are proven. No new link is refused: three proven links
     that stay would shut out all phones, and with them the list that revokes the keys of the three.

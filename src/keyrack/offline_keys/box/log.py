@@ -72,7 +72,7 @@ def append(
 
 
 def append_if_room(state: BoxMemory, crypto: Crypto, tick: int, event: Event) -> None:
-    """Append an event that is no opening or closing, if there is room.
+    """Append an event other than an opening or closing.
 
     Without room it is only counted.
     """
@@ -83,7 +83,7 @@ def append_if_room(state: BoxMemory, crypto: Crypto, tick: int, event: Event) ->
 
 
 def has_room(log: BoxLogState) -> bool:
-    """Whether there is room for an event that is no opening or closing."""
+    """Whether there is room for an event other than opening or closing."""
     return PLACES - len(log.entries) >= FOR_OPENINGS
 
 

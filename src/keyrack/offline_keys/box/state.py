@@ -71,7 +71,7 @@ class TokenBucket:
 
 @dataclass(frozen=True, slots=True)
 class PhoneBuckets:
-    """The two buckets of a remembered phone: for remembered keys, and for others.
+    """The buckets of a remembered phone: for remembered and other keys.
 
     An attacker who knows a phone's public key can name it in forged keys. These take from the second bucket alone.
     """

@@ -213,9 +213,10 @@ async def register(request: Request, body: Registration, services: ReadServices)
 
 
 async def _send_notice(connection: Connection, settings: Settings, customer: int, user: int) -> None:
-    """Queue the mail to a user about a new phone, within its limits.
+    """Queue the mail to a user about a new phone.
 
-    An SDK key can register phones for all users of a customer, and the mails of all customers share one queue.
+    It has limits per user and per customer. An SDK key can register phones for all users of a customer, and the mails
+    of all customers share one queue.
     """
     of_user, of_customer = settings.phone_mails_per_day_per_user, settings.phone_mails_per_hour_per_customer
     limits = (
@@ -232,10 +233,10 @@ async def _send_notice(connection: Connection, settings: Settings, customer: int
 async def _check_new(
     connection: Connection, settings: Settings, app: AppUser, user: Row, key: PublicKey, nonce: bytes
 ) -> None:
-    """Check that a user may register a new phone, and use the nonce up.
+    """Check that a user may register a new phone.
 
-    A registered phone needs no nonce, so a repeated request has the same effect. Raises `Unauthorized`, `Conflict`,
-    `TooManyRequests`.
+    The nonce is used up. A registered phone needs no nonce, so a repeated request has the same effect. Raises
+    `Unauthorized`, `Conflict`, `TooManyRequests`.
     """
     if await connection.fetchval(IS_REMOVED, app.customer, key.thumbprint):
         raise Conflict(REMOVED_DEVICE)

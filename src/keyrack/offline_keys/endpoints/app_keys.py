@@ -1,4 +1,4 @@
-"""Get keys and signed times, and upload box logs, from a user's app.
+"""Get keys and times, and upload box logs, for an app.
 
 An extension of the spec.
 """
@@ -274,7 +274,7 @@ async def deliver(request: Request, body: LogEntriesBody, services: OfflineKeySe
 
 
 def time_limits(settings: Settings, app: AppUser, box: str) -> tuple[Bucket, Bucket]:
-    """The limits on times for a box: per user, and for all users together.
+    """The limits on times for a box, per user and in total.
 
     A box may write an entry for each time that it accepts, and its log is bounded. Unlimited times would push out
     openings. The limit per user is smaller, so no user takes all times of a box from the others.
