@@ -192,7 +192,7 @@ class OtherKey(Exception):
 
 
 class InUse(Exception):
-    """The pending enrolment is in use, and the caller has not named it."""
+    """The pending enrolment is in use, and the caller names none."""
 
 
 class SameCaller(Exception):
@@ -350,7 +350,7 @@ async def bring_back(connection: Connection, customer: int, product: int, epoch:
     Returns whether that succeeded. A pending epoch without an entry is displaced: it is discarded, and an undo of this
     epoch restores it. The pending epoch stays in two cases, with an alert the first time:
 
-    - A caller replaced this epoch while it was in use, and named it. Otherwise the holder of a key could displace each
+    - A caller discarded this epoch while it was in use, and named it. Otherwise the holder of a key could displace each
       later enrolment.
     - The pending epoch has an entry. The server cannot know which of the two boxes is in the car.
 

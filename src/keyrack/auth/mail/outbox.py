@@ -132,7 +132,7 @@ class MailDispatcher:
     async def _not_taken(self, row: Row, error: Exception) -> None:
         """Drop a mail after a permanent error, or retry it.
 
-        Permanent errors are 5yz of RFC 5321, and a missing SMTPUTF8.
+        Permanent errors are 5yz of RFC 5321, and a missing SMTPUTF8. A failed authentication is retried.
         """
         error_text = _described(error)
         code = getattr(error, "code", 0)

@@ -1,8 +1,12 @@
 """Accounts of single sign-on, identified by the provider's subject.
 
-An account is connected with a manager in three ways: at the first sign-in by a verified address in a domain of the
-provider, by a signed-in manager, or with an invitation. After that only the subject counts. An address alone is never
-enough.
+An account is connected with a manager in one of three ways:
+
+- at the first sign-in, by a verified address in a domain of the provider;
+- by a signed-in manager;
+- with an invitation.
+
+After that only the subject counts. An address alone is never enough.
 """
 
 from __future__ import annotations
@@ -92,7 +96,7 @@ async def _by_address(connection: Connection, provider: Provider, account: Provi
 
 
 def _has_own_identity(row: Row) -> bool:
-    """Whether the manager's identity of the provider had the manager's address, or an unknown one."""
+    """Whether the manager's identity had the manager's address, or none known."""
     address = row["identity_address"]
     is_own = address is None or address_form(address) == address_form(row["username"])
     return row["has_identity"] and is_own
