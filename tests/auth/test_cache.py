@@ -1,6 +1,6 @@
-"""B15: cached access is used for a bounded time while the database is slow.
+"""B15: cached access is used while the database is slow.
 
-A process without notifications does not use its cache.
+This time is bounded. A process without notifications does not use its cache.
 """
 
 from __future__ import annotations

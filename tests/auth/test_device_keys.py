@@ -1,4 +1,7 @@
-"""B6: a device key opens one unit, or as a gateway's all of a customer, within its scopes."""
+"""B6: a device key opens one unit within its scopes.
+
+A gateway's key opens all units of a customer.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Managers by the API: invitations, roles and removals, but not of the last owner."""
+"""Managers by the API: invitations, roles and removals.
+
+The last owner is never removed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""B9: revocation of tokens by signing key and by manager, on two servers."""
+"""B9: revocation of tokens by signing key and by manager.
+
+Two servers share the database.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The permissions of roles, over the whole table of endpoints, and their revocation."""
+"""The permissions of roles, over the whole table of endpoints.
+
+Their revocation takes effect everywhere.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The permissions of a client: those of its token that it still has."""
+"""The permissions of a client: those shared with its token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""B15: an exited background task is reported and restarted, or the process ends."""
+"""B15: an exited background task is reported and restarted.
+
+Otherwise the process ends.
+"""
 
 from __future__ import annotations
 

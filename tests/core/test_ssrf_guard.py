@@ -1,4 +1,4 @@
-"""B15: the addresses of webhooks, and how little is disclosed of internal ones."""
+"""B15: allowed addresses of webhooks, and errors that disclose little."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A comparison of the boxes in Python and in C, both with stubbed signatures."""
+"""A comparison of the boxes in Python and C.
+
+The signatures of both are stubbed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The box in C for tests: built from reference/box, with the interface of the Python box."""
+"""The box in C for tests, with the Python box's interface.
+
+It is built from reference/box.
+"""
 
 from __future__ import annotations
 

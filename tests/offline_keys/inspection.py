@@ -1,4 +1,4 @@
-"""Helpers of tests: status lists, the change log, and boxes that forge entries."""
+"""Helpers of tests: status lists, change log, and forged entries."""
 
 from __future__ import annotations
 

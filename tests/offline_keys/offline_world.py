@@ -1,4 +1,4 @@
-"""A garage without a network: boxes, phones with their apps, and a server."""
+"""A garage without a network: boxes, phones, and a server."""
 
 from __future__ import annotations
 

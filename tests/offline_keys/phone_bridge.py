@@ -1,4 +1,4 @@
-"""The bridge between the phone in JavaScript and worlds in Python: local HTTP.
+"""Local HTTP between the JavaScript phone and worlds in Python.
 
 | Request | Does |
 |---|---|

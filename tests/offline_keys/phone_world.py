@@ -1,6 +1,7 @@
-"""A world for tests of phones: an authority, its answers to apps, and one box.
+"""A world for tests of phones: an authority and one box.
 
-All of it is in memory, and time passes only when a test moves it. The box is the reference, `keyrack.offline_keys.box`.
+The authority answers the requests of apps. All of it is in memory, and time passes only when a test moves it. The box
+is the reference, `keyrack.offline_keys.box`.
 """
 
 from __future__ import annotations

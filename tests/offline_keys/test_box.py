@@ -306,7 +306,10 @@ def test_forged_keys_of_a_phone_spend_only_tokens_for_other_keys(flood: Flood) -
 
 
 def test_an_open_that_cannot_succeed_spends_no_token_of_a_phone(flood: Flood) -> None:
-    """A replay, a key for another box, an answer for another key, and a key by an unknown issuer."""
+    """Attempts that cannot succeed.
+
+    They are a replay, a key for another box, an answer for another key, and a key by an unknown issuer.
+    """
     box, other = flood.box, flood.box.authority.key()
     replayed = box.answer(flood.key)
     box.hello()
@@ -679,7 +682,10 @@ LISTS = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 20)), max_size=20)
 
 @given(LISTS)
 def test_an_older_list_never_replaces_a_newer_one(offered: list[tuple[int, int]]) -> None:
-    """The box keeps the two highest generations in any order of arrival, each with its latest list."""
+    """The box keeps the two highest generations in any order.
+
+    It has the latest list of each.
+    """
     held: tuple[StatusList, ...] = ()
     for generation, iat in offered:
         try:

@@ -1,4 +1,7 @@
-"""The logs of boxes on the server: openings, once and in order, and faults."""
+"""The logs of boxes on the server: openings and faults.
+
+Each opening is published once, in order.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ def events(person: Person, car: int) -> list[tuple[str, int]]:
 
 
 def state(person: Person, box: Firmware) -> tuple[int, int, int]:
-    """The last number without a gap, the newest one, and how many were given up."""
+    """The last number without a gap, the newest, and the given up."""
     log = person.get(f"/boxes/{box.product}/enrolment").json()["log"]
     return log["upTo"], log["newest"], log["givenUp"]
 

@@ -1,4 +1,4 @@
-"""The box in C: the same decisions as vectors and Python, and its size."""
+"""The box in C: the decisions of the Python box, and its size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The issued keys of a car: `opensUntil` is the formula of docs/keys.md, to the second."""
+"""The issued keys of a car.
+
+`opensUntil` is the formula of docs/keys.md, to the second.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""An attacker who can write to the database, but has no master key, does not become an issuer of keys."""
+"""Attackers with write access to the database cannot issue keys.
+
+They have no master key.
+"""
 
 from __future__ import annotations
 

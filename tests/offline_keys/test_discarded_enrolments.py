@@ -165,7 +165,7 @@ def test_a_laptop_ends_no_box_after_the_undo(at_work: Scene, alice: Person) -> N
 
 
 def test_the_log_continues_after_a_restored_enrolment(needs_two: Scene, carol: Person) -> None:
-    """Entries from before the undo are not published again, and nothing counts as given up."""
+    """Earlier entries are not published again, and nothing is given up."""
     box, kim = needs_two.reset(), needs_two.kim
     kim.fetch()
     assert kim.visit(box) is BoxRefusalCode.GOOD

@@ -1,6 +1,6 @@
-"""The phone in JavaScript (reference/phone): its own tests in Node and in a browser.
+"""The phone in JavaScript (reference/phone), in Node and in a browser.
 
-The box of the Python reference is behind a bridge.
+Its own tests run in Node. The box of the Python reference is behind a bridge.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The phone in JavaScript with a server: register, fetch, open, upload the log."""
+"""The phone in JavaScript with a server, from registration to log."""
 
 from __future__ import annotations
 

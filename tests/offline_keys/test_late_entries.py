@@ -1,4 +1,7 @@
-"""Entries of a box's log that arrive after their numbers were given up: published once, marked, and checked."""
+"""Log entries that arrive after their numbers were given up.
+
+They are published once, marked, and checked.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A car in a garage: enrolled, assigned, opened without a network, reported later."""
+"""A car in a garage, opened without a network and reported later."""
 
 from __future__ import annotations
 

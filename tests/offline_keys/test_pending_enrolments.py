@@ -1,4 +1,4 @@
-"""Pending enrolments: the box in use works until the new key has signed."""
+"""Pending enrolments: the box in use works until they are proven."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def state(person: Person, box: Firmware) -> dict[str, Any]:
 
 @dataclass
 class Scene:
-    """A box in use, a phone that opens it, and another key on a laptop."""
+    """A box in use, its phone, and another key on a laptop."""
 
     person: Person
     kim: Phone

@@ -1,4 +1,4 @@
-"""Phones that get keys: registered by an app, listed and removed by user and manager."""
+"""Phones that get keys: registration, list, approval and removal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""All that ends a key, as seen in status list, phone, change log and box."""
+"""Changes that end a key, in status list, phone and change log.
+
+A box refuses the key afterwards.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ def operator(dsn: str) -> Operator:
 
 @dataclass
 class Scene:
-    """Kim has a key of a box, and Lee has one of the same box."""
+    """Kim and Lee have keys of the same box."""
 
     alice: Person
     operator: Operator

@@ -1,6 +1,6 @@
-"""Entries with turned signatures: s as n - s, which is equally valid.
+"""Entries with turned signatures: n - s in place of s.
 
-Such an entry has another SHA-256.
+A turned signature is equally valid, but the entry has another SHA-256.
 """
 
 from __future__ import annotations

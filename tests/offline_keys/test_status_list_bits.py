@@ -1,4 +1,7 @@
-"""The bits of status lists: round trips, refused input, and the draft's lists."""
+"""The bits of status lists: round trips and refused input.
+
+The draft's own lists are read as well.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Validity: how long a revoked key opens, and what moves a box's clock."""
+"""Validity of revoked keys, and changes of a box's clock."""
 
 from __future__ import annotations
 

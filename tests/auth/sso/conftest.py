@@ -1,4 +1,4 @@
-"""A server with a provider, the provider, and people who sign in by it."""
+"""A server with a provider, the provider, and visitors."""
 
 from __future__ import annotations
 

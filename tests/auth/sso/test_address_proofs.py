@@ -1,4 +1,4 @@
-"""Address proofs by a provider: its account is the only sign-in method afterwards.
+"""Address proofs by a provider: its account is the only sign-in method then.
 
 Inviters see another address.
 """

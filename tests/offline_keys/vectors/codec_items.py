@@ -1,4 +1,4 @@
-"""Vectors for the codec: items, invalid items, and messages that no box reads."""
+"""Vectors for the codec, and messages that no box reads."""
 
 from __future__ import annotations
 

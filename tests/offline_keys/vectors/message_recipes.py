@@ -1,4 +1,4 @@
-"""Messages by recipe: the JSON of a vector, as the bytes for the box.
+"""Messages by recipe: bytes for the box from a vector's JSON.
 
 Derived values are left out. An answer gets the live nonce of its link, the hash of the challenge and that of the key. A
 time and a provisioning get the nonce, and a provisioning the hashes of its list and key set. A null removes a claim.

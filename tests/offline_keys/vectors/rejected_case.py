@@ -1,4 +1,4 @@
-"""Refused messages of the vectors: each is one change away from a valid one."""
+"""Refused messages of the vectors, one change from a valid one."""
 
 from __future__ import annotations
 
