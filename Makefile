@@ -189,7 +189,7 @@ test-moving: install-dev
 bench: install-dev
 	$(BIN)/python -m benchmarks $(BENCH)
 
-## bench-tables: take all these tables again and write them into benchmarks/results.md and docs/telemetry.md (100 minutes on a quiet machine); BENCH="outcomes" for one
+## bench-tables: take all these tables again and write them into benchmarks/results.md (100 minutes on a quiet machine); BENCH="outcomes" for one
 bench-tables: install-dev
 	$(BIN)/python -m benchmarks --write $(BENCH)
 

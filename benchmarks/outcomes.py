@@ -27,6 +27,7 @@ from keyrack.db.connection import Connection
 from keyrack.db.encryption.bootstrap import open_vault
 from keyrack.db.transaction_database import InTransaction
 from keyrack.webhooks import subscriptions
+from keyrack.webhooks.declarations import NewWebhook
 
 WORKERS = sized(2, tiny=1)
 OPERATIONS = sized(20_000, tiny=100)
@@ -147,7 +148,8 @@ async def fresh(dsn: str, *urls: str) -> AsyncGenerator[tuple[Any, list[int]]]:
         vault = await open_vault(InTransaction(connection), Settings())
         async with connection.transaction():
             added = [
-                await subscriptions.add(connection, vault, 1, url, None, list(OUTCOMES), True, 1_000) for url in urls
+                await subscriptions.add(connection, vault, 1, NewWebhook(url=url, kinds=list(OUTCOMES)), 1_000)
+                for url in urls
             ]
         yield raw, [webhook[0] for webhook in added if webhook]
     finally:

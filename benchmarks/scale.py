@@ -32,6 +32,7 @@ from keyrack.db import schema_version
 from keyrack.db.connection import Connection, Database
 from keyrack.db.encryption.bootstrap import open_vault
 from keyrack.webhooks import subscriptions
+from keyrack.webhooks.declarations import NewWebhook
 
 FEW, MANY = sized((10, 10_000), tiny=(2, 4))  # customers
 CARS = sized(100, tiny=12)  # of each
@@ -166,7 +167,8 @@ async def introduce(system: System) -> None:
         for row in rows:
             id = row["customer_id"]
             url = receiver_of(system, id, HOSTS)
-            await subscriptions.add(connection, vault, id, url, None, list(OUTCOMES), True, 1)
+            webhook = NewWebhook(url=url, kinds=list(OUTCOMES))
+            await subscriptions.add(connection, vault, id, webhook, 1)
             token = await access.token(AuthenticatedManager(row["manager_id"], row["subject"], 0))
             headers = {"vendor-API-Key": key, "Authorization": f"Bearer {token}", "Customer-ID": str(id)}
             system.callers.append(Caller(id, headers, row["cars"]))

@@ -277,7 +277,7 @@ from generate_series($1::timestamptz, $2::timestamptz - interval '1 second', $3:
 
 
 def location() -> None:
-    """Print the table of searches in history, of docs/telemetry.md, "How fast".
+    """Print the table of searches in history, of benchmarks/results.md.
 
     The number of positions grows. They are of ten months; cars and times of the requests are random.
     """
@@ -344,7 +344,7 @@ select (select count(*) from position h, packed_times(h.at, h.times))
 
 
 def standing() -> None:
-    """Print the table of a fleet that stands still, of docs/telemetry.md, "How fast": bytes and searches.
+    """Print the table of a fleet that stands still, of benchmarks/results.md: bytes and searches.
 
     Each reading has a position and an odometer reading that repeat; some minute lies between two of a car. A
     third of the clocks tells whole seconds, a third milliseconds, a third microseconds.
@@ -416,7 +416,7 @@ async def _row(dsn: str, sql: str) -> Any:
 
 
 def main() -> None:
-    """Print the table of samples and events of docs/telemetry.md, "How fast"."""
+    """Print the table of samples and events of benchmarks/results.md."""
     table("telemetry rates", "What", "Goal", "Seen")
     ingest()
     mqtt()

@@ -1,4 +1,4 @@
-"""Write the table of dialects into docs/webhooks.md, from their classes: `make docs`."""
+"""Write the table of dialects into docs/webhook-dialects.md, from their classes: `make docs`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from keyrack.webhooks.dialects import DEFAULT, DIALECTS
 
-PAGE = Path(__file__).parents[1] / "docs/webhooks.md"
+PAGE = Path(__file__).parents[1] / "docs/webhook-dialects.md"
 START, END = "<!-- dialects: docs/dialect_table.py -->\n", "<!-- /dialects -->\n"
 
 

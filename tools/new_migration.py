@@ -48,7 +48,7 @@ class NewMembers:
             raise NotWritten(
                 f"{self.table.resource}.{member.name} is required and has no default, which existing rows need. "
                 "Give it a default, or write the migration by hand: a nullable column, a housekeeping step that fills "
-                'it, and `not null` in a later release (CONTRIBUTING.md, "Write a migration").'
+                'it, and `not null` in a later release (docs/data-model.md, "Write a migration").'
             )
         return f"{text} not null default {sql_default(member)}"
 

@@ -77,10 +77,10 @@ def test_no_text_of_a_delivery_takes_one() -> None:
 
 
 def test_the_command_line_and_imported_files_take_none() -> None:
-    assert wrong_words(f"Pool {OVERRIDE}7") == "holds U+202E, which changes the direction of the text behind it"
+    assert wrong_words(f"Pool {OVERRIDE}7") == "contains U+202E, which changes the direction of text"
     row = InputRow(2, {"name": f"Pool {OVERRIDE}7"})
     assert row.text("name") is None
-    assert row.problems == ["name holds U+202E, which changes the direction of the text behind it"]
+    assert row.problems == ["name contains U+202E, which changes the direction of text"]
 
 
 @pytest.mark.parametrize("control", CONTROLS)

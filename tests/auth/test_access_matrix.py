@@ -241,7 +241,7 @@ def test_an_idempotency_key_replaces_no_permission(endpoint: Endpoint, bob: Pers
 # Reads of group-limited callers
 
 READS = [row for row in ALL if row.method == "GET" and row.auth.has_customer and row.is_group_scoped]
-# They count the whole customer, or are the time of the answer: docs/access.md lists them as exceptions
+# They count the whole customer, or are the time of the answer: docs/group-scope.md lists them as exceptions
 COUNTING_HEADERS = {"changes-newest", "changes-oldest", "date", "x-request-id", "keyrack-position", "content-length"}
 COUNTING_MEMBERS = {"asOf", "at", "from", "to"}
 

@@ -129,7 +129,7 @@ def test_units_may_use_the_same_client_id_for_events(unit: Unit, other: Unit) ->
     assert len({report["events"][0]["id"] for report in reports}) == 3
     assert deliver(alice, unit.key, events[0]).json()["events"] == reports[0]["events"]
     answer = deliver(alice, other.key, event(unit.car, user, at, clientId="1\x1fsame")).json()
-    assert answer["refused"][0]["reason"].startswith("No valid clientId")
+    assert answer["refused"][0]["reason"].startswith("`clientId` contains")
 
 
 # Scopes

@@ -26,7 +26,7 @@ from tests.http.test_tenant_isolation import BY, NOWHERE, ask, member, sdk_user,
 from tests.support.people import PASSWORD, Person, Town
 from tests.support.servers import Sql
 
-PAGE = "docs/access.md"
+PAGE = "docs/group-scope.md"
 OF_CUSTOMER = [row for row in ALL if row.auth.has_customer]
 HONOURING = [row for row in OF_CUSTOMER if row.is_group_scoped and row.auth.permission in WITHIN_GROUPS]
 REFUSING = [row for row in OF_CUSTOMER if row not in HONOURING]

@@ -227,7 +227,7 @@ def test_the_last_owner_stays(owner: Person, sql: Sql) -> None:
     me = f"/managers/{ones(owner)}"
     step = [{"op": "replace", "path": "/role", "value": "Manager"}]
     for answer in (owner.delete(me), owner.patch(me, step)):
-        assert answer.status_code == 409 and "without an owner" in answer.text
+        assert answer.status_code == 409 and "no owner left" in answer.text
     posted(
         owner,
         "/invitation/accept",

@@ -320,7 +320,7 @@ def test_the_operator_removes_factors_of_a_lost_phone(town: Town, sql: Sql, open
     person = town.person("lost")
     owner = browser(person, opened)
     with_app(owner)
-    command = block("docs/access.md", "lost").text.replace("kim@example.com", person.username).split()[1:]
+    command = block("docs/second-factor.md", "lost").text.replace("kim@example.com", person.username).split()[1:]
     told = Operator(dsn).run(*command)
     assert "The second factors of manager" in told.stdout
     assert not owner.is_in

@@ -30,7 +30,7 @@ from tests.docs.code_blocks import block, preamble
 from tests.support.people import Person, Town, refused
 from tests.support.servers import RunningServer, Sql, eventually
 
-PAGE = "docs/changes.md"
+PAGE = "docs/access-history.md"
 PROBLEM = {"Accept": "application/problem+json"}
 FUTURE = "2999-01-01T00:00:00Z"
 NOW = "select clock_timestamp()"
@@ -527,7 +527,7 @@ def test_an_erased_person_stays_as_a_bare_number(carol: Person, dsn: str) -> Non
         assert not any(word in json.dumps(found) for word in ("erased@example.org", "Nobody", "Knows"))
 
 
-# docs/changes.md, "Custody"
+# docs/access-history.md
 
 
 def test_the_examples_of_the_page(carol: Person, server: RunningServer, sql: Sql) -> None:

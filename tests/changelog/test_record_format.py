@@ -49,7 +49,7 @@ def test_an_encoded_record_decodes_to_itself(record: Record) -> None:
 
 
 def test_the_bytes_follow_the_page() -> None:
-    """docs/changes.md, built by hand."""
+    """docs/log-format.md, built by hand."""
     said = [
         (3).to_bytes(8, "big"), bytes(15) + b"\x01", (1).to_bytes(8, "big"),
         (1795442706_000007).to_bytes(8, "big"), (1795442706_090000).to_bytes(8, "big"),

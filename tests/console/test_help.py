@@ -29,11 +29,11 @@ def test_a_read_and_a_write_are_tried(alice: Person, desk: Desk) -> None:
     alice.car("Pool car of the reference")
     page = desk(alice)
     reference(page, alice)
-    call(page, "GET /cars All cars")
+    call(page, "GET /cars List cars")
     page.get_by_role("button", name="Try it out").click()
     page.get_by_role("button", name="Execute").click()
     expect(page.get_by_role("region", name="Calls")).to_contain_text("Pool car of the reference")
-    call(page, "GET /cars All cars")
+    call(page, "GET /cars List cars")
 
     call(page, "PUT /cars Create a car")
     page.get_by_role("button", name="Try it out").click()
@@ -51,7 +51,7 @@ def test_the_pages_are_for_everybody(alice: Person, desk: Desk, theme: str, widt
     assert axe.faults(page) == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     reference(page, alice)
-    call(page, "GET /cars All cars")
+    call(page, "GET /cars List cars")
     expect(page.get_by_role("button", name="Try it out")).to_be_visible()
     assert axe.faults(page) == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

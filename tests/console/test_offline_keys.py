@@ -412,9 +412,9 @@ def test_an_enrolment_that_came_back_is_undone_by_its_name_and_approved(carol: P
         unnamed = browser.post(f"{dialog}/undo")
         assert unnamed.status_code == 409 and "The pending enrolment is in use" in unnamed.text
         german = browser.post(f"{dialog}/undo", headers=GERMAN).text
-        assert "Die ausstehende Einschreibung ist in Gebrauch" in german
+        assert "Die ausstehende Registrierung ist in Gebrauch" in german
         other = browser.post(f"{dialog}/undo", data={"thumbprint": another_thumbprint()})
-        assert other.status_code == 409 and "has another thumbprint than the expected one" in other.text
+        assert other.status_code == 409 and "key differs from the expected one" in other.text
         assert browser.post(f"{dialog}/undo", data={"thumbprint": thumbprint}).status_code == 303
         confirm(carol, box)
         assert browser.post(f"{dialog}/approve", data={"thumbprint": thumbprint}).status_code == 303
@@ -433,7 +433,7 @@ def test_a_second_person_approves_an_enrolment(carol: Person, town: Town, sql: S
         own = browser.post(f"{dialog}/approve", data={"thumbprint": thumbprint})
         assert own.status_code == 403 and "The manager who began the enrolment cannot approve it" in own.text
         other = browser.post(f"{dialog}/approve", data={"thumbprint": another_thumbprint()})
-        assert other.status_code == 409 and "has another thumbprint than the expected one" in other.text
+        assert other.status_code == 409 and "key differs from the expected one" in other.text
     with joined(town, sql, carol, Role.TECHNICIAN) as technician:
         done = technician.post(f"{dialog}/approve", data={"thumbprint": thumbprint})
         assert (done.status_code, done.headers["Location"]) == (303, f"/console{there}")

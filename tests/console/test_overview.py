@@ -79,7 +79,7 @@ def test_figures_say_what_they_count_and_lead_to_their_lists(carol: Person, desk
     page.goto(f"/console/{carol.customer}")
     expected = {
         "Bookings now": "assignments/list?state=now",
-        "Bookings that failed this week": "operations?state=failed&within=week",
+        "Failed bookings": "operations?state=failed&within=week",
         "Failing webhooks": "webhooks?state=failing",
         "Boxes without a service": "boxes?type=box&service=none",
         "Contracts ending": "services?contract=soon",
@@ -173,7 +173,7 @@ def test_a_figure_follows_what_happens(carol: Person, desk: Desk) -> None:
     expect(page.get_by_text("Live", exact=True)).to_be_visible()
     asked = carol.put("/assignments", {"carId": car, "userId": user, "start": "2026-01-01T08:00:00Z"})
     assert asked.status_code == 204
-    expect(figure(page, "Bookings that failed this week")).to_contain_text("1")
+    expect(figure(page, "Failed bookings")).to_contain_text("1")
 
 
 def test_a_fleet_without_cars_is_told_the_first_step(carol: Person, desk: Desk) -> None:

@@ -84,7 +84,7 @@ def test_what_is_kept_is_told_in_words(alice: Person, desk: Desk) -> None:
     settings(page, alice)
     kept = page.get_by_role("region", name="Kinds of data")
     expect(kept.get_by_role("row").filter(has_text="Deliveries of webhooks")).to_contain_text(
-        "30 days since the last attempt"
+        "30 days after the last attempt"
     )
     assert kept.get_by_role("row").count() == len(alice.get("/retention").json()) + 1
 

@@ -16,7 +16,10 @@ from textwrap import dedent
 ROOT = Path(__file__).parents[2]
 
 # Run by test_walkthroughs.py, each document as one walk on the demo
-WALKS = ("README.md", "docs/batch.md", "docs/errors.md", "docs/odata.md", "docs/telemetry.md", "docs/webhooks.md")
+WALKS = (
+    "README.md", "docs/batch.md", "docs/errors.md", "docs/odata.md", "docs/positions.md", "docs/simulator.md",
+    "docs/telemetry.md", "docs/webhook-dialects.md", "docs/webhooks.md",
+)  # fmt: skip
 # Run by tests of their own: document -> the file, which names the document
 OWN = {
     "docs/clients.md": "tests/clients/test_clients.py",

@@ -21,7 +21,8 @@ SOURCE = ROOT / "src/keyrack"
 REQUEST_PATH = "docs/architecture/request-path.md"
 PAGES = (
     "docs/architecture.md", REQUEST_PATH, "docs/architecture/order-of-work.md", "docs/architecture/replication.md",
-    "docs/architecture/change-log.md", "CONTRIBUTING.md",
+    "docs/architecture/change-log.md", "docs/data-model.md", "docs/glossary.md",
+    "CONTRIBUTING.md",
 )  # fmt: skip
 # A path in the repository or in the package: core/errors, tests/test_layout.py, db/migrations/versions
 PATH = re.compile(r"(?<![\w./<{])([a-z_][\w-]*(?:/[\w-]+)+(?:\.\w+)?)(?![\w/<{])")

@@ -35,7 +35,7 @@ def test_settings_document_is_current() -> None:
 
 def test_the_table_of_dialects_is_current() -> None:
     written = runpy.run_path(str(ROOT / "docs/dialect_table.py"))["page"]()
-    assert (ROOT / "docs/webhooks.md").read_text() == written, "run: make docs"
+    assert (ROOT / "docs/webhook-dialects.md").read_text() == written, "run: make docs"
 
 
 def test_every_setting_has_a_description() -> None:

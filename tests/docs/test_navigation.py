@@ -81,11 +81,12 @@ def test_every_document_is_in_the_navigation_once() -> None:
     assert sorted(named) == sorted([*there, *staging().BESIDE.values()])
 
 
-def test_the_readme_leads_to_every_document() -> None:
-    """The README links each document. The page docs/X.md links those in docs/X."""
-    for document in DOCS.rglob("*.md"):
+def test_the_index_leads_to_every_document() -> None:
+    """docs/index.md links each document, and the README links it. The page docs/X.md links those in docs/X."""
+    assert "(docs/index.md)" in (ROOT / "README.md").read_text()
+    for document in set(DOCS.rglob("*.md")) - {DOCS / "index.md"}:
         page = document.parent.with_suffix(".md")
-        text = (page if page.is_file() else ROOT / "README.md").read_text()
+        text = (page if page.is_file() else DOCS / "index.md").read_text()
         assert re.search(rf"\([\w./-]*{re.escape(str(document.relative_to(DOCS)))}\)", text), document
 
 

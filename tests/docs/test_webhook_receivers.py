@@ -1,4 +1,4 @@
-"""The receivers of docs/webhooks.md, as they stand there: they take what is genuine, and nothing else."""
+"""The receivers of docs/webhook-receivers.md, as they stand there: they take what is genuine, and nothing else."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ BODY = json.dumps({"operationId": "5f0c1c1e-7c0e-4a55-9a0b-9a2f4d8a1e55", "opera
 
 
 def written(name: str) -> str:
-    """The block of docs/webhooks.md with the secret put in, as its reader does."""
-    text = block("docs/webhooks.md", name).text
+    """The block of docs/webhook-receivers.md with the secret put in, as its reader does."""
+    text = block("docs/webhook-receivers.md", name).text
     assert '"whsec_..."' in text
     return text.replace("whsec_...", SECRET)
 
@@ -47,7 +47,7 @@ def not_genuine() -> list[tuple[dict[str, str], bytes]]:
 
 def test_the_one_in_python(capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {}
-    exec(compile(written("receiver-python"), "webhooks.md", "exec"), names)  # noqa: S102 - the page's own
+    exec(compile(written("receiver-python"), "webhook-receivers.md", "exec"), names)  # noqa: S102 - the page's own
     names["receive"](signed(), BODY)
     assert capsys.readouterr().out == "5f0c1c1e-7c0e-4a55-9a0b-9a2f4d8a1e55 True\n"
     for headers, body in not_genuine():

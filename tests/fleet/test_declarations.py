@@ -8,7 +8,7 @@ from keyrack.api.schema.declaration import ResourceTable
 from keyrack.changelog.declared_tables import TABLES
 from tests.support.servers import Sql
 
-MAKE = 'Write its migration: make migration NAME=what_is_new (CONTRIBUTING.md, "Add a member").'
+MAKE = 'Write its migration: make migration NAME=what_is_new (docs/data-model.md, "Add a member").'
 COLUMNS = """
 select attname::text, format_type(atttypid, atttypmod), not attnotnull from pg_attribute
 where attrelid = to_regclass($1) and attnum > 0 and not attisdropped

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.cluster
 
 # The declaration before which each member is inserted -> the member
 MEMBERS = {
-    "CARS = ResourceTable(": indent(block("CONTRIBUTING.md", "member-of-a-car").text, "    "),
+    "CARS = ResourceTable(": indent(block("docs/data-model.md", "member-of-a-car").text, "    "),
     "PRODUCTS = ResourceTable(": """
     warranty_ends: Annotated[
         datetime | None,

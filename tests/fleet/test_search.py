@@ -92,7 +92,7 @@ def test_results_are_ordered_by_id_without_orderby(fleet: Person) -> None:
         ),
         ({"$filter": "searchmatches(name,'a')"}, "'name' is not one object."),
         ({"$filter": "searchmatches(groups,'a')"}, "'groups' is not one object."),
-        ({"$filter": "searchmatches($it,1)"}, "The function 'searchmatches' takes the path of an object and a string."),
+        ({"$filter": "searchmatches($it,1)"}, "The function 'searchmatches' takes the path of an object and a text."),
         ({"$filter": "searchmatches()"}, "The function 'searchmatches' takes 2 arguments."),
         ({"$filter": "searchmatches(-5)"}, "The function 'searchmatches' takes 2 arguments."),
         ({"$filter": "searchmatches('%')"}, "The function 'searchmatches' takes 2 arguments."),

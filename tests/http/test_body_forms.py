@@ -145,7 +145,7 @@ def test_what_is_no_number_of_json_is_refused(alice: Person, value: str) -> None
         "/cars", content=f'{{"name": "No number", "other": {value}}}', headers={"Content-Type": "application/json"}
     )
     assert answer.status_code == 400
-    assert f"The body is not valid JSON: {value} is no number" in answer.text
+    assert f"The body is not valid JSON: {value} is not a number" in answer.text
 
 
 @pytest.mark.parametrize("value", ["NaN", "9" * 5_000])

@@ -32,7 +32,7 @@ pytestmark = [
     pytest.mark.skipif(MOSQUITTO is None, reason="Mosquitto is not installed (apt-get install mosquitto)"),
 ]
 
-PAGE = "docs/telemetry.md"
+PAGE = "docs/mqtt.md"
 CONFIGURATION = f"""
 listener {{port}} 127.0.0.1
 allow_anonymous true
@@ -76,7 +76,7 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture
 def strict_broker() -> Iterator[tuple[Broker, Path]]:
-    """A broker with the access list of docs/telemetry.md, and its password file."""
+    """A broker with the access list of docs/mqtt.md, and its password file."""
     settings = block(PAGE, "broker").text.replace("/etc/mosquitto/", "{directory}/")
     with reachable_directory() as directory:
         passwords = directory / "passwords"

@@ -24,7 +24,7 @@ from tests.telemetry.endpoints.test_ingest import Unit, ago, unit_of
 REJECTED, LIMIT_REACHED = "sample rejected", "sample rejection log limit reached"
 NOT_LOGGED = "sample rejections not logged"
 ONLY_ITSELF = "A unit can only deliver its own samples."
-OTHER_FORM = "The topic has another form."
+OTHER_FORM = "The topic does not match the configured pattern."
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_rejections_do_not_flood_the_log(unit: Unit, dsn: str) -> None:
 
 def test_the_documented_access_list_matches_the_topic() -> None:
     """B15: test_mqtt.py runs the access list in a broker, if one is installed."""
-    text = (Path(__file__).parents[2] / "docs/telemetry.md").read_text()
+    text = (Path(__file__).parents[2] / "docs/mqtt.md").read_text()
     listens, publishes = re.findall(r"^(?:topic read|pattern write) (\S+)$", text, re.MULTILINE)
     topic = Settings().mqtt_topic
     assert listens == topic.format(customer="+", unit="+")

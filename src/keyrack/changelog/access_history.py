@@ -6,8 +6,9 @@ Transaction time: it was known from the write of its change until its successor 
 Both ends of the transaction time are wide. A change is written before its commit, and gets a number after it. For that
 moment the old and the new version both count, so no answer names less than could be opened.
 
-The place of a part, a box in a car or a service on a box, has only the transaction time. docs/changes.md describes the
-use of the history. `access_queries` reads it, and `access_baseline` writes the state before the first change.
+The place of a part, a box in a car or a service on a box, has only the transaction time. docs/access-history.md
+describes the use of the history. `access_queries` reads it, and `access_baseline` writes the state before the first
+change.
 """
 
 from __future__ import annotations

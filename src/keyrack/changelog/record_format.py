@@ -1,8 +1,8 @@
 """The bytes of a numbered change: the record that is hashed, and is a leaf of the log's tree.
 
 A record contains everything about a change but its actor, content and personal data. It has salted digests of these
-three parts. A part can be erased with its salt, and the record still proves the others. docs/changes.md specifies the
-bytes for other verifiers. A change to them needs another `VERSION`.
+three parts. A part can be erased with its salt, and the record still proves the others. docs/log-format.md specifies
+the bytes for other verifiers. A change to them needs another `VERSION`.
 """
 
 from __future__ import annotations

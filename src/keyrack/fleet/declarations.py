@@ -1,7 +1,7 @@
 """The members of customers, cars, groups, products, services, contracts and users, each declared once.
 
-`api.schema.declaration` describes what is derived from a declaration. CONTRIBUTING.md, "Add a member", lists the other
-steps.
+`api.schema.declaration` describes what is derived from a declaration. docs/data-model.md, "Add a member", lists the
+other steps.
 
 Exports have the members of a customer in their manifest. A new one is also added to `manifest.py`, `export_files.py`
 and `import_files.py` of `ops/transfer`. The retention of a customer is in `fleet/endpoints/retention.py`.

@@ -14,7 +14,7 @@ from keyrack.api.schema.request_body import Int32, Moment
 from keyrack.changelog.schema import CHANGE
 from keyrack.webhooks.message_sql import message_sql
 
-# SQL of the row `t` of the log. In the bytes of its record the epoch follows version and customer (docs/changes.md)
+# SQL of the row `t` of the log. In the bytes of its record the epoch follows version and customer (docs/log-format.md)
 EPOCH: LiteralString = "encode(substring(t.record from 18 for 16), 'hex')::uuid"
 # A UUID of version 8 (RFC 9562, section 5.8), from the first bytes of the record's hash
 _HASH: LiteralString = "substring(sha256(t.record) for 16)"

@@ -416,8 +416,8 @@ def test_mail_is_sent_encrypted_and_authenticated(dsn: str, tmp_path: Path) -> N
 
 
 def test_the_page_names_existing_settings() -> None:
-    """The block mail of docs/access.md."""
-    lines = block("docs/access.md", "mail").lines
+    """The block mail of docs/managers.md."""
+    lines = block("docs/managers.md", "mail").lines
     assert {line.partition("=")[0].removesuffix("_FILE") for line in lines} <= {
         f"KEYRACK_{name}".upper() for name in Settings.model_fields
     }

@@ -1,4 +1,4 @@
-"""The operator's commands for providers, as in docs/access.md."""
+"""The operator's commands for providers, as in docs/single-sign-on.md."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.servers import SCRIPT_DEADLINE, Sql, migrated_database
 
 pytestmark = pytest.mark.cluster
 
-PAGE = "docs/access.md"
+PAGE = "docs/single-sign-on.md"
 
 
 @pytest.fixture(scope="module")

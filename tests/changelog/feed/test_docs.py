@@ -1,4 +1,4 @@
-"""The programs of docs/changes.md, "The feed", unchanged."""
+"""The programs of docs/change-feed.md, unchanged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.people import Person
 from tests.support.servers import RunningServer, eventually
 
 NODE = 20
-PAGE = "docs/changes.md"
+PAGE = "docs/change-feed.md"
 
 
 def started(command: list[str], place: Path, person: Person, server: RunningServer) -> subprocess.Popen[bytes]:

@@ -508,7 +508,7 @@ def test_a_read_only_session_makes_no_checkpoint(signing: Signing, customer: int
 
 
 def test_the_commands_of_the_page(signing: Signing, customer: int, tmp_path: Path) -> None:
-    """docs/changes.md: `keys` and `published`, unchanged."""
+    """docs/checkpoints.md: `keys` and `published`, unchanged."""
     signing.given["checkpoint_directory"] = tmp_path / "published"
     signing.write(customer, 2)
     signing.sign()
@@ -516,7 +516,7 @@ def test_the_commands_of_the_page(signing: Signing, customer: int, tmp_path: Pat
     told = {f"KEYRACK_{name}".upper(): str(value) for name, value in signing.given.items()}
     told |= {"CUSTOMER": str(customer), "PUBLISHED": str(tmp_path / "published")}
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    script = "\n".join(block("docs/changes.md", name).text for name in ("keys", "published"))
+    script = "\n".join(block("docs/checkpoints.md", name).text for name in ("keys", "published"))
     ran = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script], cwd=tmp_path, env=os.environ | told | {"PATH": path},
         capture_output=True, text=True, timeout=SCRIPT_DEADLINE,

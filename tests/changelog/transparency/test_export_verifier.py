@@ -96,16 +96,16 @@ def test_the_text_output(tmp_path: Path) -> None:
 
 
 def test_the_command_of_the_page(tmp_path: Path) -> None:
-    """docs/changes.md: `verify` prints `verified`."""
+    """docs/log-verification.md: `verify` prints `verified`."""
     (tmp_path / "log.jsonl").write_text("".join(f"{line}\n" for line in lines(WHOLE)), "utf-8")
     (tmp_path / "newest.note").write_bytes(checkpoint(WHOLE))
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     keys = {"PATH": path, "LOG_KEY": str(LOG.key), "TIME_KEY": str(TIME.key)}
-    command = ["bash", "-euo", "pipefail", "-c", block("docs/changes.md", "verify").text]
+    command = ["bash", "-euo", "pipefail", "-c", block("docs/log-verification.md", "verify").text]
     ran = subprocess.run(
         command, cwd=tmp_path, env=os.environ | keys, capture_output=True, text=True, timeout=SCRIPT_DEADLINE
     )
-    assert (ran.stderr, ran.stdout) == ("", block("docs/changes.md", "verified").text)
+    assert (ran.stderr, ran.stdout) == ("", block("docs/log-verification.md", "verified").text)
 
 
 # Tampering without new records: the records alone detect it

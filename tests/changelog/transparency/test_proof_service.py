@@ -82,9 +82,9 @@ def refused(answer: httpx.Response) -> tuple[int, str]:
 
 
 def proven(proof: dict[str, Any], folder: Path, *, fails: bool = False) -> str:
-    """The output of the program in docs/changes.md, an independent verifier, for a proof."""
+    """The output of the program in docs/log-verification.md, an independent verifier, for a proof."""
     (folder / "proof.json").write_text(json.dumps(proof))
-    program = ["python", "-c", block("docs/changes.md", "prover").text, str(folder / "proof.json")]
+    program = ["python", "-c", block("docs/log-verification.md", "prover").text, str(folder / "proof.json")]
     program[0] = sys.executable
     ran = subprocess.run(program, capture_output=True, text=True, timeout=60)
     assert bool(ran.returncode) is fails, ran.stderr

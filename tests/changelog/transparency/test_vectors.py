@@ -1,4 +1,4 @@
-"""The test vectors of the log's bytes: the code and the verifier of docs/changes.md agree with them."""
+"""The test vectors of the log's bytes: the code and the verifier of docs/log-format.md agree with them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_an_erased_change_leaves_the_proof_as_it_was() -> None:
 def verifier(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The program of the page, run by a Python without Keyrack."""
     program = tmp_path_factory.mktemp("verifier") / "verifier.py"
-    program.write_text(block("docs/changes.md", "verifier").text)
+    program.write_text(block("docs/log-format.md", "verifier").text)
 
     def run(lines: list[str]) -> subprocess.CompletedProcess[str]:
         export = program.with_name("export.jsonl")
@@ -76,8 +76,8 @@ def test_the_verifier_of_the_page_finds_what_was_altered(was: str, now: str, ver
 
 
 def test_the_checkpoint_of_the_page_is_that_of_the_vectors() -> None:
-    """docs/changes.md shows it with shortened signatures."""
-    page = (ROOT / Path("docs/changes.md")).read_text()
+    """docs/log-format.md shows it with shortened signatures."""
+    page = (ROOT / Path("docs/log-format.md")).read_text()
     text, _, signatures = LOGS["five changes"]["checkpoint"].partition("\n\n")
     assert text in page
     for line in signatures.splitlines():

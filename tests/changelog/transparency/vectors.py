@@ -1,7 +1,7 @@
 """The test vectors of the log's bytes, for other verifiers.
 
 `python -m tests.changelog.transparency.vectors` writes tests/changelog/transparency/vectors.json. Its salts and keys
-are made up; docs/changes.md explains the fields.
+are made up; docs/log-format.md explains the fields.
 """
 
 from __future__ import annotations

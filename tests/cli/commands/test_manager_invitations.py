@@ -24,7 +24,7 @@ def test_an_invitation(operator: Operator, alice: Person) -> None:
     assert done.status_code == 303
     assert token(alice, kim).status_code == 200
     again = operator.refused("manager", "invite", kim, "--customer", alice.customer, "--role", "viewer")
-    assert "acts for the customer already" in again
+    assert "already belongs to the customer" in again
     mailed = ("x@example.com", "--customer", alice.customer, "--role", "viewer", "--mail")
     assert "KEYRACK_MAIL_HOST" in operator.refused("manager", "invite", *mailed)
     operator.refused("manager", "invite", "nonsense", "--customer", alice.customer, "--role", "viewer", status=2)
@@ -69,6 +69,6 @@ def test_no_customer_is_left_without_an_owner_unsaid(operator: Operator, town: T
 
 
 def test_the_page_invites_as_it_stands(database_server: str) -> None:
-    """The block invite of docs/access.md."""
-    output = run_block(database_server, "docs/access.md", "invite", before=CUSTOMER + VIEWER)
+    """The block invite of docs/managers.md."""
+    output = run_block(database_server, "docs/managers.md", "invite", before=CUSTOMER + VIEWER)
     assert output.count("#") == 2 and "lee@example.com is invited" in output

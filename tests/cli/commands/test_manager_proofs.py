@@ -96,6 +96,6 @@ def test_the_list_names_the_proof(operator: Operator, town: Town, alice: Person)
 
 
 def test_the_page_proves_as_it_stands(database_server: str) -> None:
-    """The block prove of docs/access.md."""
-    output = run_block(database_server, "docs/access.md", "prove", before=CUSTOMER + VIEWER)
+    """The block prove of docs/managers.md."""
+    output = run_block(database_server, "docs/managers.md", "prove", before=CUSTOMER + VIEWER)
     assert "is already proven" in output

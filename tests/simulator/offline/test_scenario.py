@@ -204,8 +204,8 @@ def test_a_server_with_a_fault_is_found_out(settings: Settings, empty: str) -> N
 
 
 def test_the_document_shows_what_is_printed() -> None:
-    """docs/telemetry.md; the same seed repeats it."""
-    page = "docs/telemetry.md"
+    """docs/simulator.md; the same seed repeats it."""
+    page = "docs/simulator.md"
     command = block(page, "weeks").text.split()
     told = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True, check=False, env=os.environ)
     assert told.returncode == 0, told.stdout + told.stderr
@@ -220,7 +220,7 @@ def no_database() -> Iterator[tuple[Settings, str]]:
 def test_the_command_fails_where_something_is_wrong(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """That it succeeds else is seen in docs/telemetry.md."""
+    """That it succeeds else is seen in docs/simulator.md."""
     found = ScenarioSummary(1, None, opens_uncertain=False, without_right=["a thief at box:1:1"])
     monkeypatch.setattr(simulate_keys, "_thrown_away", no_database)
     monkeypatch.setattr(offline, "pass_weeks", lambda *_: found)

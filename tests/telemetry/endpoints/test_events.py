@@ -362,5 +362,5 @@ def test_openapi_describes_the_default_type_of_events(alice: Person) -> None:
     """
     schemas = alice.client.get("/openapi.json").json()["components"]["schemas"]
     for name in ("NewEvent", "OfflineEvent"):
-        assert "Left out of a body it is `CarOpened`." in schemas[name]["properties"]["type"]["description"]
+        assert "Omitted from a body, it is `CarOpened`." in schemas[name]["properties"]["type"]["description"]
         assert "type" not in schemas[name]["required"]

@@ -74,7 +74,7 @@ FIGURES = (
     _of(ASSIGNMENTS, {"state": "now"}, "in-force", N_("Bookings now"), N_("With keys that work now")),
     _of(
         OPERATIONS, {"state": "failed", "within": "week"},
-        "failed", N_("Bookings that failed this week"), N_("Requested within a week"), "bad",
+        "failed", N_("Failed bookings"), N_("Requested within a week"), "bad",
     ),
     Figure(
         Permission.WEBHOOKS_READ, count_failing, "/webhooks?state=failing",

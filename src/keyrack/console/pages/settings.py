@@ -22,15 +22,15 @@ SECTION = "settings"
 NOT_PLACES = ("Etc/", "SystemV/", "US/")  # zones that are not places
 
 COUNTS = {  # kind of data -> the start of its retention
-    "operations": N_("from their completion on"),
-    "deliveries": N_("from the last attempt on"),
-    "changes": N_("from the recording on"),
-    "positions": N_("from the time at the position on"),
-    "odometer": N_("from the reading on"),
-    "series": N_("from the reading on"),
-    "answers": N_("from the first request on"),
-    "people": N_("from leaving the last customer on"),
-    "sessions": N_("from the sign-in on"),
+    "operations": N_("after their completion"),
+    "deliveries": N_("after the last attempt"),
+    "changes": N_("after the recording"),
+    "positions": N_("after the time at the position"),
+    "odometer": N_("after the reading"),
+    "series": N_("after the reading"),
+    "answers": N_("after the first request"),
+    "people": N_("after leaving the last customer"),
+    "sessions": N_("after the sign-in"),
 }
 
 

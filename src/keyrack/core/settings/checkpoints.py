@@ -39,7 +39,7 @@ class Checkpoints(BaseSettings):
         default=None,
         description="Directory, an absolute path, to which workers copy each checkpoint as a file. Use storage on "
         "another machine that administrators of the database cannot change "
-        "([changes.md](changes.md#copies-out-of-reach)).",
+        "([checkpoints.md](checkpoints.md#publish-copies)).",
     )
 
     @field_validator("checkpoint_directory")

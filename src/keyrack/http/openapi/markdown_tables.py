@@ -128,7 +128,7 @@ def _notes(endpoint: Endpoint[Any]) -> str:
     else:
         notes = []
     if endpoint.auth.permission in WITHIN_GROUPS and endpoint.auth.has_customer and not endpoint.is_group_scoped:
-        notes.append("for the [whole fleet](access.md#limited-to-groups)")
+        notes.append("for the [whole fleet](group-scope.md)")
     if endpoint.concurrency.if_match is not None:
         notes.append("`If-Match`")
     if endpoint.doc.is_extension:

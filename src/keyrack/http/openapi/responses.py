@@ -216,7 +216,7 @@ _FORMS: Mapping[int, Json] = {
         "title": "Unsupported Media Type",
         "status": "415",
         "traceId": examples.TRACE,
-        "detail": "The header Content-Type is missing. Taken is application/json.",
+        "detail": "The header Content-Type is missing. It must be application/json.",
     },
     403: {"statusCode": 403, "message": NOT_PERMITTED.format(permission="cars:write").text},
     429: {"status": "429", "message": RATE_LIMITED.format(seconds=6).text},

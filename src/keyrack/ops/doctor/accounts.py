@@ -38,7 +38,7 @@ async def examined(connection: Connection) -> list[Finding]:
                 "unproven-managers",
                 f"These managers act for several customers with an unproven address: {_names(rows)}.",
                 "Ask each person whether the account is theirs. Then run `keyrack manager prove USERNAME`. It removes"
-                " all sign-in methods and prints a link for a new password (docs/access.md, Proven addresses).",
+                " all sign-in methods and prints a link for a new password (docs/managers.md, Proven addresses).",
             )
         )
     if rows := await connection.fetch(OLDER, LISTED):

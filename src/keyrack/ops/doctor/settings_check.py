@@ -91,7 +91,9 @@ def _checkpoint_key(settings: Settings) -> Iterator[Finding]:
     try:
         key = checkpoint_keys.read(settings)
     except CheckpointKeyError as error:
-        yield failure("checkpoint-key", str(error), "Give this node the key of the other workers (docs/changes.md).")
+        yield failure(
+            "checkpoint-key", str(error), "Give this node the key of the other workers (docs/checkpoints.md)."
+        )
         return
     if key:
         yield ok("checkpoint-key", f"the checkpoint key is in {checkpoint_keys.path(settings)}")
