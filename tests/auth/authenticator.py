@@ -1,4 +1,7 @@
-"""A passkey in software, registered by SQL: it signs challenges as an authenticator does (WebAuthn, Level 3)."""
+"""A passkey in software, registered by SQL.
+
+It signs challenges as an authenticator does (WebAuthn, Level 3).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In charge of managers who are limited to groups, for tests: beside somebody of the same customer who is not."""
+"""Group-limited managers for tests, with an unlimited one of the same customer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.people import Person, Town, done
 from tests.support.servers import Sql, eventually
 
 KINDS = {"carId": "cars", "userId": "users", "serviceId": "services", "productId": "products"}
-# What is in each scope, as the tables of the groups say it now
+# The contents of each scope, by the tables of the groups
 MEANT = """
 select s.scope_id, m.kind, m.id, count(*)::integer as groups from scope s
 join scope_group g using (customer_id, scope_id) join (
@@ -26,7 +26,7 @@ select scope_id, kind, member_id as id, groups from scope_member where customer_
 
 
 def limited(town: Town, whole: Person, name: str, groups: list[int], role: Role = Role.MANAGER) -> Person:
-    """Somebody who acts for the customer of `whole` as well, limited to these groups."""
+    """A group-limited manager of the customer of `whole`."""
     person = town.colleague(whole, name, role)
     limit(whole, person, groups)
     return person
@@ -37,9 +37,9 @@ def number(person: Person) -> int:
 
 
 def limit(whole: Person, person: Person, groups: list[int]) -> None:
-    """Let the person be limited to these groups from now on.
+    """Limit the person to these groups from now on.
 
-    A customer with no other group gets one: `seen` could not tell whether the limit holds yet.
+    A customer with no other group gets one, because `seen` could not detect the limit otherwise.
     """
     if {row["id"] for row in whole.get("/groups").json()} <= set(groups):
         whole.group()
@@ -48,7 +48,7 @@ def limit(whole: Person, person: Person, groups: list[int]) -> None:
 
 
 def seen(person: Person, groups: list[int]) -> None:
-    """Wait until every server knows the limit."""
+    """Wait until every server applies the limit."""
 
     def is_told() -> bool:
         return sorted(row["id"] for row in person.get("/groups").json()) == sorted(groups)
@@ -57,7 +57,10 @@ def seen(person: Person, groups: list[int]) -> None:
 
 
 def into(whole: Person, group: int, ids: dict[str, Any]) -> None:
-    """Put what these ids name into the group; an assignment by its car and user, and so with a service."""
+    """Put these things into the group.
+
+    An assignment is there by its car and user, and so with a service.
+    """
     named = {slot: id for slot, id in ids.items() if slot in KINDS}
     if "assignmentId" in ids:
         row = whole.get(f"/assignments/{ids['assignmentId']}").json()
@@ -77,5 +80,5 @@ def put(whole: Person, group: int, slot: str, id: int) -> None:
 
 
 def as_meant(sql: Sql, customer: int) -> bool:
-    """Whether what is kept of every limit is what is in its groups."""
+    """Whether the stored contents of every scope match its groups."""
     return sql.rows(KEPT, customer) == sql.rows(MEANT, customer)

@@ -1,7 +1,8 @@
-"""Every operation with every kind of caller: refusals, and what group-limited callers see.
+"""Every operation with every kind of caller.
 
-The table of endpoints is the only source of the operations. The refusals follow from a row's permissions, and from the
-rule that the paths below `/me` and `/sessions` are about a person, and that a second person is no machine client.
+The tests check refusals, and answers to group-limited callers. The table of endpoints is the only source of the
+operations. The refusals follow from a row's permissions, and from the rule that the paths below `/me` and `/sessions`
+are about a person, and that a second person is no machine client.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ LIMITED_ROLES = [role for role in Role if role is not Role.OWNER]
 
 @dataclass
 class Principal:
-    """A caller of the matrix, and what it may."""
+    """A caller of the matrix, and its permissions."""
 
     person: Person
     kind: str  # manager, client, device, app, stranger
@@ -183,7 +184,7 @@ def test_each_principal_is_refused_what_is_not_for_it(cast: Cast, endpoint: Endp
 
 
 def test_a_row_is_open_to_some_principal_of_each_kind(cast: Cast) -> None:
-    """A matrix that refuses every caller would pass, too."""
+    """A matrix that refuses every caller would pass as well."""
     for row in ALL:
         let_in = {principal.kind for principal in cast.principals.values() if principal.refusal(row) is None}
         assert let_in >= (
@@ -208,7 +209,7 @@ def test_a_relation_needs_its_own_permission(cast: Cast, endpoint: Endpoint) -> 
 
 
 @over([row for row in KEYED if row.responses.representation is not None and row.auth.permission in PROGRAMS])
-def test_a_key_replaces_no_permission_of_what_is_shown(endpoint: Endpoint, bob: Person) -> None:
+def test_an_idempotency_key_replaces_no_permission(endpoint: Endpoint, bob: Person) -> None:
     """The client had the permission when it got the answer."""
     assert endpoint.representation_read is not None
     relation = RELATIONS.get(endpoint.responses.representation.path)
@@ -275,7 +276,7 @@ def seen(cast: Cast, person: Person) -> Seen:
 
 
 def numbers(value: Any, names: set[str]) -> Iterator[tuple[str, int]]:
-    """The numbers of things in an answer, by the member that names them."""
+    """The numbers of things in an answer, by the field that names them."""
     if isinstance(value, list):
         for item in value:
             yield from numbers(item, names)

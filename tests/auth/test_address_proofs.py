@@ -1,7 +1,7 @@
-"""Address proofs: unproven accounts act for no further customer, and the first proof removes older ways in.
+"""Address proofs: limits of unproven accounts, and effects of the first proof.
 
-The attacks are those of Sudhodanan and Paverd, "Pre-hijacked accounts" (USENIX Security 2022): an attacker makes the
-account of an address before the person who has the address.
+The attacks are those of Sudhodanan and Paverd, "Pre-hijacked accounts" (USENIX Security 2022): an attacker creates the
+account of an address before the person with that address does.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def bank(town: Town) -> Iterator[Person]:
 
 @dataclass
 class Account:
-    """An account, as a person who knows its password uses it."""
+    """An account, used by a person who knows its password."""
 
     address: str
     password: str
@@ -98,7 +98,7 @@ def fresh_address() -> str:
 
 
 def prepared(evil: Person, address: str, password: str = EVIL) -> Account:
-    """The account of an address, made by its inviter."""
+    """The account of an address, created by its inviter."""
     code = code_of(invited(evil, address, "Viewer"))
     assert posted(evil, "/invitation/accept", code=code, new="yes", new_password=password).status_code == 303
     account = Account(address, password, evil)
@@ -184,7 +184,7 @@ def by_operator(address: str, mailing: RunningServer, _inbox: Inbox, operator: O
 
 
 @pytest.mark.parametrize("proof", [by_invitation, by_reset, by_operator])
-def test_the_first_proof_removes_every_way_in(
+def test_the_first_proof_removes_every_sign_in_method(
     proof: Proof, evil: Person, bank: Person, mailing: RunningServer, inbox: Inbox, operator: Operator, sql: Sql
 ) -> None:
     address = fresh_address()
@@ -221,7 +221,7 @@ def test_the_first_proof_removes_every_way_in(
 
 
 def with_codes(own: OwnBrowser, sql: Sql) -> tuple[str, list[str]]:
-    """Set up an app and recovery codes: the secret of the app, and the codes."""
+    """Set up an app and recovery codes. Returns the app's secret, and the codes."""
     secret = with_app(own)
     unused(sql, own.person)
     own.sign_in()
@@ -378,10 +378,10 @@ def proof_of(operator: Operator, username: str) -> str | None:
     return row["provenBy"]
 
 
-def test_accounts_of_before_keep_what_they_have(
+def test_accounts_of_an_earlier_release_keep_their_sign_in_methods(
     town: Town, bank: Person, evil: Person, sql: Sql, operator: Operator
 ) -> None:
-    """Rows as a release before this one writes them."""
+    """Rows as the previous release writes them."""
     address = fresh_address()
     sql.execute("insert into manager (username, password_hash) values ($1, $2)", address, town.password_hash)
     for owner, role in ((bank, "Owner"), (evil, "Viewer")):
@@ -405,7 +405,7 @@ def test_accounts_of_before_keep_what_they_have(
     assert len(account.get("/me/identities", 0).json()) == 1, "a refusal removes nothing"
 
 
-def test_another_address_is_proven_by_nobody(town: Town, operator: Operator) -> None:
+def test_another_address_is_not_proven(town: Town, operator: Operator) -> None:
     person = town.person("renata")
     assert proof_of(operator, person.username) == "operator"
     person.rename(fresh_address(), is_proven=False)
@@ -426,7 +426,7 @@ def test_a_link_to_the_old_address_proves_no_new_one(
     assert (proof_of(operator, new), token(evil, new, OWN).status_code) == (None, 401)
 
 
-def test_a_link_that_is_made_meanwhile_is_for_no_other_address(
+def test_a_link_made_during_a_change_is_for_no_other_address(
     evil: Person, mailing: RunningServer, inbox: Inbox, sql: Sql, dsn: str
 ) -> None:
     """The worker waits for the change of the address."""
@@ -448,7 +448,7 @@ def test_a_link_that_is_made_meanwhile_is_for_no_other_address(
 def test_a_link_of_an_older_release_is_no_proof(
     evil: Person, mailing: RunningServer, inbox: Inbox, operator: Operator, sql: Sql
 ) -> None:
-    """It replaces a mailed one in the same row, and knows nothing of proofs."""
+    """It replaces a mailed one in the same row, and does not know proofs."""
     address = fresh_address()
     prepared(evil, address)
     reset_code(address, mailing, inbox)
@@ -465,7 +465,7 @@ def test_a_link_of_an_older_release_is_no_proof(
 
 
 def test_a_shown_link_reveals_no_account(town: Town, evil: Person, bank: Person) -> None:
-    """The page is the same for no account, an unproven and a proven one."""
+    """The page is the same without an account, for an unproven and for a proven one."""
     proven = town.person("proven")
     proven.rename(fresh_address())
     unproven = fresh_address()
@@ -498,7 +498,7 @@ def test_proofs_are_recorded_for_the_installation_alone(
 # A reset of an account whose address is proven
 
 
-def test_a_reset_lists_the_other_ways_in_and_removes_what_is_chosen(
+def test_a_reset_lists_other_sign_in_methods_and_removes_chosen_ones(
     town: Town, mailing: RunningServer, inbox: Inbox, sql: Sql
 ) -> None:
     person = town.person("carol")
@@ -565,7 +565,7 @@ def test_an_identity_is_removed_without_a_code_and_nothing_without_a_choice(
 
 
 def test_the_operators_link_is_no_proof(evil: Person, operator: Operator, sql: Sql) -> None:
-    """The operator may give it to another person. The command names the other ways in."""
+    """The operator may give it to another person. The command lists the other sign-in methods."""
     address = fresh_address()
     prepared(evil, address)
     with_methods(sql, address)
@@ -601,7 +601,7 @@ def posted_with(server: RunningServer, **form: Any) -> httpx.Response:
         ),
     ],
 )
-def test_a_request_of_before_sets_no_way_in(
+def test_a_request_from_before_the_proof_sets_no_sign_in_method(
     method: str, path: str, body: Any, waits: str, evil: Person, sql: Sql, dsn: str
 ) -> None:
     address = fresh_address()
@@ -625,7 +625,7 @@ def test_a_request_of_before_sets_no_way_in(
     assert sql.value("select password_hash from manager where username = $1", address) == "none"
 
 
-def test_accepting_that_is_under_way_ends_with_the_session(evil: Person, bank: Person, sql: Sql, dsn: str) -> None:
+def test_a_concurrent_acceptance_ends_with_the_session(evil: Person, bank: Person, sql: Sql, dsn: str) -> None:
     """The proof ends the session whose owner accepts the invitation of another customer."""
     address = fresh_address()
     attacker = prepared(evil, address)

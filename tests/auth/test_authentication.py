@@ -1,4 +1,4 @@
-"""Who calls: tokens and the keys that sign them, and how soon what is taken away is gone on every server."""
+"""Authentication: tokens, signing keys, and how soon a revocation takes effect."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def token_of(person: Person, server: RunningServer) -> str:
 # The token
 
 
-def test_what_a_token_says(alice: Person, server: RunningServer, sql: Sql) -> None:
+def test_the_claims_of_a_token(alice: Person, server: RunningServer, sql: Sql) -> None:
     keys = keys_of(server)
     token = jwt.decode(alice.token, keys, algorithms=["RS256"])
     assert token.header["alg"] == "RS256"
@@ -89,13 +89,13 @@ def test_what_a_token_says(alice: Person, server: RunningServer, sql: Sql) -> No
     assert claims_of(token_of(alice, server), keys)["jti"] != claims["jti"]
 
 
-def test_one_servers_token_is_good_on_the_other(alice: Person, other: RunningServer) -> None:
+def test_a_token_of_one_server_is_valid_on_the_other(alice: Person, other: RunningServer) -> None:
     assert web().get(other.url + "/v3/customers", headers=alice.headers).status_code == 200
 
 
 @pytest.fixture(scope="module")
 def forge(sql: Sql, alice: Person, server: RunningServer) -> Callable[..., str]:
-    """Makes tokens like the server's, signed with its own newest key, but for what the test says."""
+    """Create tokens like the server's, signed by its newest key, with changes."""
     row = sql.rows("select kid, private_key from signing_key order by created_at desc limit 1")[0]
     real = sql.run(Encryption(Connection(sql._connection), Settings()).open(row[1], PRIVATE_KEY, 0, row[0]))
     signer = RSAKey.import_key(json.loads(real))
@@ -109,7 +109,7 @@ def forge(sql: Sql, alice: Person, server: RunningServer) -> Callable[..., str]:
     return make
 
 
-def test_a_token_made_in_the_same_way_is_good(forge: Callable[..., str], alice: Person) -> None:
+def test_a_token_made_in_the_same_way_is_valid(forge: Callable[..., str], alice: Person) -> None:
     answer = alice.get("/customers", headers={"Authorization": "Bearer " + forge()})
     assert answer.status_code == 200
 
@@ -147,7 +147,7 @@ def test_a_token_with_other_claims(forge: Callable[..., str], alice: Person, cla
 
 
 def test_a_token_that_has_just_expired(forge: Callable[..., str], alice: Person) -> None:
-    """It was accepted before; on a busy machine two seconds may be over before the first request."""
+    """It was accepted before. On a busy machine two seconds may pass before the first request."""
 
     def accepted(token: str) -> bool:
         return alice.get("/customers", headers={"Authorization": "Bearer " + token}).status_code == 200
@@ -176,7 +176,7 @@ def test_a_token_without_a_signature(forge: Callable[..., str], alice: Person) -
 
 
 def test_a_public_key_is_no_secret(forge: Callable[..., str], alice: Person, server: RunningServer) -> None:
-    """The old trick: HS256 with the published key as its secret."""
+    """The algorithm confusion attack: HS256 with the published key as its secret."""
     body = forge().split(".")[1]
     for key in keys_of(server).keys:
         assert isinstance(key, RSAKey)
@@ -193,12 +193,12 @@ def test_an_id_token_is_no_access_token(alice: Person, sql: Sql) -> None:
     refused_token(alice, alice.post("/sdk/token", body).json()["id_token"])
 
 
-def test_a_token_of_nobody(forge: Callable[..., str], alice: Person) -> None:
+def test_a_token_of_an_unknown_manager(forge: Callable[..., str], alice: Person) -> None:
     answer = alice.get("/customers", headers={"Authorization": "Bearer " + forge(sub=str(uuid.uuid4()))})
     refused(answer, 404, NO_MANAGER)
 
 
-# The keys that sign
+# Signing keys
 
 
 @contextlib.asynccontextmanager
@@ -219,7 +219,7 @@ async def rotate(dsn: str) -> str:
 
 
 async def plant(dsn: str, kid: str, hours: float) -> None:
-    """A signing key of so many hours ago."""
+    """A signing key that is so many hours old."""
     jwk = RSAKey.generate_key(2048, {"use": "sig", "alg": "RS256", "kid": kid}).as_dict(private=True)
     insert = "insert into signing_key (kid, private_key, created_at) values ($1, $2, now() - $3 * interval '1 hour')"
     async with with_vault(dsn) as (connection, vault):
@@ -258,7 +258,7 @@ def test_private_parts_are_not_published(server: RunningServer) -> None:
         assert not {"d", "p", "q", "dp", "dq", "qi"} & set(key)
 
 
-# What is taken away is gone everywhere
+# Revocations on every server
 
 
 def everywhere(person: Person, *servers: RunningServer) -> list[httpx.Response]:
@@ -266,7 +266,7 @@ def everywhere(person: Person, *servers: RunningServer) -> list[httpx.Response]:
 
 
 def all_answer(person: Person, servers: tuple[RunningServer, ...], status: int) -> list[httpx.Response]:
-    """What all servers answer, as soon as they agree on the status."""
+    """The answers of all servers, as soon as they agree on the status."""
 
     def agree() -> list[httpx.Response]:
         answers = everywhere(person, *servers)
@@ -298,16 +298,16 @@ def take_customer(sql: Sql, person: Person) -> None:
         (take_customer, 404, NO_CUSTOMER),
     ],
 )
-def test_what_is_taken_away_is_gone_on_every_server(
+def test_a_revocation_takes_effect_on_every_server(
     change: Change, status: int, text: str, carol: Person, server: RunningServer, other: RunningServer, sql: Sql
 ) -> None:
-    for _ in range(3):  # so that both servers remember
+    for _ in range(3):  # so that both servers cache it
         assert {answer.status_code for answer in everywhere(carol, server, other)} == {200}
     change(sql, carol)
     assert {answer.text for answer in all_answer(carol, (server, other), status)} == {text}
 
 
-def test_what_is_given_is_there_on_every_server(
+def test_a_grant_takes_effect_on_every_server(
     carol: Person, server: RunningServer, other: RunningServer, sql: Sql
 ) -> None:
     take_customer(sql, carol)
@@ -317,12 +317,12 @@ def test_what_is_given_is_there_on_every_server(
     disable(sql, carol)
     all_answer(carol, (server, other), 404)
     sql.execute("update manager set is_disabled = false where username = $1", carol.username)
-    all_answer(carol, (server, other), 401)  # the tokens of before are over
+    all_answer(carol, (server, other), 401)  # earlier tokens have ended
     carol.headers["Authorization"] = f"Bearer {token_of(carol, server)}"
     all_answer(carol, (server, other), 200)
 
 
-def test_it_is_gone_though_nobody_could_hear_of_it(
+def test_a_revocation_takes_effect_without_a_notification(
     carol: Person, server: RunningServer, other: RunningServer, sql: Sql
 ) -> None:
     assert {answer.status_code for answer in everywhere(carol, server, other)} == {200}
@@ -345,10 +345,10 @@ def test_an_api_key_that_expires(carol: Person, server: RunningServer, other: Ru
 
 
 @pytest.mark.parametrize("because", ["missing", "unknown", "revoked", "expired"])
-def test_the_log_says_why_a_key_is_refused(
+def test_the_log_has_the_reason_of_a_refused_key(
     server: RunningServer, sql: Sql, because: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The caller is told the header, and whether it is missing; one line in the log stands for many of the same."""
+    """The caller learns the header, and whether it is missing. One line in the log covers many equal failures."""
     monkeypatch.setattr(api_keys, "_seldom", RateLimitedLogger("keyrack.api_keys"))
     key, number = secret_hashes.new_secret(), None
     if ended := {"revoked": "revoked_at", "expired": "expires_at"}.get(because):
@@ -378,7 +378,7 @@ def test_keys_and_passwords_are_stored_hashed(carol: Person, sql: Sql) -> None:
 
 
 class Spy:
-    """Stands before a hasher and notes what it is asked."""
+    """A wrapper of a hasher that records its calls."""
 
     def __init__(self, hasher: argon2.PasswordHasher) -> None:
         self._hasher = hasher
@@ -390,7 +390,7 @@ class Spy:
 
 
 def test_an_unknown_user_costs_as_much_as_a_wrong_password() -> None:
-    """Times are no assertions: the same work is done, a hash with the same parameters is checked once."""
+    """Timing is no assertion. The same work is done: a hash with the same parameters is checked once."""
 
     async def ask() -> list[str]:
         passwords = Passwords()
@@ -451,7 +451,7 @@ def test_failures_for_one_name_are_counted_over_all_servers(
     assert log_in(one, carol.api_key, alice.username, PASSWORD, address).status_code == 200
 
 
-def test_a_name_that_nobody_has_is_counted_too(town: Town, strict: tuple[RunningServer, RunningServer]) -> None:
+def test_failures_for_an_unknown_name_are_counted_too(town: Town, strict: tuple[RunningServer, RunningServer]) -> None:
     key, name = town.key(), f"nobody-{uuid.uuid4()}"
     statuses = [log_in(strict[0], key, name, "x", "198.51.100.3").status_code for _ in range(4)]
     assert statuses == [401, 401, 401, 429]
@@ -469,9 +469,7 @@ def test_failures_from_one_address_are_counted(
     assert log_in(strict[0], carol.api_key, carol.username, PASSWORD, "198.51.100.4").status_code == 200
 
 
-def test_who_knows_the_password_may_log_in_as_often_as_wanted(
-    carol: Person, strict: tuple[RunningServer, RunningServer]
-) -> None:
+def test_successful_log_ins_are_not_limited(carol: Person, strict: tuple[RunningServer, RunningServer]) -> None:
     statuses = [
         log_in(running, carol.api_key, carol.username, PASSWORD, "198.51.100.5").status_code for running in strict * 4
     ]
@@ -481,7 +479,7 @@ def test_who_knows_the_password_may_log_in_as_often_as_wanted(
 def test_the_manager_of_a_token_needs_no_password_again(
     carol: Person, strict: tuple[RunningServer, RunningServer]
 ) -> None:
-    """Being locked out of the token endpoint ends no session."""
+    """A lockout at the token endpoint ends no session."""
     for _ in range(4):
         log_in(strict[0], carol.api_key, carol.username, "wrong", "198.51.100.6")
     assert {answer.status_code for answer in everywhere(carol, *strict)} == {200}

@@ -1,6 +1,7 @@
-"""State of sign-ins in the browser's cookie: bound to browser, purpose, time and installation, and used once.
+"""Sign-in state in the browser's cookie: bound, expiring, and used once.
 
-Strangers leave nothing in the database, and cannot make another sign-in fail.
+It is bound to browser, purpose and installation. Strangers leave nothing in the database, and cannot make another
+sign-in fail.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def is_in(answer: httpx.Response) -> bool:
 
 
 def sealed(dsn: str, settings: Settings, made: Callable[[Encryption], Awaitable[bytes]]) -> str:
-    """A cookie that is made with the key of the installation."""
+    """A cookie that is sealed with the key of the installation."""
 
     async def run() -> bytes:
         db = await Database.connect(dsn, settings, size=1)
@@ -132,7 +133,7 @@ def test_a_changed_cookie_is_refused(named: RunningServer, passkey: SoftwarePass
 
 
 @pytest.mark.parametrize("lie", ["none", "expired", "purpose", "installation"])
-def test_a_cookie_is_of_its_time_its_purpose_and_its_installation(
+def test_a_cookie_is_bound_to_time_purpose_and_installation(
     named: RunningServer, passkey: SoftwarePasskey, dsn: str, settings: Settings, lie: str
 ) -> None:
     challenge = urlsafe_b64encode(secrets.token_bytes(64)).rstrip(b"=").decode()
@@ -142,7 +143,7 @@ def test_a_cookie_is_of_its_time_its_purpose_and_its_installation(
 
     async def made(vault: Encryption) -> bytes:
         if lie == "installation":
-            # Two installations have no key in common; the process has no way to be given the keys of another one
+            # Two installations share no key, and a process cannot be given the keys of another one
             vault._keys = dict.fromkeys(vault._keys, secrets.token_bytes(32))  # pyright: ignore[reportPrivateUsage]
         return await vault.seal_message(purpose, text)
 
@@ -151,7 +152,9 @@ def test_a_cookie_is_of_its_time_its_purpose_and_its_installation(
     assert is_in(browser.show(passkey.sign(challenge))) is (lie == "none")
 
 
-def test_a_cookie_of_the_version_before_is_refused_clearly(named: RunningServer, passkey: SoftwarePasskey) -> None:
+def test_a_cookie_of_the_previous_version_is_refused_with_a_message(
+    named: RunningServer, passkey: SoftwarePasskey
+) -> None:
     """It has a secret of 43 characters, whose challenge the database had."""
     browser = PasskeyBrowser(named)
     challenge = challenge_of(browser.challenge())
@@ -159,10 +162,10 @@ def test_a_cookie_of_the_version_before_is_refused_clearly(named: RunningServer,
     assert not is_in(browser.show(passkey.sign(challenge)))
 
 
-def test_a_flood_from_one_address_is_refused_and_shuts_nobody_out(
+def test_a_flood_from_one_address_is_refused_and_shuts_out_no_other_address(
     town: Town, sql: Sql, dsn: str, settings: Settings
 ) -> None:
-    """Nothing is kept of a challenge, so none gives way, however many there are."""
+    """No challenge is stored, so none is displaced, however many there are."""
     few = settings.model_copy(update={"login_rate_per_address": SELDOM, "login_burst_per_address": 100})
     with RunningServer(few, dsn, worker=False, public_url=PUBLIC) as server:
         passkey, honest = SoftwarePasskey(sql, town.person("flo"), server), PasskeyBrowser(server, "203.0.113.78")

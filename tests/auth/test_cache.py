@@ -1,4 +1,7 @@
-"""B15: what is remembered is used while the database is slow, for a bounded time; and never by who would not hear."""
+"""B15: cached access is used while the database is slow.
+
+This time is bounded. A process without notifications does not use its cache.
+"""
 
 from __future__ import annotations
 
@@ -38,17 +41,17 @@ def slow_about_access(dsn: str, *tables: str) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def patient(dsn: str, settings: Settings) -> Iterator[RunningServer]:
-    """A server that trusts what it knows for a minute."""
+    """A server that trusts its cache for a minute."""
     with RunningServer(
         settings.model_copy(update={"auth_cache_max_staleness_seconds": SLOW}), dsn, worker=False
     ) as running:
         yield running
 
 
-def test_a_slow_database_is_not_asked_what_is_known(
+def test_cached_access_causes_no_query_of_a_slow_database(
     alice: Person, server: RunningServer, patient: RunningServer, dsn: str, sql: Sql
 ) -> None:
-    """B15: a look for changes that is answered late is no reason to ask the slow database with every request."""
+    """B15: a late check for changes does not send every request to the slow database."""
 
     def both_look(how: str) -> bool:
         return sql.value(
@@ -68,7 +71,7 @@ def test_a_slow_database_is_not_asked_what_is_known(
 
 @asynccontextmanager
 async def deaf(dsn: str) -> AsyncGenerator[tuple[Database, Authenticator]]:
-    """The access of a process that hears of no change."""
+    """The access of a process without notifications."""
     settings = Settings()
     database = await Database.connect(dsn, settings)
     try:
@@ -77,8 +80,8 @@ async def deaf(dsn: str) -> AsyncGenerator[tuple[Database, Authenticator]]:
         await database.close()
 
 
-def test_a_token_is_not_taken_from_memory_by_who_would_not_hear(alice: Person, dsn: str) -> None:
-    """B15: a process without notices asks for the signing keys of now, and so refuses a revoked one's tokens."""
+def test_a_process_without_notifications_does_not_use_cached_keys(alice: Person, dsn: str) -> None:
+    """B15: a process without notifications loads the present signing keys, and so rejects a revoked one's tokens."""
 
     async def main() -> None:
         acting.set(operator())
@@ -98,8 +101,8 @@ def test_a_token_is_not_taken_from_memory_by_who_would_not_hear(alice: Person, d
     asyncio.run(main())
 
 
-def test_who_misses_at_the_same_time_asks_once(alice: Person, dsn: str, sql: Sql) -> None:
-    """B15: twenty requests with one key are one question to a slow database; who goes away takes nobody's answer."""
+def test_concurrent_misses_share_one_lookup(alice: Person, dsn: str, sql: Sql) -> None:
+    """B15: twenty requests with one key are one query of a slow database. A cancelled one cancels no other."""
 
     async def main() -> None:
         async with deaf(dsn) as (_, access):
@@ -123,8 +126,8 @@ def test_who_misses_at_the_same_time_asks_once(alice: Person, dsn: str, sql: Sql
     asyncio.run(main())
 
 
-def test_what_was_asked_before_a_change_is_not_remembered() -> None:
-    """B15: nor is it shared with who comes after the change was heard of."""
+def test_a_lookup_from_before_a_change_is_not_cached() -> None:
+    """B15: the answer is not shared with a request after the notification either."""
 
     async def main() -> None:
         memory, gates = SingleFlightCache[str, int](lambda: True, 3.0, "tests"), [asyncio.Event(), asyncio.Event()]
@@ -148,8 +151,8 @@ def test_what_was_asked_before_a_change_is_not_remembered() -> None:
     asyncio.run(main())
 
 
-def test_a_question_that_takes_too_long_is_asked_again() -> None:
-    """B15: what is shared is no older than what is remembered may be."""
+def test_a_lookup_that_takes_too_long_is_not_shared() -> None:
+    """B15: a shared answer is no older than a cached one may be."""
 
     async def main() -> None:
         memory, never = SingleFlightCache[str, int](lambda: True, -1.0, "tests"), asyncio.Event()
@@ -170,7 +173,7 @@ def test_a_question_that_takes_too_long_is_asked_again() -> None:
     asyncio.run(main())
 
 
-def test_what_fails_is_asked_again() -> None:
+def test_a_failed_lookup_is_repeated() -> None:
     async def main() -> None:
         memory, answers = (
             SingleFlightCache[str, int](lambda: True, 3.0, "tests"),
@@ -191,8 +194,8 @@ def test_what_fails_is_asked_again() -> None:
     asyncio.run(main())
 
 
-def test_a_reconnect_finds_what_was_missed(alice: Person, patient: RunningServer, sql: Sql) -> None:
-    """B15: a process that trusts its memory for a minute learns of a change as soon as it can look again."""
+def test_a_reconnect_finds_missed_changes(alice: Person, patient: RunningServer, sql: Sql) -> None:
+    """B15: a process that trusts its cache for a minute notices a change as soon as it can check again."""
     cars = patient.url + "/v3/cars"
     assert web().get(cars, headers=alice.headers).status_code == 200
     assert sql.value(

@@ -1,4 +1,4 @@
-"""Machine clients: how they are made, what they may, and how soon what is taken away is gone."""
+"""Machine clients: creation, permissions, and how soon a revocation takes effect."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def posted(person: Person, what: str, *, auth: Any = None, header: str | None = 
 
 
 class Program:
-    """A machine client of somebody's customer."""
+    """A machine client of a person's customer."""
 
     def __init__(self, owner: Person, *scopes: str, **more: Any) -> None:
         made = owner.put("/clients", {"name": "Booking", "scopes": list(scopes) or ["cars:read"], **more})
@@ -69,7 +69,7 @@ class Program:
         return self.owner.patch(self.path, [{"op": "replace", "path": path, "value": value}])
 
 
-def test_one_is_made_and_calls(alice: Person) -> None:
+def test_a_new_client_gets_a_token_and_calls(alice: Person) -> None:
     program = Program(alice, "cars:write")
     assert program.secret.startswith("keyrack_client_")
     answer = program.ask()
@@ -88,7 +88,7 @@ def test_one_is_made_and_calls(alice: Person) -> None:
     assert alice.get("/customers", headers=headers).json() == alice.get("/customers").json()
 
 
-def test_in_the_form_as_well(alice: Person) -> None:
+def test_credentials_may_be_in_the_form(alice: Person) -> None:
     program = Program(alice)
     form = {"grant_type": "client_credentials", "client_id": program.id, "client_secret": program.secret}
     assert posted(alice, "token", **form).status_code == 200
@@ -98,7 +98,7 @@ def test_in_the_form_as_well(alice: Person) -> None:
 
 
 @pytest.mark.parametrize("scope", ["cars:read", "cars:write", "cars:write keys:read"])
-def test_a_token_may_be_asked_for_less(alice: Person, scope: str) -> None:
+def test_a_token_may_have_fewer_scopes(alice: Person, scope: str) -> None:
     program = Program(alice, "cars:write", "keys:read")
     answer = program.ask(scope=scope)
     assert answer.json()["scope"] == scope
@@ -109,7 +109,7 @@ def test_a_token_may_be_asked_for_less(alice: Person, scope: str) -> None:
 
 
 def test_a_parameter_without_a_value_counts_as_omitted(alice: Person) -> None:
-    """RFC 6749, section 3.2; the header shows the client."""
+    """RFC 6749, section 3.2. The header authenticates the client."""
     program = Program(alice, "cars:write", "keys:read")
     answer = program.ask(scope="", client_id="", client_secret="")
     assert (answer.status_code, answer.json()["scope"]) == (200, "cars:read cars:write keys:read")
@@ -123,7 +123,7 @@ def test_a_parameter_without_a_value_counts_as_omitted(alice: Person) -> None:
 
 REFUSED_FORMS: list[tuple[dict[str, str], str, int]] = [
     ({"scope": "cars:raed"}, "invalid_scope", 400),
-    ({"scope": "users:read"}, "invalid_scope", 400),  # the client has it not
+    ({"scope": "users:read"}, "invalid_scope", 400),  # the client does not have it
     ({"scope": "clients:write"}, "invalid_scope", 400),
     ({"scope": " "}, "invalid_scope", 400),
     ({"grant_type": "refresh_token"}, "unsupported_grant_type", 400),
@@ -140,13 +140,13 @@ def test_what_is_refused(alice: Person, form: dict[str, str], error: str, status
 
 
 @pytest.mark.parametrize("header", ["Basic", "Basic !", "Basic YQ==", "Basic " + "YWFh" * 2_000, "Basic /////w=="])
-def test_headers_that_say_nothing(alice: Person, header: str) -> None:
+def test_malformed_authorization_headers_are_refused(alice: Person, header: str) -> None:
     answer = posted(alice, "token", grant_type="client_credentials", header=header)
     assert (answer.status_code, answer.json()["error"]) == (401, "invalid_client")
     assert answer.headers["www-authenticate"].startswith("Basic")
 
 
-def test_nobody_learns_which_half_is_wrong(alice: Person) -> None:
+def test_a_wrong_id_and_a_wrong_secret_get_the_same_answer(alice: Person) -> None:
     program = Program(alice)
     unknown = b64encode(b"1b4e28ba-2fa1-41d2-883f-0016d3cca427:x").decode()
     answers = [
@@ -160,7 +160,7 @@ def test_nobody_learns_which_half_is_wrong(alice: Person) -> None:
         assert (answer.status_code, answer.json()) == (401, told)
 
 
-def test_who_guesses_is_slowed_down(carol: Person, town: Town) -> None:
+def test_guesses_of_secrets_are_throttled(carol: Person, town: Town) -> None:
     program = Program(carol)
     statuses = [program.ask(f"wrong {number}").status_code for number in range(12)]
     assert statuses[0] == 401 and statuses[-1] == 429
@@ -175,13 +175,13 @@ def scoped(alice: Person) -> Scoped:
 
 
 @over([row for row in ALL if row.auth.permission is Free.PERSON])
-def test_what_is_of_people_alone(alice: Person, endpoint: Endpoint) -> None:
+def test_endpoints_for_people_refuse_clients(alice: Person, endpoint: Endpoint) -> None:
     answer = alice.call(endpoint.method, path_of(endpoint), {}, headers=Program(alice).headers())
     assert answer.status_code in (400, 403)
     assert answer.status_code == 400 or answer.text == FOR_PEOPLE.text
 
 
-def test_nobody_else_sees_it(alice: Person, bob: Person, town: Town) -> None:
+def test_other_customers_do_not_see_the_client(alice: Person, bob: Person, town: Town) -> None:
     program = Program(alice)
     assert all(client["id"] != program.number for client in bob.get("/clients").json())
     for answer in (
@@ -217,7 +217,7 @@ def test_grants_fail_closed(alice: Person, body: dict[str, Any]) -> None:
     assert len(alice.get("/clients").json()) == before
 
 
-def test_it_is_changed(alice: Person) -> None:
+def test_a_client_is_changed(alice: Person) -> None:
     program = Program(alice)
     until = (datetime.now(UTC) + timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
     for path, value in (("/name", "Other"), ("/scopes", ["users:read", "cars:read"]), ("/expires", until)):
@@ -225,7 +225,7 @@ def test_it_is_changed(alice: Person) -> None:
     found = alice.get(program.path).json()
     assert (found["name"], found["scopes"], found["expires"]) == ("Other", ["cars:read", "users:read"], until)
     for step in ({"op": "replace", "path": "/expires"}, {"op": "replace", "path": "/expires", "value": None}):
-        assert alice.patch(program.path, [step]).status_code == 400  # no end is said in so many words
+        assert alice.patch(program.path, [step]).status_code == 400  # no expiry must be explicit
     assert alice.patch(program.path, [{"op": "remove", "path": "/expires"}]).status_code == 204
     assert alice.get(program.path).json()["expires"] is None
     for step in ({"op": "remove", "path": "/scopes"}, {"op": "remove", "path": "/name"}):
@@ -240,7 +240,7 @@ def test_it_is_changed(alice: Person) -> None:
     assert program.ask().status_code == 401
 
 
-def test_a_secret_is_changed_without_a_pause(alice: Person) -> None:
+def test_a_secret_is_replaced_without_interruption(alice: Person) -> None:
     program = Program(alice)
     old = program.headers()
     second = alice.put(program.path + "/secrets")
@@ -261,7 +261,7 @@ TAKEN = ["/enabled", "/scopes", "client", "expires", "secret", "token"]
 
 
 @pytest.mark.parametrize("what", TAKEN)
-def test_what_is_taken_holds_on_every_process_and_open_stream(
+def test_a_revocation_holds_in_every_process_and_open_stream(
     alice: Person, other: RunningServer, sql: Sql, what: str
 ) -> None:
     program = Program(alice, "cars:read", "live:read")
@@ -290,12 +290,12 @@ def test_what_is_taken_holds_on_every_process_and_open_stream(
         stream.ends()
 
 
-def test_so_many_tokens_are_revoked_and_no_more(dsn: str, settings: Settings, sql: Sql) -> None:
-    """Each is kept until its end: whoever may get tokens without end is not to fill the table with them."""
+def test_revocations_are_limited(dsn: str, settings: Settings, sql: Sql) -> None:
+    """Each revocation is stored until the token expires, and a client may get any number of tokens."""
     few = settings.model_copy(update={"revocation_burst": 2, "revocation_rate": SELDOM})
     with RunningServer(few, dsn, worker=False) as running:
         town = Town(sql, running)
-        for person in (town.person("dora"), town.person("emil")):  # each by itself
+        for person in (town.person("dora"), town.person("emil")):  # each manager separately
             program = Program(person)
             shown = {"client_id": program.id, "client_secret": program.secret}
             statuses = [
@@ -319,7 +319,7 @@ def test_a_token_is_revoked(alice: Person, other: RunningServer) -> None:
     refused = revoke(client_id=stranger.id, client_secret=stranger.secret)
     assert (refused.status_code, refused.json()["error"]) == (400, "unauthorized_client")
     assert alice.get("/cars", headers=headers).status_code == 200
-    for _ in range(2):  # what is over is revoked already
+    for _ in range(2):  # an ended token counts as revoked
         done = revoke(client_id=program.id, client_secret=program.secret, token_type_hint="refresh_token")
         assert (done.status_code, done.content) == (200, b"")
     with http_client(base_url=other.url + "/v3", headers={**alice.headers, **headers}) as elsewhere:
@@ -330,13 +330,13 @@ def test_a_token_is_revoked(alice: Person, other: RunningServer) -> None:
     assert posted(alice, "revoke").json()["error"] == "invalid_request"
 
 
-def test_a_manager_revokes_its_own(carol: Person) -> None:
+def test_a_manager_revokes_an_own_token(carol: Person) -> None:
     token = carol.headers["Authorization"].removeprefix("Bearer ")
     assert posted(carol, "revoke", token=token).status_code == 200
     assert carol.get("/cars").status_code == 401
 
 
-def test_the_key_may_be_left_out_where_the_setting_says_so(alice: Person, dsn: str, settings: Settings) -> None:
+def test_the_api_key_may_be_omitted_if_a_setting_allows_it(alice: Person, dsn: str, settings: Settings) -> None:
     program = Program(alice)
     headers = {"Customer-ID": str(alice.customer), **program.headers()}
     form = {"grant_type": "client_credentials", "client_id": program.id, "client_secret": program.secret}
@@ -361,7 +361,7 @@ def test_the_key_may_be_left_out_where_the_setting_says_so(alice: Person, dsn: s
         assert bare.get("/cars", headers=headers).status_code == 401
 
 
-def test_the_log_names_it(alice: Person) -> None:
+def test_the_change_log_names_the_client(alice: Person) -> None:
     program = Program(alice, "cars:write")
     car = alice.put("/cars", {"name": "X"}, headers=program.headers()).json()["id"]
     alice.delete(program.path)
@@ -387,7 +387,7 @@ def test_the_log_names_it(alice: Person) -> None:
     assert made[0]["actor"] == {"type": "client", "id": str(program.number), "name": "Booking"}
 
 
-def test_one_too_many(carol: Person, dsn: str, settings: Settings) -> None:
+def test_the_number_of_clients_is_limited(carol: Person, dsn: str, settings: Settings) -> None:
     few = settings.model_copy(update={"client_limit": 1})
     with (
         RunningServer(few, dsn, worker=False) as running,
@@ -398,7 +398,7 @@ def test_one_too_many(carol: Person, dsn: str, settings: Settings) -> None:
         assert client.put("/clients", json=body).status_code == 409
 
 
-def test_what_programs_find_by_themselves(alice: Person) -> None:
+def test_the_discovery_documents(alice: Person) -> None:
     root = str(alice.client.base_url).removesuffix("/v3/").rstrip("/")
     told = fetch("GET", root + "/.well-known/oauth-authorization-server").json()
     assert told["grant_types_supported"] == ["password", "client_credentials"]

@@ -1,4 +1,7 @@
-"""The limit on six-digit codes: per manager, over all processes and addresses, whatever the passwords were."""
+"""The limit on six-digit codes per manager, over all processes and addresses.
+
+Right passwords do not matter.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ PUBLIC = "http://localhost:{port}"
 
 @pytest.fixture(scope="module")
 def servers(dsn: str, settings: Settings) -> Iterator[tuple[RunningServer, RunningServer]]:
-    """Two processes of one installation, with the limits as they come."""
+    """Two processes of one installation, with the default limits."""
     limits = {name: Settings.model_fields[name].default for name in ("mfa_codes_per_hour", "mfa_code_burst")}
     own = settings.model_copy(update=limits)
     server = RunningServer(own, dsn, worker=False, public_url=PUBLIC)
@@ -32,7 +35,7 @@ def servers(dsn: str, settings: Settings) -> Iterator[tuple[RunningServer, Runni
 
 
 class Guesser(Browser):
-    """A browser at another process, from another address."""
+    """A browser at another process, with another address."""
 
     def __init__(self, person: Person, server: RunningServer, address: str) -> None:
         super().__init__(person)
@@ -61,7 +64,7 @@ def guess(
 def guessed(
     town: Town, sql: Sql, servers: tuple[RunningServer, RunningServer], opened: list[Browser]
 ) -> tuple[Person, str]:
-    """A manager whose limit is used up, and the secret of the app."""
+    """A manager with an exhausted limit, and the secret of the app."""
     person = town.person("coco")
     secret = with_app(browser(person, opened))
     unused(sql, person)
@@ -110,7 +113,7 @@ def test_the_limit_is_refilled_and_the_right_code_returns_its_own(
     assert [last.show("000000").status_code for _ in range(2)] == [401, 429]
 
 
-def test_recovery_codes_and_passkeys_go_on_working(
+def test_recovery_codes_and_passkeys_still_work(
     guessed: tuple[Person, str], servers: tuple[RunningServer, RunningServer], opened: list[Browser], sql: Sql
 ) -> None:
     person, _ = guessed
@@ -143,13 +146,13 @@ def test_confirming_an_app_takes_from_the_same_limit(town: Town, opened: list[Br
 def test_many_wrong_codes_are_logged_and_recorded_once_a_day(
     town: Town, sql: Sql, servers: tuple[RunningServer, RunningServer], opened: list[Browser]
 ) -> None:
-    """A patient attacker, who stays below the limit, is reported as well."""
+    """A patient attacker below the limit is reported as well."""
     person = town.person("paul")
     with_app(browser(person, opened))
     manager = sql.value("select manager_id from manager where username = $1", person.username)
     with captured_events("repeated wrong second factor codes") as logs:
         for number in range(3 * BURST):
-            sql.execute("delete from rate_limit where key = $1", f"codes:{manager}")  # time goes by
+            sql.execute("delete from rate_limit where key = $1", f"codes:{manager}")  # time passes
             (answer,) = guess(person, servers, opened, 1)
             assert answer.status_code == 401
             assert len(logs) == (number >= BURST - 1)

@@ -1,4 +1,7 @@
-"""B6: a device key opens one unit or, as a gateway's, all of a customer, as far as its scopes go, and no more."""
+"""B6: a device key opens one unit within its scopes.
+
+A gateway's key opens all units of a customer.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ def operator(dsn: str) -> Operator:
 
 @pytest.fixture
 def unit(alice: Person) -> Unit:
-    """A unit with a key of its own, which opens both."""
+    """A unit with its own key, which has both scopes."""
     unit = unit_of(alice)
     unit.key = device_key(alice, unit.serial)
     return unit
@@ -47,7 +50,7 @@ def other(alice: Person) -> Unit:
 
 
 def ahead(**how: float) -> str:
-    """A time so far from now."""
+    """A time that is so far from now."""
     return (datetime.now(UTC) + timedelta(**how)).isoformat()
 
 
@@ -71,7 +74,7 @@ def deliver(person: Person, key: str, *events: Any, path: str = "events", **head
 
 
 def test_the_key_of_a_unit_opens_that_unit_alone(unit: Unit, other: Unit) -> None:
-    """B6: any other unit of the customer is told like one that does not exist."""
+    """B6: another unit of the customer is answered like one that does not exist."""
     assert unit.tell(3, oilLevel=1) == ACCEPTED
     by_id = {"uniqueId": f"unique-{unit.serial}", "carDataReadTime": ago(2), "oilLevel": 2}
     assert unit.deliver(by_id).json() == ACCEPTED
@@ -90,8 +93,8 @@ def test_the_key_of_a_unit_opens_that_unit_alone(unit: Unit, other: Unit) -> Non
     assert other.tell(1, oilLevel=4) == ACCEPTED, "a gateway's key opens all units"
 
 
-def test_a_unit_that_gets_another_number_keeps_its_key(unit: Unit, operator: Operator) -> None:
-    """B6: what the unit is called is remembered with its key, and forgotten when it is called otherwise."""
+def test_a_unit_with_another_number_keeps_its_key(unit: Unit, operator: Operator) -> None:
+    """B6: the unit's names are cached with its key, and dropped when they change."""
     assert unit.tell(3, rpm=1) == ACCEPTED
     old, unit.serial = unit.serial, f"{unit.serial}-new"
     id = unit.person.sql.value("select product_id from product where serial_number = $1", old)
@@ -100,8 +103,8 @@ def test_a_unit_that_gets_another_number_keeps_its_key(unit: Unit, operator: Ope
     assert unit.deliver(unit.sample(1) | {"serialNumber": old}).json() == refusal(UNKNOWN_UNIT)
 
 
-def test_a_unit_tells_of_the_events_of_its_own_car_alone(unit: Unit, other: Unit) -> None:
-    """B6: another car of the customer is told like one that does not exist; so is its own after it was taken out."""
+def test_a_unit_reports_events_of_its_own_car_only(unit: Unit, other: Unit) -> None:
+    """B6: another car of the customer is answered like one that does not exist; so is its own after the removal."""
     alice = unit.person
     user, at = alice.user(), ahead(hours=-1)
     mine, theirs, nobodys = (event(car, user, at) for car in (unit.car, other.car, 2**31 - 1))
@@ -115,7 +118,7 @@ def test_a_unit_tells_of_the_events_of_its_own_car_alone(unit: Unit, other: Unit
     assert deliver(alice, unit.key, event(unit.car, user, at)).json()["refused"] == [{"line": 1, "reason": NO_CAR.text}]
 
 
-def test_a_unit_cannot_take_the_name_of_anothers_event(unit: Unit, other: Unit) -> None:
+def test_units_may_use_the_same_client_id_for_events(unit: Unit, other: Unit) -> None:
     """B6: the same `clientId` of two units, or of a unit and a gateway, is two events."""
     alice = unit.person
     user, at = alice.user(), ahead(hours=-1)
@@ -132,8 +135,8 @@ def test_a_unit_cannot_take_the_name_of_anothers_event(unit: Unit, other: Unit) 
 # Scopes
 
 
-def test_a_key_delivers_only_what_its_scopes_say(unit: Unit) -> None:
-    """B6: 403 in words for what the key may not do, after 401 and before anything is read."""
+def test_a_key_delivers_only_within_its_scopes(unit: Unit) -> None:
+    """B6: 403 names the missing scope, after 401 and before anything is read."""
     alice = unit.person
     told, happened = unit.sample(1), event(unit.car, alice.user(), ahead(hours=-1))
     telemetry, events = device_key(alice, unit.serial, "telemetry"), device_key(alice, unit.serial, "events")
@@ -148,8 +151,8 @@ def test_a_key_delivers_only_what_its_scopes_say(unit: Unit) -> None:
 # Times
 
 
-def test_a_device_tells_of_what_has_happened_lately(unit: Unit) -> None:
-    """B6: at most five minutes ahead; events at most 90 days back. `PUT /events` of a manager is not bound."""
+def test_the_time_of_delivered_events_is_limited(unit: Unit) -> None:
+    """B6: at most five minutes ahead; events at most 90 days back. `PUT /events` of a manager has no such limits."""
     alice = unit.person
     user = alice.user()
     for at, reason in (
@@ -197,13 +200,13 @@ def test_a_key_is_made_for_one_unit_or_for_all(operator: Operator, unit: Unit) -
     assert operator.refused(*add, "--serial-number", "nobody") == text
 
 
-def test_the_units_of_neighbours_get_no_key(operator: Operator, unit: Unit, bob: Person) -> None:
-    """B6: a serial number is looked for in the customer alone."""
+def test_a_unit_of_another_customer_gets_no_key(operator: Operator, unit: Unit, bob: Person) -> None:
+    """B6: a serial number is searched in the customer alone."""
     said = operator.refused("device-key", "add", "--customer", bob.customer, "--serial-number", unit.serial)
     assert said == f"keyrack: Customer {bob.customer} has no product with the serial number {unit.serial}.\n"
 
 
-def test_a_key_of_before_opens_nothing_until_somebody_says_what(operator: Operator, unit: Unit) -> None:
+def test_a_key_of_an_earlier_release_opens_nothing_without_a_unit_and_scopes(operator: Operator, unit: Unit) -> None:
     """B6: as the migration leaves it, without a unit and without scopes."""
     alice, secret = unit.person, secret_hashes.new_secret()
     id = alice.sql.value(
@@ -239,11 +242,11 @@ def test_a_key_ends_with_its_unit(operator: Operator, alice: Person) -> None:
     eventually(lambda: deliver(alice, key, path="telemetry").status_code == 401, "the end of the key")
 
 
-# A state that a wrong clock or a hostile key has poisoned
+# A state with readings of a wrong clock or a hostile key
 
 
 def poison(dsn: str, unit: Unit, *samples: dict[str, Any]) -> None:
-    """Store samples as a server did whose setting let clocks be far ahead."""
+    """Store samples as a server did whose setting allowed clocks far ahead."""
 
     async def run() -> None:
         settings = Settings(max_clock_skew_seconds=10**7)
@@ -265,7 +268,7 @@ def places(unit: Unit) -> tuple[Any, ...]:
 
 
 def test_a_poisoned_state_is_discarded(operator: Operator, unit: Unit, bob: Person, dsn: str) -> None:
-    """B6: right readings show again, at once and from then on; a neighbour's unit of the same number is untouched."""
+    """B6: right readings appear again, at once and from then on. A neighbour's unit of the same number is untouched."""
     theirs = unit_of(bob)
     bob.sql.execute("update product set serial_number = $2 where serial_number = $1", theirs.serial, unit.serial)
     place = {"currentLatitude": 1, "currentLongitude": 1}
@@ -289,8 +292,8 @@ def test_a_poisoned_state_is_discarded(operator: Operator, unit: Unit, bob: Pers
     assert operator.value(*discard) == {"carId": unit.car, "discarded": False, "readings": 0}, "there is nothing more"
 
 
-def test_what_a_hostile_key_told_is_discarded_from_a_time_on(operator: Operator, unit: Unit) -> None:
-    """B6: --from takes back readings of the past too."""
+def test_readings_of_a_hostile_key_are_discarded_from_a_time_on(operator: Operator, unit: Unit) -> None:
+    """B6: --from discards readings of the past too."""
     unit.tell(30, odometer=10, currentLatitude=1, currentLongitude=1)
     unit.tell(10, odometer=666, currentLatitude=66, currentLongitude=1)
     discard = ("telemetry", "discard", "--yes", "--customer", unit.person.customer, "--serial-number", unit.serial)
@@ -303,8 +306,8 @@ def test_what_a_hostile_key_told_is_discarded_from_a_time_on(operator: Operator,
     assert places(unit) == ("2", "11", None)
 
 
-def test_a_car_that_stands_keeps_what_was_told_before(operator: Operator, unit: Unit) -> None:
-    """B6: readings of one value are kept together, and still only those from that time on are taken back."""
+def test_equal_readings_before_that_time_are_kept(operator: Operator, unit: Unit) -> None:
+    """B6: equal readings are stored together, and still only those from that time on are discarded."""
     for minutes in (50, 40, 30, 20, 10):
         unit.tell(minutes, odometer=7, currentLatitude=1, currentLongitude=1)
     discard = ("telemetry", "discard", "--yes", "--customer", unit.person.customer, "--serial-number", unit.serial)
@@ -313,10 +316,8 @@ def test_a_car_that_stands_keeps_what_was_told_before(operator: Operator, unit: 
     assert told["date"] == told["odometerDate"] == ago(30)
 
 
-def test_there_is_nothing_to_discard_of_what_is_no_unit_in_a_car(
-    operator: Operator, alice: Person, bob: Person
-) -> None:
-    """B6: refused in words."""
+def test_a_discard_without_a_unit_in_a_car_is_refused(operator: Operator, alice: Person, bob: Person) -> None:
+    """B6: refused with a message."""
     box, spare = f"box{next(_numbers)}", f"spare{next(_numbers)}"
     alice.product("Box", serial_number=box)
     alice.product("IQ", serial_number=spare)

@@ -1,4 +1,7 @@
-"""Who is limited to groups: only what is in them exists, in all reads and writes, derived from the table."""
+"""Group-limited callers: only things in their groups exist, in reads and writes.
+
+The cases are derived from the table of endpoints.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ WITH_SLOTS = [row for row in HONOURING if slots(row)]
 
 
 class House(NamedTuple):
-    """A customer with somebody who sees all of it, and one person for each of two groups."""
+    """A customer with an unlimited person, and one person for each of two groups."""
 
     whole: Person
     mine: int  # the groups
@@ -48,11 +51,11 @@ def house(town: Town) -> House:
 
 
 @over(WITH_SLOTS)
-def test_what_is_not_in_the_groups_is_answered_like_what_does_not_exist(endpoint: Any, house: House) -> None:
+def test_things_outside_of_the_groups_are_answered_like_missing_ones(endpoint: Any, house: House) -> None:
     whole, gina = house.whole, house.gina
     hers, his = world(endpoint, whole), world(endpoint, whole)
     if name(endpoint) == "PUT /users/assignments/customers":
-        hers = member(whole)  # who is in the customer, and in the other group
+        hers = member(whole)  # a manager of the customer, and of the other group
     else:
         into(whole, house.mine, his)
     into(whole, house.theirs, hers)
@@ -69,7 +72,7 @@ def test_what_is_not_in_the_groups_is_answered_like_what_does_not_exist(endpoint
     assert as_meant(whole.sql, whole.customer)
 
 
-def test_what_is_made_joins_the_groups(house: House, sql: Sql) -> None:
+def test_new_things_join_the_groups(house: House, sql: Sql) -> None:
     whole, gina = house.whole, house.gina
     second = whole.group("Second")
     limit(whole, gina, [house.mine, second])
@@ -90,7 +93,7 @@ def test_what_is_made_joins_the_groups(house: House, sql: Sql) -> None:
     assert as_meant(sql, whole.customer)
 
 
-def test_the_document_is_run(house: House, dsn: str) -> None:
+def test_the_commands_of_the_document_work(house: House, dsn: str) -> None:
     whole, operator = house.whole, Operator(dsn)
     groups = [whole.group(name) for name in ("North", "South")]
     whole.sql.execute("update customer set name = 'Example Fleet' where customer_id = $1", whole.customer)
@@ -105,8 +108,8 @@ def test_the_document_is_run(house: House, dsn: str) -> None:
     assert whole.get(f"/managers/{noor['id']}").json()["groups"] == groups
 
 
-def test_more_is_given_in_so_many_words_alone(house: House) -> None:
-    """What is misspelt, missing or null limits nobody less."""
+def test_a_limit_is_lifted_only_explicitly(house: House) -> None:
+    """A misspelt, missing or null value lifts no limit."""
     whole, one = house.whole, number(house.theo)
     before = whole.get(f"/managers/{one}").json()
     assert before["groups"] and before["isLimited"]
@@ -125,13 +128,13 @@ def test_more_is_given_in_so_many_words_alone(house: House) -> None:
     limit(whole, house.theo, before["groups"])
 
 
-def test_who_is_invited_is_limited_from_the_beginning(house: House, dsn: str) -> None:
+def test_an_invited_manager_is_limited_from_the_beginning(house: House, dsn: str) -> None:
     whole, group = house.whole, house.whole.group("Of the invited")
     body = {"emailAddress": f"kim.{whole.customer}@example.com", "role": "Dispatcher", "groups": [group, house.mine]}
     assert whole.put("/managers", body).status_code == 201
     (invitation,) = [row for row in whole.get("/invitations").json() if row["emailAddress"] == body["emailAddress"]]
     assert invitation["groups"] == body["groups"]
-    assert whole.delete(f"/groups/{group}").status_code == 204  # it limits nobody yet
+    assert whole.delete(f"/groups/{group}").status_code == 204  # it limits no manager yet
     made = whole.put("/managers", {**body, "groups": [house.mine]}).json()
     operator = Operator(dsn)
     posted(whole, "/invitation/accept", code=code_of(made), new="yes", new_password=PASSWORD)
@@ -151,8 +154,8 @@ def test_who_is_invited_is_limited_from_the_beginning(house: House, dsn: str) ->
     assert whole.get(f"/managers/{kim['id']}").json()["isLimited"] is False
 
 
-def test_a_key_of_somebody_else_is_another_one(house: House) -> None:
-    """The answer that another one has got may tell of what does not exist here."""
+def test_an_idempotency_key_of_another_caller_is_another_key(house: House) -> None:
+    """The answer to another caller may name things that do not exist here."""
     key = {"Idempotency-Key": "everybody's"}
     first = house.whole.put("/cars", {"name": "Kept"}, headers=key)
     mine = house.gina.put("/cars", {"name": "Kept"}, headers=key)
@@ -177,7 +180,7 @@ def test_an_id_token_is_for_callers_without_a_limit(house: House) -> None:
 @pytest.mark.parametrize("path", ["/installations", "/pairings"])
 @pytest.mark.parametrize("slot", ["serialNumber", "uniqueId"])
 def test_one_name_finds_no_product_out_of_the_groups(house: House, method: str, path: str, slot: str) -> None:
-    """With `productId` beside it the request would name two products, which are nobody's."""
+    """With `productId` as well, the request would name two products."""
     whole = house.whole
     limit(whole, house.gina, [house.mine])
     hidden = whole.get(f"/products/{whole.box_in(whole.car())}").json()
@@ -190,7 +193,7 @@ def test_one_name_finds_no_product_out_of_the_groups(house: House, method: str, 
     assert answers[0].content == answers[1].content
 
 
-def test_a_batch_reaches_no_further_than_the_groups(house: House) -> None:
+def test_a_batch_is_limited_to_the_groups(house: House) -> None:
     whole, gina = house.whole, house.gina
     limit(whole, gina, [house.mine])
     car, user = whole.car_with_box("Out of reach"), whole.user()
@@ -216,7 +219,7 @@ def test_a_batch_reaches_no_further_than_the_groups(house: House) -> None:
 
 
 def test_a_number_finds_no_hidden_user_from_another_customer(house: House) -> None:
-    """Everybody here is the owner of a customer of their own."""
+    """Each caller here is the owner of another customer."""
     own = [row["id"] for row in house.gina.get("/customers").json() if row["id"] != str(house.whole.customer)]
     elsewhere = replace(house.gina, customer=int(own[0]), headers=house.gina.headers | {"Customer-ID": own[0]})
     answers = [elsewhere.put("/users/assignments/customers", {"userId": user}) for user in (house.whole.user(), NOBODY)]
@@ -225,8 +228,8 @@ def test_a_number_finds_no_hidden_user_from_another_customer(house: House) -> No
     assert elsewhere.get("/users").json() == []
 
 
-def test_parts_of_requests_reach_no_further_than_the_groups(house: House) -> None:
-    """What a row's own permission does not decide."""
+def test_parts_of_requests_are_limited_to_the_groups(house: House) -> None:
+    """Cases that a row's own permission does not decide."""
     gina = house.gina
     assignment = {"carId": gina.car(), "userId": gina.user(), "start": "2026-01-01T00:00:00Z"}
     group = {"kind": "groups", "items": [{"op": "create", "body": {"name": "Another"}}]}
@@ -263,7 +266,7 @@ def test_the_last_to_leave_a_group_sees_nothing_of_it(house: House) -> None:
 
 
 @pytest.mark.parametrize("role", [role for role in Role if role is not Role.OWNER])
-def test_each_role_keeps_within_groups_what_holds_there(role: Role, town: Town, house: House) -> None:
+def test_each_role_keeps_its_permissions_within_groups(role: Role, town: Town, house: House) -> None:
     person = limited(town, house.whole, f"a {role}", [house.mine], role)
     for endpoint in OF_CUSTOMER:
         if endpoint in ENDLESS:

@@ -1,4 +1,4 @@
-"""What whoever is limited to groups reads: as if the customer had nothing but what is in them."""
+"""Reads of group-limited callers: as if the customer had nothing else."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.telemetry.endpoints.test_ingest import unit_of
 
 
 class Twins(NamedTuple):
-    """Somebody limited to one group of a customer, and somebody whose customer has nothing else."""
+    """A person limited to one group, and a person whose customer has nothing else."""
 
     whole: Person
     group: int
@@ -39,7 +39,7 @@ class Twins(NamedTuple):
 
 
 def fleet(person: Person, group: int, label: str, *, inside: bool) -> dict[str, int]:
-    """Cars with boxes, users and assignments, in the group where they are to be."""
+    """Cars with boxes, users and assignments, each in its group."""
     made: dict[str, int] = {}
     for number in range(3):
         car = person.car(f"{label} car {number}", brand=f"{label} brand", licensePlate=f"{label}-{number}")
@@ -65,7 +65,7 @@ def twins(town: Town) -> Twins:
     other = whole.group("Hidden")
     last = fleet(whole, other, "Hidden", inside=False)
     put(whole, other, "carId", last["carId"])
-    # What crosses the limit: a hidden user may open a car of the group
+    # Across the limit: a hidden user may open a car of the group
     ours = [row["id"] for row in whole.get(f"/groups/{groups[0]}/cars?$orderby=id").json()]
     whole.assignment(ours[0], last["userId"])
     whole.event(ours[0], last["userId"])
@@ -125,7 +125,7 @@ def both(twins: Twins, path: str) -> list[tuple[int, Any, str | None]]:
 
 
 @pytest.mark.parametrize("path", QUERIES)
-def test_it_is_as_if_there_were_nothing_else(twins: Twins, path: str) -> None:
+def test_reads_are_as_if_the_customer_had_nothing_else(twins: Twins, path: str) -> None:
     limited_answer, alone = both(twins, path)
     assert limited_answer[0] == 200, limited_answer
     assert limited_answer == alone
@@ -149,13 +149,15 @@ CONDITIONS = st.sampled_from(
     skip=st.integers(0, 3),
 )
 @hypothesis_settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_whatever_is_asked(twins: Twins, conditions: list[str], word: str, order: str, top: int, skip: int) -> None:
+def test_random_queries_are_as_if_the_customer_had_nothing_else(
+    twins: Twins, conditions: list[str], word: str, order: str, top: int, skip: int
+) -> None:
     asked = f"$filter={word.join(conditions)}&$orderby={order}&$top={top}&$skip={skip}&$count=true"
     limited_answer, alone = both(twins, f"/cars?$select=name&$expand=products($select=serialNumber)&{asked}")
     assert limited_answer == alone
 
 
-def test_the_number_of_what_does_not_exist_is_not_told(twins: Twins) -> None:
+def test_the_number_of_a_hidden_box_is_null(twins: Twins) -> None:
     hidden = twins.whole.product(serial_number="Hidden-X")
     service = twins.whole.service(hidden, "Ours, with a hidden box")
     put(twins.whole, twins.group, "serviceId", service)
@@ -165,14 +167,14 @@ def test_the_number_of_what_does_not_exist_is_not_told(twins: Twins) -> None:
     done(twins.whole.delete(f"/groups/{twins.group}/services/{service}"))
 
 
-def test_what_has_no_limit_has_no_plan_either() -> None:
+def test_a_resource_without_a_group_scope_has_no_limited_plan() -> None:
     with pytest.raises(TypeError, match="Operation says of no row"):
         limited_form(OPERATION)
     form = limited_form(CAR)
     assert all(relation.is_group_scoped for relation in form.relations.values())
 
 
-def test_the_log_tells_of_what_was_in_the_groups(twins: Twins) -> None:
+def test_the_change_log_has_changes_of_things_in_the_groups(twins: Twins) -> None:
     whole, gina = twins.whole, twins.gina
     before = whole.car("Told before it came")
     put(whole, twins.group, "carId", before)
@@ -194,7 +196,7 @@ def test_the_log_tells_of_what_was_in_the_groups(twins: Twins) -> None:
 
 
 def numbers(changes: list[dict[str, Any]]) -> set[tuple[str, int]]:
-    """The numbers that changes name: of what they are about, and in their values."""
+    """The numbers in changes: of their objects, and in their values."""
     named = {
         (change["resource"] + "Id", int(change["resourceId"])) for change in changes if change["resource"] in SLOTS
     }
@@ -207,7 +209,7 @@ def numbers(changes: list[dict[str, Any]]) -> set[tuple[str, int]]:
 SLOTS = {"car": "carId", "user": "userId", "product": "productId", "service": "serviceId", "assignment": "assignmentId"}
 
 
-def test_a_change_of_an_assignment_is_told_if_car_and_user_are_in_scope(twins: Twins) -> None:
+def test_a_change_of_an_assignment_is_visible_if_car_and_user_are_in_scope(twins: Twins) -> None:
     whole, gina = twins.whole, twins.gina
     near, far = whole.car_with_box("Ours and near"), whole.car_with_box("Hidden and far")
     kim, lee = whole.user("near.kim@example.org"), whole.user("far.lee@example.org")
@@ -250,7 +252,7 @@ def test_a_change_of_an_assignment_is_told_if_car_and_user_are_in_scope(twins: T
 
 
 def moved(whole: Person, assignment: int, **members: Any) -> None:
-    """Change an assignment and wait until that is done."""
+    """Change an assignment, and wait until that is done."""
     steps = [{"op": "replace", "path": f"/{name}", "value": str(value)} for name, value in members.items()]
     done(whole.patch(f"/assignments/{assignment}", steps))
     eventually(lambda: members.items() <= whole.get(f"/assignments/{assignment}").json().items(), "the change")
@@ -341,7 +343,7 @@ def test_a_change_names_no_app_of_a_user_out_of_scope(twins: Twins) -> None:
     done(whole.delete(f"/groups/{twins.group}/users/{lee.user}"))
 
 
-def test_an_offline_key_is_told_if_car_and_user_are_in_scope(twins: Twins) -> None:
+def test_an_offline_key_is_visible_if_car_and_user_are_in_scope(twins: Twins) -> None:
     whole, gina = twins.whole, twins.gina
     car, box = garage(whole)
     kim, lee = driver(whole), driver(whole)
@@ -376,7 +378,7 @@ def test_a_row_of_an_older_worker_is_hidden(twins: Twins) -> None:
     assert before[0]["id"] in [change["id"] for change in whole.get(query).json()]
 
 
-def test_who_could_open_a_car_is_told_of_users_of_the_groups(twins: Twins) -> None:
+def test_the_access_history_of_a_car_has_users_of_the_groups(twins: Twins) -> None:
     car = twins.whole.get(f"/groups/{twins.group}/cars?$orderby=id").json()[0]["id"]
     settled(twins.whole)
     whole, mine = (person.get(f"/cars/{car}/access").json() for person in (twins.whole, twins.gina))
@@ -401,7 +403,7 @@ def test_limits_of_access_history_count_what_exists(twins: Twins, dsn: str, sett
     assert statuses == [400, 200]
 
 
-def test_what_was_given_to_others_before_its_turn_is_not_theirs_to_end(twins: Twins) -> None:
+def test_an_assignment_moved_out_of_scope_meanwhile_is_not_ended(twins: Twins) -> None:
     whole, gina = twins.whole, twins.gina
     car, other = whole.car_with_box("Ours for now"), whole.car_with_box("Hidden, and next")
     user = whole.user()
@@ -464,8 +466,8 @@ def test_a_group_that_limits_somebody_stays(twins: Twins, town: Town) -> None:
     person.client.close()
 
 
-def test_it_is_kept_whoever_changes_groups_at_the_same_time(town: Town, sql: Sql) -> None:
-    """Things come and go, and limits begin and end, all at once."""
+def test_scopes_match_the_groups_after_concurrent_changes(town: Town, sql: Sql) -> None:
+    """Things appear and disappear while limits begin and end."""
     whole = town.person("a storm")
     groups, cars = [whole.group() for _ in range(3)], [whole.car() for _ in range(6)]
     people = [limited(town, whole, f"in a storm {number}", [groups[0]]) for number in range(2)]

@@ -1,4 +1,7 @@
-"""The limits on invitations: per customer, per manager and per address, also for what was replaced or withdrawn."""
+"""The limits on invitations: per customer, per manager and per address.
+
+Replaced and withdrawn invitations count as well.
+"""
 
 from __future__ import annotations
 
@@ -65,9 +68,7 @@ def refused(answer: httpx.Response, most: int) -> None:
     assert answer.json() == {"status": "429", "message": f"Rate limit exceeded. Retry in {seconds} seconds."}
 
 
-def test_an_address_is_invited_so_often_whatever_became_of_the_invitations(
-    owner: Person, town: Town, strict: RunningServer
-) -> None:
+def test_invitations_of_an_address_are_limited(owner: Person, town: Town, strict: RunningServer) -> None:
     stranger = fresh()
     first = invite(strict, owner, stranger)
     assert first.status_code == 201
@@ -80,8 +81,8 @@ def test_an_address_is_invited_so_often_whatever_became_of_the_invitations(
     assert invite(strict, neighbour, stranger).status_code == 201, "another customer, which learns nothing of it"
 
 
-def test_a_manager_invites_so_many(owner: Person, strict: RunningServer) -> None:
-    """Addresses cannot be walked by inviting and withdrawing."""
+def test_invitations_by_a_manager_are_limited(owner: Person, strict: RunningServer) -> None:
+    """Addresses cannot be enumerated by inviting and withdrawing."""
     for _ in range(OF_MANAGER):
         answer = invite(strict, owner, fresh())
         assert answer.status_code == 201
@@ -89,9 +90,7 @@ def test_a_manager_invites_so_many(owner: Person, strict: RunningServer) -> None
     refused(invite(strict, owner, fresh()), 3_600)
 
 
-def test_a_customer_invites_so_many_by_all_its_managers(
-    owner: Person, town: Town, strict: RunningServer, sql: Sql
-) -> None:
+def test_invitations_of_a_customer_are_limited(owner: Person, town: Town, strict: RunningServer, sql: Sql) -> None:
     others = [town.person("a colleague") for _ in range(2)]
     for person in others:
         sql.execute(ACTS, owner.customer, person.username)
@@ -103,7 +102,7 @@ def test_a_customer_invites_so_many_by_all_its_managers(
     assert len(owner.get("/invitations").json()) == OF_CUSTOMER
 
 
-def test_a_key_of_idempotency_goes_past_no_limit(owner: Person, strict: RunningServer) -> None:
+def test_an_idempotency_key_bypasses_no_limit(owner: Person, strict: RunningServer) -> None:
     stranger = fresh()
     key = {"Idempotency-Key": f"key-{next(NUMBERS)}"}
     answers = [invite(strict, owner, stranger, **key) for _ in range(5)]

@@ -1,4 +1,7 @@
-"""Managers by the API: invited by a link that works once, given another role, removed; and never the last owner."""
+"""Managers by the API: invitations, roles and removals.
+
+The last owner is never removed.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ def code_of(made: dict[str, Any]) -> str:
 
 
 def posted(owner: Person, path: str, client: httpx.Client | None = None, **form: str) -> httpx.Response:
-    """A form of a page that anybody may see."""
+    """Submit a form of a public page."""
     root = str(owner.client.base_url.join("/")).rstrip("/")
     with client or http_client() as browser:
         return browser.post(f"{root}/console{path}", data=form, headers={"Origin": root})
@@ -51,7 +54,7 @@ def token(owner: Person, username: str, password: str = PASSWORD) -> httpx.Respo
     return owner.client.post("/oauth2/token", data=form, headers={"vendor-API-Key": owner.api_key})
 
 
-def test_somebody_new_accepts_once(owner: Person) -> None:
+def test_a_new_person_accepts_once(owner: Person) -> None:
     kim = address(owner)
     made = invited(owner, kim)
     assert made["mailed"] is False and "/console/invitation#" in made["link"]
@@ -74,7 +77,7 @@ def test_somebody_new_accepts_once(owner: Person) -> None:
 
 
 def test_a_role_by_an_invitation_is_given_by_the_inviter(owner: Person) -> None:
-    """Nobody gives a role to themselves, and the account that accepts makes no other change for the inviter."""
+    """No manager grants a role to itself, and the accepting account makes no other change for the inviter."""
     kim = address(owner, "granted")
     made = invited(owner, kim)
     assert posted(owner, "/invitation/accept", code=code_of(made), new="yes", new_password=PASSWORD).status_code == 303
@@ -140,7 +143,7 @@ def test_two_at_once_accept_once(owner: Person, sql: Sql) -> None:
     assert sql.value("select count(*) from manager where username = $1", kim) == 1
 
 
-def test_an_account_that_is_there_accepts_when_it_is_signed_in(owner: Person, town: Town) -> None:
+def test_an_existing_account_accepts_when_it_is_signed_in(owner: Person, town: Town) -> None:
     other = town.person("somebody")
     mailbox = address(owner, "somebody")
     other.rename(mailbox)
@@ -173,7 +176,7 @@ def test_a_new_invitation_replaces_the_old_one(owner: Person) -> None:
     assert owner.delete(f"/invitations/{second['id']}").status_code == 404
 
 
-def test_one_whose_time_is_over(owner: Person, sql: Sql) -> None:
+def test_an_expired_invitation_is_refused(owner: Person, sql: Sql) -> None:
     made = invited(owner, address(owner))
     sql.execute("update invitation set expires_at = now() where customer_id = $1", owner.customer)
     assert posted(owner, "/invitation", code=code_of(made)).status_code == 404
@@ -192,12 +195,12 @@ def test_one_whose_time_is_over(owner: Person, sql: Sql) -> None:
         {"emailAddress": "kim@example.com", "role": "Viewer", "groups": []},
     ],
 )
-def test_who_is_invited_is_said_exactly(owner: Person, body: dict[str, Any]) -> None:
+def test_invalid_invitations_are_refused(owner: Person, body: dict[str, Any]) -> None:
     assert owner.put("/managers", body).status_code == 400
     assert owner.get("/invitations").json() == []
 
 
-def test_neighbours_and_other_roles(owner: Person, bob: Person, town: Town) -> None:
+def test_other_customers_and_roles_are_refused(owner: Person, bob: Person, town: Town) -> None:
     made = invited(owner, address(owner))
     number = owner.get("/managers").json()[0]["id"]
     step = [{"op": "replace", "path": "/role", "value": "Viewer"}]
@@ -240,7 +243,7 @@ def test_the_last_owner_stays(owner: Person, sql: Sql) -> None:
 
 
 def test_two_owners_do_not_remove_each_other(owner: Person, town: Town, sql: Sql) -> None:
-    """Both ask at the same time, again and again: one of them always stays."""
+    """Both remove each other at the same time, again and again. One of them always stays."""
     for number in range(5):
         other = town.person(f"second {number} {owner.customer}")
         sql.execute(
@@ -270,7 +273,7 @@ def test_two_owners_do_not_remove_each_other(owner: Person, town: Town, sql: Sql
         other.client.close()
 
 
-def test_the_log_tells_of_it(owner: Person) -> None:
+def test_the_change_log_records_invitations(owner: Person) -> None:
     made = invited(owner, address(owner))
     posted(owner, "/invitation/accept", code=code_of(made), new="yes", new_password=PASSWORD)
     query = "/changes?$filter=kind eq 'invitation.deleted'"

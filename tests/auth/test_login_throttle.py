@@ -1,5 +1,7 @@
-"""Log-ins that fail: bounded for each name at an address, for each address and for each name; nobody is locked out by
-somebody elsewhere, nor by a clock that is set back."""
+"""Failed log-ins: limits per name and address, per address, and per name.
+
+No attacker elsewhere locks a name, and neither does a clock that is set back.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ def guess(running: RunningServer, person: Person, address: str, times: int = 3, 
     return [log_in(running, person.api_key, name, "wrong", address).status_code for _ in range(times)]
 
 
-def test_who_guesses_at_one_address_locks_nobody_out_at_another(carol: Person, strict: RunningServer) -> None:
+def test_guesses_at_one_address_lock_no_other_address_out(carol: Person, strict: RunningServer) -> None:
     """B8: ten wrong passwords from anywhere lock the name for that address alone."""
     assert guess(strict, carol, HERE, 13) == [401] * 3 + [429] * 10
     too_many(log_in(strict, carol.api_key, carol.username, PASSWORD, HERE))
@@ -50,24 +52,26 @@ def test_who_guesses_at_one_address_locks_nobody_out_at_another(carol: Person, s
         assert log_in(strict, carol.api_key, carol.username, PASSWORD, THERE).status_code == 200
 
 
-def test_the_defaults_let_the_owner_in_while_somebody_guesses(carol: Person, dsn: str, settings: Settings) -> None:
-    """B8: with the settings as they come."""
+def test_the_owner_can_log_in_during_guesses_with_the_default_limits(
+    carol: Person, dsn: str, settings: Settings
+) -> None:
+    """B8: with the default settings."""
     with RunningServer(settings, dsn, worker=False) as running:
         assert guess(running, carol, HERE, 10) == [401] * 10
         too_many(log_in(running, carol.api_key, carol.username, PASSWORD, HERE))
         assert log_in(running, carol.api_key, carol.username, PASSWORD, THERE).status_code == 200
 
 
-def test_many_addresses_together_are_bounded_too(carol: Person, alice: Person, strict: RunningServer) -> None:
-    """B8: the name's own bucket; while it is empty the owner is refused like the others, and no other name is."""
+def test_guesses_from_many_addresses_are_limited_too(carol: Person, alice: Person, strict: RunningServer) -> None:
+    """B8: the name's own bucket. While it is empty the owner is refused as well, and no other name is."""
     statuses = [status for n in range(4) for status in guess(strict, carol, f"192.0.2.{n}")]
     assert statuses == [401] * 8 + [429] * 4
     too_many(log_in(strict, carol.api_key, carol.username, PASSWORD, THERE))
     assert log_in(strict, alice.api_key, alice.username, PASSWORD, "192.0.2.0").status_code == 200
 
 
-def test_what_was_refused_is_not_counted_anywhere(carol: Person, alice: Person, strict: RunningServer) -> None:
-    """B8: whoever has used up one bucket takes nothing from the others."""
+def test_a_refused_attempt_is_not_counted(carol: Person, alice: Person, strict: RunningServer) -> None:
+    """B8: an attempt that one bucket refuses takes nothing from the others."""
     address = "192.0.2.100"
     assert guess(strict, carol, address, 40) == [401] * 3 + [429] * 37
     others = [guess(strict, carol, address, 3, f"nobody {n} {carol.username}") for n in range(9)]
@@ -78,7 +82,7 @@ def test_what_was_refused_is_not_counted_anywhere(carol: Person, alice: Person, 
 
 
 def test_guesses_at_the_same_time_are_counted_exactly(carol: Person, strict: RunningServer) -> None:
-    """B8: parallel guesses get no more than one after another."""
+    """B8: concurrent guesses get no more attempts than sequential ones."""
     name = f"nobody {carol.username}"
 
     def status(number: int) -> int:
@@ -112,8 +116,8 @@ def test_the_spellings_of_a_name_are_one_name(carol: Person, strict: RunningServ
     ],
     ids=lambda text: text[:20],
 )
-def test_whose_an_address_is(address: str, whose: str) -> None:
-    """B8: with IPv6 everybody has a /64 of addresses; they count as one."""
+def test_the_networks_of_an_address(address: str, whose: str) -> None:
+    """B8: an IPv6 client has a /64 of addresses, which count as one."""
     assert network(address) == whose
 
 
@@ -143,7 +147,7 @@ def test_a_wider_network_of_ipv6_is_limited_as_well(carol: Person, strict: Runni
 
 
 def test_no_48_locks_a_name_for_another_one(carol: Person, dsn: str, settings: Settings) -> None:
-    """With the limits of a name as they come, or as large in proportion: 16 times the limit of an address is less."""
+    """With the default limits of a name, or in proportion: 16 times the limit of an address is less."""
     names = [name for name in Settings.model_fields if name.startswith("login_")]
     own = settings.model_copy(update={name: Settings.model_fields[name].default for name in names})
     assert own.login_rate_per_username_and_address * max(WIDER.values()) < own.login_rate_per_username
@@ -158,14 +162,14 @@ def test_no_48_locks_a_name_for_another_one(carol: Person, dsn: str, settings: S
 
 
 def test_a_network_of_ipv6_is_one_address(carol: Person, strict: RunningServer) -> None:
-    """B8: whoever changes the address within the network gets no further guesses."""
+    """B8: another address within the network gives no further guesses."""
     assert [guess(strict, carol, f"2001:db8:7:7::{n:x}", 1)[0] for n in range(5)] == [401] * 3 + [429] * 2
     assert log_in(strict, carol.api_key, carol.username, PASSWORD, "2001:db8:7:8::1").status_code == 200
     assert log_in(strict, carol.api_key, carol.username, PASSWORD, "no address " + "x" * 5000).status_code == 200
 
 
-def test_what_could_not_be_checked_is_no_failure(carol: Person, strict: RunningServer, sql: Sql) -> None:
-    """B8: while the database is too slow nobody uses up the log-ins."""
+def test_an_unchecked_attempt_is_no_failure(carol: Person, strict: RunningServer, sql: Sql) -> None:
+    """B8: while the database is too slow no log-ins are used up."""
     sql.execute("begin")
     sql.execute("lock table manager in access exclusive mode")
     try:
@@ -176,15 +180,17 @@ def test_what_could_not_be_checked_is_no_failure(carol: Person, strict: RunningS
     assert guess(strict, carol, "192.0.2.140", 4) == [401, 401, 401, 429]
 
 
-# A clock that is set back: what was written before lies in the future
+# A clock that is set back: earlier writes lie in the future
 
 SHIFT = "update rate_limit set full_at = full_at + $2::text::interval where key like any($1)"
 
 
 @pytest.mark.parametrize("step", ["1 hour", "10 minutes", "3000 days"])
-def test_a_clock_that_is_set_back_locks_nobody_out(carol: Person, strict: RunningServer, sql: Sql, step: str) -> None:
-    """B12: a bucket that is full only after the longest time it can take is from before: one is left, and it is kept
-    to its bound."""
+def test_a_clock_that_is_set_back_locks_no_name(carol: Person, strict: RunningServer, sql: Sql, step: str) -> None:
+    """B12: a bucket that is full only after the longest time is from before.
+
+    One attempt is left, and the bucket keeps its limit.
+    """
     address, name = f"2001:db8:{len(step)}::1", digest(carol.username).hex()
     assert guess(strict, carol, address, 4) == [401] * 3 + [429]
     sql.execute(SHIFT, [f"login:{name}%", f"name:{name}%", f"address:{network(address)}"], step)
@@ -192,7 +198,7 @@ def test_a_clock_that_is_set_back_locks_nobody_out(carol: Person, strict: Runnin
     assert guess(strict, carol, address, 3) == [401, 429, 429]
 
 
-def test_assignments_go_on_when_the_clock_is_set_back(carol: Person, dsn: str, settings: Settings, sql: Sql) -> None:
+def test_assignments_continue_after_a_clock_is_set_back(carol: Person, dsn: str, settings: Settings, sql: Sql) -> None:
     """B12: the same function bounds assignments."""
     body = {"carId": carol.car_with_box(), "userId": carol.user(), "start": "2026-01-01T00:00:00Z"}
     quick = settings.model_copy(update={"assignment_rate": 240, "assignment_burst": 2})
@@ -207,8 +213,8 @@ def test_assignments_go_on_when_the_clock_is_set_back(carol: Person, dsn: str, s
         eventually(lambda: ask() == 204, "the next one")
 
 
-def test_a_clock_that_is_not_quite_even_gives_nothing_away(carol: Person, sql: Sql) -> None:
-    """B12: less than a second is no clock that was set back, so the bound stays exact."""
+def test_small_steps_of_the_clock_change_no_limit(carol: Person, sql: Sql) -> None:
+    """B12: less than a second is no clock that was set back, so the limit stays exact."""
     take, bucket = "select allowed from take($1, 1, 3, 5)", f"uneven:{carol.customer}"
     assert sql.value(take, bucket) == 3
     for step, allowed in (("0.5 seconds", 0), ("1 hour", 1), ("0", 0)):
@@ -216,8 +222,8 @@ def test_a_clock_that_is_not_quite_even_gives_nothing_away(carol: Person, sql: S
         assert sql.value(take, bucket) == allowed
 
 
-def test_a_bucket_that_is_tidied_away_meanwhile_is_made_anew(carol: Person, dsn: str, sql: Sql) -> None:
-    """Whoever waited for a row, and finds it gone, is counted all the same."""
+def test_a_bucket_deleted_meanwhile_is_created_again(carol: Person, dsn: str, sql: Sql) -> None:
+    """A request that waited for a row, which was deleted, is still counted."""
     bucket = f"tidied:{carol.customer}"
     sql.execute("insert into rate_limit (key, full_at) values ($1, now() - interval '2 hours')", bucket)
     sql.execute("begin")

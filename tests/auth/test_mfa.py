@@ -1,4 +1,4 @@
-"""Second factors: codes once, recovery codes once, rules of owners, and what a password alone still opens."""
+"""Second factors: codes, recovery codes, rules of owners, and passwords alone."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_codes_are_those_of_the_rfc(at: int, code: str) -> None:
     assert totp.code(SEED, at // 30) == code
 
 
-def test_a_clock_may_be_a_step_off_and_no_more() -> None:
+def test_a_clock_may_be_one_step_off() -> None:
     now = 1111111109.0
     step = int(now) // 30
     for skew in (-1, 0, 1):
@@ -84,7 +84,10 @@ def browser(person: Person, opened: list[Browser]) -> Browser:
 
 
 def with_app(browser: Browser) -> str:
-    """Set up an app for whoever signs in with this browser: its secret. The code of now is used up."""
+    """Set up an app for the manager of this browser. Returns its secret.
+
+    The present code is used up.
+    """
     assert browser.sign_in().status_code == 303
     secret = browser.api("POST", "/me/totp").json()["secret"]
     answer = browser.api("PUT", "/me/totp", {"code": now(secret)})
@@ -93,12 +96,15 @@ def with_app(browser: Browser) -> str:
 
 
 def now(secret: str) -> str:
-    """The code of now, which the server takes for 30 seconds at least. An older one could be too old on arrival."""
+    """The present code, which is valid for at least 30 seconds.
+
+    An older one could be too old on arrival.
+    """
     return totp.code(secret, int(time.time()) // 30)
 
 
 def unused(sql: Sql, person: Person) -> None:
-    """Let codes count again that were used: no test waits for the clock."""
+    """Make used codes valid again, so that no test waits for the clock."""
     sql.execute(
         "update totp set last_step = 0 from manager m where m.manager_id = totp.manager_id and username = $1",
         person.username,
@@ -132,7 +138,7 @@ def test_an_app_is_asked_for_after_the_password_and_its_code_works_once(
     ) == ["pwd", "otp", "mfa"]
 
 
-def test_of_two_that_show_one_code_at_once_one_gets_in(town: Town, sql: Sql, opened: list[Browser]) -> None:
+def test_concurrent_uses_of_one_code_succeed_once(town: Town, sql: Sql, opened: list[Browser]) -> None:
     person = town.person("twice")
     secret = with_app(browser(person, opened))
     unused(sql, person)
@@ -149,7 +155,7 @@ def test_a_recovery_code_works_once_and_new_ones_end_the_old(town: Town, sql: Sq
     person = town.person("rita")
     owner = browser(person, opened)
     assert owner.sign_in().status_code == 303
-    assert owner.api("POST", "/me/recovery-codes").status_code == 409  # they stand in for nothing
+    assert owner.api("POST", "/me/recovery-codes").status_code == 409  # there is no factor to replace
     with_app(owner)
     unused(sql, person)
     owner.sign_in()
@@ -172,7 +178,7 @@ def test_a_recovery_code_works_once_and_new_ones_end_the_old(town: Town, sql: Sq
     assert new[1] not in stored
 
 
-def test_codes_are_not_guessed_at_one_password(town: Town, sql: Sql, opened: list[Browser]) -> None:
+def test_attempts_of_codes_after_one_password_are_limited(town: Town, sql: Sql, opened: list[Browser]) -> None:
     person = town.person("gus")
     secret = with_app(browser(person, opened))
     unused(sql, person)
@@ -185,7 +191,7 @@ def test_codes_are_not_guessed_at_one_password(town: Town, sql: Sql, opened: lis
     assert not guesser.is_in
 
 
-def test_a_step_is_one_browsers_for_five_minutes(town: Town, sql: Sql, opened: list[Browser]) -> None:
+def test_a_step_is_valid_for_five_minutes_in_one_browser(town: Town, sql: Sql, opened: list[Browser]) -> None:
     person = town.person("step")
     secret = with_app(browser(person, opened))
     unused(sql, person)
@@ -210,11 +216,11 @@ def test_a_password_alone_gets_no_token_any_more(town: Town, opened: list[Browse
         data={"username": person.username, "password": "wrong", "grant_type": "password"},
         headers={"vendor-API-Key": person.api_key},
     )
-    assert "second factor" not in wrong.text  # only who knows the password is told
+    assert "second factor" not in wrong.text  # only a caller with the password learns of it
     assert grant(neighbour).status_code == 200
 
 
-def test_factors_change_soon_after_signing_in_only(town: Town, sql: Sql, opened: list[Browser]) -> None:
+def test_factors_change_only_soon_after_a_sign_in(town: Town, sql: Sql, opened: list[Browser]) -> None:
     person = town.person("fred")
     owner = browser(person, opened)
     owner.sign_in()
@@ -224,7 +230,7 @@ def test_factors_change_soon_after_signing_in_only(town: Town, sql: Sql, opened:
         answer = owner.api(method, path)
         assert answer.status_code == 403
         assert answer.text.startswith("This change requires a sign-in within the last 10 minutes")
-    # A password that was found is not enough where there is a factor already: a token of before it, say
+    # A stolen password is not enough if there is a factor, for example with a token from before it
     with_app(browser(person, opened))
     assert person.post("/me/totp").status_code == 403
     assert person.delete("/me/totp").status_code == 403
@@ -232,7 +238,7 @@ def test_factors_change_soon_after_signing_in_only(town: Town, sql: Sql, opened:
 
 @pytest.fixture
 def ruled(town: Town, sql: Sql, opened: list[Browser]) -> tuple[Person, Browser]:
-    """An owner who has signed in with a code, and owners need one."""
+    """An owner who has signed in with a code, under a rule for owners."""
     person = town.person("olga")
     owner = browser(person, opened)
     secret = with_app(owner)
@@ -243,14 +249,14 @@ def ruled(town: Town, sql: Sql, opened: list[Browser]) -> tuple[Person, Browser]
     return person, owner
 
 
-def test_a_rule_shuts_out_who_has_shown_no_factor(ruled: tuple[Person, Browser], sql: Sql, town: Town) -> None:
+def test_a_rule_refuses_managers_without_a_second_factor(ruled: tuple[Person, Browser], sql: Sql, town: Town) -> None:
     person, owner = ruled
     eventually(lambda: person.get("/cars").status_code == 403, "the rule")
     answer = person.get("/cars", headers={"Accept": "application/problem+json"})
     assert answer.json()["code"] == "second-factor-needed"
     assert owner.api("GET", "/cars").status_code == 200
     assert owner.api("GET", "/factor-rules").json() == {"roles": ["Owner", "Viewer"]}
-    # Own factors stay in reach, and so do other customers
+    # Own factors stay available, and so do other customers
     assert person.get("/me/factors").json()["isNeeded"]
     elsewhere = town.another_fleet(person)
     assert elsewhere.get("/cars").status_code == 200
@@ -263,7 +269,7 @@ def test_a_rule_shuts_out_who_has_shown_no_factor(ruled: tuple[Person, Browser],
     assert grant(person).status_code == 200
 
 
-def test_a_rule_concerns_its_role_and_customer_only(ruled: tuple[Person, Browser], town: Town, sql: Sql) -> None:
+def test_a_rule_applies_to_its_role_and_customer_only(ruled: tuple[Person, Browser], town: Town, sql: Sql) -> None:
     person, _ = ruled
     neighbour = town.person("nils")
     dispatcher = town.person("dora", "Dispatcher")
@@ -285,7 +291,7 @@ def test_a_rule_concerns_its_role_and_customer_only(ruled: tuple[Person, Browser
     assert neighbour.put("/factor-rules", {"roles": ["Owner"]}, headers=here).status_code == 404
 
 
-def test_an_owner_does_not_lock_out_themselves(town: Town) -> None:
+def test_an_owner_without_a_factor_cannot_set_a_rule(town: Town) -> None:
     person = town.person("lock")
     answer = person.put("/factor-rules", {"roles": ["Owner"]})
     assert (answer.status_code, person.get("/cars").status_code) == (409, 200)
@@ -300,7 +306,7 @@ def test_a_role_that_needs_a_factor_gets_no_token(ruled: tuple[Person, Browser],
     assert grant(viewer).json()["error"] == "invalid_grant"
 
 
-def test_what_happens_is_recorded_without_secrets(ruled: tuple[Person, Browser], sql: Sql) -> None:
+def test_the_change_log_has_no_secrets_of_factors(ruled: tuple[Person, Browser], sql: Sql) -> None:
     person, _ = ruled
     manager = sql.value("select manager_id from manager where username = $1", person.username)
     rules = sql.rows(TOLD, person.customer, ["factorRule"], ["Owner", "Viewer"])
@@ -310,7 +316,7 @@ def test_what_happens_is_recorded_without_secrets(ruled: tuple[Person, Browser],
     assert all('"secret": "***"' in row["after"] for row in app if row["kind"] == "totp.created")
 
 
-def test_the_operator_helps_who_has_lost_a_phone(town: Town, sql: Sql, opened: list[Browser], dsn: str) -> None:
+def test_the_operator_removes_factors_of_a_lost_phone(town: Town, sql: Sql, opened: list[Browser], dsn: str) -> None:
     person = town.person("lost")
     owner = browser(person, opened)
     with_app(owner)

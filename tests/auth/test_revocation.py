@@ -1,4 +1,7 @@
-"""B9: what tokens are worth is taken back: by signing key, and by manager. On two servers over one database."""
+"""B9: revocation of tokens by signing key and by manager.
+
+Two servers share the database.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from tests.support.servers import RunningServer, Sql, eventually, migrated_datab
 TOKEN_REFUSED = {"statusCode": 401, "message": "Unauthorized. Access token is missing or invalid."}
 
 
-# A database of its own: a key that is revoked takes everybody's tokens with it
+# A separate database, because a revoked key ends all tokens
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +60,7 @@ def town(sql: Sql, server: RunningServer) -> Town:
 
 @pytest.fixture
 def keyrack(dsn: str) -> Callable[..., Any]:
-    """A command: its JSON, what it says to people, or its standard error where it is refused."""
+    """Run a command. Returns its JSON or text, or its standard error if it fails."""
 
     def run(*arguments: object, says: bool = False, fails: bool = False, stdin: str = "") -> Any:
         words = [*map(str, arguments), *(() if says or fails else ("--json",))]
@@ -95,7 +98,7 @@ def everywhere(headers: dict[str, str], status: int, *servers: RunningServer) ->
 def test_a_signing_key_is_revoked_at_once_everywhere(
     alice: Person, server: RunningServer, other: RunningServer, keyrack: Any, sql: Sql
 ) -> None:
-    """B9: `signing-key revoke`: its tokens are refused on every server, the JWKS has another key."""
+    """B9: `signing-key revoke`: every server rejects its tokens, and the JWKS has another key."""
     everywhere(signed_in(alice, server), 200, server, other)
     before = signed_in(alice, other)
     (kid,) = [row["kid"] for row in keyrack("signing-key", "list") if row["signs"]]
@@ -105,7 +108,7 @@ def test_a_signing_key_is_revoked_at_once_everywhere(
     )
     body = {"customerId": alice.customer, "sdkKey": sdk_key, "userId": alice.user()}
     id_token = web().post(server.url + "/v3/sdk/token", json=body, headers=before).json()["id_token"]
-    assert statuses(before, server, other) == [200, 200]  # both remember it now
+    assert statuses(before, server, other) == [200, 200]  # both have cached it now
 
     revoked = keyrack("signing-key", "revoke", kid, "--yes")
     assert (revoked["kid"], revoked["signs"] != kid, bool(revoked["revokedAt"])) == (kid, True, True)
@@ -120,8 +123,8 @@ def test_a_signing_key_is_revoked_at_once_everywhere(
     assert sql.value("select private_key from signing_key where kid = $1", kid) is None
 
 
-def test_to_revoke_twice_changes_nothing(keyrack: Any) -> None:
-    """B9: idempotent, in clear words; a key that does not sign needs no successor."""
+def test_a_second_revocation_changes_nothing(keyrack: Any) -> None:
+    """B9: idempotent, with a clear message. A key that does not sign needs no successor."""
     first = keyrack("signing-key", "rotate")["kid"]
     second = keyrack("signing-key", "rotate")["kid"]
     said = keyrack("signing-key", "revoke", first, "--yes", says=True)
@@ -148,7 +151,7 @@ def test_a_manager_is_signed_out_everywhere(
     what: str, arguments: Any, town: Town, alice: Person, server: RunningServer, other: RunningServer,
     keyrack: Any, sql: Sql,
 ) -> None:  # fmt: skip
-    """B9: `manager sign-out`, a new password and disabling end all tokens issued until now, and nobody else's."""
+    """B9: `manager sign-out`, a new password and disabling end all earlier tokens of that manager alone."""
     carl = town.person("carl")
     id = sql.value("select manager_id from manager where username = $1", carl.username)
     bystander = signed_in(alice, server)
@@ -168,18 +171,18 @@ def test_a_manager_is_signed_out_everywhere(
     assert statuses(tokens[0], server, other) == [401, 401]
 
 
-def test_a_token_that_is_newer_than_what_a_server_knows_is_good(
+def test_a_token_from_after_an_unnoticed_sign_out_is_valid(
     town: Town, server: RunningServer, other: RunningServer, keyrack: Any
 ) -> None:
-    """B9: who logs in again after a sign-out is let in also where the sign-out was not heard of yet."""
+    """B9: a log-in after a sign-out works also on a server that has not noticed the sign-out."""
     carl = town.person("carl")
     for _ in range(5):
         assert statuses(signed_in(carl, server), server, other) == [200, 200]
         keyrack("manager", "sign-out", carl.username)
 
 
-def test_tokens_of_a_removed_manager_are_over(town: Town, server: RunningServer, keyrack: Any, sql: Sql) -> None:
-    """B9: also if somebody gets the same user name again."""
+def test_tokens_of_a_removed_manager_are_invalid(town: Town, server: RunningServer, keyrack: Any, sql: Sql) -> None:
+    """B9: also if another manager gets the same user name."""
     carl = town.person("carl")
     headers = signed_in(carl, server)
     id = sql.value("select manager_id from manager where username = $1", carl.username)
@@ -188,12 +191,12 @@ def test_tokens_of_a_removed_manager_are_over(town: Town, server: RunningServer,
     everywhere(headers, 404, server)
 
 
-def test_nobody_is_signed_out_by_a_wrong_name(keyrack: Any) -> None:
+def test_a_wrong_name_signs_no_manager_out(keyrack: Any) -> None:
     assert keyrack("manager", "sign-out", "no.body", fails=True) == "keyrack: There is no manager called no.body.\n"
 
 
 def test_a_password_that_was_given_is_never_printed(town: Town, alice: Person, keyrack: Any, sql: Sql) -> None:
-    """B9: not for people, not for machines, not in a refusal."""
+    """B9: not for people, not for programs, not in an error."""
     secret = "a pass phrase of mine"
     add = ("manager", "add", "--role", "owner", "--customer", alice.customer)
     assert "password" not in keyrack(*add, "given.json", "--password", secret)
@@ -212,7 +215,7 @@ def test_a_password_that_was_given_is_never_printed(town: Town, alice: Person, k
 
 @pytest.mark.parametrize("password", ["s3cret/x", "s3cret#x", "s3cret?x", "5:s3cret/x"])
 def test_a_password_of_the_database_is_not_printed(password: str) -> None:
-    """B9: an address that is misread because its password was not encoded is refused without quoting it."""
+    """B9: an address that is misread, because its password is not encoded, is refused without quoting it."""
     env = {"KEYRACK_DATABASE_URL": f"postgresql://user:{password}@127.0.0.1:1/name"}
     result = CliRunner(env=env).invoke(application("customer"), ["customer", "list"])
     assert result.exit_code == 1

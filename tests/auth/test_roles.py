@@ -1,4 +1,7 @@
-"""What each role may: the whole table of endpoints as every role, and how soon what is taken away is gone."""
+"""The permissions of roles, over the whole table of endpoints.
+
+Their revocation takes effect everywhere.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ def operator(dsn: str) -> Operator:
 
 @pytest.fixture(scope="module")
 def people(town: Town) -> Iterator[dict[Role, Person]]:
-    """Somebody in each role, each in a customer of their own."""
+    """A person in each role, each in a separate customer."""
     found = {role: town.person(f"the {role}", role) for role in Role}
     yield found
     for person in found.values():
@@ -59,7 +62,7 @@ def other(dsn: str, settings: Settings) -> Iterator[RunningServer]:
 
 
 def missing(answer: httpx.Response, permission: str) -> bool:
-    """Whether this permission is said to be missing, in the form of the spec's 401."""
+    """Whether the answer names this permission as missing, in the form of the spec's 401."""
     if answer.status_code != 403 or not answer.headers["content-type"].startswith("application/json"):
         return False
     assert answer.json() == {"statusCode": 403, "message": f"The permission {permission} is missing."}
@@ -67,14 +70,14 @@ def missing(answer: httpx.Response, permission: str) -> bool:
 
 
 def asked(person: Person, endpoint: Endpoint) -> httpx.Response:
-    """An endpoint, with ids that nobody has and a body that none takes."""
+    """A request to an endpoint, with unknown ids and an invalid body."""
     method = "HEAD" if endpoint in ENDLESS else endpoint.method
     body = {} if isinstance(endpoint.body, JsonBody) else None
     return person.call(method, path_of(endpoint), body)
 
 
 @over([row for row in ALL if row.auth.has_token and row.auth.permission is Free.CALLER and row.method == "GET"])
-def test_what_is_about_the_caller_needs_no_role(people: dict[Role, Person], endpoint: Endpoint) -> None:
+def test_endpoints_about_the_caller_need_no_role(people: dict[Role, Person], endpoint: Endpoint) -> None:
     assert {person.get(path_of(endpoint)).status_code for person in people.values()} == {200}
 
 
@@ -89,7 +92,7 @@ def test_a_row_without_a_permission_does_not_start() -> None:
             endpoints.put("/x", Doc("putX", "x", "x"))(run)
 
 
-def test_who_may_write_may_read() -> None:
+def test_write_permissions_include_reading() -> None:
     for role in Role:
         assert closed(GRANTED[role]) == GRANTED[role]
     assert set(MEANINGS) == set(Permission) and set(ROLES) == set(GRANTED) == set(Role)
@@ -113,7 +116,7 @@ RELATIONS = [
 
 
 @pytest.mark.parametrize("path", RELATIONS)
-def test_what_relations_lead_to_needs_its_own_permission(people: dict[Role, Person], path: str) -> None:
+def test_a_related_resource_needs_its_own_permission(people: dict[Role, Person], path: str) -> None:
     assert missing(people[Role.TECHNICIAN].get(path), "assignments:read")
     assert people[Role.VIEWER].get(path).status_code == 200
     assert missing(people[Role.TECHNICIAN].get(path), "assignments:read"), "also from a cache"
@@ -129,13 +132,13 @@ def test_a_batch_needs_the_permission_of_its_kind(people: dict[Role, Person], sq
     assert missing(people[Role.VIEWER].post("/batch", people_), "batch:write")
 
 
-def test_live_tells_what_one_may_read(people: dict[Role, Person]) -> None:
+def test_a_stream_needs_the_permission_of_each_topic(people: dict[Role, Person]) -> None:
     technician = people[Role.TECHNICIAN]
     assert missing(technician.get("/live?topics=cars,users"), "users:read")
     assert technician.call("HEAD", "/live?topics=cars").status_code == 200
 
 
-def test_a_token_for_an_app_is_had_in_the_customer_of_the_body(people: dict[Role, Person]) -> None:
+def test_an_id_token_needs_the_permission_in_the_customer_of_the_body(people: dict[Role, Person]) -> None:
     viewer = people[Role.VIEWER]
     body = {"customerId": viewer.customer, "sdkKey": "none", "userId": 1}
     assert missing(viewer.post("/sdk/token", body), "sdk:write")
@@ -143,7 +146,7 @@ def test_a_token_for_an_app_is_had_in_the_customer_of_the_body(people: dict[Role
     assert owner.post("/sdk/token", body | {"customerId": owner.customer}).status_code == 400
 
 
-def test_a_role_is_one_in_a_customer(town: Town) -> None:
+def test_a_role_holds_in_one_customer(town: Town) -> None:
     both = town.person("both", "Viewer")
     owned = town.another_fleet(both, "Owner")
     assert missing(both.put("/cars", {"name": "No"}), "cars:write")
@@ -160,7 +163,7 @@ def test_a_manager_without_a_role_has_no_right(town: Town, sql: Sql) -> None:
         assert asked(nobody, endpoint).status_code == 403
 
 
-def test_who_is_limited_to_no_group_sees_nothing(town: Town, sql: Sql) -> None:
+def test_a_manager_limited_to_no_group_sees_nothing(town: Town, sql: Sql) -> None:
     limited = town.person("limited", Role.MANAGER)
     limited.car()
     limit = "update manager_role set groups = '{}', is_limited = true where customer_id = $1"
@@ -177,7 +180,7 @@ def test_an_owner_who_is_limited_by_hand_has_no_right(town: Town, sql: Sql) -> N
     assert in_scope("Owner", 1, [], lacks_factor=False).permissions == frozenset()
 
 
-def test_what_is_taken_is_gone_on_every_server(town: Town, sql: Sql, other: RunningServer) -> None:
+def test_a_lost_role_takes_effect_on_every_server(town: Town, sql: Sql, other: RunningServer) -> None:
     carol = town.person("carol")
     clients = [carol.client, http_client(base_url=f"{other.url}/v3")]
 
@@ -192,8 +195,8 @@ def test_what_is_taken_is_gone_on_every_server(town: Town, sql: Sql, other: Runn
     clients[1].close()
 
 
-def test_a_stream_ends_when_its_caller_may_something_else(town: Town, sql: Sql) -> None:
-    """More, or less: who connects again hears what it may hear now."""
+def test_a_stream_ends_when_permissions_change(town: Town, sql: Sql) -> None:
+    """More, or less: a new connection gets what the caller may read now."""
     carol = town.person("carol")
     for role in ("Technician", "Manager"):
         with watching(carol) as watcher:
@@ -201,7 +204,9 @@ def test_a_stream_ends_when_its_caller_may_something_else(town: Town, sql: Sql) 
             assert watcher.ends() == "whole"
 
 
-def test_a_right_that_is_lost_while_the_body_comes_is_lost(town: Town, sql: Sql, server: RunningServer) -> None:
+def test_a_permission_lost_during_the_upload_of_the_body_is_missing(
+    town: Town, sql: Sql, server: RunningServer
+) -> None:
     carol = town.person("slow")
     body = b'{"name": "Late"}'
     with Line(server) as line:
@@ -214,7 +219,7 @@ def test_a_right_that_is_lost_while_the_body_comes_is_lost(town: Town, sql: Sql,
     assert sql.value("select count(*) from car where customer_id = $1", carol.customer) == 0
 
 
-def test_what_roles_are_given_stands_in_the_log(town: Town, operator: Operator) -> None:
+def test_the_change_log_records_roles(town: Town, operator: Operator) -> None:
     owner = town.person("owner")
     name = f"kim-{owner.customer}@example.com"
     added = operator.value("manager", "add", name, "--customer", owner.customer, "--role", "dispatcher")
@@ -227,8 +232,8 @@ def test_what_roles_are_given_stands_in_the_log(town: Town, operator: Operator) 
     assert [row["after"] and row["after"]["role"] for row in told] == ["Dispatcher", "Viewer", None]
 
 
-def test_refusals_are_counted_in_the_log(town: Town, dsn: str, settings: Settings) -> None:
-    """A change for many of the same, and none that is lost as the process ends."""
+def test_denials_are_counted_in_the_change_log(town: Town, dsn: str, settings: Settings) -> None:
+    """One change for many equal denials, and none is lost when the process ends."""
     viewer = town.person("curious", "Viewer")
     owner = town.another_fleet(viewer)
     with RunningServer(settings.model_copy(update={"denial_log_interval_seconds": 3_600}), dsn, worker=False) as server:
@@ -261,7 +266,7 @@ def test_a_role_is_named_with_its_customer(operator: Operator) -> None:
     assert (row["customers"], row["roles"]) == ([customer], ["Viewer"])
 
 
-def test_the_page_gives_roles_as_it_stands(database_server: str) -> None:
+def test_the_commands_of_the_page_grant_roles(database_server: str) -> None:
     output = run_block(database_server, PAGE, "give", before=CUSTOMER)
     assert "Manager 1 added: kim@example.com." in output and "Viewer" in output.splitlines()[-1]
 

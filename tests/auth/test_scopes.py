@@ -1,4 +1,4 @@
-"""What a client may: what its token was asked for, as far as the client has it now."""
+"""The permissions of a client: those shared with its token."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from keyrack.auth.client_authentication import load_caller
 from keyrack.db.connection import Database
 
 SUBJECT = UUID(int=1)
-# Some that are none, or none of clients: they give nothing, wherever they stand
+# Unknown names, and permissions of no client. They grant nothing, in any place
 NAMES = st.frozensets(
     st.sampled_from([*map(str, PROGRAMS), "clients:write", "managers:write", "cars:*", "Cars:read", ""])
 )
@@ -23,7 +23,7 @@ HELD = st.dictionaries(st.integers(1, 5), NAMES, max_size=3)
 
 
 class Rows:
-    """A database that has this one client."""
+    """A database with this one client."""
 
     def __init__(self, held: dict[int, frozenset[str]], secrets: list[int]) -> None:
         whose = held or {None: None}  # of a client without a customer
@@ -42,7 +42,7 @@ def of(asked: frozenset[str], held: dict[int, frozenset[str]], secrets: list[int
 
 
 @given(asked=NAMES, held=HELD)
-def test_it_is_what_both_say(asked: frozenset[str], held: dict[int, frozenset[str]]) -> None:
+def test_permissions_are_those_of_token_and_client(asked: frozenset[str], held: dict[int, frozenset[str]]) -> None:
     caller = of(asked, held, [1, 2])
     programs = {str(one): one for one in PROGRAMS}
 
@@ -55,5 +55,5 @@ def test_it_is_what_both_say(asked: frozenset[str], held: dict[int, frozenset[st
 
 
 @given(asked=NAMES, held=HELD)
-def test_a_token_of_a_removed_secret_is_nobodys(asked: frozenset[str], held: dict[int, frozenset[str]]) -> None:
+def test_a_token_of_a_removed_secret_is_invalid(asked: frozenset[str], held: dict[int, frozenset[str]]) -> None:
     assert of(asked, held, [2]) is None

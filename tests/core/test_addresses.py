@@ -129,7 +129,7 @@ def test_domain_without_a_form_is_refused(domain: str) -> None:
         email_address(f"kim@{domain}")
 
 
-def test_recipient_has_its_local_part_as_it_is() -> None:
+def test_recipient_keeps_its_local_part() -> None:
     assert mail_recipient("JÜRGEN@Bücher.example") == "JÜRGEN@xn--bcher-kva.example"
 
 

@@ -1,4 +1,7 @@
-"""B15: a loop or a worker that ends is noticed: told as an alert, and begun anew, or the process ends."""
+"""B15: an exited background task is reported and restarted.
+
+Otherwise the process ends.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ def alerts(logs: list[Any]) -> list[tuple[str, str]]:
 
 
 def failing_once(method: Any) -> Any:
-    """The same, but for the first call."""
+    """The same function, except that its first call fails."""
     calls: list[None] = []
 
     async def call(*args: Any, **options: Any) -> Any:
@@ -50,14 +53,14 @@ def failing_once(method: Any) -> Any:
     return call
 
 
-def test_a_loop_that_ends_is_begun_anew_until_it_is_meant_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """B15: however it ends; and after a while the pauses between its beginnings are short again."""
+def test_an_exited_task_is_restarted_until_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """B15: in any way. After a while the pauses before restarts are short again."""
     pauses: list[float] = []
 
     async def no_sleep(seconds: float) -> None:
         pauses.append(seconds)
 
-    monkeypatch.setattr(background_tasks, "asyncio", SimpleNamespace(sleep=no_sleep))  # other threads sleep as ever
+    monkeypatch.setattr(background_tasks, "asyncio", SimpleNamespace(sleep=no_sleep))  # other threads sleep as usual
     runs = iter([RuntimeError("broken"), None, None, KeyError("x"), None, None, None, None, "over"])
     over: list[str] = []
 
@@ -88,10 +91,10 @@ def test_a_loop_that_ends_is_begun_anew_until_it_is_meant_to_end(monkeypatch: py
         (DeliveryWorker, "_recording", "delivery results"),
     ],
 )
-def test_each_loop_of_the_worker_is_watched(
+def test_each_task_of_the_worker_is_supervised(
     own: str, owner: type, method: str, loop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """B15: it is told, and what it was for is done all the same."""
+    """B15: it is reported, and its work is still done."""
     monkeypatch.setattr(background_tasks, "FIRST_PAUSE", 0.05)
     monkeypatch.setattr(owner, method, failing_once(getattr(owner, method)))
 
@@ -114,10 +117,10 @@ def test_each_loop_of_the_worker_is_watched(
 @pytest.mark.parametrize(
     ("owner", "loop"), [(NotificationListener, "notification listener"), (WakeupNotifier, "worker wakeup")]
 )
-def test_each_loop_of_the_server_is_watched(
+def test_each_task_of_the_server_is_supervised(
     dsn: str, settings: Settings, owner: type, loop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """B15: the same where the API is served."""
+    """B15: the same in a process that serves."""
     monkeypatch.setattr(owner, "run", failing_once(owner.run))
     with (
         captured_events(RESTARTING) as logs,
@@ -154,7 +157,7 @@ RAISE: Callable[[str], str] = "raise RuntimeError({!r})".format
 def test_a_process_without_its_worker_or_server_ends(
     dsn: str, module: str, name: str, end: str, arguments: list[str], said: str
 ) -> None:
-    """B15: with an alert and the status 1, so that whoever started it starts it again."""
+    """B15: with an alert and the status 1, so that the process is restarted."""
     code = ENDING.format(module=module, name=name, end=end, arguments=arguments)
     process = subprocess.run(
         [sys.executable, "-c", code],

@@ -16,13 +16,13 @@ from keyrack.http.openapi.error_reference import codes_markdown, page
 from keyrack.http.routes import ALL
 
 SOURCE = Path(keyrack.__file__).parent
-KEPT = SOURCE / "api/idempotency.py"  # whose reasons are read again
+KEPT = SOURCE / "api/idempotency.py"  # stored errors are read again
 SPEC_FRAGMENTS = {"invalid-header", "unsupported-media-type"}  # titles of the framework and of the spec
 KEBAB = re.compile(r"[a-z]+(-[a-z]+)*")
 
 
 def written(where: Callable[[Path], bool] = lambda _: True) -> Iterator[str]:
-    """The code of every reason that stands in these files of the source; `*` where a part of it is filled in."""
+    """The code of every error in these source files; `*` for a placeholder."""
     for file in filter(where, SOURCE.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "ErrorCode":
@@ -36,8 +36,8 @@ def written(where: Callable[[Path], bool] = lambda _: True) -> Iterator[str]:
                     yield code.value
 
 
-def test_a_code_is_kebab_case_and_given_once() -> None:
-    """Given twice, it could mean two things; where a reason is used twice it is the same constant."""
+def test_a_code_is_kebab_case_and_unique() -> None:
+    """A code in two places could mean two things. An error that is used twice is one constant."""
     codes = list(written())
     assert len(codes) > 80
     assert [code for code in codes if not KEBAB.fullmatch(code.replace("*", "thing"))] == []
@@ -57,7 +57,7 @@ def test_a_code_has_one_status_and_one_meaning() -> None:
 
 
 def test_every_code_is_in_the_table() -> None:
-    """What the source can refuse the documents tell; commands and pages tell their users in words alone."""
+    """The documents list the errors of the API. Commands and pages show texts alone."""
     known = {row.code for row in codes(ALL)}
     for code in written(lambda file: not {"cli", "console", "demo"} & set(file.parts)):
         pattern = re.compile(code.replace("*", "[a-z]+"))
@@ -89,7 +89,7 @@ def test_a_remedy_is_one_imperative_sentence() -> None:
         assert all(text.endswith((".", "}")) for text in row.texts) or row.code in SPEC_FRAGMENTS, row.code
 
 
-def test_a_reason_in_other_words_keeps_its_code() -> None:
+def test_an_error_with_another_text_keeps_its_code() -> None:
     reason = ErrorCode("too-long", "It is longer than {most}.")
     assert str(reason.format(most=3)) == "It is longer than 3."
     assert reason.format(most="{x}").text == "It is longer than {x}."

@@ -1,4 +1,4 @@
-"""The log: one JSON object a line, and nothing of people in it."""
+"""The log: one JSON object per line, without personal data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ALICE = "alice.fisher@example.org"
 
 
 def logged(script: str, *arguments: str) -> list[Any]:
-    """The lines that a process with our log writes."""
+    """The lines of a process with Keyrack's log."""
     begin = "import sys, logging, structlog; from keyrack.core import log_config as logs; logs.configure('info')\n"
     ran = subprocess.run([sys.executable, "-c", begin + script, *arguments], capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0, ran.stderr
@@ -51,8 +51,8 @@ asyncio.run(run(*sys.argv[1:]))
 """
 
 
-def test_an_error_of_the_database_quotes_nobody(dsn: str) -> None:
-    """B10: neither its line nor its traceback holds what was sent, also where another exception came from it."""
+def test_an_error_of_the_database_has_no_personal_data(dsn: str) -> None:
+    """B10: neither its line nor its traceback has the parameters, also if another exception came from it."""
     lines = logged(FAIL, dsn, ALICE)
     assert ALICE[:5] not in json.dumps(lines)
     kinds = ["UniqueViolation", "CheckViolation", "NotNullViolation", "InvalidTextRepresentation"]
@@ -78,8 +78,8 @@ seldom.warning("cannot write", error=OSError("full"))
 """
 
 
-def test_a_lasting_trouble_has_one_line_for_many() -> None:
-    """B12: the line says how often it was due since the last one; another trouble has its own."""
+def test_a_lasting_problem_is_logged_once_per_interval() -> None:
+    """B12: the line has the count since the last one. Another problem has its own line."""
     lines = [(line["error"], line["times"]) for line in logged(LAST)]
     assert lines == [("OSError: full", 1), ("ValueError: other", 1), ("OSError: full", 100)]
 
@@ -160,7 +160,10 @@ structlog.get_logger("tests").info("outside")
 
 
 def test_every_line_of_a_request_carries_its_id() -> None:
-    """Also those of libraries and of tasks that it begins, whatever else is under way; and of an internal error."""
+    """So do lines of libraries, of its tasks, and of an internal error.
+
+    Other requests run at the same time.
+    """
     *lines, outside = logged(BROKEN)
     assert "request_id" not in outside
     for number in range(3):

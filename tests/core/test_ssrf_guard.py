@@ -1,4 +1,4 @@
-"""B15: where a webhook may lead, and how little is told of what is not public."""
+"""B15: allowed addresses of webhooks, and errors that disclose little."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ SPECIAL = [
 
 
 @pytest.mark.parametrize("address", SPECIAL)
-def test_no_special_address_is_dialled_unless_it_is_allowed(address: str) -> None:
-    """B15: metadata services and what else only looks public."""
+def test_special_addresses_are_dialled_only_if_allowed(address: str) -> None:
+    """B15: metadata services, and others that only look public."""
     assert not Guard(Settings()).may_dial(address)
     assert not Guard(Settings()).is_public(address)
     plain = address.partition("%")[0] if "::ffff:0:" in address else address.partition("%")[0].removeprefix("::ffff:")
@@ -49,17 +49,17 @@ def test_no_special_address_is_dialled_unless_it_is_allowed(address: str) -> Non
 
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "93.184.216.34", "2606:2800:220:1::1", "64:ff9b::8.8.8.8"])
-def test_what_is_public_is_dialled_unless_it_is_refused(address: str) -> None:
+def test_public_addresses_are_dialled_unless_denied(address: str) -> None:
     assert Guard(Settings()).may_dial(address) and Guard(Settings()).is_public(address)
     assert not Guard(Settings(webhook_denied_networks=address)).may_dial(address)
     assert not Guard(Settings(webhook_denied_networks=address, webhook_allowed_networks=address)).is_public(address)
 
 
 def test_the_machines_own_addresses_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """B15: whatever interface has them, and also where the kernel lets everything be bound."""
+    """B15: on any interface, and also if the kernel allows any address to be bound."""
     for address in ("127.0.0.1", "127.8.9.10", "::1"):
         assert is_own(ipaddress.ip_address(address))
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:  # the interface that leads outside, if there is one
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:  # the interface to the outside, if there is one
         try:
             probe.connect(("192.0.2.77", 9))
             assert is_own(ipaddress.ip_address(probe.getsockname()[0]))
@@ -83,7 +83,7 @@ def test_the_machines_own_public_address_is_not_dialled(monkeypatch: pytest.Monk
     assert Guard(Settings()).may_dial("93.184.216.35")
 
 
-# What is told
+# Disclosure
 
 
 def send(url: str, settings: Settings = LOCAL) -> DeliveryAttempt:
@@ -112,8 +112,8 @@ def names(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("names")
-def test_an_error_does_not_tell_which_names_and_ports_exist() -> None:
-    """B15: no such name, a name inside, a port inside that is closed, one that is not HTTP, one that is silent."""
+def test_an_error_does_not_disclose_names_and_ports() -> None:
+    """B15: an unknown name, an internal name, a closed internal port, one without HTTP, a silent one."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         attempts = [
             send("http://nobody.example/"),
@@ -131,7 +131,7 @@ def test_an_error_does_not_tell_which_names_and_ports_exist() -> None:
 
 
 class Broken:
-    """Stands for a TLS connection that fails."""
+    """A TLS connection that fails."""
 
     host, port, is_ssl, ssl = "public.example", 443, True, True
 
@@ -167,7 +167,7 @@ KEY: Any = Broken()
         (aiohttp.InvalidURL("http://public.example"), None),
     ],
 )  # fmt: skip
-def test_what_helps_is_told_of_public_endpoints_alone(
+def test_details_are_disclosed_for_public_endpoints_only(
     error: Exception, said: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
@@ -180,8 +180,8 @@ def test_what_helps_is_told_of_public_endpoints_alone(
     assert (inside.error, bool(inside.hidden)) == (NOT_REACHED, True)
 
 
-def test_the_operator_is_told_once_and_the_customer_neither_why_nor_how_long(own: str) -> None:
-    """B15: the log of deliveries has the one text and no duration; the server's log has the reason."""
+def test_the_operator_gets_the_reason_once_and_the_customer_does_not(own: str) -> None:
+    """B15: the delivery log has the one text and no duration. The server's log has the reason."""
 
     port = free_port()
 
@@ -201,7 +201,7 @@ def test_the_operator_is_told_once_and_the_customer_neither_why_nor_how_long(own
     assert [line["customer"] for line in of_port] == [1]
 
 
-def test_a_status_is_told_of_every_endpoint() -> None:
+def test_the_status_of_every_endpoint_is_disclosed() -> None:
     with Receiver(lambda _: (500, b"broken", {})) as receiver:
         attempt = send(receiver.url)
         assert (attempt.status, attempt.error, attempt.answer) == (500, "The endpoint answered 500.", "broken")

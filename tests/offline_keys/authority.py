@@ -1,4 +1,7 @@
-"""In charge of an authority and a box of it, for tests of the box: time passes where a test says so."""
+"""An authority and a box of it, for tests of the box.
+
+Time passes only when a test moves it.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ ISS = "customer:7"
 
 @dataclass
 class Authority:
-    """What it signs, by the true time."""
+    """The authority. It signs by the true time."""
 
     now: int = START
     name: str = "box:1041:3"
@@ -84,7 +87,7 @@ class Authority:
         return self.sign(KEY_SET, self.root, sequence=self.sequence, **keys)
 
     def new_root(self, name: str) -> bytes:
-        """The present root names another one, which signs from now on."""
+        """Replace the root: the present one names another one, which signs from now on."""
         self.sequence += 1
         said = self.sign(ROOT, self.root, sequence=self.sequence, root=public(name))
         self.root = name
@@ -92,7 +95,7 @@ class Authority:
         return said
 
     def rotate(self, number: int, *, revoke: bool = False) -> None:
-        """Another issuing key and service key sign from now on."""
+        """Replace the signing issuing key and service key."""
         self.sequence += 1
         self.issuing, self.service = f"issuing-{number}", f"service-{number}"
         self.keys = [self.issuing] if revoke else [*self.keys[-1:], self.issuing]
@@ -112,14 +115,14 @@ class Authority:
         return self.sign(PROVISIONING, self.service, nonce=nonce, **most | claims)
 
     def provision(self, nonce: bytes, generation: int = 1, **claims: Any) -> Provision:
-        """All three parts, which fit together."""
+        """The three parts of a provisioning, which fit together."""
         key_set, listed = self.key_set(), self.list(generation)
         return Provision(self.provisioning(nonce, key_set, listed, **claims), key_set, listed)
 
 
 @dataclass
 class Box:
-    """A box, which is told of the time by nobody but its own ticks."""
+    """A box, which learns the time only from its own ticks."""
 
     authority: Authority = field(default_factory=Authority)
     tick: int = 0
@@ -137,7 +140,7 @@ class Box:
         self.connect()
 
     def connect(self, links: int = 3) -> list[int]:
-        """New links, one after the other."""
+        """Begin new links, one after the other."""
         places: list[int] = []
         for _ in range(links):
             self.state, place = firmware.connect(self.state, self.tick)
@@ -148,12 +151,15 @@ class Box:
         assert not self.say(self.authority.provision(self.challenge().nonce, generation)).code
 
     def passes(self, seconds: int) -> None:
-        """For the box and for the world."""
+        """Let time pass, for the box and for the world."""
         self.tick += seconds
         self.authority.now += seconds
 
     def stops(self, seconds: int, *, clock_goes_on: bool = False) -> None:
-        """It is without power for a while. Then its clock is right, or stands where it was written down last."""
+        """Cut the power for a while.
+
+        Afterwards the clock is right, or starts at the time that was stored last.
+        """
         self.authority.now += seconds
         elapsed = self.now + seconds - self.state.kept.floor if clock_goes_on else None
         self.tick = 0
@@ -182,14 +188,14 @@ class Box:
         return self.hear(link_messages.write(said), on)
 
     def hello(self, on: int = 0) -> bytes:
-        """The challenge as it comes."""
+        """The challenge as the box sends it."""
         return self.say(link_messages.hello(), on).reply
 
     def challenge(self, on: int = 0) -> Challenge:
         return link_messages.read(self.hello(on), Challenge)
 
     def answer(self, key: bytes, command: int = 1, on: int = 0, count: int | None = None, by: str = "phone-1") -> Open:
-        """To a challenge that is asked for."""
+        """An answer to a newly requested challenge."""
         count = self.authority.now * 1000 if count is None else count
         return phone.answer(self.hello(on), key, command, count, signer(by).sign)
 
@@ -213,7 +219,10 @@ class Box:
 
     @property
     def log(self) -> list[dict[str, Any]]:
-        """The claims of the entries that are held, each signed by the box and fitting the one before."""
+        """The claims of the stored entries.
+
+        The box has signed each of them, and each names the one before.
+        """
         return [self._entry(entry) for entry in self.state.kept.log.entries]
 
     def _entry(self, entry: bytes) -> dict[str, Any]:

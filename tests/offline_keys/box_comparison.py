@@ -1,4 +1,7 @@
-"""Two boxes that get the same: the one in Python and the one in C, signatures stubbed in both."""
+"""A comparison of the boxes in Python and C.
+
+The signatures of both are stubbed.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,11 @@ from tests.offline_keys.c_structs import PLACES, BoxInC
 
 REMEMBERED = 20_000
 SIZE = ctypes.sizeof(BoxInC)
-POINTERS = BoxInC.kept.offset  # before what says something
+POINTERS = BoxInC.kept.offset  # the pointers before it are not compared
 
 
 class Differ(AssertionError):
-    """The two boxes do not agree."""
+    """The two boxes differ."""
 
 
 def _differences(ours: PersistentState | VolatileState, theirs: PersistentState | VolatileState) -> Iterator[str]:
@@ -31,7 +34,7 @@ def _differences(ours: PersistentState | VolatileState, theirs: PersistentState 
 
 
 class Stub:
-    """What the box in Python needs of a library, as the one in C is stubbed."""
+    """The cryptography of the box in Python, stubbed as for the one in C."""
 
     def sign(self, message: bytes) -> bytes:
         return hashlib.sha256(message).digest() * 2
@@ -42,10 +45,10 @@ class Stub:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Beginning:
-    """A state with which both boxes begin again and again."""
+    """A state from which both boxes begin again and again."""
 
     state: BoxMemory
-    image: bytes  # of the struct
+    image: bytes  # bytes of the struct
 
 
 class Rivals:
@@ -56,16 +59,16 @@ class Rivals:
         self.change(state, tick)
 
     def change(self, state: BoxMemory, tick: int) -> None:
-        """Have both begin with this state from now on."""
+        """Let both boxes begin with this state from now on."""
         self._c.load(state, tick)
         self._beginning = Beginning(state, ctypes.string_at(ctypes.addressof(self._c.test), SIZE))
         self._seen: dict[bytes, BoxMemory] = {}
         self._state = state
 
     def begin(self) -> None:
-        """Have both be in that state again."""
+        """Put both boxes into that state again."""
         test, log = self._c.test, self._beginning.state.kept.log
-        for number in range(log.next, test.box.kept.next):  # whose places had others before
+        for number in range(log.next, test.box.kept.next):  # these places had other entries before
             if number - PLACES >= log.first:
                 c_structs.put_entry(test, number, log.entries[number - PLACES - log.first])
         ctypes.memmove(ctypes.addressof(test), self._beginning.image, SIZE)
@@ -77,18 +80,18 @@ class Rivals:
 
     @property
     def links(self) -> list[int]:
-        """The links that are connected."""
+        """The connected links."""
         return [place for place, link in enumerate(self._state.running.links) if link.connection]
 
     def connect(self, tick: int) -> None:
-        """A connection begins. Raises `Differ`."""
+        """Begin a connection. Raises `Differ`."""
         self._state, place = firmware.connect(self._state, tick)
         if place != (other := self._c.connect(tick)):
             raise Differ(f"link: Python {place}, C {other}")
         self._compare(self._state, tick)
 
     def start(self, elapsed: int | None, tick: int) -> None:
-        """Power comes back. Raises `Differ`."""
+        """Start both boxes after a power loss. Raises `Differ`."""
         self._state = firmware.start(self._state.kept, tick, elapsed, self._stub)
         if not self._c.start(elapsed, tick):
             raise Differ("C does not start")
@@ -99,7 +102,7 @@ class Rivals:
         self._c.disconnect(link)
 
     def receive(self, link: int, message: bytes, tick: int, random: bytes) -> BoxRefusalCode:
-        """The code. Raises `Differ`."""
+        """The code of a message. Raises `Differ`."""
         ours = firmware.receive(self._state, link, message, tick, random, self._stub)
         theirs = self._c.receive(link, message, tick, random)
         told = (ours.code, ours.reply, ours.effect, ours.persist)
@@ -116,7 +119,7 @@ class Rivals:
             )
 
     def _of_c(self) -> BoxMemory:
-        """The state of the one in C: what was read from the same bytes before is not read again."""
+        """The state of the box in C. Known bytes are not parsed again."""
         box = self._c.test.box
         image = ctypes.string_at(ctypes.addressof(box) + POINTERS, SIZE - POINTERS)
         state = self._seen.get(image)
@@ -127,7 +130,7 @@ class Rivals:
         return state
 
     def _log(self) -> BoxLogState:
-        """Only new entries are read: the SHA-256 of the newest one, in the struct, stands for all."""
+        """Only new entries are parsed: the SHA-256 of the newest one in the struct covers all."""
         before, kept = self._beginning.state.kept.log, self._c.test.box.kept
         new = range(max(before.next, kept.first), kept.next)
         entries = (*before.entries[kept.first - before.first :], *(c_structs.entry(self._c.test, n) for n in new))

@@ -1,4 +1,4 @@
-"""Long random conversations with two boxes, which must do the same."""
+"""Long random conversations with two boxes, which must behave alike."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.offline_keys.fixed_keys import public, signer
 PHONES = ("phone-1", "phone-2")
 ROOTS = ("root", "next-root", "last-root")
 STEPS = (*[0] * 12, 1, 1, 1, 3, 4, 10, 100, 3_600, DAY)  # seconds between two messages
-OFFSETS = (*[0] * 12, 1, 59, 60, 61, DAY, WEEK - 100, WEEK, WEEK + 1, 2 * WEEK)  # of times, to either side
+OFFSETS = (*[0] * 12, 1, 59, 60, 61, DAY, WEEK - 100, WEEK, WEEK + 1, 2 * WEEK)  # of times, ahead and behind
 
 
 class Conversation:
@@ -48,7 +48,7 @@ class Conversation:
         )  # fmt: skip
 
     def run(self, steps: int) -> Iterator[BoxRefusalCode]:
-        """The codes of messages. Raises `Differ`."""
+        """The codes of all messages. Raises `Differ`."""
         yield self._enrol()
         yield self._provision()
         for _ in range(steps):
@@ -71,12 +71,12 @@ class Conversation:
         return self._rivals.receive(on, link_messages.write(said), self._tick, self._random.randbytes(16))
 
     def _hello(self, link: int) -> bytes:
-        """The challenge, as it comes."""
+        """The challenge as the box sends it."""
         self._say(link_messages.hello(), link)
         return self._rivals.reply
 
     def _about(self) -> int:
-        """A time near the true one, or not so near."""
+        """A time that is close to the true one, or far from it."""
         return self._authority.now + self._random.choice(OFFSETS) * self._random.choice((-1, 1))
 
     def _key(self) -> tuple[bytes, str]:
@@ -100,7 +100,10 @@ class Conversation:
         return self._say(answer, link)
 
     def _flood(self) -> BoxRefusalCode:
-        """Answers by somebody else to one key, new or remembered, until the tokens of its phone are spent."""
+        """Spend the tokens of a phone by answers of an attacker.
+
+        They are answers to one key, new or remembered.
+        """
         link, (key, _) = self._link(), self._key()
         code = BoxRefusalCode.GOOD
         for _ in range(5):
@@ -175,14 +178,14 @@ class Conversation:
         self._rivals.disconnect(self._link())
 
     def _power(self) -> None:
-        """It goes and comes back."""
+        """Cut the power, and restore it."""
         elapsed = self._random.choice((None, 0, 10, DAY))
         self._rivals.start(elapsed, 0)
         self._tick = 0
 
 
 def run(library: ctypes.CDLL, steps: int, seed: int, entries: int, phones: int = 0) -> Iterator[BoxRefusalCode]:
-    """The codes of a conversation with a box that has so many entries and remembers so many phones before.
+    """The codes of a conversation with a box of so many entries and phones.
 
     Raises `Differ`.
     """

@@ -1,4 +1,7 @@
-"""The box in C as tests see it: built from reference/box, and spoken to as the one in Python."""
+"""The box in C for tests, with the Python box's interface.
+
+It is built from reference/box.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ PROBE = "#include <bearssl.h>\nint main(void) { return br_ec_get_default() == 0;
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What `firmware.MessageResult` is, without the state."""
+    """The result of a message: `firmware.MessageResult` without the state."""
 
     reply: bytes
     effect: LockAction
@@ -37,7 +40,7 @@ class Outcome:
 
 
 def compiler() -> str:
-    """The C compiler. Skips the test where it or BearSSL is missing."""
+    """The C compiler. Skips the test if it or BearSSL is missing."""
     cc = os.environ.get("CC", "cc")
     if not shutil.which(cc) or not shutil.which("make"):
         pytest.skip("there is no C compiler, or no make")
@@ -61,14 +64,14 @@ def _held() -> tempfile.TemporaryDirectory[str]:
 
 @functools.cache
 def directory() -> Path:
-    """Where everything is built, once in a process, and for as long."""
+    """The build directory, one for the life of the process."""
     build = Path(_held().name)
     make(build, "all")
     return build
 
 
 def library(path: Path | None = None) -> ctypes.CDLL:
-    """The box and the bridge: built here, or what lies at `path`."""
+    """The box and the bridge: built here, or loaded from `path`."""
     built = ctypes.CDLL(str(path or directory() / "libkeyrack_box_test.so"))
     built.kr_test_size.restype = built.kr_test_box_size.restype = built.kr_test_stack.restype = ctypes.c_size_t
     assert built.kr_test_size() == ctypes.sizeof(Test)
@@ -77,7 +80,10 @@ def library(path: Path | None = None) -> ctypes.CDLL:
 
 
 class CBox:
-    """A box in C. With `stubbed`, signatures are good that do not begin with 255, and its own are a hash, twice."""
+    """A box in C.
+
+    With `stubbed`, a signature is valid unless it begins with 255, and its own are a hash, twice.
+    """
 
     def __init__(self, built: ctypes.CDLL, private_key: bytes, *, stubbed: bool = False) -> None:
         self.test = Test()
@@ -110,7 +116,7 @@ class CBox:
         return bool(self._built.kr_test_write_down(self._at, ctypes.c_uint64(tick)))
 
     def connect(self, tick: int) -> int:
-        """The link of a new connection."""
+        """The number of a new link."""
         link: int = self._built.kr_test_connect(self._at, ctypes.c_uint64(tick))
         return link
 
@@ -124,7 +130,7 @@ class CBox:
         return bool(self._built.kr_test_verify(self._at, point, digest, signature))
 
     def stack(self, link: int, message: bytes, tick: int) -> int:
-        """How many bytes of stack this message takes, which `stack_bytes` then has."""
+        """The bytes of stack that a message needs, which `stack_bytes` then has."""
         self._stack, size = ctypes.create_string_buffer(STACK), ctypes.c_size_t(STACK)
         length, at = ctypes.c_size_t(len(message)), ctypes.c_uint64(tick)
         depth: int = self._built.kr_test_stack(self._at, link, message, length, at, self._reply, self._stack, size)
@@ -132,11 +138,11 @@ class CBox:
 
     @property
     def stack_bytes(self) -> bytes:
-        """The stack as the last message of `stack` has left it."""
+        """The stack after the last message of `stack`."""
         return self._stack.raw
 
     def load(self, state: BoxMemory, tick: int) -> None:
-        """Have it be in this state, at this tick."""
+        """Load this state, at this tick."""
         self.test.box = BoxInC()
         self._built.kr_test_begin(self._at, *self._begin)
         c_structs.put(self.test.box, state, tick)
@@ -144,7 +150,7 @@ class CBox:
             c_structs.put_entry(self.test, number, entry)
 
     def state(self) -> BoxMemory:
-        """The state that it is in."""
+        """The present state."""
         kept = self.test.box.kept
         entries = tuple(c_structs.entry(self.test, number) for number in range(kept.first, kept.next))
         return c_structs.state(self.test.box, BoxLogState(entries, kept.next, bytes(kept.newest)))

@@ -96,13 +96,13 @@ class Test(ctypes.Structure):
 
 
 def at(state: BoxMemory, tick: int) -> BoxMemory:
-    """The same state, with buckets and clock brought up to this tick."""
+    """The same state, with buckets and clock advanced to this tick."""
     running = state.running
     return BoxMemory(
         state.kept,
         replace(
             running,
-            booted=min(running.booted, GREATEST - tick),  # where the clock stops
+            booted=min(running.booted, GREATEST - tick),  # the clock stops there
             bucket=_counted(running.bucket, tick, COMMON, COMMON_PERIOD),
             phone_buckets={
                 phone: PhoneBuckets(
@@ -134,7 +134,7 @@ def entry(test: Test, number: int) -> bytes:
 
 
 def put(box: BoxInC, state: BoxMemory, tick: int) -> None:
-    """Have the struct, which is all zeros, be in this state at this tick."""
+    """Fill the struct, which is all zeros, with this state at this tick."""
     kept, running = state.kept, at(state, tick).running
     _put_kept(box.kept, kept)
     box.tick, box.time, box.tokens = tick, running.booted + tick, running.bucket.tokens
@@ -156,7 +156,7 @@ def put(box: BoxInC, state: BoxMemory, tick: int) -> None:
 
 
 def state(box: BoxInC, log: BoxLogState) -> BoxMemory:
-    """The state that the struct is in, with this log."""
+    """The state in the struct, with this log."""
     return BoxMemory(_kept(box.kept, log), _running(box))
 
 

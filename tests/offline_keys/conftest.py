@@ -1,4 +1,4 @@
-"""In charge of the properties tested here: timings are never assertions."""
+"""Settings of the property tests: timing is never an assertion."""
 
 from __future__ import annotations
 

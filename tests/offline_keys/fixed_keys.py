@@ -1,4 +1,4 @@
-"""In charge of the keys of tests and vectors: always the same ones, by their names."""
+"""Fixed keys of tests and vectors, by their names."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def public(name: str) -> PublicKey:
 
 @dataclass(frozen=True)
 class Own:
-    """What a box needs of a library, with its own key; it notes what it has verified."""
+    """The cryptography of a box with its own key. It records verified messages."""
 
     name: str = "box"
     verified: list[bytes] | None = None
@@ -68,11 +68,14 @@ def _verify(public: PublicKey, message: bytes, signature: bytes) -> bool:
 
 
 def high(signature: bytes) -> bytes:
-    """The signature with the higher one of s and n - s."""
+    """The signature with the higher of s and n - s."""
     s = int.from_bytes(signature[32:], "big")
     return signature[:32] + max(s, ORDER - s).to_bytes(32, "big")
 
 
 def with_high_s(message: bytes) -> bytes:
-    """A signed message as a carrier may turn it: its last member is the signature."""
+    """A signed message with a high s, as a carrier can make it.
+
+    The signature is its last element.
+    """
     return message[:-64] + high(message[-64:])

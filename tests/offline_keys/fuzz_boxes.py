@@ -1,7 +1,7 @@
-"""In charge of long fuzzing: the vectors' messages, changed, to both boxes, which have to do the same.
+"""Long fuzzing: mutated messages of the vectors, to both boxes.
 
 `make test-keys-long` runs it: two processes with the box in C under sanitizers, then the fuzzer in C alone, which
-begins with what the vectors have. The first difference ends it, and is shown with the input.
+begins with the contents of the vectors. The first difference ends the run, and is shown with its input.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ VECTORS = Path(__file__).parents[2] / "docs" / "keys-vectors.json"
 CORES = 2
 LIBRARY = "libkeyrack_box_test.so"
 SANITIZED = "-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined"
-IN_A_ROW = 100  # with one vector: changing to another one is dear
+IN_A_ROW = 100  # inputs per vector, as a change of the vector is expensive
 LATER = (*[0] * 20, 1, 4, 5, 9, 10, 300, 100_000, 1_000_000, 1 << 40)
 
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """A vector: with what it begins, and what is said."""
+    """A vector: its initial state and its message."""
 
     state: BoxMemory
     tick: int
@@ -75,7 +75,7 @@ def own_key() -> bytes:
 
 
 def run(library: ctypes.CDLL, count: int, seed: int) -> Iterator[BoxRefusalCode]:
-    """The codes of so many inputs. Raises `Differ`, which says with which input."""
+    """The codes of so many inputs. Raises `Differ` with the input."""
     random, given = Random(seed), seeds()
     vector, tick = given[0], 0
     rivals = Rivals(library, own_key(), vector.state, vector.tick)
@@ -84,7 +84,7 @@ def run(library: ctypes.CDLL, count: int, seed: int) -> Iterator[BoxRefusalCode]
         if number % IN_A_ROW == 0:
             vector = random.choice(given)
             rivals.change(vector.state, vector.tick)
-        if number % 8 != 7:  # each eighth goes on where the one before has led to
+        if number % 8 != 7:  # each eighth input continues from the state of the one before
             rivals.begin()
             tick = vector.tick + random.choice(LATER)
         link = vector.link if random.random() < 0.95 else random.choice(rivals.links)
@@ -103,7 +103,7 @@ def run(library: ctypes.CDLL, count: int, seed: int) -> Iterator[BoxRefusalCode]
 
 
 def corpus(directory: Path) -> None:
-    """What the fuzzer in C begins with: all states, and all messages."""
+    """The start corpus of the fuzzer in C: all states and all messages."""
     (directory / "inputs").mkdir(parents=True, exist_ok=True)
     test = c_box.CBox(c_box.library(), own_key(), stubbed=True)
     images: dict[bytes, int] = {}
@@ -127,7 +127,7 @@ def corpus(directory: Path) -> None:
 
 
 def one(library: Path, count: int, seed: int) -> None:
-    """So many inputs, with a line from time to time."""
+    """Run so many inputs, with a line of progress from time to time."""
     begun, codes = time.monotonic(), Counter[BoxRefusalCode]()
     for number, code in enumerate(run(c_box.library(library), count, seed), 1):
         codes[code] += 1
@@ -138,7 +138,10 @@ def one(library: Path, count: int, seed: int) -> None:
 
 
 def several(count: int, seed: int, seconds: int) -> bool:
-    """All of it: inputs to both boxes on two cores, then the fuzzer in C for so long on each of them."""
+    """Run everything: inputs to both boxes on two cores, then the fuzzer in C.
+
+    The fuzzer runs for so long on each core.
+    """
     with tempfile.TemporaryDirectory() as directory:
         build = Path(directory)
         c_box.make(build, str(build / LIBRARY), f"CFLAGS={SANITIZED}")

@@ -1,4 +1,4 @@
-"""In charge of what tests look at: status lists from outside, the log of changes, boxes that write what they like."""
+"""Helpers of tests: status lists, change log, and forged entries."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ZEROS = bytes(32)
 class Clock:
     """The clock of keys, for all servers in this process.
 
-    It stands still unless a test moves it: however long the requests of a test take, they are of one second.
+    It stands still unless a test moves it. So all requests of a test are in one second.
     """
 
     began: datetime
@@ -43,7 +43,7 @@ class Clock:
 
 @pytest.fixture
 def clock() -> Iterator[Clock]:
-    """A clock that a test sets: whoever asks what o'clock it is for keys looks at it."""
+    """A clock that a test sets, for all code that needs the time for keys."""
     clock = Clock(timestamps.now())
     with timestamps.shown(lambda: clock.began + timedelta(seconds=clock.ahead)):
         yield clock
@@ -58,7 +58,7 @@ def claims_of(key: bytes) -> dict[str, Any]:
 
 
 def changed(person: Person, assignment: int, **members: Any) -> None:
-    """Change an assignment, and see that it is done."""
+    """Change an assignment, and wait until that is done."""
     steps = [
         {"op": "remove", "path": f"/{name}"} if value is None else {"op": "replace", "path": f"/{name}", "value": value}
         for name, value in members.items()
@@ -75,7 +75,7 @@ def changed(person: Person, assignment: int, **members: Any) -> None:
 
 
 def listed(person: Person, product: int, **which: int) -> SignedMessage:
-    """The box's status list, the same in both forms at one time."""
+    """The box's status list, which must be the same in both forms."""
     path, now = f"/boxes/{product}/status", timestamps.now()
     with timestamps.shown(lambda: now):
         signed = person.get(path, params=which, headers={"Accept": LIST_TYPE})
@@ -87,7 +87,7 @@ def listed(person: Person, product: int, **which: int) -> SignedMessage:
 
 
 def is_revoked(person: Person, key: bytes) -> bool:
-    """Whether the list that the key names says so."""
+    """Whether the list that a key names marks it as revoked."""
     claims = cose.read(key, KEY).claims
     _, product, epoch = claims["aud"].split(":")
     place, uri = claims["status"]
@@ -98,13 +98,13 @@ def is_revoked(person: Person, key: bytes) -> bool:
 
 
 def places(*keys: bytes) -> list[tuple[int, int]]:
-    """Generation and place of each."""
+    """Generation and place of each key."""
     found = [cose.read(key, KEY).claims["status"] for key in keys]
     return [(int(status.uri.rpartition("=")[2]), status.idx) for status in found]
 
 
 def revocations(person: Person, key: bytes) -> list[dict[str, Any]]:
-    """What the log of changes says of the key's end, with who did it."""
+    """The recorded ends of the key, with their actors."""
     id = UUID(bytes=cose.read(key, KEY).claims["cti"])
     answer = person.get("/changes", params={"$filter": f"resource eq 'key' and resourceId eq '{id}'"})
     assert answer.status_code == 200, answer.text
@@ -112,14 +112,14 @@ def revocations(person: Person, key: bytes) -> list[dict[str, Any]]:
 
 
 def one_key(phone: Phone, box: Firmware) -> bytes:
-    """What the phone fetches now for this box."""
+    """The key that the phone fetches now for this box."""
     phone.fetch()
     (key,) = phone.keys(box)
     return key
 
 
 def tended(dsn: str, settings: Settings, step: Callable[[Database, Settings], Awaitable[None]]) -> None:
-    """Do a step of housekeeping."""
+    """Run a step of housekeeping."""
 
     async def run() -> None:
         acting.set(system("housekeeping"))
@@ -133,7 +133,10 @@ def tended(dsn: str, settings: Settings, step: Callable[[Database, Settings], Aw
 
 
 class Logbook:
-    """Writes entries as a box does that somebody has opened by force: whatever he likes, signed by the box's key."""
+    """A box that an attacker has opened by force.
+
+    It writes any entry, signed by the box's key.
+    """
 
     def __init__(self, box: Firmware, name: str = "", key: PrivateKey | None = None) -> None:
         self.key = key or box.key
@@ -158,7 +161,7 @@ class Logbook:
         return made
 
     def opening(self, key: bytes, **claims: Any) -> bytes:
-        """The next entry: this key has opened."""
+        """The next entry: an opening by this key."""
         return self.entry(**self.said(key) | claims)
 
     @staticmethod

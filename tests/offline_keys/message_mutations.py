@@ -1,4 +1,4 @@
-"""In charge of messages that are nearly good: changed byte by byte, and as CBOR with the lengths around put right."""
+"""Mutated messages: changed byte by byte, or as CBOR with corrected lengths."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STRANGERS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """A byte string in which other items lie: its level, and where it is there."""
+    """A byte string that contains other items: its level and its place."""
 
     level: bytes
     start: int
@@ -49,14 +49,14 @@ class Site:
     end: int
     major: int
     argument: int
-    children: tuple[tuple[int, int], ...]  # members of an array, pairs of a map: from and to
+    children: tuple[tuple[int, int], ...]  # elements of an array, pairs of a map: start and end
 
     @property
     def raw(self) -> bytes:
         return self.level[self.start : self.end]
 
     def replaced(self, new: bytes) -> bytes:
-        """The message with something else in this place."""
+        """The message with other bytes in this place."""
         data = self.level[: self.start] + new + self.level[self.end :]
         for outer in reversed(self.around):
             data = outer.level[: outer.start] + head(BYTES, len(data)) + data + outer.level[outer.end :]
@@ -64,7 +64,7 @@ class Site:
 
 
 def head(major: int, argument: int, size: int | None = None) -> bytes:
-    """Type and argument, as short as can be or in so many bytes."""
+    """Type and argument, in the shortest form or in so many bytes."""
     if size is None:
         size = 0 if argument < 24 else next(n for n in (1, 2, 4, 8) if argument < 1 << 8 * n)
     if size == 0:
@@ -73,7 +73,10 @@ def head(major: int, argument: int, size: int | None = None) -> bytes:
 
 
 def sites(message: bytes) -> tuple[Site, ...]:
-    """All items of a message, also those in byte strings; none where it is not well-formed."""
+    """All items of a message, also those in byte strings.
+
+    None if the message is not well-formed.
+    """
     found: list[Site] = []
     try:
         _walk(message, (), found)
@@ -120,7 +123,7 @@ def _item(level: bytes, start: int, around: tuple[Around, ...], found: list[Site
 
 
 class Mutants:
-    """Endless ones of these messages, always the same for a seed."""
+    """Endless mutants of these messages, always the same for a seed."""
 
     def __init__(self, messages: tuple[bytes, ...], seed: int) -> None:
         self._random = Random(seed)
@@ -136,7 +139,7 @@ class Mutants:
         }
 
     def of(self, message: bytes) -> bytes:
-        """One that differs in one place or in some."""
+        """A mutant that differs in one place or in several."""
         random = self._random
         chance = random.random()
         found = self._sites[message]
@@ -250,12 +253,15 @@ class Mutants:
         return self._random.choice(STRANGERS)
 
     def _donor(self, site: Site) -> bytes:
-        """Something of another message, or of another place in this one."""
+        """A part of another message, or of another place in this one."""
         return self._random.choice(self._donors)
 
 
 def _bound_again(message: bytes, found: tuple[Site, ...], mutant: bytes) -> bytes:
-    """An answer names the hash of its key: have it name that of the key that was changed, so that more is looked at."""
+    """Put the hash of the changed key into its answer.
+
+    The mutant then passes more checks.
+    """
     if message[:2] != b"\x83\x05":
         return mutant
     was = next(site.level[site.content : site.end] for site in found[2:] if site.major == BYTES)
@@ -266,7 +272,7 @@ def _bound_again(message: bytes, found: tuple[Site, ...], mutant: bytes) -> byte
 
 
 def _contents(message: bytes) -> Iterator[bytes]:
-    """The first byte string of a message, where it has one."""
+    """The first byte string of a message, if it has one."""
     if message[:2] == b"\x83\x05" and len(message) > 5 and message[2] == 0x59:
         length = int.from_bytes(message[3:5], "big")
         yield message[5 : 5 + length]

@@ -1,4 +1,4 @@
-"""In charge of a garage without a network: boxes as firmware runs them, phones with their apps, a server outside."""
+"""A garage without a network: boxes, phones, and a server."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def raw(text: str) -> bytes:
 
 @dataclass
 class Firmware:
-    """A box with its own key and its own clock, which goes on when `tick` does."""
+    """A box with its own key and its own clock, which runs with `tick`."""
 
     product: int
     key: PrivateKey = field(default_factory=PrivateKey.generate)
@@ -57,13 +57,13 @@ class Firmware:
         self.reset()
 
     def reset(self) -> None:
-        """What somebody at the box does."""
+        """Reset the box, as a person at the box does."""
         self.state = firmware.reset(self.key.public, os.urandom(32), self.tick)
         for _ in range(LINKS):
             self.state, _ = firmware.connect(self.state, self.tick)
 
     def come_again(self, on: int = 0) -> None:
-        """A phone comes, some seconds after the one before: its link is a new one."""
+        """A phone arrives on a new link, some seconds after the one before."""
         self.tick += 4
         self.state, place = firmware.connect(firmware.disconnect(self.state, on), self.tick)
         assert place == on
@@ -75,20 +75,20 @@ class Firmware:
         return self.key.sign(message)
 
     def say(self, message: bytes, on: int = 0) -> bytes:
-        """What the box answers."""
+        """The box's answer."""
         self.last = firmware.receive(self.state, on, message, self.tick, os.urandom(16), self)
         self.state = self.last.state
         return self.last.reply
 
     def hello(self, on: int = 0) -> bytes:
-        """The challenge as it comes."""
+        """The challenge as the box sends it."""
         return self.say(link_messages.write(link_messages.hello()), on)
 
     def challenge(self, on: int = 0) -> Challenge:
         return link_messages.read(self.hello(on), Challenge)
 
     def carry(self, artefact: bytes, on: int = 0) -> int:
-        """0 where it was taken."""
+        """0 if the artefact was accepted."""
         return link_messages.read(self.say(link_messages.write(CarryMessage(artefact)), on), AcceptedMessage).refused
 
     def fetch(self, begin: int, on: int = 0) -> list[bytes]:
@@ -102,12 +102,12 @@ class Firmware:
 
     @property
     def code(self) -> BoxRefusalCode:
-        """Why the last message was refused."""
+        """The reason for the last refusal."""
         assert self.last is not None
         return self.last.code
 
     def enrol(self, person: Person) -> dict[str, Any]:
-        """As a tool brings box and server together, in an epoch of its own."""
+        """Enrol the box in a new epoch, as a tool does."""
         given = person.post(f"/boxes/{self.product}/enrolment")
         assert given.status_code == 200, given.text
         answer = link_messages.read(self.say(link_messages.write(Enrol(raw(given.json()["nonce"])))), EnrolledMessage)
@@ -122,7 +122,7 @@ class Firmware:
         told = person.get(f"/boxes/{self.product}/provisioning", params={"nonce": nonce})
         assert told.status_code == 200, told.text
         for root in told.json()["roots"]:
-            self.carry(raw(root))  # which uses no nonce
+            self.carry(raw(root))  # uses no nonce
         messages = [raw(told.json()[name]) for name in ("provisioning", "keySet", "statusList")]
         assert link_messages.read(self.say(link_messages.write(Provision(*messages))), AcceptedMessage).refused == 0, (
             self.code
@@ -131,7 +131,7 @@ class Firmware:
 
 @dataclass
 class Phone:
-    """A user's phone with its app: what it has fetched, and what it has got from boxes."""
+    """A user's phone with its app: fetched keys, and entries of boxes."""
 
     person: Person
     user: int
@@ -184,7 +184,7 @@ class Phone:
         assert answer.json()["id"] == self.id
 
     def fetch(self) -> dict[str, Any]:
-        """What the server has for this phone now."""
+        """The present answer of the server to this phone."""
         answer = self.call("GET", "/sdk/keys", params={"device": self.id})
         assert answer.status_code == 200, answer.text
         self.held = answer.json()
@@ -194,11 +194,11 @@ class Phone:
         return [raw(key["key"]) for key in self.held["keys"] if key["productId"] == box.product]
 
     def key_for(self, challenge: Challenge) -> bytes:
-        """Its first key for the box of this name."""
+        """The first key for the box of this name."""
         return next(raw(key["key"]) for key in self.held["keys"] if key["box"] == challenge.name)
 
     def carried(self, box: Firmware) -> list[bytes]:
-        """What it has for this box, the key set first."""
+        """The artefacts for this box, the key set first."""
         own = [one for one in self.held["boxes"] if one["productId"] == box.product]
         lists = [raw(one["statusList"]) for each in own for one in each["statusLists"]]
         receipts = [raw(each["receipt"]) for each in own if each["receipt"]]
@@ -206,14 +206,14 @@ class Phone:
         return [*roots, raw(self.held["keySet"]), *lists, *receipts, *self.receipts.values()]
 
     def bring(self, box: Firmware, on: int = 0) -> list[int]:
-        """Carry to the box what it does not have; 0 for each that it took."""
+        """Carry missing artefacts to the box; 0 for each accepted one."""
         authority = f"customer:{self.person.customer}"
         challenge = box.challenge(on)
         wanted = phone.brought(challenge, authority, self.carried(box))
         return [box.carry(one.artefact, on) for one in wanted]
 
     def open(self, box: Firmware, command: int = OPEN, on: int = 0, key: bytes | None = None) -> BoxRefusalCode:
-        """What the box says to it, without anything carried before."""
+        """The box's answer to an `open`, without artefacts before."""
         challenge = box.hello(on)
         self.count = phone.counter(self.count, int(time.time() * 1000))
         key = key or self.key_for(link_messages.read(challenge, Challenge))
@@ -227,7 +227,7 @@ class Phone:
         return self.open(box, CLOSE)
 
     def visit(self, box: Firmware) -> BoxRefusalCode:
-        """As an app does: bring what is newer, open, take the log along."""
+        """Act as an app: bring newer artefacts, open, and fetch the log."""
         box.come_again()
         self.bring(box)
         code = self.open(box)
@@ -236,7 +236,7 @@ class Phone:
         return code
 
     def home(self) -> dict[str, Any]:
-        """Deliver what came from boxes."""
+        """Upload the entries of boxes."""
         answer = self.call("PUT", "/sdk/boxlog", {"entries": [b64(entry) for entry in self.entries]})
         assert answer.status_code == 200, answer.text
         self.receipts |= {one["box"]: raw(one["receipt"]) for one in answer.json()["receipts"]}
@@ -244,7 +244,7 @@ class Phone:
 
 
 def garage(person: Person) -> tuple[int, Firmware]:
-    """A car with a box that is enrolled."""
+    """A car with an enrolled box."""
     car = person.car()
     box = Firmware(person.box_in(car))
     box.enrol(person)
@@ -252,7 +252,7 @@ def garage(person: Person) -> tuple[int, Firmware]:
 
 
 def driver(person: Person, user: int | None = None) -> Phone:
-    """A user whose phone is registered."""
+    """A user with a registered phone."""
     found = Phone(person, user or person.user())
     found.sign_in()
     found.register()
@@ -260,7 +260,7 @@ def driver(person: Person, user: int | None = None) -> Phone:
 
 
 def confirm(person: Person, box: Firmware) -> None:
-    """Deliver the log of a box, so that its enrolment comes into force."""
+    """Upload the log of a box, so that its enrolment comes into force."""
     bearer = driver(person)
     bearer.entries = list(box.state.kept.log.entries)
     assert bearer.home()["refused"] == []

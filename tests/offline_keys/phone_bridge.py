@@ -1,13 +1,13 @@
-"""In charge of the bridge between the phone in JavaScript and worlds in Python: HTTP on this machine.
+"""Local HTTP between the JavaScript phone and worlds in Python.
 
 | Request | Does |
 |---|---|
 | `GET /` and `GET /phone/*.js` | an empty page, and the modules for a browser |
-| `POST /worlds` | makes a world, with settings of `World`; answers its path, which stands before the others |
+| `POST /worlds` | creates a world, with settings of `World`; answers the path that precedes the others |
 | `POST .../box/0` | carries a message to the box, on a link |
-| `POST .../do` | has something happen: `{"what": "revoke", "device": "..."}` |
+| `POST .../do` | triggers an event: `{"what": "revoke", "device": "..."}` |
 | `.../v3/sdk/...` | the app's calls |
-| `POST /boxes/0` | carries a message to a box that a test has brought |
+| `POST /boxes/0` | carries a message to a box of a test |
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ class Bridge(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.worlds: list[World] = []
-        self.boxes: list[Callable[[bytes], bytes]] = []  # that are in no world of ours
+        self.boxes: list[Callable[[bytes], bytes]] = []  # outside of the worlds
         self.lock = threading.Lock()
 
     @property
     def url(self) -> str:
-        """By this name, to which browsers give WebCrypto."""
+        """The address by a name for which browsers provide WebCrypto."""
         return f"http://localhost:{self.server_address[1]}"
 
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    wbufsize = -1  # an answer goes in one piece, for which nobody waits
+    wbufsize = -1  # an answer is sent in one piece
     server: Bridge
 
     def do_GET(self) -> None:
@@ -65,7 +65,7 @@ class Handler(BaseHTTPRequestHandler):
         self._do()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: it would stand among the output of the tests."""
+        """Log nothing: it would appear in the output of the tests."""
 
     def _do(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -79,7 +79,7 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(b"" if is_known else json.dumps(said).encode(), "application/json", tag, 304 if is_known else 200)
 
     def _said(self, body: bytes) -> Any:
-        """Bytes of the box, or what is JSON."""
+        """The body: bytes of the box, or JSON."""
         path, query = urlsplit(self.path).path, urlsplit(self.path).query
         if path == "/worlds":
             self.server.worlds.append(World(**json.loads(body)))

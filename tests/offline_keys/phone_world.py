@@ -1,7 +1,7 @@
-"""In charge of a world for phones to be tested in: a customer's authority, what it answers to apps, and one box.
+"""A world for tests of phones: an authority and one box.
 
-All of it is in memory, and its time passes only where a test says so. The box is the reference,
-`keyrack.offline_keys.box`.
+The authority answers the requests of apps. All of it is in memory, and time passes only when a test moves it. The box
+is the reference, `keyrack.offline_keys.box`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def text(seconds: int) -> str:
 
 
 class Crypto:
-    """What the box needs."""
+    """The cryptography that the box needs."""
 
     def __init__(self, key: PrivateKey) -> None:
         self.verify, self.sign = verify, key.sign
@@ -48,7 +48,7 @@ class Crypto:
 
 @dataclass
 class Issued:
-    """A phone's key, and where it stands."""
+    """A phone's key, and its place in the list."""
 
     key: bytes
     iat: int
@@ -86,10 +86,10 @@ class World:
     def now(self) -> int:
         return self.begun + self.tick
 
-    # What the box does
+    # The box
 
     def say(self, number: int, message: bytes) -> bytes:
-        """What the box answers on this link."""
+        """The box's answer on this link."""
         outcome = firmware.receive(self.box, number, message, self.tick, secrets.token_bytes(16), self.crypto)
         self.box = outcome.state
         if outcome.effect is not LockAction.NONE:
@@ -99,7 +99,7 @@ class World:
         return outcome.reply
 
     def _connect(self) -> None:
-        """Begin all links that the box has."""
+        """Connect all links of the box."""
         for _ in self.box.running.links:
             self.box, _ = firmware.connect(self.box, self.tick)
 
@@ -119,13 +119,13 @@ class World:
             self.say(0, link_messages.write(said)), link_messages.AcceptedMessage
         ) == link_messages.AcceptedMessage(0)
 
-    # What tests may have happen
+    # Events for tests
 
     def seconds_pass(self, seconds: int) -> None:
         self.tick += seconds
 
     def power_is_cut(self) -> None:
-        """The clock of the box stands meanwhile."""
+        """The clock of the box stands still meanwhile."""
         self.box = firmware.start(self.box.kept, self.tick, None, self.crypto)
         self._connect()
 
@@ -142,7 +142,7 @@ class World:
         self.issued.clear()
 
     def replace_root(self) -> None:
-        """The root signs another one, which signs the next key set."""
+        """Replace the root: it signs another one, which signs the next key set."""
         successor = PrivateKey.generate()
         claims = {"iss": ISS, "iat": self.now, "sequence": self.sequence + 1, "root": successor.public}
         self.roots.append(cose.sign(message_fields.ROOT, self.root.public.kid, claims, self.root.sign))
@@ -154,12 +154,12 @@ class World:
         self.bits[self.generation] = bytearray(status_list_bits.BYTES)
 
     def change(self, **settings: Any) -> None:
-        """Keys are issued anew, with other rights, another limit or life."""
+        """Issue keys again, with other rights, another limit or another life."""
         vars(self).update(settings)
         self.issued.clear()
 
     def seen(self) -> dict[str, Any]:
-        """What a test looks at."""
+        """The state that a test inspects."""
         log = self.box.kept.log
         authority = self.box.authority
         return {
@@ -168,7 +168,7 @@ class World:
             "certain": self.box.kept.is_certain, "lists": [each.generation for each in authority.lists],
         }  # fmt: skip
 
-    # What the server answers
+    # Answers of the server
 
     def registration_nonce(self) -> dict[str, Any]:
         return {"nonce": b64(NONCE)}
@@ -229,7 +229,7 @@ class World:
         return self._sign(message_fields.STATUS_LIST, **claims, status_list=lst)
 
     def _issued(self, device: str) -> Issued:
-        """The phone's key, the same until half of its life is over."""
+        """The phone's key, the same for half of its life."""
         held = self.issued.get(device)
         if held is None or self.now >= held.iat + self.lifetime // 2:
             key = self._key(self.phones[device], Status(self.places, _uri(self.generation)))
@@ -250,7 +250,7 @@ class World:
         return names | {name: text(issued.iat + after) for name, after in times.items()}
 
     def _end(self) -> int:
-        """Up to which number the log is home without a gap."""
+        """The number up to which the log has arrived without a gap."""
         end = 0
         while end + 1 in self.entries:
             end += 1

@@ -1,4 +1,4 @@
-"""In charge of the reference box: what opens it, what does not, and what it knows afterwards."""
+"""The reference box: valid messages, refusals, and the state afterwards."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_key_for_another_box_or_epoch_opens_nothing(name: str) -> None:
     assert box.say(Fetch(1)).code is BoxRefusalCode.NOT_NOW, "who has a key of another box does not read this log"
 
 
-def test_after_a_reset_the_box_obeys_nobody() -> None:
+def test_a_box_has_no_authority_after_a_reset() -> None:
     box = Box()
     key = box.authority.key()
     assert box.say(Enrol(bytes(16))).code is BoxRefusalCode.NOT_NOW
@@ -86,7 +86,7 @@ def test_after_a_reset_the_box_obeys_nobody() -> None:
     assert [entry["number"] for entry in box.log] == [1, 2]
 
 
-def test_a_provisioning_is_taken_whole_or_not_at_all() -> None:
+def test_a_provisioning_is_applied_completely_or_not_at_all() -> None:
     box = Box()
     given = box.authority
     other = Authority(now=given.now + 60)
@@ -109,7 +109,7 @@ def test_a_provisioning_is_taken_whole_or_not_at_all() -> None:
     assert box.challenge().sequence == 2
 
 
-def test_a_counter_that_goes_back_tells_of_a_copy() -> None:
+def test_a_counter_that_does_not_grow_is_refused() -> None:
     box = Box()
     key = box.authority.key()
     assert box.open(key, count=10).code is BoxRefusalCode.GOOD
@@ -129,7 +129,7 @@ def test_a_counter_that_goes_back_tells_of_a_copy() -> None:
     assert dict(box.state.kept.phones)[public("phone-1").thumbprint] == 11, "what is refused does not count"
 
 
-def test_64_phones_are_remembered_and_the_oldest_goes() -> None:
+def test_the_box_remembers_64_phones_and_drops_the_oldest() -> None:
     box = Box()
     box.state.kept.phones = tuple((bytes([number]) * 32, number) for number in range(64))
     some = PhoneBuckets(TokenBucket(2, 0), TokenBucket(2, 0))
@@ -161,7 +161,7 @@ def test_the_log_is_a_chain() -> None:
     assert box.challenge().newest == box.log[-1]["digest"]
 
 
-def test_a_receipt_frees_what_is_home() -> None:
+def test_a_receipt_frees_delivered_entries() -> None:
     box = Box()
     for _ in range(5):
         box.passes(1)
@@ -181,8 +181,8 @@ def fill(box: Box, held: int) -> None:
     box.state.kept.log = BoxLogState(log.entries[:1] * held, held + 1, log.newest)
 
 
-def test_a_log_that_fills_keeps_openings() -> None:
-    """Refusals leave 256 places, and openings go on: what is gone is said, signed."""
+def test_a_full_log_still_records_openings() -> None:
+    """Refusals leave 256 places for openings. The signed log shows what was dropped."""
     box = Box()
     key, other = box.authority.key(rights=[1]), box.authority.key(rights=[2])
     fill(box, 768)
@@ -199,7 +199,7 @@ def test_a_log_that_fills_keeps_openings() -> None:
         assert box.log[-1]["first"] == box.state.kept.log.first == first
 
 
-def test_refusals_are_counted_until_an_entry_says_so() -> None:
+def test_the_next_entry_has_the_count_of_refusals() -> None:
     box = Box()
     for _ in range(3):
         box.hear(b"\xff")
@@ -234,7 +234,7 @@ def test_a_flood_is_stopped_by_the_buckets() -> None:
 
 
 class Flood:
-    """A box that has opened for phone-1, and is flooded from then on by somebody who knows no phone."""
+    """A box that has opened for phone-1, and is flooded by an unknown attacker."""
 
     def __init__(self) -> None:
         self.box = Box()
@@ -244,7 +244,7 @@ class Flood:
         self.flood()
 
     def flood(self) -> None:
-        """New links take what is left, and the phone's link has nothing either."""
+        """Use up the tokens by new links, also those of the phone's link."""
         strangers = self.box.authority.key(cnf=public("phone-2"))
         self.box.connect(3)
         for link in (0, 1, 2):
@@ -252,7 +252,7 @@ class Flood:
                 pass
 
     def tokens(self) -> tuple[int, int]:
-        """How many the phone's buckets hold, as they were counted last."""
+        """The tokens in the phone's buckets at their last refill."""
         both = self.box.state.running.phone_buckets[public("phone-1").thumbprint]
         return both.remembered_key.tokens, both.other_key.tokens
 
@@ -262,8 +262,8 @@ def flood() -> Flood:
     return Flood()
 
 
-def test_a_flood_does_not_shut_out_a_phone_that_the_box_knows(flood: Flood) -> None:
-    """An eavesdropper cannot either: an empty bucket of the phone is passed over."""
+def test_a_flood_does_not_shut_out_a_remembered_phone(flood: Flood) -> None:
+    """An eavesdropper cannot do so either: an empty bucket of the phone is skipped."""
     box, key = flood.box, flood.key
     assert flood.tokens() == (4, 4), "a flood without knowledge of the phone takes none of its tokens"
     for _ in range(4):
@@ -287,8 +287,8 @@ def test_a_phone_whose_key_was_renewed_opens_during_a_flood(flood: Flood) -> Non
     assert box.open(box.authority.key(cnf=public("phone-2")), by="phone-2").code is BoxRefusalCode.BUSY
 
 
-def test_made_up_keys_in_the_name_of_a_phone_spend_the_tokens_of_other_keys_alone(flood: Flood) -> None:
-    """An attacker knows the phone's public key. Its remembered key opens all the same."""
+def test_forged_keys_of_a_phone_spend_only_tokens_for_other_keys(flood: Flood) -> None:
+    """An attacker knows the phone's public key. The phone's remembered key still opens."""
     box = flood.box
     box.authority.issuing, known = "stranger", box.authority.issuing
     made_up = [cose.read(box.authority.key(), KEY) for _ in range(9)]
@@ -305,8 +305,11 @@ def test_made_up_keys_in_the_name_of_a_phone_spend_the_tokens_of_other_keys_alon
     assert box.open(box.authority.key(), on=2).code is BoxRefusalCode.GOOD, "it gets a token each second"
 
 
-def test_what_cannot_open_spends_no_token_of_a_phone(flood: Flood) -> None:
-    """A replay, a key for another box, an answer for another key, and a key by an issuer that the box does not know."""
+def test_an_open_that_cannot_succeed_spends_no_token_of_a_phone(flood: Flood) -> None:
+    """Attempts that cannot succeed.
+
+    They are a replay, a key for another box, an answer for another key, and a key by an unknown issuer.
+    """
     box, other = flood.box, flood.box.authority.key()
     replayed = box.answer(flood.key)
     box.hello()
@@ -319,7 +322,7 @@ def test_what_cannot_open_spends_no_token_of_a_phone(flood: Flood) -> None:
 
 
 @pytest.mark.parametrize("lost", ["power", "key set", "provisioning"])
-def test_a_phone_is_known_though_the_box_remembers_no_key(flood: Flood, lost: str) -> None:
+def test_a_phone_is_remembered_without_a_remembered_key(flood: Flood, lost: str) -> None:
     box = flood.box
     if lost == "power":
         box.stops(3_600, clock_goes_on=True)
@@ -334,7 +337,7 @@ def test_a_phone_is_known_though_the_box_remembers_no_key(flood: Flood, lost: st
     assert flood.tokens() == (4, 3)
 
 
-def test_a_new_link_ends_the_oldest_that_is_not_proven() -> None:
+def test_a_new_link_ends_the_oldest_unproven_link() -> None:
     box = Box()
     key = box.authority.key()
     assert box.open(key, on=0).code is BoxRefusalCode.GOOD
@@ -351,7 +354,7 @@ def test_a_new_link_ends_the_oldest_that_is_not_proven() -> None:
     assert box.connect(1) == [0], "a free place is taken first"
 
 
-def test_links_that_stay_shut_nobody_out() -> None:
+def test_proven_links_do_not_shut_out_a_new_link() -> None:
     """A driver holds three proven links. Then a phone brings the list that revokes the driver's key."""
     box = Box()
     key = box.authority.key()
@@ -396,7 +399,7 @@ def test_a_proof_ends_after_300_seconds() -> None:
     ],
     ids=str,
 )
-def test_the_log_is_for_drivers_of_this_box(claims: dict[str, Any], command: int, code: BoxRefusalCode) -> None:
+def test_only_drivers_of_the_box_fetch_its_log(claims: dict[str, Any], command: int, code: BoxRefusalCode) -> None:
     box = Box()
     key = box.authority.key(**claims)
     box.authority.revoked = {7}
@@ -415,7 +418,7 @@ def test_a_hello_ends_the_proof() -> None:
     assert box.say(Fetch(1)).code is BoxRefusalCode.NOT_NOW
 
 
-def test_a_newer_phone_learns_what_the_box_does_not_know() -> None:
+def test_a_box_answers_a_newer_phone_with_its_versions() -> None:
     box = Box()
     box.hear(encode([13, b""]))
     assert box.result() == Result(BoxRefusalCode.UNKNOWN)
@@ -423,7 +426,7 @@ def test_a_newer_phone_learns_what_the_box_does_not_know() -> None:
     assert box.result() == Result(BoxRefusalCode.REFUSED)
 
 
-def test_three_links_have_each_their_own_nonce() -> None:
+def test_each_link_has_its_own_nonce() -> None:
     box = Box()
     keys = [box.authority.key() for _ in range(3)]
     said = [box.answer(key, on=on, count=on + 1) for on, key in enumerate(keys)]
@@ -437,7 +440,7 @@ def test_three_links_have_each_their_own_nonce() -> None:
     assert box.say(Fetch(1), 2).code is BoxRefusalCode.NOT_NOW
 
 
-def test_a_nonce_lives_ten_seconds_and_to_the_next_hello() -> None:
+def test_a_nonce_is_valid_for_ten_seconds_and_until_the_next_hello() -> None:
     box = Box()
     key = box.authority.key()
     for wait, code in ((9, BoxRefusalCode.GOOD), (10, BoxRefusalCode.NONCE), (4000, BoxRefusalCode.NONCE)):
@@ -449,7 +452,7 @@ def test_a_nonce_lives_ten_seconds_and_to_the_next_hello() -> None:
     assert box.say(said).code is BoxRefusalCode.NONCE
 
 
-def test_a_nonce_never_comes_again_though_chance_repeats() -> None:
+def test_nonces_differ_even_if_the_random_source_repeats() -> None:
     box = Box()
     nonces = [box.challenge(on).nonce for on in (0, 1, 2, 0)]
     for _ in range(3):
@@ -458,8 +461,8 @@ def test_a_nonce_never_comes_again_though_chance_repeats() -> None:
     assert len(set(nonces)) == len(nonces)
 
 
-def test_what_is_verified_says_nothing_of_what_the_box_knows() -> None:
-    """Two signatures, whatever the judgement is; one where the key was good before."""
+def test_the_number_of_verifications_reveals_nothing() -> None:
+    """Two signatures are verified in each case, or one if the key is remembered."""
     box = Box()
     keys = [
         box.authority.key(),
@@ -487,7 +490,7 @@ def test_what_is_verified_says_nothing_of_what_the_box_knows() -> None:
     assert len(box.own.verified) == 1
 
 
-def test_what_was_good_is_forgotten_with_the_key_set() -> None:
+def test_a_new_key_set_clears_the_remembered_keys() -> None:
     box = Box()
     key = box.authority.key()
     box.open(key)
@@ -501,7 +504,7 @@ def test_what_was_good_is_forgotten_with_the_key_set() -> None:
     assert box.open(box.authority.key(), count=START * 2000).code is BoxRefusalCode.GOOD
 
 
-def test_keys_that_opened_are_remembered_and_others_push_none_out() -> None:
+def test_only_keys_that_opened_are_remembered() -> None:
     """A customer's key for another box costs its signatures each time."""
     box = Box()
     key = box.authority.key()
@@ -537,8 +540,11 @@ def test_a_service_key_issues_nothing() -> None:
 @pytest.mark.parametrize("generation", [1, 2, (1 << 53) - 1])
 @pytest.mark.parametrize("uri", ["present", "other"])
 @pytest.mark.parametrize("ahead", [1, WEEK])
-def test_what_a_thief_has_signed_ends_with_its_key(generation: int, uri: str, ahead: int) -> None:
-    """A list of no revocations, in any place: after the next set a revoked key does not open, nor is a list refused."""
+def test_lists_of_a_thief_end_with_the_next_key_set(generation: int, uri: str, ahead: int) -> None:
+    """A thief signs a list without revocations, in any place.
+
+    After the next key set a revoked key does not open, and no list is refused.
+    """
     box = Box()
     authority, key = box.authority, box.authority.key()
     thief = dataclasses.replace(authority, now=START + ahead)
@@ -557,7 +563,7 @@ def test_what_a_thief_has_signed_ends_with_its_key(generation: int, uri: str, ah
 
 
 def test_a_list_far_ahead_of_the_clock_counts_as_absent() -> None:
-    """The clock was wrong by a month, and was set: what came meanwhile is no evidence, and bars nothing."""
+    """The clock was wrong by a month, and was set. Artefacts of that time are no evidence, and block nothing."""
     box = Box()
     authority = box.authority
     authority.now += 30 * DAY
@@ -573,7 +579,7 @@ def test_a_list_far_ahead_of_the_clock_counts_as_absent() -> None:
     assert box.challenge().listed == authority.now
 
 
-def test_after_a_provisioning_no_older_list_comes_back() -> None:
+def test_no_older_list_is_accepted_after_a_provisioning() -> None:
     """A driver keeps an old list until a tool has set the clock."""
     box = Box()
     authority, key = box.authority, box.authority.key()
@@ -606,7 +612,7 @@ def test_a_provisioning_replaces_lists_of_its_generation_and_of_later_ones() -> 
     assert [each.generation for each in box.state.authority.lists] == [2, 1]
 
 
-def test_a_new_root_is_obeyed_and_the_one_before_no_more() -> None:
+def test_a_new_root_replaces_the_previous_one() -> None:
     box = Box()
     authority = box.authority
     before = dataclasses.replace(authority, keys=["issuing-2"], service_keys=["service-2"], sequence=90)
@@ -623,7 +629,7 @@ def test_a_new_root_is_obeyed_and_the_one_before_no_more() -> None:
 
 
 def test_times_do_not_push_out_openings() -> None:
-    """1,024 of them, as a thief may bring them; and those that set the clock leave 256 places."""
+    """A thief may bring 1,024 times. Those that set the clock leave 256 places."""
     box = Box()
     assert box.open(box.authority.key()).code is BoxRefusalCode.GOOD
     persisted = 0
@@ -650,7 +656,7 @@ def test_times_do_not_push_out_openings() -> None:
 
 
 @given(st.data())
-def test_no_message_that_was_changed_opens(data: st.DataObject) -> None:
+def test_no_changed_message_opens(data: st.DataObject) -> None:
     box, said = asked()
     message = bytearray(link_messages.write(said))
     place = data.draw(st.integers(0, len(message) - 1))
@@ -663,7 +669,7 @@ def test_no_message_that_was_changed_opens(data: st.DataObject) -> None:
 
 
 @given(st.binary(max_size=60), st.integers(0, 2))
-def test_whatever_comes_is_answered(message: bytes, on: int) -> None:
+def test_every_input_gets_an_answer(message: bytes, on: int) -> None:
     box, _ = asked()
     outcome = firmware.receive(box.state, on, message, box.tick, bytes(16), Own())
     assert outcome.reply
@@ -675,8 +681,11 @@ LISTS = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 20)), max_size=20)
 
 
 @given(LISTS)
-def test_lists_never_go_back(offered: list[tuple[int, int]]) -> None:
-    """The two highest generations that came, in whatever order, each with its latest list."""
+def test_an_older_list_never_replaces_a_newer_one(offered: list[tuple[int, int]]) -> None:
+    """The box keeps the two highest generations in any order.
+
+    It has the latest list of each.
+    """
     held: tuple[StatusList, ...] = ()
     for generation, iat in offered:
         try:
@@ -699,6 +708,6 @@ def test_lists_never_go_back(offered: list[tuple[int, int]]) -> None:
 
 @functools.cache
 def asked() -> tuple[Box, Open]:
-    """A box, and what would open it."""
+    """A box, and messages that would open it."""
     box = Box()
     return box, box.answer(box.authority.key())

@@ -1,4 +1,7 @@
-"""The logs of boxes as they come home: each opening told once and in order, and what is wrong with them."""
+"""The logs of boxes on the server: openings and faults.
+
+Each opening is published once, in order.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +42,14 @@ def brought(phone: Phone, *entries: bytes) -> dict[str, Any]:
 
 
 def events(person: Person, car: int) -> list[tuple[str, int]]:
-    """What and who, in order."""
+    """Type and user of each event, in order."""
     rows = person.get(f"/cars/{car}/events?$orderby=id&$top=1000").json()
     assert [row["id"] for row in rows] == sorted({row["id"] for row in rows})
     return [(row["type"], row["userId"]) for row in rows]
 
 
 def state(person: Person, box: Firmware) -> tuple[int, int, int]:
-    """How far the log has come home, the newest, and how much was given up."""
+    """The last number without a gap, the newest, and the given up."""
     log = person.get(f"/boxes/{box.product}/enrolment").json()["log"]
     return log["upTo"], log["newest"], log["givenUp"]
 
@@ -57,7 +60,7 @@ def reports(person: Person, box: Firmware) -> Counter[tuple[str, int]]:
 
 
 class Drive:
-    """A box, its driver, and a box opened by force that writes what it likes."""
+    """A box, its driver, and a box opened by force that writes any entry."""
 
     def __init__(self, person: Person) -> None:
         self.car, self.box = garage(person)
@@ -72,7 +75,7 @@ def drive(alice: Person) -> Drive:
     return Drive(alice)
 
 
-def test_whatever_the_order_each_is_told_once(alice: Person, drive: Drive) -> None:
+def test_each_opening_is_published_once_in_any_order_of_uploads(alice: Person, drive: Drive) -> None:
     book, kim = drive.book, drive.kim
     entries = [book.entry(event=4), book.opening(drive.key), book.entry(event=3, code=14, **_of(drive.key)),
                book.opening(drive.key, event=2, command=2), book.entry(event=5), book.opening(drive.key)]  # fmt: skip
@@ -98,13 +101,13 @@ def _of(key: bytes) -> dict[str, Any]:
     return {"cti": told["cti"], "device": told["cnf"].thumbprint, "command": 1, "counter": 1}
 
 
-def test_the_whole_way_of_a_real_box(alice: Person, drive: Drive) -> None:
-    """The receipt is what the box takes, and what it refuses where it has another entry."""
+def test_the_log_of_a_real_box_from_opening_to_receipt(alice: Person, drive: Drive) -> None:
+    """The box accepts the receipt. It refuses one for another entry than its own."""
     kim, box = drive.kim, drive.box
     assert kim.visit(box) is BoxRefusalCode.GOOD
     assert kim.close(box) is BoxRefusalCode.GOOD
     kim.home()
-    kim.receipts.clear()  # it comes with the keys as well
+    kim.receipts.clear()  # the keys also bring it
     kim.fetch()
     assert kim.bring(box) == [0]
     assert box.challenge().first == 4
@@ -114,7 +117,7 @@ def test_the_whole_way_of_a_real_box(alice: Person, drive: Drive) -> None:
     assert told["userAgent"] == f"Keyrack key, {box.challenge().name}"
 
 
-def test_a_gap_that_the_box_has_given_up(alice: Person, drive: Drive) -> None:
+def test_a_gap_that_the_box_has_dropped_is_given_up(alice: Person, drive: Drive) -> None:
     book, kim = drive.book, drive.kim
     for _ in range(4):
         book.entry()
@@ -129,7 +132,7 @@ def test_a_gap_that_the_box_has_given_up(alice: Person, drive: Drive) -> None:
     assert reports(alice, drive.box) == Counter({("GivenUp", 3): 1, ("GivenUp", 4): 1})
 
 
-def test_every_kind_of_report_alerts_whatever_else_was_brought(alice: Person, drive: Drive) -> None:
+def test_every_kind_of_report_causes_an_alert(alice: Person, drive: Drive) -> None:
     book, kim, box = drive.book, drive.kim, drive.box
     stranger = Logbook(box, key=PrivateKey.generate())
     for _ in range(4):
@@ -142,7 +145,7 @@ def test_every_kind_of_report_alerts_whatever_else_was_brought(alice: Person, dr
     assert len(logs) < 20, "not one line for each"
 
 
-def test_two_entries_with_one_number(alice: Person, drive: Drive) -> None:
+def test_two_entries_with_one_number_are_a_fork(alice: Person, drive: Drive) -> None:
     kim, box = drive.kim, drive.box
     one, other, third = (Logbook(box) for _ in range(3))
     entries = [book.opening(drive.key, counter=number) for number, book in enumerate((one, other, third))]
@@ -154,7 +157,7 @@ def test_two_entries_with_one_number(alice: Person, drive: Drive) -> None:
     assert len(events(alice, drive.car)) == 1
 
 
-def test_an_entry_that_does_not_fit_the_one_before(alice: Person, drive: Drive) -> None:
+def test_an_entry_that_does_not_name_the_previous_one_is_a_break(alice: Person, drive: Drive) -> None:
     book, kim = drive.book, drive.kim
     brought(kim, book.opening(drive.key), book.opening(drive.key, previous=os.urandom(32)))
     assert reports(alice, drive.box) == Counter({("Break", 2): 1})
@@ -166,7 +169,7 @@ def test_an_entry_that_does_not_fit_the_one_before(alice: Person, drive: Drive) 
     assert reports(alice, fresh.box) == Counter({("Break", 1): 1})
 
 
-def test_what_no_box_of_the_customer_has_signed(alice: Person, bob: Person, drive: Drive) -> None:
+def test_entries_that_no_box_of_the_customer_has_signed_are_refused(alice: Person, bob: Person, drive: Drive) -> None:
     kim, box = drive.kim, drive.box
     his = Drive(bob)
     other = Drive(alice)
@@ -182,7 +185,7 @@ def test_what_no_box_of_the_customer_has_signed(alice: Person, bob: Person, driv
     assert state(bob, his.box) == (0, 0, 0)
 
 
-def test_an_opening_by_a_key_that_was_never_issued(alice: Person, bob: Person, drive: Drive) -> None:
+def test_an_opening_by_a_key_that_was_never_issued_is_reported(alice: Person, bob: Person, drive: Drive) -> None:
     book, kim = drive.book, drive.kim
     his = Drive(bob)
     other = Drive(alice)
@@ -191,7 +194,7 @@ def test_an_opening_by_a_key_that_was_never_issued(alice: Person, bob: Person, d
         book.opening(drive.key, cti=os.urandom(16)),
         book.opening(drive.key, device=os.urandom(32)),
         book.opening(his.key),
-        book.opening(other.key),  # of another box: whoever has one box opened by force says nothing of others
+        book.opening(other.key),  # of another box: an attacker with one box cannot report for others
         book.entry(event=1, command=1),
         book.entry(**told | {"event": 1, "device": b""}),
         book.opening(drive.key),
@@ -202,8 +205,8 @@ def test_an_opening_by_a_key_that_was_never_issued(alice: Person, bob: Person, d
     assert (events(alice, other.car), events(bob, his.car)) == ([], [])
 
 
-def test_what_is_gone_by_then(alice: Person, drive: Drive) -> None:
-    """Car, user and assignment are those for which the key was issued."""
+def test_an_opening_names_a_car_and_a_user_that_no_longer_exist(alice: Person, drive: Drive) -> None:
+    """Car, user and assignment are those of the issued key."""
     book, kim = drive.book, drive.kim
     lee = driver(alice)
     first, second = book.opening(drive.key), book.opening(drive.key)
@@ -219,7 +222,7 @@ def test_what_is_gone_by_then(alice: Person, drive: Drive) -> None:
     assert [tuple(row) for row in rows] == [(drive.car, kim.user)] * 2
 
 
-def test_who_was_erased_has_opened_nothing(alice: Person, drive: Drive) -> None:
+def test_an_opening_does_not_name_an_erased_user(alice: Person, drive: Drive) -> None:
     book, lee = drive.book, driver(alice)
     done(alice.post(f"/users/{drive.kim.user}/erase"))
     brought(lee, book.opening(drive.key))
@@ -227,7 +230,7 @@ def test_who_was_erased_has_opened_nothing(alice: Person, drive: Drive) -> None:
     assert reports(alice, drive.box) == Counter()
 
 
-def test_times_that_nobody_has_lived(alice: Person, drive: Drive) -> None:
+def test_times_beyond_the_year_9999_become_its_last_second(alice: Person, drive: Drive) -> None:
     book, kim = drive.book, drive.kim
     brought(kim, *(book.opening(drive.key, iat=iat, certain=0) for iat in (1, (1 << 53) - 1, 253_402_300_800)))
     brought(kim, book.entry(held=((1 << 53) - 1, (1 << 53) - 1, (1 << 53) - 1)))
@@ -236,7 +239,7 @@ def test_times_that_nobody_has_lived(alice: Person, drive: Drive) -> None:
     assert {row["userAgent"] for row in rows} == {f"Keyrack key, {book.name}, clock uncertain"}
 
 
-def test_numbers_that_no_box_counts_to(alice: Person, drive: Drive) -> None:
+def test_entry_numbers_beyond_the_column_are_refused(alice: Person, drive: Drive) -> None:
     book, kim = drive.book, drive.kim
     found = brought(kim, book.entry((1 << 31) - 1), book.entry(1 << 31), book.entry(1 << 40, first=1 << 40))
     assert [one["reason"] for one in found["refused"]] == [TOO_LARGE, TOO_LARGE]
@@ -248,8 +251,8 @@ def test_numbers_that_no_box_counts_to(alice: Person, drive: Drive) -> None:
         assert brought(kim, odd.entry())["refused"] == [{"index": 0, "reason": NO_BOX}]
 
 
-def test_an_entry_gives_up_no_number_that_is_still_to_come(alice: Person, drive: Drive) -> None:
-    """`first` counts the entry itself as held, so it is its number at most."""
+def test_an_entry_gives_up_no_later_number(alice: Person, drive: Drive) -> None:
+    """`first` counts the entry itself as stored, so it is at most its number."""
     book, kim = drive.book, drive.kim
     wrong = [book.entry(1, first=first) for first in (2, 100, 1 << 40)]
     assert [one["reason"] for one in brought(kim, *wrong)["refused"]] == [NO_ENTRY] * 3
@@ -259,8 +262,8 @@ def test_an_entry_gives_up_no_number_that_is_still_to_come(alice: Person, drive:
     assert (state(alice, drive.box), reports(alice, drive.box)) == ((2, 2, 0), Counter())
 
 
-def test_a_stored_entry_gives_up_no_number_that_is_still_to_come(alice: Person, drive: Drive) -> None:
-    """Builds before 0.3 have stored entries whose `first` is higher than their number."""
+def test_a_stored_entry_gives_up_no_later_number(alice: Person, drive: Drive) -> None:
+    """Builds before 0.3 stored entries whose `first` is higher than their number."""
     book, kim = drive.book, drive.kim
     brought(kim, book.opening(drive.key))
     stored = "update box_entry set first = 100 where customer_id = $1 and product_id = $2"
@@ -280,7 +283,7 @@ def small(dsn: str, settings: Settings) -> Iterator[RunningServer]:
         yield running
 
 
-def test_entries_and_reports_are_bounded(alice: Person, small: RunningServer) -> None:
+def test_entries_and_reports_are_limited(alice: Person, small: RunningServer) -> None:
     there = alice.__class__(**{**vars(alice), "client": type(alice.client)(base_url=small.url + "/v3", timeout=60)})
     drive = Drive(there)
     book, kim, box = drive.book, drive.kim, drive.box
@@ -293,13 +296,13 @@ def test_entries_and_reports_are_bounded(alice: Person, small: RunningServer) ->
     for _ in range(3):
         brought(kim, *(stranger.entry(number, counter=number) for number in range(1, 6)))
     assert reports(alice, box) == Counter({("Forgery", number): 1 for number in (1, 2, 3)})
-    # Whoever floods them with forgeries hides nothing of what the box itself has done
+    # A flood of forgeries hides nothing that the box itself has done
     brought(kim, book.entry(), Logbook(box).entry(counter=7))
     assert reports(alice, box)["Fork", 1] == 1
 
 
-def test_forgeries_are_counted_for_each_user_who_brings_them(alice: Person, small: RunningServer, town: Town) -> None:
-    """No user hides what others bring, and none is forgotten beyond the bound."""
+def test_forgeries_are_counted_for_each_uploading_user(alice: Person, small: RunningServer, town: Town) -> None:
+    """No user hides the reports of others, and reports beyond the limit are counted."""
     there = alice.__class__(**{**vars(alice), "client": type(alice.client)(base_url=small.url + "/v3", timeout=60)})
     drive = Drive(there)
     kim, lee, box = drive.kim, driver(there), drive.box
@@ -319,7 +322,7 @@ def test_forgeries_are_counted_for_each_user_who_brings_them(alice: Person, smal
 
     assert forgeries(alice) == Counter({kim.user: 20, lee.user: 2})
     assert reports(alice, box)["Forgery", 78] == 1, "three reports of another user are no bound for this one"
-    # A bare number of a user is for those who may see users, and within their groups
+    # Only callers who may see users get the number of a user, within their groups
     technician = town.person("tim", Role.TECHNICIAN)
     alice.sql.execute(JOIN, technician.username, alice.customer, Role.TECHNICIAN)
     technician.headers["Customer-ID"] = str(alice.customer)
@@ -332,7 +335,7 @@ def test_forgeries_are_counted_for_each_user_who_brings_them(alice: Person, smal
     assert forgeries(alice) == Counter({None: 20, lee.user: 2})
 
 
-def test_what_are_no_entries(alice: Person, drive: Drive) -> None:
+def test_malformed_entries_are_refused(alice: Person, drive: Drive) -> None:
     kim, good = drive.kim, drive.book.entry()
     bodies: list[Any] = [
         {}, {"entries": []}, {"entries": None}, {"entries": "x"}, {"entries": [None]}, {"entries": [["x"]]},
@@ -360,7 +363,7 @@ def test_what_are_no_entries(alice: Person, drive: Drive) -> None:
     assert state(alice, drive.box) == (0, 0, 0)
 
 
-def test_many_bring_parts_of_one_log_at_once(alice: Person, drive: Drive) -> None:
+def test_many_phones_upload_parts_of_one_log_at_once(alice: Person, drive: Drive) -> None:
     kim, book = drive.kim, drive.book
     keys = {kim.user: drive.key}
     for _ in range(2):

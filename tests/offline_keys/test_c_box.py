@@ -1,4 +1,4 @@
-"""The box in C: the same decisions as vectors and Python, and its size."""
+"""The box in C: the decisions of the Python box, and its size."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def box(library: ctypes.CDLL) -> CBox:
 
 
 def described(state: BoxMemory, tick: int) -> dict[str, Any]:
-    """A state as vectors have it, its buckets filled up to the tick."""
+    """A state as vectors have it, with buckets filled up to the tick."""
     members = dump(c_structs.at(state, tick))
-    del members["log"]["entries"]  # of which they have some
+    del members["log"]["entries"]  # vectors have only some of them
     return members
 
 
 def after(before: dict[str, Any], changes: dict[str, Any], tick: int) -> dict[str, Any]:
-    """What a vector says of the state afterwards."""
+    """The state after a vector."""
     log = {"entries": {}} | (before | changes)["log"]
     return described(load(before | changes | {"log": log}), tick)
 
@@ -100,7 +100,7 @@ def test_starts_of_the_vectors(box: CBox) -> None:
         assert described(state, test["tick"]) == after(before, test["changes"], test["tick"]), test["comment"]
 
 
-def test_a_full_log_is_whole_if_power_is_lost_before_the_state_is_written_down(box: CBox) -> None:
+def test_a_full_log_survives_a_power_loss_before_the_state_is_stored(box: CBox) -> None:
     """A new entry must not overwrite the oldest one, which the box still has."""
     test = next(test for test in fuzz_boxes.vectors("Box") if test["effect"] and _held(test) == 1024)
     before = load(fuzz_boxes.states()[test["state"]] | test["set"])
@@ -199,7 +199,7 @@ def test_a_hello_leaves_no_secret_on_the_stack(box: CBox) -> None:
 def test_the_port_knows_points_of_the_curve(box: CBox) -> None:
     key = load(fuzz_boxes.states()["fresh"]).kept.key
     x, y = (int.from_bytes(each, "big") for each in (key.x, key.y))
-    small_x, small_y = 5, pow(5**3 - 3 * 5 + CURVE_B, (MODULUS + 1) // 4, MODULUS)  # so that x + p has 32 bytes, too
+    small_x, small_y = 5, pow(5**3 - 3 * 5 + CURVE_B, (MODULUS + 1) // 4, MODULUS)  # so x + p has 32 bytes, too
     points = {
         (x, y): True, (x, MODULUS - y): True, (small_x, small_y): True, (x, y ^ 1): False, (y, x): False, (0, 0): False,
         (x, 0): False, (small_x + MODULUS, small_y): False, (1, MODULUS): False,
@@ -209,7 +209,7 @@ def test_the_port_knows_points_of_the_curve(box: CBox) -> None:
 
 
 def test_the_port_verifies_scalars_from_1_to_below_the_order(box: CBox) -> None:
-    """BearSSL alone takes r = 0 if the digest is 0 modulo the order."""
+    """BearSSL alone accepts r = 0 if the digest is 0 modulo the order."""
     key = load(fuzz_boxes.states()["fresh"]).kept.key
     digest = hashlib.sha256(b"an entry").digest()
     r, s = decode_dss_signature(
@@ -227,15 +227,15 @@ def test_the_port_verifies_scalars_from_1_to_below_the_order(box: CBox) -> None:
         assert box.verify(key.x + key.y, named, given) is is_valid, (named.hex(), r, s)
 
 
-def test_mutants_of_the_vectors_lead_to_the_same(library: ctypes.CDLL) -> None:
+def test_both_boxes_treat_mutants_of_the_vectors_alike(library: ctypes.CDLL) -> None:
     codes = Counter(fuzz_boxes.run(library, MUTANTS, SEED))
     assert sum(codes.values()) == MUTANTS
     assert len(codes) > 20, codes  # all parts of a box are reached
     assert codes[BoxRefusalCode.GOOD] > MUTANTS // 100
 
 
-def test_conversations_lead_to_the_same(library: ctypes.CDLL) -> None:
-    """Long ones, also with a log that is nearly full, and where a new phone takes the place of another one."""
+def test_both_boxes_behave_alike_in_long_conversations(library: ctypes.CDLL) -> None:
+    """Long ones, also with a log that is nearly full, and with a new phone in the place of another one."""
     codes = Counter[BoxRefusalCode]()
     for seed, (entries, phones) in enumerate(((0, 0), (0, 63), (760, 64), (1020, 0))):
         codes.update(box_conversations.run(library, STEPS, seed, entries, phones))
@@ -243,7 +243,7 @@ def test_conversations_lead_to_the_same(library: ctypes.CDLL) -> None:
     assert set(codes) > REACHED, codes
 
 
-def test_it_unpacks_what_zlib_unpacks(library: ctypes.CDLL) -> None:
+def test_the_box_unpacks_what_zlib_unpacks(library: ctypes.CDLL) -> None:
     random, taken = Random(SEED), 0
     out = ctypes.create_string_buffer(status_list_bits.BYTES)
     for _ in range(STREAMS):
@@ -262,7 +262,7 @@ def test_it_unpacks_what_zlib_unpacks(library: ctypes.CDLL) -> None:
 
 
 def streams(random: Random) -> bytes:
-    """A zlib stream, packed in some way of lists of some kind, and most times with some bits turned."""
+    """A zlib stream of a list, packed in some way, mostly with some flipped bits."""
     size = random.choice((256, 256, 256, 256, 255, 257, 0))
     ones = random.choice((0, 0.01, 0.1, 0.5))
     listed = bytes(
@@ -284,22 +284,22 @@ def objects() -> list[str]:
     return [str(c_box.directory() / f"{source.stem}.o") for source in sorted((c_box.SOURCES / "src").glob("*.c"))]
 
 
-def test_its_code_is_small() -> None:
+def test_the_code_of_the_box_is_small() -> None:
     sizes = subprocess.run(["size", *objects()], capture_output=True, text=True, check=True).stdout.splitlines()[1:]
     text, data, bss = (sum(int(line.split()[column]) for line in sizes) for column in range(3))
     assert len(sizes) == len(objects())
     assert text < CODE_MOST
-    assert (data, bss) == (0, 0)  # no globals that change
+    assert (data, bss) == (0, 0)  # no mutable globals
 
 
-def test_it_allocates_nothing_and_prints_nothing() -> None:
+def test_the_box_allocates_nothing_and_prints_nothing() -> None:
     names = subprocess.run(["nm", "-u", *objects()], capture_output=True, text=True, check=True).stdout
     wanted = set(re.findall(r" U (\w+)", names))
     foreign = {name for name in wanted if not name.startswith("kr_")}
     assert foreign <= {"memcpy", "memmove", "memset", "memcmp", "strlen", "_GLOBAL_OFFSET_TABLE_", "__stack_chk_fail"}
 
 
-def test_its_memory_is_small(library: ctypes.CDLL) -> None:
+def test_the_memory_of_the_box_is_small(library: ctypes.CDLL) -> None:
     """The struct, a message, its reply and the deepest stack, which was painted before."""
     deepest = {}
     for stubbed in (True, False):
@@ -313,7 +313,7 @@ def test_its_memory_is_small(library: ctypes.CDLL) -> None:
     assert state + deepest[False] + 2 * LONGEST < RAM_MOST
 
 
-def test_the_example_of_its_readme_compiles(tmp_path: Path) -> None:
+def test_the_example_of_the_readme_compiles(tmp_path: Path) -> None:
     example = re.search(r"^```c\n(.*?)^```$", (c_box.SOURCES / "README.md").read_text(), re.DOTALL | re.MULTILINE)
     assert example
     path = tmp_path / "example.c"
@@ -324,13 +324,13 @@ def test_the_example_of_its_readme_compiles(tmp_path: Path) -> None:
     assert not done.returncode, done.stderr
 
 
-def test_each_file_is_short() -> None:
+def test_each_file_of_the_box_is_short() -> None:
     sources = list(c_box.SOURCES.rglob("*.[ch]"))
     assert len(sources) > 20
     assert [path.name for path in sources if len(path.read_text().splitlines()) > 300] == []
 
 
-def test_its_benchmark_runs() -> None:
+def test_the_benchmark_of_the_box_runs() -> None:
     """Its output is for benchmarks/results.md."""
     program = c_box.directory() / "bench"
     c_box.make(c_box.directory(), str(program))

@@ -1,4 +1,7 @@
-"""The keys of a car that are out there: `opensUntil` is the formula of docs/keys.md, to the second."""
+"""The issued keys of a car.
+
+`opensUntil` is the formula of docs/keys.md, to the second.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,7 @@ def seconds(moment: str) -> float:
     return datetime.fromisoformat(moment).timestamp()
 
 
-def test_a_key_that_is_out_there(alice: Person, keyed: Keyed) -> None:
+def test_an_issued_key_is_listed_with_its_car(alice: Person, keyed: Keyed) -> None:
     claims = cose.read(keyed.key, KEY).claims
     row = shown(alice, keyed.car)
     assert row | dict.fromkeys(("issued", "begins", "expires", "opensUntil"), 0) == {
@@ -84,7 +87,7 @@ def test_a_revoked_key_opens_until_its_limit(carol: Person, operator: Operator) 
     revoked = seconds(row["revoked"])
     assert row["isKnownToBox"] is False
     assert seconds(row["opensUntil"]) == pytest.approx(revoked + 2 * DAY + TOLERANCE)
-    # What the box does is what is told, where its clock goes right
+    # The box does what the answer predicts if its clock is right
     listed_at = box.challenge().listed
     box.tick += int(revoked - box.challenge().time) + 1
     box.tick += int(seconds(row["opensUntil"]) - box.challenge().time) - 2 * TOLERANCE
@@ -92,7 +95,7 @@ def test_a_revoked_key_opens_until_its_limit(carol: Person, operator: Operator) 
     box.tick += 2 * TOLERANCE
     assert kim.open(box, key=key) is BoxRefusalCode.STALE
     assert listed_at <= revoked
-    # The end of the key comes first where it is earlier
+    # The end of the key counts if it is earlier
     later = driver(carol)
     carol.assignment(car, later.user, end=text(datetime.fromtimestamp(revoked + 3_600).astimezone()))
     ended = one_key(later, box)
@@ -103,7 +106,7 @@ def test_a_revoked_key_opens_until_its_limit(carol: Person, operator: Operator) 
     assert assignment == rows[kim.user]["assignmentId"]
 
 
-def test_a_box_that_has_the_list(alice: Person, keyed: Keyed) -> None:
+def test_the_answer_shows_whether_the_box_knows_a_revocation(alice: Person, keyed: Keyed) -> None:
     lee = driver(alice)
     alice.assignment(keyed.car, lee.user)
     changed(alice, keyed.assignment, end="2026-01-02T00:00:00Z")
@@ -121,9 +124,11 @@ def test_a_box_that_has_the_list(alice: Person, keyed: Keyed) -> None:
     assert keyed.kim.open(keyed.box, key=keyed.key) is BoxRefusalCode.REVOKED
 
 
-def test_a_list_from_before_that_is_ahead_of_the_clock(alice: Person, keyed: Keyed) -> None:
-    """Lists get ahead of the clock where much is revoked within a second: one from before a revocation is never taken
-    for one that shows it."""
+def test_a_list_from_before_the_revocation_does_not_show_it(alice: Person, keyed: Keyed) -> None:
+    """Lists get ahead of the clock if much is revoked within a second.
+
+    A list from before a revocation never counts as one that shows it.
+    """
     phones = [driver(alice) for _ in range(4)]
     for one in phones:
         alice.assignment(keyed.car, one.user)
@@ -143,7 +148,7 @@ def test_a_list_from_before_that_is_ahead_of_the_clock(alice: Person, keyed: Key
     assert rows[keyed.kim.user]["isKnownToBox"] is False
 
 
-def test_a_key_that_opens_while_the_clock_is_uncertain_has_no_bound(carol: Person, operator: Operator) -> None:
+def test_a_power_loss_can_extend_a_key_for_an_uncertain_clock(carol: Person, operator: Operator) -> None:
     car, box = garage(carol)
     operator.value("keys", "policy", "--customer", carol.customer, "--uncertain", "open")
     kim, lee = driver(carol), driver(carol)
@@ -156,14 +161,14 @@ def test_a_key_that_opens_while_the_clock_is_uncertain_has_no_bound(carol: Perso
     path = f"/cars/{car}/keys?$filter=userId eq {kim.user}"
     (row,) = carol.get(path).json()
     assert (row["isKnownToBox"], row["canPowerLossExtend"]) == (False, True)
-    # The battery is out until long after the last moment, and the clock stands still
+    # The power is off until long after the last moment, and the clock stands still
     assert kim.visit(box) is BoxRefusalCode.GOOD
     box.state = firmware.start(box.state.kept, 0, None, box)
     box.tick = 0
     box.come_again()
     assert seconds(row["opensUntil"]) > box.challenge().time
     assert kim.open(box, key=key) is BoxRefusalCode.GOOD
-    # A box that has heard of the revocation refuses the key, whatever its clock says
+    # A box that knows the revocation refuses the key, whatever its clock is
     eventually(
         lambda: datetime.now(UTC) > datetime.fromisoformat(row["revoked"]) + timedelta(seconds=2), "a later list"
     )
@@ -181,7 +186,7 @@ FAR = 10_628_000_000  # the year 2306
 
 
 @pytest.mark.parametrize("claim", ["later", "far", "next generation", "largest generation"])
-def test_a_box_with_a_list_that_the_server_never_signed_knows_nothing(alice: Person, keyed: Keyed, claim: str) -> None:
+def test_a_list_that_the_server_never_signed_does_not_count(alice: Person, keyed: Keyed, claim: str) -> None:
     """A thief of an issuing key signs lists of the future, which unmark revocations."""
     book, lee = Logbook(keyed.box), driver(alice)
     done(alice.delete(f"/users/{keyed.kim.user}/devices/{keyed.kim.id}"))
@@ -204,7 +209,7 @@ def test_a_box_with_a_list_that_the_server_never_signed_knows_nothing(alice: Per
     assert [(line["kind"], line["alert"]) for line in logs] == [("UnknownList", True)]
     reports = alice.get(f"/boxes/{keyed.box.product}/enrolment").json()["log"]["reports"]
     assert [(report["kind"], report["number"]) for report in reports] == [("UnknownList", 2)]
-    alice.sql.execute(  # the claimed time is a past one by then
+    alice.sql.execute(  # the claimed time is in the past by then
         "update status_generation set listed_at = '2400-01-01' where customer_id = $1 and product_id = $2",
         alice.customer,
         keyed.box.product,
@@ -220,7 +225,7 @@ def test_an_entry_may_be_reported_for_its_list_and_for_its_key(alice: Person, ke
     assert {report["kind"] for report in reports} == {"UnknownKey", "UnknownList"}
 
 
-def test_who_may_see_them(alice: Person, bob: Person, town: Town, keyed: Keyed) -> None:
+def test_permissions_for_the_keys_of_a_car(alice: Person, bob: Person, town: Town, keyed: Keyed) -> None:
     path = f"/cars/{keyed.car}/keys"
     his, nobodys = bob.get(path), bob.get("/cars/2147483647/keys")
     refused(his, 404, NO_CAR)
@@ -238,7 +243,7 @@ def test_who_may_see_them(alice: Person, bob: Person, town: Town, keyed: Keyed) 
     refused(limited(town, alice, "users", [users]).get(path), 404, NO_CAR)
 
 
-def test_they_are_a_list_like_others(alice: Person, keyed: Keyed) -> None:
+def test_the_keys_of_a_car_can_be_filtered_and_sorted(alice: Person, keyed: Keyed) -> None:
     path = f"/cars/{keyed.car}/keys"
     assert (
         len(alice.get(path, params={"$filter": "revoked eq null and opensUntil gt 2026-01-01T00:00:00Z"}).json()) == 1
@@ -261,8 +266,8 @@ def test_they_are_a_list_like_others(alice: Person, keyed: Keyed) -> None:
     assert again.status_code == 304
 
 
-def test_a_box_says_what_it_likes_of_its_list(alice: Person, keyed: Keyed) -> None:
-    """A box that was opened by force can say that it has a list of any time: no answer breaks on it."""
+def test_any_claimed_list_of_a_box_gets_an_answer(alice: Person, keyed: Keyed) -> None:
+    """A box that was opened by force can claim a list of any time. No answer fails because of that."""
     book = Logbook(keyed.box)
     done(keyed.kim.call("DELETE", f"/sdk/devices/{keyed.kim.id}"))
     lee = driver(alice)

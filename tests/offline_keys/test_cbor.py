@@ -1,4 +1,4 @@
-"""In charge of the codec: one encoding of each value, and nothing else is decoded."""
+"""The codec: each value has one encoding, and no other is decoded."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ VALUES = nested(DEEPEST - 1)
 
 
 def deterministic(value: Any) -> bytes:
-    """RFC 8949, 4.2.1, by another hand: maps in the bytewise order of their keys."""
+    """RFC 8949, 4.2.1, implemented again: maps in the bytewise order of their keys."""
     if isinstance(value, list):
         return _head(cbor2.dumps(len(value)), 4) + b"".join(map(deterministic, value))
     if isinstance(value, dict):
@@ -46,18 +46,18 @@ def _head(number: bytes, major: int) -> bytes:
 
 
 @given(VALUES)
-def test_what_is_encoded_is_decoded(value: Any) -> None:
+def test_an_encoded_value_is_decoded(value: Any) -> None:
     assert decode(encode(value)) == value
     assert encode(value) == deterministic(value)
 
 
 @given(VALUES)
-def test_others_decode_what_is_encoded(value: Any) -> None:
+def test_another_library_decodes_the_encoding(value: Any) -> None:
     assert cbor2.loads(encode(value)) == value
 
 
 @given(nested(DEEPEST - 2))
-def test_a_tag_stands_outermost_and_where_it_is_asked_for(value: Any) -> None:
+def test_only_the_outermost_value_may_be_tagged(value: Any) -> None:
     data = encode(TaggedItem(value))
     assert decode(data, tagged=True) == TaggedItem(value)
     assert data == cbor2.dumps(cbor2.CBORTag(18, 0))[:1] + encode(value)
@@ -69,7 +69,7 @@ def test_a_tag_stands_outermost_and_where_it_is_asked_for(value: Any) -> None:
 
 @given(st.binary(max_size=40) | VALUES.map(cbor2.dumps) | VALUES.map(lambda value: cbor2.dumps(value, canonical=True)))
 @example(b"\xfa\x7f\x80\x00\x00")
-def test_what_is_decoded_has_no_other_encoding(data: bytes) -> None:
+def test_a_decoded_value_has_no_other_encoding(data: bytes) -> None:
     try:
         value = decode(data)
     except CborError:
@@ -79,7 +79,7 @@ def test_what_is_decoded_has_no_other_encoding(data: bytes) -> None:
 
 
 @given(VALUES, st.data())
-def test_a_byte_more_or_less_is_another_item_or_none(value: Any, data: st.DataObject) -> None:
+def test_a_byte_more_or_less_is_refused(value: Any, data: st.DataObject) -> None:
     encoded = encode(value)
     for other in (encoded[:-1], encoded + data.draw(st.binary(min_size=1, max_size=3))):
         with pytest.raises(CborError):
@@ -87,8 +87,8 @@ def test_a_byte_more_or_less_is_another_item_or_none(value: Any, data: st.DataOb
 
 
 @given(VALUES, st.data())
-def test_a_head_that_is_longer_is_refused(value: Any, data: st.DataObject) -> None:
-    """The first head in the next size up, whatever stands behind it."""
+def test_a_head_longer_than_necessary_is_refused(value: Any, data: st.DataObject) -> None:
+    """The first head is in the next larger size, whatever follows it."""
     encoded = encode(value)
     major, info = encoded[0] >> 5, encoded[0] & 31
     size = 0 if info < 24 else 1 << info - 24
@@ -106,7 +106,7 @@ def deep(levels: int) -> list[Any]:
     return value
 
 
-def test_it_nests_so_deep_and_no_deeper() -> None:
+def test_nesting_is_limited() -> None:
     assert decode(encode(deep(DEEPEST))) == deep(DEEPEST)
     assert decode(encode(TaggedItem(deep(DEEPEST - 1))), tagged=True) == TaggedItem(deep(DEEPEST - 1))
     for value in (deep(DEEPEST + 1), TaggedItem(deep(DEEPEST))):
@@ -122,13 +122,13 @@ def test_it_nests_so_deep_and_no_deeper() -> None:
     [True, None, 1.0, GREATEST + 1, LEAST - 1, "\x1f", "\x7f", "é", "\ud800", {b"": 1}, {True: 1}, {(): 1}, (1,), {1}],
     ids=repr,
 )
-def test_what_has_no_encoding_is_refused(value: Any) -> None:
+def test_a_value_without_an_encoding_is_refused(value: Any) -> None:
     for each in (value, [value], {1: value}):
         with pytest.raises(CborError):
             encode(each)
 
 
-def test_a_length_that_cannot_be_costs_nothing() -> None:
+def test_an_impossible_length_is_refused() -> None:
     for head in (b"\x9b", b"\xbb", b"\x5b", b"\x7b"):
         with pytest.raises(CborError):
             decode(head + b"\x7f" + b"\xff" * 7)

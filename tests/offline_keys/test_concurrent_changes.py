@@ -1,4 +1,7 @@
-"""Keys are fetched while what they stand on changes: in the end no key gives more than the tables say."""
+"""Keys are fetched while their conditions change.
+
+In the end no key gives more than the tables do.
+"""
 
 from __future__ import annotations
 
@@ -46,12 +49,12 @@ where k.customer_id = $1 and k.is_placed and k.revoked_at is null and (
     and e.product_id = k.product_id and not e.is_pending)
 ) is not true
 """
-# Two keys with one place
+# Two keys in one place
 TWICE = """
 select product_id, epoch, generation, place from box_key where customer_id = $1 and is_placed
 group by 1, 2, 3, 4 having count(*) > 1
 """
-# Of which a phone is to have a key
+# Assignments for which a phone must have a key
 IN_FORCE = """
 select assignment_id from assignment join product using (customer_id, car_id)
 where customer_id = $1 and user_id = $2 and (ends_at is null or ends_at > $3)
@@ -67,7 +70,7 @@ def operator(dsn: str) -> Operator:
 
 @dataclass
 class Fleet:
-    """Cars with boxes, users with phones, and whatever may be done to them."""
+    """Cars with boxes, users with phones, and actions on them."""
 
     person: Person
     operator: Operator
@@ -85,7 +88,7 @@ class Fleet:
         answer = self.kept(self.person.get(f"/users/{phone.user}/assignments"))
         return [row["id"] for row in answer.json()] if answer.status_code == 200 else []
 
-    # What may be done, each with a number that says to what
+    # Actions, each with a number that chooses its object
 
     def fetch(self, chance: random.Random) -> None:
         phone = chance.choice(self.phones)
@@ -151,7 +154,7 @@ class Fleet:
         phone = chance.choice(self.phones)
         path = chance.choice((f"/users/{phone.user}/devices/{phone.id}", ""))
         self.kept(self.person.delete(path) if path else phone.call("DELETE", f"/sdk/devices/{phone.id}"))
-        phone.key = PrivateKey.generate()  # a removed one stays removed
+        phone.key = PrivateKey.generate()  # a removed phone stays removed
         self.sign_in(phone)
 
     def enrol(self, chance: random.Random) -> None:
@@ -189,7 +192,7 @@ class Fleet:
         eventually(lambda: not self.person.sql.value(PENDING, self.person.customer), "what was asked for")
 
     def sound(self) -> None:
-        """What must be so, whatever has happened."""
+        """Check the invariants."""
         unforeseen = [one for one in self.answers if one.status_code >= 500 and one.text != str(BUSY)]
         assert [(one.status_code, str(one.request.url), one.text) for one in unforeseen] == []
         assert self.person.sql.rows(TOO_MUCH, self.person.customer) == []
@@ -222,7 +225,7 @@ def fleet(person: Person, operator: Operator, cars: int, users: int) -> Fleet:
 WEIGHED = ["fetch"] * 6 + ["status", "assign", "change", "change", "end", "take_out", "lose", "register", "deliver"]
 
 
-def test_everything_at_once(carol: Person, operator: Operator) -> None:
+def test_no_key_exceeds_the_tables_after_concurrent_changes(carol: Person, operator: Operator) -> None:
     racing = fleet(carol, operator, cars=2, users=4)
     parts = [(seed, WEIGHED, 25) for seed in range(6)]
     parts += [(100, ["command"], 6), (101, ["remove", "enrol"], 8)]
@@ -239,18 +242,18 @@ def test_everything_at_once(carol: Person, operator: Operator) -> None:
     racing.sound()
     for phone in racing.phones:
         answer = phone.call("GET", "/sdk/keys", params={"device": phone.id})
-        assert answer.status_code in (200, 401, 404), answer.text  # it was too busy to take somebody in again
+        assert answer.status_code in (200, 401, 404), answer.text  # it was too busy to sign a user in again
     racing.sound()
 
 
 def at_once(phone: Phone, *calls: tuple[str, str]) -> list[httpx.Response]:
-    """What the phone is answered when it calls all of these at the same time."""
+    """The answers to simultaneous calls of the phone."""
     with ThreadPoolExecutor(len(calls)) as pool:
         return list(pool.map(lambda call: phone.call(*call), calls))
 
 
-def test_one_phone_that_asks_many_times_at_once(alice: Person) -> None:
-    """It has one key of each assignment, the same in each answer."""
+def test_concurrent_fetches_of_one_phone_return_the_same_keys(alice: Person) -> None:
+    """The phone has one key for each assignment, the same in each answer."""
     made = [garage(alice) for _ in range(3)]
     kim = driver(alice)
     for car, _ in made:
@@ -262,8 +265,8 @@ def test_one_phone_that_asks_many_times_at_once(alice: Person) -> None:
                            alice.customer, kim.user) == 3  # fmt: skip
 
 
-def test_a_phone_that_is_removed_while_it_asks(alice: Person, sql: Sql) -> None:
-    """Either has come first: no key of a phone that is gone may open."""
+def test_a_phone_that_is_removed_during_a_fetch_has_no_valid_key(alice: Person, sql: Sql) -> None:
+    """In either order, no key of a removed phone may open."""
     car, _ = garage(alice)
     for _ in range(6):
         kim = driver(alice)
@@ -273,7 +276,7 @@ def test_a_phone_that_is_removed_while_it_asks(alice: Person, sql: Sql) -> None:
     assert sql.rows(TOO_MUCH, alice.customer) == []
 
 
-# What takes away what a key stands on
+# Changes that remove the basis of a key
 GONE = {
     "assignment": "delete from assignment where customer_id = {customer} and assignment_id = {assignment}",
     "its end": "update assignment set ends_at = now() + interval '1 hour' where customer_id = {customer}"
@@ -288,8 +291,8 @@ WAITS = "select exists (select from pg_locks where not granted)"
 
 
 @pytest.mark.parametrize("what", GONE)
-def test_a_fetch_waits_for_what_is_going(alice: Person, sql: Sql, what: str) -> None:
-    """What is deleted, and not yet committed, is seen by whoever makes a key of it."""
+def test_a_fetch_waits_for_an_uncommitted_deletion(alice: Person, sql: Sql, what: str) -> None:
+    """A fetch waits for an uncommitted deletion, and then sees it."""
     car, box = garage(alice)
     kim = driver(alice)
     assignment = alice.assignment(car, kim.user)
@@ -308,7 +311,7 @@ def test_a_fetch_waits_for_what_is_going(alice: Person, sql: Sql, what: str) -> 
 
 
 WAITING = "select count(*) from pg_locks where not granted"
-# Rows of the customer that the first of the two waits for, when it has locked the authority
+# Rows of the customer that the first one waits for, after it has locked the authority
 BLOCKED = {
     "policy": "select from box_key where customer_id = $1 for update",
     "fetch": "select from status_generation where customer_id = $1 for update",
@@ -316,8 +319,10 @@ BLOCKED = {
 
 
 @pytest.mark.parametrize("first", BLOCKED)
-def test_a_narrower_policy_and_a_fetch(carol: Person, operator: Operator, sql: Sql, first: str) -> None:
-    """Whichever comes first waits here for a row: no key that gives more than the new policy stays in force."""
+def test_a_narrower_policy_holds_for_a_concurrent_fetch(
+    carol: Person, operator: Operator, sql: Sql, first: str
+) -> None:
+    """Either of them waits for a row here. No key that exceeds the new policy stays in force."""
     car, _ = garage(carol)
     sql.execute("update key_authority set freshness = null where customer_id = $1", carol.customer)
     kim, lee = driver(carol), driver(carol)
@@ -348,7 +353,7 @@ def test_a_narrower_policy_and_a_fetch(carol: Person, operator: Operator, sql: S
 
 
 def test_two_commands_change_parts_of_one_policy(carol: Person, operator: Operator, sql: Sql) -> None:
-    """Each leaves the parts that the other one has set."""
+    """Each command keeps the parts that the other one has set."""
     garage(carol)
     of = ("keys", "policy", "--customer", carol.customer, "--uncertain", "open", "--approve-phones", "on")
     other = "update key_authority set freshness = 3600, needs_second_person = true where customer_id = $1"
@@ -378,8 +383,8 @@ STEPS = ["fetch", "assign", "change", "end", "take_out", "lose", "remove", "enro
 
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 1_000)), min_size=3, max_size=8))
-def test_after_whatever_has_happened(quiet: Fleet, steps: list[tuple[str, int]]) -> None:
-    """Each phone is told a key for each assignment that is in force where there is a box, and no other."""
+def test_each_phone_has_its_keys_after_random_changes(quiet: Fleet, steps: list[tuple[str, int]]) -> None:
+    """Each phone gets a key for each assignment in force with a box, and no other."""
     for name, seed in steps:
         getattr(quiet, name)(random.Random(seed))
         if seed % 2:

@@ -1,4 +1,4 @@
-"""In charge of signed messages: what is written is read, keys have their names, and nothing else is read."""
+"""Signed messages: round trips, names of keys, and refused input."""
 
 from __future__ import annotations
 
@@ -83,17 +83,17 @@ def claims_of(message: Message) -> st.SearchStrategy[dict[str, Any]]:
 SAID = st.sampled_from(list(MESSAGES.values())).flatmap(lambda each: st.tuples(st.just(each), claims_of(each)))
 
 
-def test_each_member_has_its_values_here() -> None:
+def test_each_field_has_example_values() -> None:
     assert set(CLAIMS) == set(MEMBERS)
     assert len({member.key for member in MEMBERS.values()}) == len(MEMBERS)
 
 
 @given(SAID)
-def test_what_is_signed_is_read(said: tuple[Message, dict[str, Any]]) -> None:
+def test_a_signed_message_is_read(said: tuple[Message, dict[str, Any]]) -> None:
     message, claims = said
     try:
         data = cose.sign(message, public(SIGNER).kid, claims, lambda _: bytes(64))
-    except ValueError:  # too long, by what may be long
+    except ValueError:  # too long
         assert len(claims.get("sub", "")) > 40 or len(claims.get("status_list", b"")) > 200 or message.limit == 640
         return
     read = cose.read(data, *MESSAGES.values())
@@ -101,7 +101,9 @@ def test_what_is_signed_is_read(said: tuple[Message, dict[str, Any]]) -> None:
 
 
 @given(SAID, st.data())
-def test_a_member_more_or_less_is_refused(said: tuple[Message, dict[str, Any]], data: st.DataObject) -> None:
+def test_a_message_with_a_field_more_or_less_is_refused(
+    said: tuple[Message, dict[str, Any]], data: st.DataObject
+) -> None:
     message, claims = said
     name = data.draw(st.sampled_from(sorted(claims)))
     less = {each: value for each, value in claims.items() if each != name}
@@ -115,7 +117,7 @@ def test_a_member_more_or_less_is_refused(said: tuple[Message, dict[str, Any]], 
 
 
 @given(SAID, st.dictionaries(st.integers(-66303, -66048), st.sampled_from((0, -7, b"", "a", [], {"a": [1]}))))
-def test_members_that_are_skipped_change_nothing(said: tuple[Message, dict[str, Any]], more: dict[Any, Any]) -> None:
+def test_skippable_fields_change_nothing(said: tuple[Message, dict[str, Any]], more: dict[Any, Any]) -> None:
     message, claims = said
     payload = message.write(claims)
     assert isinstance(payload, dict)
@@ -137,7 +139,7 @@ def test_a_signature_is_of_the_sig_structure() -> None:
     assert cose.read(data, MESSAGES["registration"]).to_be_signed == structure
 
 
-def test_the_limit_holds_for_who_signs_and_who_reads() -> None:
+def test_the_size_limit_holds_for_signing_and_reading() -> None:
     message = MESSAGES["statuslist"]
     claims = {
         "iss": "i", "sub": "s", "aud": "a", "exp": 1, "iat": 1, "status_list": bytes(2000), "ttl": 1, "generation": 1
@@ -150,7 +152,7 @@ def test_the_limit_holds_for_who_signs_and_who_reads() -> None:
 
 
 def test_a_thumbprint_is_that_of_rfc_9679() -> None:
-    """The key of its section 5.6, whose thumbprint stands there."""
+    """The key of the RFC's section 5.6, with its thumbprint."""
     x = bytes.fromhex("65eda5a12577c2bae829437fe338701a10aaa375e1bb5b5de108de439c08551d")
     y = bytes.fromhex("1e52ed75701163f7f9e40ddf9f341b3dc9ba860af7e0ca7ca7e9eecd0084d19c")
     key = PublicKey(x, y)
@@ -170,7 +172,7 @@ def on_curve(x: bytes, y: bytes) -> bool:
 
 @given(st.sampled_from(NAMES), st.integers(0, 511), st.booleans())
 def test_a_public_key_is_a_point_of_the_curve(name: str, bit: int, negative: bool) -> None:
-    """By another library; a coordinate is less than p, and the other root is a point, too."""
+    """Another library decides. A coordinate is less than p, and the other root is a point, too."""
     key = public(name)
     y = (MODULUS - int.from_bytes(key.y, "big")).to_bytes(32, "big") if negative else key.y
     assert PublicKey(key.x, y).is_point
@@ -214,7 +216,7 @@ def test_a_public_key_has_one_form(value: dict[Any, Any]) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_whatever_comes_is_refused_with_a_code(data: bytes) -> None:
+def test_every_invalid_input_is_refused_with_a_code(data: bytes) -> None:
     with pytest.raises(cose.MessageRefused):
         cose.read(data, *MESSAGES.values())
 

@@ -1,4 +1,7 @@
-"""An attacker who can write to the database, but has no master key, does not become an issuer of keys."""
+"""Attackers with write access to the database cannot issue keys.
+
+They have no master key.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ def change_service_key(person: Person) -> None:
 
 
 def add_service_key(person: Person) -> None:
-    """One of the attacker's, with the sealed private key of another one."""
+    """A service key of the attacker, with the sealed private key of another one."""
     person.sql.execute(
         "insert into service_key (customer_id, private_key, public_key)"
         " select customer_id, private_key, $2 from service_key where customer_id = $1",
@@ -49,7 +52,7 @@ def add_service_key(person: Person) -> None:
 
 
 def add_new_root(person: Person) -> None:
-    """A new root of the attacker's, which the attacker has signed."""
+    """A new root of the attacker, signed by the attacker."""
     claims = {"iss": issuer(person.customer), "iat": 1_800_000_000, "sequence": 999_999, "root": ATTACKER.public}
     person.sql.execute(
         "insert into new_root (customer_id, sequence, message) values ($1, 999999, $2)",
@@ -65,7 +68,7 @@ def change_root(person: Person) -> None:
 
 
 def change_key_set(person: Person) -> None:
-    """One that names the attacker's key, as a second root would sign it."""
+    """A key set with the attacker's key, signed as by a second root."""
     claims: dict[str, Any] = {
         "iss": issuer(person.customer),
         "iat": 1_800_000_000,
@@ -85,7 +88,7 @@ def change_root_and_key_set(person: Person) -> None:
 
 
 def restore_first_key_set(person: Person) -> None:
-    """A true one, of before a rotation."""
+    """A true key set from before a rotation."""
     person.sql.execute("update key_authority set key_set = '\\x00' where customer_id = $1", person.customer)
 
 
@@ -116,7 +119,7 @@ def operator(dsn: str) -> Operator:
 
 @pytest.fixture
 def person(town: Town) -> Person:
-    """A manager of a customer of the test's own."""
+    """A manager of a separate customer."""
     return town.person(f"tampering{next(NUMBERS)}")
 
 
@@ -197,7 +200,7 @@ def test_lists_from_the_future_and_shared_uris_are_found(person: Person, operato
         "held_at = held_at + interval '10 minutes'",
     ],
 )
-def test_what_the_server_has_not_signed_is_found(person: Person, operator: Operator, claim: str) -> None:
+def test_claims_that_the_server_has_not_signed_are_found(person: Person, operator: Operator, claim: str) -> None:
     """A box in an existing database claims more than the server has."""
     box, phone = visited(person)
     phone.home()
@@ -222,7 +225,7 @@ def test_a_claim_stays_found_when_the_lists_of_the_server_reach_it(person: Perso
     assert f"box {box.product} in epoch" in text
 
 
-def test_a_box_at_work_is_checked_beside_a_pending_enrolment(person: Person, operator: Operator) -> None:
+def test_a_box_in_use_is_checked_during_a_pending_enrolment(person: Person, operator: Operator) -> None:
     box, phone = visited(person)
     phone.home()
     person.sql.execute("update box_key set is_placed = false where customer_id = $1", person.customer)
@@ -232,7 +235,7 @@ def test_a_box_at_work_is_checked_beside_a_pending_enrolment(person: Person, ope
     assert f"box {box.product} in epoch" in text
 
 
-def test_the_keys_of_other_customers_go_on(town: Town, person: Person, operator: Operator) -> None:
+def test_other_customers_still_get_keys(town: Town, person: Person, operator: Operator) -> None:
     other = town.person(f"tampering{next(NUMBERS)}")
     box, phone = visited(other)
     visited(person)

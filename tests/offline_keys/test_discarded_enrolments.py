@@ -1,4 +1,4 @@
-"""An undone or replaced enrolment comes back if its box is in use."""
+"""Discarded enrolments are restored if their box is in use."""
 
 from __future__ import annotations
 
@@ -74,24 +74,24 @@ def approve(person: Person, box: Firmware, key: PrivateKey) -> None:
 
 
 def deliver(phone: Phone, *entries: bytes) -> list[str]:
-    """Bring entries home; the reasons for those that are refused."""
+    """Upload entries. Returns the reasons for refused ones."""
     phone.entries = list(entries)
     return [each["reason"] for each in phone.home()["refused"]]
 
 
 @pytest.fixture
 def in_use(at_work: Scene) -> Scene:
-    """A box that opens under a new enrolment, without an entry at home."""
+    """A box that opens under a new enrolment, before an entry of it arrives."""
     at_work.reset()
     at_work.kim.fetch()
     assert at_work.kim.visit(at_work.box) is BoxRefusalCode.GOOD
     return at_work
 
 
-# Coming back
+# Restoring
 
 
-def test_an_enrolment_of_a_box_in_use_comes_back(in_use: Scene, alice: Person) -> None:
+def test_an_enrolment_of_a_box_in_use_is_restored(in_use: Scene, alice: Person) -> None:
     kim, box, name = in_use.kim, in_use.box, in_use.box.challenge().name
     key = kim.key_for(box.challenge())
     with captured_events(RETURNED) as alerts:
@@ -121,8 +121,8 @@ def test_an_enrolment_of_a_box_in_use_comes_back(in_use: Scene, alice: Person) -
     ]
 
 
-def test_what_the_server_signs_for_a_discarded_enrolment(in_use: Scene, alice: Person, bob: Person) -> None:
-    """The time alone, and that only for a user who has a key."""
+def test_the_server_signs_only_the_time_for_a_discarded_enrolment(in_use: Scene, alice: Person, bob: Person) -> None:
+    """Only the time, and only for a user who has a key."""
     kim, box = in_use.kim, in_use.box
     done(alice.delete(path(box)))
     nonce = b64(box.challenge().nonce)
@@ -137,7 +137,7 @@ def test_what_the_server_signs_for_a_discarded_enrolment(in_use: Scene, alice: P
     assert alice.get(path(box, wanted)).status_code == 200
 
 
-def test_a_replaced_enrolment_comes_back_instead_of_the_other_one(in_use: Scene, alice: Person) -> None:
+def test_a_replaced_enrolment_is_restored_instead_of_the_other_one(in_use: Scene, alice: Person) -> None:
     kim, box = in_use.kim, in_use.box
     other = in_use.attack()
     assert pending(alice, box)["name"] == other["name"]
@@ -164,8 +164,8 @@ def test_a_laptop_ends_no_box_after_the_undo(at_work: Scene, alice: Person) -> N
     assert state(alice, at_work.box) | {"log": {}} == at_work.first | {"log": {}}
 
 
-def test_a_log_goes_on_where_it_was(needs_two: Scene, carol: Person) -> None:
-    """What came home before the undo is not published again, and nothing counts as given up."""
+def test_the_log_continues_after_a_restored_enrolment(needs_two: Scene, carol: Person) -> None:
+    """Earlier entries are not published again, and nothing is given up."""
     box, kim = needs_two.reset(), needs_two.kim
     kim.fetch()
     assert kim.visit(box) is BoxRefusalCode.GOOD
@@ -188,13 +188,13 @@ def test_a_log_goes_on_where_it_was(needs_two: Scene, carol: Person) -> None:
 
 
 def approve_as_second(person: Person, box: Firmware) -> None:
-    """Approve by another caller than the one that enrolled the box."""
+    """Approve as another caller than the one that enrolled the box."""
     begun = "update box_epoch set enrolled_by = 'client:0' where customer_id = $1 and product_id = $2 and is_pending"
     person.sql.execute(begun, person.customer, box.product)
     approve(person, box, box.key)
 
 
-def test_without_an_entry_of_its_box_nothing_comes_back(at_work: Scene, alice: Person, bob: Person) -> None:
+def test_no_enrolment_is_restored_without_an_entry_of_its_box(at_work: Scene, alice: Person, bob: Person) -> None:
     kim, made = at_work.kim, at_work.attack()
     done(alice.delete(path(at_work.box)))
     good = Logbook(at_work.box, made["name"], at_work.laptop).entry()
@@ -212,7 +212,7 @@ def test_without_an_entry_of_its_box_nothing_comes_back(at_work: Scene, alice: P
     assert pending(alice, at_work.box)["hasReturned"] is True
 
 
-def test_a_root_of_before_the_enrolment_brings_nothing_back(at_work: Scene, alice: Person) -> None:
+def test_an_entry_under_an_earlier_root_restores_nothing(at_work: Scene, alice: Person) -> None:
     kim, made = at_work.kim, at_work.attack()
     done(alice.delete(path(at_work.box)))
     alice.sql.execute("update key_authority set created_at = clock_timestamp() where customer_id = $1", alice.customer)
@@ -223,7 +223,7 @@ def test_a_root_of_before_the_enrolment_brings_nothing_back(at_work: Scene, alic
 
 
 def test_the_same_key_is_enrolled_in_the_same_epoch(at_work: Scene, alice: Person) -> None:
-    """A box that was provisioned obeys the name, so another one would not do."""
+    """A provisioned box obeys the name of its epoch, so another epoch would not do."""
     kim, box, made = at_work.kim, at_work.box, at_work.attack()
     done(alice.delete(path(box)))
     again = at_work.attack()
@@ -234,7 +234,7 @@ def test_the_same_key_is_enrolled_in_the_same_epoch(at_work: Scene, alice: Perso
     assert state(alice, box)["epoch"] == made["epoch"]
 
 
-def test_an_enrolment_in_force_ends_those_that_were_discarded_before(in_use: Scene, alice: Person) -> None:
+def test_an_enrolment_in_force_ends_earlier_discarded_ones(in_use: Scene, alice: Person) -> None:
     kim, entries = in_use.kim, list(in_use.kim.entries)
     other = in_use.attack()
     key = next(each for each in kim.keys(in_use.box) if each != kim.keys(in_use.box)[0])
@@ -248,8 +248,8 @@ def test_an_enrolment_in_force_ends_those_that_were_discarded_before(in_use: Sce
 # Approval
 
 
-def test_one_person_approves_what_came_back(in_use: Scene, alice: Person) -> None:
-    """The manager who enrolled the box may do so without the policy."""
+def test_one_person_can_approve_a_restored_enrolment(in_use: Scene, alice: Person) -> None:
+    """Without the policy, the manager who enrolled the box may do so."""
     kim, box = in_use.kim, in_use.box
     old = kim.keys(box)[0]
     done(alice.delete(path(box)))
@@ -266,7 +266,7 @@ def test_one_person_approves_what_came_back(in_use: Scene, alice: Person) -> Non
     assert kim.home()["receipts"]
 
 
-def test_two_approve_if_the_customer_wants_it(needs_two: Scene, colleague: Person, carol: Person) -> None:
+def test_a_second_person_approves_if_the_policy_requires_it(needs_two: Scene, colleague: Person, carol: Person) -> None:
     box, kim = needs_two.reset(), needs_two.kim
     kim.fetch()
     assert kim.visit(box) is BoxRefusalCode.GOOD
@@ -282,7 +282,7 @@ def test_two_approve_if_the_customer_wants_it(needs_two: Scene, colleague: Perso
 # An enrolment in use
 
 
-def test_an_enrolment_in_use_is_undone_by_its_name_alone(needs_two: Scene, carol: Person) -> None:
+def test_an_enrolment_in_use_is_undone_only_by_its_thumbprint(needs_two: Scene, carol: Person) -> None:
     box = needs_two.reset()
     confirm(carol, box)
     shown = pending(carol, box)
@@ -299,7 +299,7 @@ def test_an_enrolment_in_use_is_undone_by_its_name_alone(needs_two: Scene, carol
     assert state(carol, box)["pending"] is None
 
 
-def test_an_enrolment_in_use_is_replaced_by_its_name_alone(needs_two: Scene, carol: Person) -> None:
+def test_an_enrolment_in_use_is_replaced_only_by_its_thumbprint(needs_two: Scene, carol: Person) -> None:
     box = needs_two.reset()
     confirm(carol, box)
     shown, product, key = pending(carol, box), box.product, needs_two.laptop
@@ -336,7 +336,7 @@ def test_which_roles_undo_an_enrolment_in_use(
 
 
 def test_a_box_whose_enrolment_was_undone_needs_no_reset(needs_two: Scene, carol: Person) -> None:
-    """It refuses another enrolment, since it was provisioned; the one that it has comes back."""
+    """The box refuses another enrolment, since it was provisioned. Its own enrolment is restored."""
     box, kim = needs_two.reset(), needs_two.kim
     confirm(carol, box)
     kim.fetch()
@@ -353,8 +353,8 @@ def test_a_box_whose_enrolment_was_undone_needs_no_reset(needs_two: Scene, carol
 # Two in use
 
 
-def test_of_two_in_use_the_pending_one_stays(in_use: Scene, alice: Person) -> None:
-    """The server cannot tell which of the two is in the car. A manager can."""
+def test_the_pending_one_of_two_enrolments_in_use_stays(in_use: Scene, alice: Person) -> None:
+    """The server cannot know which of the two is in the car. A manager can."""
     kim, box, entries = in_use.kim, in_use.box, list(in_use.kim.entries)
     done(alice.delete(path(box)))
     alice.sql.execute("update key_authority set needs_second_person = true where customer_id = $1", alice.customer)
@@ -384,8 +384,8 @@ def test_of_two_in_use_the_pending_one_stays(in_use: Scene, alice: Person) -> No
         alice.sql.execute("update key_authority set needs_second_person = false where customer_id = $1", alice.customer)
 
 
-def test_an_enrolment_that_replaces_one_in_use_goes_first(in_use: Scene, alice: Person) -> None:
-    """Its caller has named the one in use. If that was wrong, an undo brings it back."""
+def test_an_enrolment_that_replaces_one_in_use_takes_precedence(in_use: Scene, alice: Person) -> None:
+    """The caller has named the one in use. If that was wrong, an undo restores it."""
     kim, box, entries = in_use.kim, in_use.box, list(in_use.kim.entries)
     done(alice.delete(path(box)))
     assert deliver(kim, *entries) == []
@@ -421,7 +421,7 @@ def test_a_laptop_displaces_no_later_enrolment_for_good(at_work: Scene, alice: P
 # Displaced by an entry
 
 
-def test_an_undo_brings_back_what_was_displaced(at_work: Scene, alice: Person) -> None:
+def test_an_undo_restores_a_displaced_enrolment(at_work: Scene, alice: Person) -> None:
     """A box that was enrolled and provisioned meanwhile refuses another enrolment, so it would need a reset."""
     kim, laptop = at_work.kim, at_work.attack()
     done(alice.delete(path(at_work.box)))
@@ -454,7 +454,9 @@ def test_a_displaced_laptop_comes_into_force_by_no_entry(in_use: Scene, alice: P
 
 
 @pytest.mark.parametrize("is_approved", [True, False])
-def test_what_was_displaced_stays_away_after_a_decision(in_use: Scene, alice: Person, is_approved: bool) -> None:
+def test_a_displaced_enrolment_is_not_restored_after_a_decision(
+    in_use: Scene, alice: Person, is_approved: bool
+) -> None:
     """An approval or another enrolment decides against it."""
     kim, box = in_use.kim, in_use.box
     in_use.attack()
@@ -470,7 +472,7 @@ def test_what_was_displaced_stays_away_after_a_decision(in_use: Scene, alice: Pe
     assert state(alice, box)["pending"] is None
 
 
-def test_the_first_entry_of_what_was_displaced_is_an_alert(in_use: Scene, alice: Person) -> None:
+def test_the_first_entry_of_a_displaced_enrolment_causes_an_alert(in_use: Scene, alice: Person) -> None:
     kim, box, other = in_use.kim, in_use.box, in_use.attack()
     kim.home()
     entry = Logbook(box, other["name"], in_use.laptop).entry()
@@ -484,7 +486,7 @@ def test_the_first_entry_of_what_was_displaced_is_an_alert(in_use: Scene, alice:
 
 
 def test_entries_of_two_enrolments_in_one_delivery(in_use: Scene, alice: Person) -> None:
-    """The first one displaces the other, whose entry is refused with a reason, and counts."""
+    """The first one displaces the other. The entry of that one is refused with a reason, and counts."""
     kim, box, other = in_use.kim, in_use.box, in_use.attack()
     entries = [*kim.entries, Logbook(box, other["name"], in_use.laptop).entry()]
     with captured_events(CONTESTED) as alerts:
@@ -493,11 +495,13 @@ def test_entries_of_two_enrolments_in_one_delivery(in_use: Scene, alice: Person)
     assert pending(alice, box)["thumbprint"] == thumbprint(box.key)
 
 
-# Bounds
+# Limits
 
 
-def test_so_many_discarded_enrolments_are_kept(at_work: Scene, alice: Person, dsn: str, settings: Settings) -> None:
-    """A flood of enrolments without a box pushes out none in use."""
+def test_the_number_of_discarded_enrolments_is_limited(
+    at_work: Scene, alice: Person, dsn: str, settings: Settings
+) -> None:
+    """A flood of enrolments without a box removes none in use."""
     low = settings.model_copy(update={"max_discarded_enrolments": 2})
     box, kim, used = at_work.box, at_work.kim, PrivateKey.generate()
     with RunningServer(low, dsn, worker=False) as small:
@@ -523,11 +527,11 @@ def test_so_many_discarded_enrolments_are_kept(at_work: Scene, alice: Person, ds
     assert pending(alice, box)["name"] == book.name
 
 
-# At once
+# Concurrency
 
 
-def test_entries_undos_and_enrolments_at_once(carol: Person, sql: Sql) -> None:
-    """One enrolment is pending at most, and no entry is lost without a reason."""
+def test_concurrent_entries_undos_and_enrolments(carol: Person, sql: Sql) -> None:
+    """At most one enrolment is pending, and no entry is lost without a reason."""
     made = scene(carol)
     box, kim, keys = made.box, made.kim, [PrivateKey.generate() for _ in range(3)]
     sql.execute("update key_authority set needs_second_person = true where customer_id = $1", carol.customer)
@@ -555,8 +559,8 @@ def test_entries_undos_and_enrolments_at_once(carol: Person, sql: Sql) -> None:
     assert sql.rows(DEAD_EPOCHS, carol.customer) == []
 
 
-def test_approvals_and_fetches_at_once_with_all_that(carol: Person, sql: Sql) -> None:
-    """No request fails, and no enrolment that came back is in force without an approval."""
+def test_concurrent_approvals_fetches_and_enrolments(carol: Person, sql: Sql) -> None:
+    """No request fails, and no restored enrolment is in force without an approval."""
     made = scene(carol)
     box, kim, keys = made.box, made.kim, [PrivateKey.generate() for _ in range(3)]
     sql.execute("update key_authority set needs_second_person = false where customer_id = $1", carol.customer)
@@ -591,7 +595,7 @@ def test_approvals_and_fetches_at_once_with_all_that(carol: Person, sql: Sql) ->
     assert sql.value(unapproved, carol.customer, box.product) == 0
 
 
-def test_one_entry_that_many_bring_at_once(at_work: Scene, alice: Person) -> None:
+def test_many_phones_upload_one_entry_at_once(at_work: Scene, alice: Person) -> None:
     made, kim = at_work.attack(), at_work.kim
     done(alice.delete(path(at_work.box)))
     body = {"entries": [b64(Logbook(at_work.box, made["name"], at_work.laptop).entry())]}
@@ -602,8 +606,8 @@ def test_one_entry_that_many_bring_at_once(at_work: Scene, alice: Person) -> Non
     assert pending(alice, at_work.box)["hasReturned"] is True
 
 
-def test_the_release_before_puts_no_discarded_enrolment_into_force(at_work: Scene, alice: Person) -> None:
-    """It knows no discarded epochs, and may run beside this one during an upgrade."""
+def test_the_previous_release_puts_no_discarded_enrolment_into_force(at_work: Scene, alice: Person) -> None:
+    """The previous release knows no discarded epochs, and may run at the same time during an upgrade."""
     made = at_work.attack()
     done(alice.delete(path(at_work.box)))
     confirming = "update box_epoch set is_pending = false where customer_id = $1 and product_id = $2 and epoch = $3"
@@ -612,8 +616,8 @@ def test_the_release_before_puts_no_discarded_enrolment_into_force(at_work: Scen
     assert state(alice, at_work.box) == at_work.first
 
 
-def test_the_release_before_confirms_nothing_that_needs_an_approval(at_work: Scene, alice: Person) -> None:
-    """An entry is enough for it without the policy, and a laptop could have that entry taken by an older process."""
+def test_the_previous_release_confirms_nothing_that_needs_an_approval(at_work: Scene, alice: Person) -> None:
+    """Without the policy the previous release needs an entry alone. A laptop could send it to an older process."""
     made = at_work.attack()
     done(alice.delete(path(at_work.box)))
     assert deliver(at_work.kim, Logbook(at_work.box, made["name"], at_work.laptop).entry()) == []
@@ -629,8 +633,8 @@ def test_the_release_before_confirms_nothing_that_needs_an_approval(at_work: Sce
     assert state(alice, at_work.box)["epoch"] == made["epoch"]
 
 
-def test_a_discarded_enrolment_before_the_one_in_force_is_over(at_work: Scene, alice: Person) -> None:
-    """The release before deletes no discarded enrolments when it puts a later one into force."""
+def test_a_discarded_enrolment_before_the_one_in_force_has_ended(at_work: Scene, alice: Person) -> None:
+    """The previous release keeps discarded enrolments when it puts a later one into force."""
     kim, box, made = at_work.kim, at_work.box, at_work.attack()
     done(alice.delete(path(box)))
     later = enrolled_from_afar(alice, box.product, PrivateKey.generate()).json()
@@ -645,7 +649,7 @@ def test_a_discarded_enrolment_before_the_one_in_force_is_over(at_work: Scene, a
 # Change log
 
 
-def test_a_box_goes_with_its_discarded_enrolments(carol: Person, operator: Operator) -> None:
+def test_a_deleted_box_loses_its_discarded_enrolments(carol: Person, operator: Operator) -> None:
     made = scene(carol)
     laptop = made.attack()
     done(carol.delete(path(made.box)))
@@ -660,7 +664,7 @@ def test_a_box_goes_with_its_discarded_enrolments(carol: Person, operator: Opera
     assert operator.value("audit", "verify", "--customer", carol.customer, "--tables")["valid"] is True
 
 
-def test_the_log_of_changes_of_an_enrolment_that_came_back(carol: Person, operator: Operator) -> None:
+def test_the_change_log_records_a_restored_enrolment(carol: Person, operator: Operator) -> None:
     made = scene(carol)
     laptop = made.attack()
     done(carol.delete(path(made.box)))

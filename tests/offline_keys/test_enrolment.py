@@ -1,4 +1,4 @@
-"""Bringing a box and its customer's authority together, and who may."""
+"""Enrolment of boxes: nonces, keys, provisioning and permissions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def enrolment(nonce: bytes, key: PrivateKey, signer: PrivateKey | None = None) -
 
 @pytest.fixture
 def box(alice: Person) -> Firmware:
-    """One that nobody has enrolled yet."""
+    """A box that is not enrolled yet."""
     return Firmware(alice.box_in(alice.car()))
 
 
@@ -84,7 +84,7 @@ def test_the_same_key_again_is_the_same_epoch(alice: Person, box: Firmware) -> N
                            alice.customer, box.product) == 1  # fmt: skip
 
 
-def test_a_nonce_is_good_once_for_one_box_and_ten_minutes(alice: Person, box: Firmware, clock: Clock) -> None:
+def test_a_nonce_is_valid_once_for_one_box_and_ten_minutes(alice: Person, box: Firmware, clock: Clock) -> None:
     other = Firmware(alice.box_in(alice.car()))
     key = PrivateKey.generate
     refused(alice.put(path(box.product), enrolment(os.urandom(16), key())), 409, NO_NONCE)
@@ -101,7 +101,7 @@ def test_a_nonce_is_good_once_for_one_box_and_ten_minutes(alice: Person, box: Fi
     assert alice.put(path(other.product), enrolment(just, key())).status_code == 200
 
 
-def test_a_key_of_before_is_no_key(alice: Person, box: Firmware) -> None:
+def test_a_key_of_an_earlier_epoch_is_refused(alice: Person, box: Firmware) -> None:
     epochs = [box.enrol(alice)["epoch"]]
     first = box.key
     box.key = PrivateKey.generate()
@@ -114,7 +114,7 @@ def test_a_key_of_before_is_no_key(alice: Person, box: Firmware) -> None:
     assert alice.put(path(box.product), enrolment(nonce, PrivateKey.generate())).status_code == 200, "it is still good"
 
 
-def test_what_is_no_enrolment(alice: Person, box: Firmware) -> None:
+def test_an_invalid_enrolment_is_refused(alice: Person, box: Firmware) -> None:
     nonce, key = nonce_of(alice, box.product), PrivateKey.generate()
     good = raw(enrolment(nonce, key)["enrolment"])
     cases = {
@@ -138,7 +138,7 @@ def test_what_is_no_enrolment(alice: Person, box: Firmware) -> None:
     refused(alice.get(path(box.product)), 404, NOT_ENROLLED)
 
 
-def test_what_is_no_box(alice: Person, bob: Person) -> None:
+def test_a_product_that_is_no_box_is_refused(alice: Person, bob: Person) -> None:
     unit = alice.box_in(alice.car(), "IQ")
     body = enrolment(os.urandom(16), PrivateKey.generate())
     hers = Firmware(alice.box_in(alice.car()))
@@ -160,7 +160,9 @@ def test_what_is_no_box(alice: Person, bob: Person) -> None:
     [(Role.TECHNICIAN, True, True), (Role.DISPATCHER, True, False), (Role.VIEWER, True, False),
      (Role.AUDITOR, True, False), (Role.MANAGER, True, True)],
 )  # fmt: skip
-def test_who_may_enrol(alice: Person, town: Town, box: Firmware, role: Role, reads: bool, writes: bool) -> None:
+def test_permissions_for_enrolments(
+    alice: Person, town: Town, box: Firmware, role: Role, reads: bool, writes: bool
+) -> None:
     box.enrol(alice)
     somebody = town.person(f"some-{role}", role)
     alice.sql.execute(JOIN, somebody.username, alice.customer, role)
@@ -175,7 +177,7 @@ def test_who_may_enrol(alice: Person, town: Town, box: Firmware, role: Role, rea
     assert [one.status_code for one in writing] == [200 if writes else 403] * 3
 
 
-def test_who_is_limited_to_groups(alice: Person, town: Town, box: Firmware) -> None:
+def test_a_group_limited_manager_enrols_boxes_of_the_groups(alice: Person, town: Town, box: Firmware) -> None:
     box.enrol(alice)
     group, other = alice.group(), alice.group()
     put(alice, group, "productId", box.product)
@@ -212,7 +214,7 @@ def test_provisioning(alice: Person, box: Firmware) -> None:
 
 
 def test_a_provisioning_names_its_parts_and_a_secret(alice: Person, box: Firmware) -> None:
-    """It is bound to its list and its key set. The secret of advertisements is that of the epoch, and sealed."""
+    """It is bound to its list and its key set. The secret of advertisements belongs to the epoch, and is sealed."""
     epochs = [box.enrol(alice)["epoch"]]
     secrets = []
     for _ in range(2):
@@ -231,7 +233,7 @@ def test_a_provisioning_names_its_parts_and_a_secret(alice: Person, box: Firmwar
 
 
 def test_an_authority_of_version_1_gets_new_keys(town: Town) -> None:
-    """Once, beside other requests: it has no service key, and no box could read what it has signed."""
+    """Once, with concurrent requests: it has no service key, and no box could read its signatures."""
     person = town.person(f"version{next(NUMBERS)}")
     boxes = [Firmware(person.box_in(person.car())) for _ in range(2)]
     for box in boxes:
@@ -247,7 +249,7 @@ def test_an_authority_of_version_1_gets_new_keys(town: Town) -> None:
     assert boxes[0].state.authority.keys == boxes[1].state.authority.keys
 
 
-def test_an_enrolled_box_goes_to_nobody_else(alice: Person, bob: Person) -> None:
+def test_an_enrolled_box_cannot_be_taken_over_by_another_customer(alice: Person, bob: Person) -> None:
     car, box = garage(alice)
     his = Firmware(bob.box_in(bob.car()), key=box.key)
     his.enrol(bob)
@@ -260,8 +262,8 @@ def test_an_enrolled_box_goes_to_nobody_else(alice: Person, bob: Person) -> None
     assert alice.get(f"/cars/{car}/keys").json() == []
 
 
-def test_sent_again_with_its_key(alice: Person, box: Firmware) -> None:
-    """`Idempotency-Key` of an enrolment: the same answer, though the nonce is used by then."""
+def test_a_repeated_enrolment_gets_the_same_answer(alice: Person, box: Firmware) -> None:
+    """An enrolment with `Idempotency-Key` gets the same answer, although the nonce is used by then."""
     body = enrolment(nonce_of(alice, box.product), PrivateKey.generate())
     first, again = (alice.put(path(box.product), body, headers={"Idempotency-Key": "enrol-1"}) for _ in range(2))
     assert (first.status_code, first.json()) == (again.status_code, again.json())

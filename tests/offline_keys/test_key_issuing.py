@@ -1,4 +1,4 @@
-"""Which keys a phone gets: how long they hold, when there is another one, and which place in which list each has."""
+"""The keys of a phone: validity, renewal, and places in status lists."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_columns_of_a_new_key_have_the_order_of_the_statement() -> None:
     assert tuple(columns[-count:]) == INSERT.names[-count:] == NewKeyRow._fields
 
 
-def test_a_key_says_what_the_assignment_gives(alice: Person) -> None:
+def test_a_key_has_the_values_of_its_assignment(alice: Person) -> None:
     car, box = garage(alice)
     kim = driver(alice)
     before = int(time.time())
@@ -52,8 +52,8 @@ def test_a_key_says_what_the_assignment_gives(alice: Person) -> None:
     assert (kim.held["withheld"], kim.held["isComplete"]) == ([], True)
 
 
-def test_a_phone_learns_the_keys_of_its_boxes(alice: Person) -> None:
-    """It brings home what they have signed, and nothing else."""
+def test_a_phone_gets_the_public_keys_of_its_boxes(alice: Person) -> None:
+    """It uploads only entries that they have signed."""
     kim = driver(alice)
     boxes: dict[int, bytes] = {}
     for _ in range(2):
@@ -63,7 +63,7 @@ def test_a_phone_learns_the_keys_of_its_boxes(alice: Person) -> None:
     assert {each["productId"]: raw(each["boxKey"]) for each in kim.fetch()["boxes"]} == boxes
 
 
-def test_the_bounds_of_an_assignment_are_those_of_the_key(alice: Person) -> None:
+def test_the_key_is_valid_within_the_assignment(alice: Person) -> None:
     car, box = garage(alice)
     now = datetime.now(UTC).replace(microsecond=0)
     kim = driver(alice)
@@ -133,7 +133,7 @@ def test_an_assignment_that_is_extended_has_a_new_key_at_once(alice: Person) -> 
     assert one_key(kim, box) == fourth, "it is not older than that"
 
 
-def test_a_customer_s_wishes_make_new_keys(alice: Person, carol: Person, operator: Operator) -> None:
+def test_a_changed_policy_leads_to_new_keys(alice: Person, carol: Person, operator: Operator) -> None:
     car, box = garage(carol)
     kim = driver(carol)
     carol.assignment(car, kim.user)
@@ -151,8 +151,8 @@ def test_a_customer_s_wishes_make_new_keys(alice: Person, carol: Person, operato
     assert not any(is_revoked(carol, key) for key in keys)
 
 
-def test_what_nothing_opens_for(alice: Person, bob: Person) -> None:
-    """No key for a car without a box, for a box that is not enrolled, for an IQ unit, and for others' assignments."""
+def test_no_key_is_issued_without_an_enrolled_box(alice: Person, bob: Person) -> None:
+    """There is no key for a car without a box, a box without enrolment, an IQ unit, or others' assignments."""
     kim, lee = driver(alice), driver(alice)
     unenrolled = alice.car()
     alice.box_in(unenrolled)
@@ -169,7 +169,7 @@ def test_what_nothing_opens_for(alice: Person, bob: Person) -> None:
     assert his.fetch() == {"keySet": None, "roots": [], "keys": [], "boxes": [], "withheld": [], "isComplete": True}
 
 
-def test_who_has_it_already_is_told_so(alice: Person, clock: Clock) -> None:
+def test_unchanged_keys_are_answered_with_304(alice: Person, clock: Clock) -> None:
     car, box = garage(alice)
     kim = driver(alice)
     alice.assignment(car, kim.user)
@@ -201,7 +201,7 @@ def test_who_has_it_already_is_told_so(alice: Person, clock: Clock) -> None:
         ("?device=" + "A" * 43 + "&$top=1", None),
     ],
 )
-def test_what_names_no_phone(alice: Person, query: str, hint: str | None) -> None:
+def test_an_invalid_phone_id_is_refused(alice: Person, query: str, hint: str | None) -> None:
     kim = driver(alice)
     answer = kim.call("GET", "/sdk/keys" + query)
     assert answer.status_code == 400, answer.text

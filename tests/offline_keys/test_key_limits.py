@@ -1,4 +1,4 @@
-"""How many keys there are: of a phone, of an assignment, of a list; and when a place in a list is free again."""
+"""Limits on keys per phone, assignment and list, and reuse of places."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ LIMIT = 3 * DAY  # of a new customer
 
 @pytest.fixture(scope="module")
 def small(dsn: str, settings: Settings) -> Iterator[RunningServer]:
-    """A server with low bounds."""
+    """A server with low limits."""
     low = settings.model_copy(update={"sdk_keys": 3, "keys_per_assignment": 4})
     with RunningServer(low, dsn, worker=False) as running:
         yield running
 
 
 def at(person: Person, server: RunningServer) -> Person:
-    """The person, calling that server."""
+    """The person, as a caller of that server."""
     return replace(person, client=person.client.__class__(base_url=server.url + "/v3", timeout=60))
 
 
-def test_a_phone_is_told_so_many_keys(alice: Person, small: RunningServer) -> None:
+def test_the_number_of_keys_in_an_answer_is_limited(alice: Person, small: RunningServer) -> None:
     kim = Phone(at(alice, small), alice.user())
     kim.sign_in()
     kim.register()
@@ -55,7 +55,7 @@ def test_a_phone_is_told_so_many_keys(alice: Person, small: RunningServer) -> No
                            alice.customer, kim.user) == 3  # fmt: skip
 
 
-def test_an_assignment_has_so_many_keys(alice: Person, small: RunningServer) -> None:
+def test_the_number_of_keys_of_an_assignment_is_limited(alice: Person, small: RunningServer) -> None:
     car, _ = garage(alice)
     kim = Phone(at(alice, small), alice.user())
     kim.sign_in()
@@ -68,13 +68,13 @@ def test_an_assignment_has_so_many_keys(alice: Person, small: RunningServer) -> 
     held = phones[4].fetch()
     assert held["keys"] == []
     assert held["withheld"] == [{"assignmentId": assignment, "reason": "too-many-keys"}]
-    # Whoever gives a phone up makes no room: what it has may open until it is over
+    # A removed phone makes no room: its keys may open until they expire
     done(phones[0].call("DELETE", f"/sdk/devices/{phones[0].id}"))
     assert phones[4].fetch()["withheld"] == held["withheld"]
     alice.sql.execute("update box_key set is_placed = false where customer_id = $1 and device_id = $2",
                       alice.customer, phones[0].key.public.thumbprint)  # fmt: skip
     assert len(phones[4].fetch()["keys"]) == 1
-    # A key that is due stays for as long as there is no other
+    # A key that is due stays until there is another one
     alice.sql.execute("update box_key set issued_at = issued_at - interval '4 days' where customer_id = $1"
                       " and device_id = $2", alice.customer, phones[1].key.public.thumbprint)  # fmt: skip
     held = phones[1].fetch()
@@ -89,7 +89,7 @@ def another(phone: Phone) -> Phone:
     return new
 
 
-def test_a_manager_makes_room_that_removed_phones_have_used_up(
+def test_a_manager_can_discount_keys_of_removed_phones(
     alice: Person, bob: Person, town: Town, small: RunningServer
 ) -> None:
     """Their keys stay revoked, and keep their places in the status list."""
@@ -147,10 +147,10 @@ where not exists (select from box_key b where b.customer_id = k.customer_id and 
 
 
 def fill(person: Person, box: Firmware, generation: int, first: int) -> None:
-    """Take all places of a list from one on, without a word in the log of changes."""
+    """Take all places of a list from one on, without entries in the change log."""
 
     async def without_triggers(raw: Any) -> None:
-        # The setting ends with the transaction, also if the statement fails: other tests share the session
+        # The setting ends with the transaction, also if the statement fails, because other tests share the session
         async with raw.transaction():
             await raw.execute("set local session_replication_role to replica")
             await raw.execute(FILL, person.customer, box.product, generation, first)
@@ -158,7 +158,7 @@ def fill(person: Person, box: Firmware, generation: int, first: int) -> None:
     person.sql.run(without_triggers(person.sql.raw))
 
 
-def test_a_list_that_is_full(alice: Person) -> None:
+def test_a_full_list_is_followed_by_another(alice: Person) -> None:
     car, box = garage(alice)
     kim, lee, max_, ina = (driver(alice) for _ in range(4))
     for one in (kim, lee, max_, ina):
@@ -181,7 +181,7 @@ def test_a_list_that_is_full(alice: Person) -> None:
     fill(alice, box, 2, 1)
     held = ina.fetch()
     assert (held["keys"], [one["reason"] for one in held["withheld"]]) == ([], ["status-list-full"])
-    # The older one is free again as soon as its last key is over: then a third list begins
+    # The older list is free again when its last key has expired: then a third list begins
     alice.sql.execute("update box_key set is_placed = false where customer_id = $1 and product_id = $2"
                       " and generation = 1", alice.customer, box.product)  # fmt: skip
     third = one_key(ina, box)
@@ -190,7 +190,7 @@ def test_a_list_that_is_full(alice: Person) -> None:
     assert max_.visit(box) is BoxRefusalCode.GOOD
 
 
-def test_a_place_is_given_back_when_nothing_opens_by_it(
+def test_a_place_is_released_when_its_key_can_open_nothing(
     alice: Person, clock: Clock, dsn: str, settings: Settings
 ) -> None:
     car, box = garage(alice)
@@ -214,7 +214,7 @@ def test_a_place_is_given_back_when_nothing_opens_by_it(
 
 
 def test_a_clock_that_was_ahead_revives_no_key(alice: Person, clock: Clock, dsn: str, settings: Settings) -> None:
-    """A phone was removed. Places are given back for as long as the clock is ahead, and one of them has another key."""
+    """A phone was removed. Places are released while the clock is ahead, and one of them gets another key."""
     car, box = garage(alice)
     kim, lee, max_ = driver(alice), driver(alice), driver(alice)
     for phone in (kim, lee, max_):
@@ -258,7 +258,7 @@ def test_a_key_of_the_future_is_replaced(alice: Person, clock: Clock) -> None:
     assert kim.visit(box) is BoxRefusalCode.GOOD
 
 
-def test_old_keys_are_forgotten(alice: Person, clock: Clock, dsn: str, settings: Settings) -> None:
+def test_old_keys_are_deleted(alice: Person, clock: Clock, dsn: str, settings: Settings) -> None:
     car, box = garage(alice)
     kim = driver(alice)
     alice.assignment(car, kim.user)
@@ -301,8 +301,8 @@ def strict(dsn: str, settings: Settings) -> Iterator[RunningServer]:
         yield running
 
 
-def test_times_are_limited_for_each_user_and_each_box(alice: Person, strict: RunningServer) -> None:
-    """A box may log each time, so times without end would push out openings."""
+def test_signed_times_are_limited_per_user_and_per_box(alice: Person, strict: RunningServer) -> None:
+    """A box may log each time, so unlimited times would push out openings."""
     person = at(alice, strict)
     car, box = garage(person)
     kim, lee = driver(person), driver(person)

@@ -1,4 +1,7 @@
-"""Entries of a box's log that arrive after their numbers were given up: published once, marked, and checked."""
+"""Log entries that arrive after their numbers were given up.
+
+They are published once, marked, and checked.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ __all__ = ["clock", "drive"]
 
 
 def given_up(drive: Drive, count: int) -> list[bytes]:
-    """Openings that the box gave up: `count` of them, before one that was delivered."""
+    """Openings that were given up: `count` of them, before an uploaded one."""
     openings = [drive.book.opening(drive.key, counter=number + 1) for number in range(count)]
     brought(drive.kim, drive.book.opening(drive.key, first=count + 1))
     return openings
@@ -39,7 +42,7 @@ def late_reports(person: Person, drive: Drive) -> Counter[tuple[str, int]]:
     return Counter({key: count for key, count in reports(person, drive.box).items() if key[0] != "GivenUp"})
 
 
-def test_what_was_given_up_is_published_when_it_arrives(alice: Person, drive: Drive) -> None:
+def test_a_given_up_entry_is_published_when_it_arrives(alice: Person, drive: Drive) -> None:
     openings = given_up(drive, 4)
     assert state(alice, drive.box) == (5, 5, 4)
     assert brought(drive.kim, openings[2], openings[1]) == {"receipts": [], "refused": []}
@@ -65,7 +68,7 @@ def test_what_was_given_up_is_published_when_it_arrives(alice: Person, drive: Dr
     eventually(lambda: recorded() == Counter({"GivenUp": 1, "Late": 3}), "the changes")
 
 
-def test_other_customers_see_nothing_of_it(alice: Person, bob: Person, drive: Drive) -> None:
+def test_other_customers_see_no_late_entries(alice: Person, bob: Person, drive: Drive) -> None:
     his = Drive(bob)
     openings = given_up(drive, 2)
     answer = brought(his.kim, *openings)
@@ -75,7 +78,7 @@ def test_other_customers_see_nothing_of_it(alice: Person, bob: Person, drive: Dr
 
 
 def test_a_late_entry_that_contradicts_a_neighbour_is_a_break(alice: Person, drive: Drive) -> None:
-    """It is published as well: the box has signed it, and nobody knows which of the two is the forged one."""
+    """It is published as well: the box has signed it, and the server cannot know which of the two is forged."""
     openings = given_up(drive, 3)
     other = drive.book.entry(3, **drive.book.said(drive.key) | {"previous": drive.book.hashes[2], "counter": 99})
     brought(drive.kim, other)
@@ -88,7 +91,7 @@ def test_a_late_entry_that_contradicts_a_neighbour_is_a_break(alice: Person, dri
     assert (found["Break", 1], found["Break", 2], found["Late", 1]) == (1, 1, 1)
 
 
-def test_of_late_entries_with_one_number_the_first_stays(alice: Person, drive: Drive) -> None:
+def test_the_first_of_two_late_entries_with_one_number_stays(alice: Person, drive: Drive) -> None:
     openings = given_up(drive, 2)
     fork = drive.book.entry(2, **drive.book.said(drive.key) | {"previous": drive.book.hashes[1], "counter": 99})
     brought(drive.kim, openings[1])
@@ -99,7 +102,7 @@ def test_of_late_entries_with_one_number_the_first_stays(alice: Person, drive: D
 
 
 def test_a_late_entry_and_its_neighbours_may_have_a_high_s(alice: Person, drive: Drive) -> None:
-    """A carrier may turn s of each signature: that is no break, and no other entry."""
+    """A carrier may turn s of each signature. This is no break, and no other entry."""
     openings = given_up(drive, 3)
     brought(drive.kim, with_high_s(openings[0]))
     brought(drive.kim, openings[0], with_high_s(openings[2]))
@@ -113,8 +116,8 @@ def test_a_late_entry_and_its_neighbours_may_have_a_high_s(alice: Person, drive:
     assert [(row[0], bytes(row[1])) for row in stored] == [(n, drive.book.hashes[n]) for n in (1, 2, 3)]
 
 
-def test_receipts_go_on_behind_a_gap_that_is_filled(alice: Person, drive: Drive) -> None:
-    """The last number that was given up arrives late, before the one after it."""
+def test_receipts_continue_after_a_filled_gap(alice: Person, drive: Drive) -> None:
+    """The last number that was given up arrives late, before the next entry."""
     book, kim = drive.book, drive.kim
     openings = [book.opening(drive.key) for _ in range(4)]
     fifth = book.opening(drive.key, first=4)
@@ -135,7 +138,7 @@ def test_an_unknown_key_among_late_entries_is_reported(alice: Person, drive: Dri
     assert len(events(alice, drive.car)) == 1
 
 
-def test_what_was_purged_is_not_published_again(
+def test_a_purged_entry_is_not_published_again(
     alice: Person, drive: Drive, clock: Clock, dsn: str, settings: Settings
 ) -> None:
     """A repeated entry is not late: its number was never given up."""
@@ -154,7 +157,7 @@ def test_what_was_purged_is_not_published_again(
 
 @pytest.mark.parametrize("seed", range(6))
 def test_each_delivered_opening_is_published_once(alice: Person, drive: Drive, seed: int) -> None:
-    """Parts of a log arrive in any order, repeated, by several phones, with a high s, and after they were given up."""
+    """Parts of a log arrive in any order, repeated, from several phones, with a high s, and late."""
     chance = random.Random(seed)
     keys = {drive.kim.user: drive.key}
     phones = [drive.kim]
@@ -174,13 +177,13 @@ def test_each_delivered_opening_is_published_once(alice: Person, drive: Drive, s
             openings[number] = ("CarOpened" if event == 1 else "CarClosed", user)
         else:
             entries.append(drive.book.entry(first=first))
-    never = set(chance.sample(range(1, 91), 10))  # nobody ever brings these
+    never = set(chance.sample(range(1, 91), 10))  # these never arrive
     delivered = [number for number in range(1, 91) if number not in never]
-    for phone in phones:  # each has some parts, and every number is with one of them
+    for phone in phones:  # each has some parts, and together they have every number
         others = [n for n in delivered if chance.random() < 0.4]
         deliver(phone, entries, others, chance, seed)
     deliver(chance.choice(phones), entries, delivered, chance, seed)
-    brought(drive.kim, drive.book.entry(first=91))  # nothing waits any more
+    brought(drive.kim, drive.book.entry(first=91))  # no entry waits any more
     expected = Counter(openings[number] for number in delivered if number in openings)
     assert Counter(events(alice, drive.car)) == expected
     ids = alice.sql.rows(
@@ -194,7 +197,7 @@ def test_each_delivered_opening_is_published_once(alice: Person, drive: Drive, s
 
 
 def deliver(phone: Phone, entries: Sequence[bytes], numbers: Sequence[int], chance: random.Random, seed: int) -> None:
-    """Deliver these entries in shuffled parts, some of them twice and with a high s, some at the same time."""
+    """Upload these entries in shuffled parts: some twice, with a high s, or at the same time."""
     shuffled = [*numbers, *chance.sample(numbers, len(numbers) // 4)]
     chance.shuffle(shuffled)
     parts = [shuffled[begin : begin + 7] for begin in range(0, len(shuffled), 7)]

@@ -1,4 +1,4 @@
-"""In charge of what is said on a link: what is written is read, by who expects it."""
+"""Messages on a link: round trips, and refused input."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KINDS = tuple(link_messages.SHAPES)
 
 
 @given(SAID)
-def test_what_is_said_is_heard(said: link_messages.Said) -> None:
+def test_a_written_message_is_read(said: link_messages.Said) -> None:
     data = link_messages.write(said)
     assert link_messages.read(data, *KINDS) == said
     assert type(link_messages.read(data, *KINDS)) is type(said)
@@ -44,7 +44,7 @@ def test_what_is_said_is_heard(said: link_messages.Said) -> None:
 
 
 @given(SAID)
-def test_what_is_not_expected_is_not_heard(said: link_messages.Said) -> None:
+def test_an_unexpected_message_is_refused(said: link_messages.Said) -> None:
     with pytest.raises(cose.MessageRefused) as refused:
         link_messages.read(link_messages.write(said), *(kind for kind in KINDS if kind is not type(said)))
     assert refused.value.code is BoxRefusalCode.STRUCTURE
@@ -56,8 +56,8 @@ def test_the_numbers_are_those_of_the_document() -> None:
     assert link_messages.write(link_messages.Result(BoxRefusalCode.REFUSED)) == bytes.fromhex("83060140")
 
 
-def test_a_number_that_is_not_known_is_said_to_be_unknown() -> None:
-    """So a newer phone can send an older message next. Numbers of messages that exist are out of place."""
+def test_an_unknown_message_number_is_refused_as_unknown() -> None:
+    """A newer phone can then send an older message. A known number in the wrong place is an error of structure."""
     for number in (0, 13, 99, GREATEST):
         with pytest.raises(cose.MessageRefused) as refused:
             link_messages.read(encode([number, b""]), *KINDS)
@@ -68,7 +68,7 @@ def test_a_number_that_is_not_known_is_said_to_be_unknown() -> None:
         assert refused.value.code is BoxRefusalCode.STRUCTURE
 
 
-def test_members_of_a_challenge_that_are_not_known_are_skipped() -> None:
+def test_unknown_fields_of_a_challenge_are_skipped() -> None:
     said = link_messages.Challenge(2, "", bytes(16), 0, 0, 0, 0, 0, 1, 1, bytes(32), b"")
     number, members = decode(link_messages.write(said))
     for key in (128, 129, GREATEST):
@@ -78,7 +78,7 @@ def test_members_of_a_challenge_that_are_not_known_are_skipped() -> None:
             link_messages.read(encode([number, members | {key: 0}]), link_messages.Challenge)
 
 
-def test_a_message_has_its_bound() -> None:
+def test_a_message_has_a_maximum_size() -> None:
     fits = link_messages.write(link_messages.CarryMessage(bytes(link_messages.LONGEST - 5)))
     assert len(fits) == link_messages.LONGEST
     assert link_messages.read(fits, link_messages.CarryMessage)
@@ -105,13 +105,13 @@ def test_a_message_has_its_bound() -> None:
     ],
     ids=str,
 )
-def test_what_cannot_be_said_is_not_written(said: link_messages.Said) -> None:
+def test_an_invalid_message_is_not_written(said: link_messages.Said) -> None:
     with pytest.raises(CborError):
         link_messages.write(said)
 
 
 @given(st.binary(max_size=40))
-def test_whatever_comes_is_heard_or_refused(data: bytes) -> None:
+def test_every_input_is_read_or_refused(data: bytes) -> None:
     try:
         assert link_messages.write(link_messages.read(data, *KINDS)) == data
     except cose.MessageRefused as refused:

@@ -1,4 +1,4 @@
-"""A car in a garage: enrolled, assigned, opened without a network, told of afterwards."""
+"""A car in a garage, opened without a network and reported later."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.support.people import Person
 from tests.support.servers import eventually
 
 
-def test_a_box_opens_for_who_has_an_assignment(alice: Person) -> None:
+def test_a_box_opens_for_a_user_with_an_assignment(alice: Person) -> None:
     car, box = garage(alice)
     kim = driver(alice)
     assignment = alice.assignment(car, kim.user)
@@ -25,7 +25,7 @@ def test_a_box_opens_for_who_has_an_assignment(alice: Person) -> None:
     ]
 
 
-def test_what_ends_an_assignment_ends_its_key(alice: Person) -> None:
+def test_the_end_of_an_assignment_ends_its_key(alice: Person) -> None:
     car, box = garage(alice)
     kim, lee = driver(alice), driver(alice)
     assignment = alice.assignment(car, kim.user)

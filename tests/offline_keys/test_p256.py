@@ -1,4 +1,4 @@
-"""In charge of keys that sign: RFC 6979, their texts, and Wycheproof's signatures where its file is at hand."""
+"""Signing keys: RFC 6979, texts, and Wycheproof's signatures if they are available."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.offline_keys.fixed_keys import high, public, signer
 P = 2**256 - 2**224 + 2**192 + 2**96 - 1  # the field, and the curve's b
 B = 0x5AC635D8AA3A93E7B3EBBD55769886BC651D06B0CC53B0F63BCE3C3E27D2604B
 NAME = "ecdsa_secp256r1_sha256_p1363_test.json"
-GO = "github.com/c2sp/wycheproof"  # the Go module that has it
+GO = "github.com/c2sp/wycheproof"  # the Go module with the file
 
 
 def wycheproof() -> Path | None:
-    """`KEYRACK_WYCHEPROOF` names the folder, or the module is in Go's cache."""
+    """The folder in `KEYRACK_WYCHEPROOF`, or the module in Go's cache."""
     cache = Path(os.environ.get("GOMODCACHE", Path.home() / "go/pkg/mod"))
     folders = [Path(each) for each in [os.environ.get("KEYRACK_WYCHEPROOF", "")] if each]
     folders += sorted(cache.glob(f"{GO}@*/testvectors_v1"))
@@ -39,7 +39,7 @@ SIGNED = {
 
 @pytest.mark.parametrize("message", SIGNED)
 def test_signatures_are_those_of_rfc_6979(message: bytes) -> None:
-    """Its appendix A.2.5, with SHA-256."""
+    """The RFC's appendix A.2.5, with SHA-256."""
     key = PrivateKey.from_text(base64.b64encode(bytes.fromhex(SCALAR)).decode())
     assert key.sign(message).hex() == SIGNED[message]
     assert p256.verify(key.public, message, key.sign(message))
@@ -56,7 +56,7 @@ def test_a_key_is_written_and_read() -> None:
             PrivateKey.from_text(text)
 
 
-def test_a_high_s_is_as_good() -> None:
+def test_a_high_s_is_equally_valid() -> None:
     for number in range(8):
         message = f"message {number}".encode()
         signature = signer("box").sign(message)
@@ -76,7 +76,7 @@ def test_a_low_s_is_at_most_half_of_the_order() -> None:
         assert cose.with_low_s(r + s.to_bytes(32, "big")) == r + low.to_bytes(32, "big")
 
 
-def test_what_is_no_signature_is_none() -> None:
+def test_an_invalid_signature_is_refused() -> None:
     signature = signer("box").sign(b"message")
     r, s = signature[:32], signature[32:]
     order, zero = ORDER.to_bytes(32, "big"), bytes(32)
@@ -97,7 +97,7 @@ def test_what_is_no_signature_is_none() -> None:
 
 
 def test_a_key_that_is_no_point_has_signed_nothing() -> None:
-    """Not on the curve, the point at infinity, coordinates that are no elements of the field."""
+    """Points off the curve, the point at infinity, and coordinates outside of the field."""
     key, signature = public("box"), signer("box").sign(b"message")
     flipped = key.y[:-1] + bytes([key.y[-1] ^ 1])
     beyond = b"\xff" * 32

@@ -1,4 +1,4 @@
-"""An enrolment that replaces a box at work is pending: the box goes on until the new key has shown itself."""
+"""Pending enrolments: the box in use works until they are proven."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def state(person: Person, box: Firmware) -> dict[str, Any]:
 
 @dataclass
 class Scene:
-    """A box at work, a phone that opens it, and another key on a laptop."""
+    """A box in use, its phone, and another key on a laptop."""
 
     person: Person
     kim: Phone
@@ -104,7 +104,7 @@ def operator(dsn: str) -> Operator:
 
 @pytest.fixture
 def needs_two(carol: Person, operator: Operator) -> Scene:
-    """The same for a customer that wants a second person."""
+    """The same for a customer that requires a second person."""
     made = scene(carol)
     operator.value("keys", "policy", "--customer", carol.customer, "--second-person", "on")
     return made
@@ -115,7 +115,7 @@ def colleague(town: Town, needs_two: Scene) -> Person:
     return town.colleague(needs_two.person, "a second technician", Role.TECHNICIAN)
 
 
-def test_a_box_at_work_goes_on(at_work: Scene, alice: Person) -> None:
+def test_a_box_in_use_keeps_working(at_work: Scene, alice: Person) -> None:
     kim, box = at_work.kim, at_work.box
     before = kim.keys(box)
     pending = at_work.attack()
@@ -138,7 +138,7 @@ def test_a_box_at_work_goes_on(at_work: Scene, alice: Person) -> None:
     assert box.carry(raw(answer.json()["time"])) == 0
 
 
-def test_a_revocation_reaches_a_box_at_work(at_work: Scene, alice: Person) -> None:
+def test_a_revocation_reaches_a_box_in_use(at_work: Scene, alice: Person) -> None:
     at_work.attack()
     lee = driver(alice)
     car = alice.get(f"/users/{at_work.kim.user}/assignments").json()[0]["carId"]
@@ -186,7 +186,10 @@ def test_an_entry_under_another_root_confirms_nothing(at_work: Scene, alice: Per
 
 
 def test_a_root_that_was_replaced_before_confirms_nothing(at_work: Scene, alice: Person, operator: Operator) -> None:
-    """A thief of the former root has provisioned the fresh box first. A box that was enrolled before is no such box."""
+    """A thief of the former root has provisioned the reset box first.
+
+    A box that was enrolled before is a different case.
+    """
     kim, box = at_work.kim, at_work.box
     operator.value("keys", "root", "replace", "--customer", alice.customer, "--yes")
     pending = at_work.attack()
@@ -208,7 +211,7 @@ def test_a_root_that_was_replaced_before_confirms_nothing(at_work: Scene, alice:
 
 
 def test_a_box_that_was_reset_comes_into_force(at_work: Scene, alice: Person) -> None:
-    """The first phone that comes to it has a key for it already."""
+    """The first phone that comes to it already has a key for it."""
     kim = at_work.kim
     old = kim.keys(at_work.box)[0]
     box = at_work.reset()
@@ -246,7 +249,7 @@ def test_a_further_enrolment_replaces_a_pending_one(at_work: Scene, alice: Perso
     assert [key["box"] for key in at_work.kim.fetch()["keys"]] == [at_work.first["name"], second["name"]]
 
 
-def test_an_entry_of_somebody_else_confirms_nothing(at_work: Scene, alice: Person) -> None:
+def test_an_entry_of_another_key_confirms_nothing(at_work: Scene, alice: Person) -> None:
     pending = at_work.attack()
     for key in (at_work.box.key, PrivateKey.generate()):
         at_work.kim.entries = [Logbook(at_work.box, pending["name"], key).entry()]
@@ -257,7 +260,7 @@ def test_an_entry_of_somebody_else_confirms_nothing(at_work: Scene, alice: Perso
 
 
 def test_provisioning_is_for_the_key_that_asks(at_work: Scene, alice: Person) -> None:
-    """A tool names the thumbprint: a box at work still gets its time."""
+    """A tool names the thumbprint, so the box in use still gets its time."""
     box = at_work.box
     thumbprint = b64(box.key.public.thumbprint)
     at_work.attack()
@@ -278,7 +281,7 @@ def test_provisioning_is_for_the_key_that_asks(at_work: Scene, alice: Person) ->
     refused(alice.get(path(box, f"provisioning?nonce={nonce}&thumbprint=AA")), 400, wrong)
 
 
-def test_the_expected_thumbprint(at_work: Scene, alice: Person) -> None:
+def test_an_unexpected_thumbprint_is_refused(at_work: Scene, alice: Person) -> None:
     key, product = PrivateKey.generate(), at_work.box.product
     nonce = raw(alice.post(path(at_work.box)).json()["nonce"])
     body = {"enrolment": b64(cose.sign(ENROLMENT, key.public.kid, {"cnf": key.public, "nonce": nonce}, key.sign))}
@@ -307,7 +310,7 @@ def approval(key: PrivateKey) -> dict[str, str]:
     return {"thumbprint": b64(key.public.thumbprint)}
 
 
-def test_a_second_person_has_to_approve(needs_two: Scene, colleague: Person, carol: Person) -> None:
+def test_a_second_person_must_approve(needs_two: Scene, colleague: Person, carol: Person) -> None:
     box = needs_two.reset()
     old = needs_two.kim.keys(box)[0]
     confirm(carol, box)
@@ -339,7 +342,7 @@ def test_an_approval_alone_confirms_nothing(needs_two: Scene, colleague: Person,
 
 
 def test_openings_of_a_pending_enrolment_are_marked(needs_two: Scene, colleague: Person, carol: Person) -> None:
-    """The holder of the new key may have no box at all, and name any driver."""
+    """The holder of the new key may have no box, and can name any driver."""
     kim, box, pending = needs_two.kim, needs_two.box, needs_two.attack()
     victim = next(raw(key["key"]) for key in kim.fetch()["keys"] if key["box"] == pending["name"])
     book = Logbook(box, pending["name"], needs_two.laptop)
@@ -407,7 +410,7 @@ def test_neighbours_and_other_groups_find_nothing(at_work: Scene, alice: Person,
 # Limits
 
 
-def test_so_many_boxes_are_enrolled_an_hour(carol: Person, town: Town, dsn: str, settings: Settings) -> None:
+def test_enrolments_per_hour_are_limited(carol: Person, town: Town, dsn: str, settings: Settings) -> None:
     colleague = town.colleague(carol, "another technician", Role.TECHNICIAN)
     limits = {"enrolments_per_hour_per_customer": 3, "enrolments_per_hour_per_caller": 2}
     with RunningServer(settings.model_copy(update=limits), dsn, worker=False) as small:
@@ -429,8 +432,8 @@ def test_so_many_boxes_are_enrolled_an_hour(carol: Person, town: Town, dsn: str,
         assert theirs.get(f"/boxes/{products[3]}/enrolment").status_code == 404
 
 
-def test_keys_of_each_epoch_are_counted_alone(at_work: Scene, alice: Person, dsn: str, settings: Settings) -> None:
-    """Enrolments that are begun and undone take no key away from an assignment."""
+def test_keys_of_each_epoch_are_counted_separately(at_work: Scene, alice: Person, dsn: str, settings: Settings) -> None:
+    """Enrolments that are begun and undone take no keys from an assignment."""
     low = settings.model_copy(update={"keys_per_assignment": 4})
     with RunningServer(low, dsn, worker=False) as small:
         kim = replace(
@@ -446,10 +449,10 @@ def test_keys_of_each_epoch_are_counted_alone(at_work: Scene, alice: Person, dsn
             done(alice.delete(path(at_work.box)))
 
 
-# At once
+# Concurrency
 
 
-def test_whatever_happens_while_phones_fetch(carol: Person, sql: Sql) -> None:
+def test_no_key_of_an_ended_epoch_opens_after_concurrent_fetches(carol: Person, sql: Sql) -> None:
     """No key of an epoch that has ended may open."""
     made = scene(carol)
     phones = [made.kim, *(driver(carol, made.kim.user) for _ in range(3))]
@@ -461,7 +464,7 @@ def test_whatever_happens_while_phones_fetch(carol: Person, sql: Sql) -> None:
     def change(seed: int) -> list[int]:
         chance, key, statuses = random.Random(seed), PrivateKey.generate(), list[int]()
         for _ in range(3):
-            enrolled = enrolled_from_afar(carol, made.box.product, key)  # or another one has got a newer nonce
+            enrolled = enrolled_from_afar(carol, made.box.product, key)  # or another request has got a newer nonce
             if enrolled.status_code == 200 and chance.random() < 0.6:
                 body = {"entries": [b64(Logbook(made.box, enrolled.json()["name"], key).entry())]}
                 statuses.append(made.kim.call("PUT", "/sdk/boxlog", body).status_code)
@@ -477,7 +480,7 @@ def test_whatever_happens_while_phones_fetch(carol: Person, sql: Sql) -> None:
     assert sql.rows(DEAD_EPOCHS, carol.customer) == []
 
 
-def test_a_tool_provisions_while_enrolments_come_and_go(carol: Person) -> None:
+def test_a_tool_provisions_during_concurrent_enrolments(carol: Person) -> None:
     """Each provisioning is for an epoch that exists."""
     made = scene(carol)
 
@@ -501,7 +504,7 @@ def test_a_tool_provisions_while_enrolments_come_and_go(carol: Person) -> None:
 # Change log and alerts
 
 
-def test_the_log_of_changes_and_an_alert(carol: Person) -> None:
+def test_a_pending_enrolment_is_recorded_with_an_alert(carol: Person) -> None:
     with captured_events("box in use enrolled again") as alerts:
         made = scene(carol)
         made.attack()

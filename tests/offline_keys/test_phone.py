@@ -1,4 +1,4 @@
-"""In charge of the reference phone: what it registers, brings, answers and takes home."""
+"""The reference phone: registration, artefacts, answers and logs."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ def test_an_answer_is_to_one_challenge_with_one_key() -> None:
         phone.answer(message[:-1], key, 1, 1, signer("phone-1").sign)
 
 
-def test_the_challenge_is_named_as_it_came() -> None:
-    """With members that the phone skips: the box hashes what it has sent."""
+def test_the_answer_names_the_challenge_as_received() -> None:
+    """The phone skips unknown fields, but the box hashes all that it has sent."""
     number, members = decode(Box().hello())
     message = encode([number, members | {128: "of a later version"}])
     opened = phone.answer(message, Authority().key(), 1, 1, signer("phone-1").sign)
     assert cose.read(opened.answer, ANSWER).claims["challenge"] == hashlib.sha256(message).digest()
 
 
-def test_an_entry_is_kept_with_a_low_s() -> None:
+def test_an_entry_is_stored_with_a_low_s() -> None:
     box = Box()
     key = box.authority.key()
     assert box.open(key).code is BoxRefusalCode.GOOD
@@ -66,7 +66,7 @@ def test_an_entry_is_kept_with_a_low_s() -> None:
         phone.kept(key)
 
 
-def test_an_entry_of_a_box_that_gives_up_numbers_to_come_is_not_kept() -> None:
+def test_an_entry_that_gives_up_later_numbers_is_not_stored() -> None:
     claims = cose.read(Box().state.kept.log.entries[0], ENTRY).claims
     for first, is_kept in ((1, True), (2, False)):
         entry = cose.sign(ENTRY, bytes(8), claims | {"number": 1, "first": first}, signer("box").sign)
@@ -79,20 +79,20 @@ def test_an_entry_of_a_box_that_gives_up_numbers_to_come_is_not_kept() -> None:
 
 
 @given(st.integers(0, 1 << 52), st.integers(0, 1 << 50))
-def test_a_counter_goes_up_whatever_the_clock_says(last: int, now: int) -> None:
+def test_the_counter_grows_with_any_clock(last: int, now: int) -> None:
     count = phone.counter(last, now)
     assert count > last
     assert count >= now
 
 
-def test_what_the_box_has_is_not_brought() -> None:
+def test_artefacts_that_the_box_has_are_not_sent() -> None:
     box = Box()
     told = [box.authority.key_set(), box.authority.list()]
     assert phone.brought(box.challenge(), ISS, told) == []
     assert phone.brought(box.challenge(), "customer:8", _newer(box)) == []
 
 
-def test_what_is_newer_is_brought_in_an_order_in_which_the_box_takes_it() -> None:
+def test_newer_artefacts_are_sent_in_an_order_that_the_box_accepts() -> None:
     box = Box()
     box.open(box.authority.key())
     told = _newer(box)
@@ -105,8 +105,8 @@ def test_what_is_newer_is_brought_in_an_order_in_which_the_box_takes_it() -> Non
     assert phone.brought(box.challenge(), ISS, told) == []
 
 
-def test_a_box_that_has_slept_through_a_rotation_wakes_up() -> None:
-    """Its clock stands weeks behind, and it knows none of the keys that sign now."""
+def test_a_box_that_missed_a_rotation_catches_up() -> None:
+    """Its clock is weeks behind, and it knows none of the present signing keys."""
     box = Box()
     box.stops(3 * WEEK)
     authority = box.authority
@@ -118,7 +118,7 @@ def test_a_box_that_has_slept_through_a_rotation_wakes_up() -> None:
     assert box.open(authority.key()).code is BoxRefusalCode.GOOD
 
 
-def test_new_roots_are_brought_in_their_order_from_the_root_of_the_box_on() -> None:
+def test_new_roots_are_sent_in_order_from_the_root_of_the_box() -> None:
     box = Box()
     authority = box.authority
     roots = [authority.new_root("next-root"), authority.new_root("last-root")]
@@ -136,8 +136,8 @@ def test_new_roots_are_brought_in_their_order_from_the_root_of_the_box_on() -> N
     assert [each.artefact for each in phone.brought(half.challenge(), ISS, told)] == [roots[1], told[1], told[0]]
 
 
-def test_an_older_list_may_come_beside_the_newest() -> None:
-    """Of the generation before, a challenge says nothing: what is later than the newest list is brought."""
+def test_an_older_list_is_sent_with_the_newest() -> None:
+    """A challenge does not show the previous generation. A list later than the newest one is brought."""
     box = Box()
     box.passes(1)
     assert box.carry(box.authority.list(2)) is BoxRefusalCode.GOOD
@@ -148,7 +148,7 @@ def test_an_older_list_may_come_beside_the_newest() -> None:
     assert [each.artefact for each in phone.brought(box.challenge(), ISS, later)] == [later[1], later[2], later[0]]
 
 
-def test_what_is_for_another_box_is_not_brought() -> None:
+def test_artefacts_for_another_box_are_not_sent() -> None:
     box = Box()
     box.passes(60)
     other = Authority(box.authority.now, "box:1042:1")
@@ -158,7 +158,7 @@ def test_what_is_for_another_box_is_not_brought() -> None:
 
 
 @pytest.mark.parametrize("held", [0, 1, 3, 11])
-def test_the_log_is_taken_home(held: int) -> None:
+def test_the_phone_fetches_the_log(held: int) -> None:
     box = Box()
     key = box.authority.key()
     for _ in range(10):
@@ -169,7 +169,7 @@ def test_the_log_is_taken_home(held: int) -> None:
     challenge = box.challenge()
     last, following = max(held, challenge.first - 1), challenge.next + 1
     box.passes(1)
-    assert box.open(box.authority.key()).code is BoxRefusalCode.GOOD  # who asks for entries proves a key
+    assert box.open(box.authority.key()).code is BoxRefusalCode.GOOD  # only a proven link gets entries
     while wanted := phone.fetch(following, last):
         fresh = link_messages.read(box.say(wanted).reply, EntriesMessage)
         got += fresh.entries
@@ -177,7 +177,7 @@ def test_the_log_is_taken_home(held: int) -> None:
     assert got == list(box.state.kept.log.entries)[max(held - 2, 0) :]
 
 
-def test_nothing_is_fetched_where_nothing_is() -> None:
+def test_nothing_is_fetched_from_an_empty_log() -> None:
     assert phone.fetch(1, 0) is None
     assert phone.fetch(5, 4) is None
     assert phone.fetch(5, 3) == Fetch(4)
@@ -198,7 +198,7 @@ def _nonce(altered: Challenge, box: Box) -> Challenge:
 
 
 def _newer(box: Box) -> list[bytes]:
-    """What a server tells after a while, in the order in which it does not have to come."""
+    """The artefacts of a server after a while, in another order than that to send."""
     box.passes(60)
     authority = box.authority
     authority.rotate(2)

@@ -1,4 +1,4 @@
-"""Phones that get keys: registered by an app for its user, listed and removed by user and manager."""
+"""Phones that get keys: registration, list, approval and removal."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def listed(kim: Phone) -> list[dict[str, Any]]:
     return answer.json()
 
 
-def test_a_phone_is_registered_once_and_named_anew(alice: Person) -> None:
+def test_a_registered_phone_can_be_renamed(alice: Person) -> None:
     kim = signed_in(alice)
     body = {"registration": b64(kim.registration()), "name": "Kim's phone", "claimedProtection": "SecureElement"}
     first = kim.call("PUT", PATH, body)
@@ -89,7 +89,7 @@ def test_an_app_needs_no_key_of_the_installation_and_a_manager_is_no_app(alice: 
     assert alice.client.get("/cars", headers=headers).status_code == 401
 
 
-def test_a_token_that_is_over_or_meant_for_others(alice: Person, bob: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_expired_or_foreign_id_token_is_refused(alice: Person, bob: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     kim = driver(alice)
     for name, value in (
         ("keyrack.auth.authenticator.TOKEN_SECONDS", -1),
@@ -107,7 +107,7 @@ def test_a_token_that_is_over_or_meant_for_others(alice: Person, bob: Person, mo
     assert listed(kim)
 
 
-def test_what_an_id_token_is_good_for(alice: Person, bob: Person, carol: Person) -> None:
+def test_an_id_token_is_valid_for_its_user_and_customer(alice: Person, bob: Person, carol: Person) -> None:
     kim = signed_in(alice)
     his = signed_in(bob)
     assert kim.token != his.token
@@ -117,7 +117,7 @@ def test_what_an_id_token_is_good_for(alice: Person, bob: Person, carol: Person)
         assert [one["id"] for one in listed(mine)] == [mine.id]
         refused(mine.call("DELETE", f"{PATH}/{other.id}"), 404, NO_DEVICE)
         refused(mine.call("GET", "/sdk/keys", params={"device": other.id}), 404, NO_DEVICE)
-    # Whatever customer is named beside it, the token says which one it is
+    # The token determines the customer, whatever the request names
     answer = kim.call("GET", PATH, headers={"Customer-ID": str(bob.customer)})
     assert [one["id"] for one in answer.json()] == [kim.id]
 
@@ -138,12 +138,12 @@ def test_a_user_that_was_removed_has_no_app(alice: Person) -> None:
         assert (answer.status_code, answer.json()["message"]) == (401, INVALID_TOKEN.text), path
     done(alice.put("/users/assignments/customers", {"emailAddress": "comes.back@example.org"}))
     kim.sign_in()
-    assert listed(kim) == []  # a phone of before is not there by itself
+    assert listed(kim) == []  # an earlier phone does not come back by itself
     kim.register()  # it was not removed: its user was
 
 
 def registrations(kim: Phone, lee: Phone) -> dict[str, tuple[bytes, str]]:
-    """What is no registration of Kim's phone, and why not."""
+    """Invalid registrations of Kim's phone, with their reasons."""
     own, other = kim.key, PrivateKey.generate()
     good, nonce = kim.registration(), bytes(16)
     sub = kim.subject
@@ -184,7 +184,7 @@ def registrations(kim: Phone, lee: Phone) -> dict[str, tuple[bytes, str]]:
     }
 
 
-def test_what_is_no_registration(alice: Person) -> None:
+def test_an_invalid_registration_is_refused(alice: Person) -> None:
     kim, lee = signed_in(alice), signed_in(alice)
     for name, (data, why) in registrations(kim, lee).items():
         answer = kim.call("PUT", PATH, {"registration": b64(data), "name": "Phone"})
@@ -192,7 +192,7 @@ def test_what_is_no_registration(alice: Person) -> None:
     assert listed(kim) == []
 
 
-def test_what_is_no_base64url(alice: Person) -> None:
+def test_invalid_base64url_is_refused(alice: Person) -> None:
     kim = signed_in(alice)
     good = b64(kim.registration())
     for text in (good + "=", good + "==", good[:-1] + "!", good + "\n", " " + good, good.replace("_", "/") + "+/", None,
@@ -200,8 +200,8 @@ def test_what_is_no_base64url(alice: Person) -> None:
         refused(kim.call("PUT", PATH, {"registration": text, "name": "Phone"}), 400, WRONG)
 
 
-def test_a_registration_is_a_grant(alice: Person) -> None:
-    """A member that is not known is refused: who misspells what protects a key has not protected it."""
+def test_an_unknown_field_of_a_registration_is_refused(alice: Person) -> None:
+    """An unknown field is refused: a misspelt one would not protect the key."""
     kim = signed_in(alice)
     good = {"registration": b64(kim.registration()), "name": "Phone"}
     for body in (good | {"protektion": "SecureElement"}, good | {"claimedProtection": "secureElement"},
@@ -215,7 +215,7 @@ def test_a_registration_is_a_grant(alice: Person) -> None:
     assert listed(kim) == []
 
 
-def test_a_key_is_one_user_s(alice: Person, bob: Person) -> None:
+def test_a_key_belongs_to_one_user(alice: Person, bob: Person) -> None:
     kim, lee = driver(alice), signed_in(alice)
     lee.key = kim.key
     refused(lee.call("PUT", PATH, {"registration": b64(lee.registration()), "name": "Phone"}), 409, OTHERS)
@@ -226,12 +226,12 @@ def test_a_key_is_one_user_s(alice: Person, bob: Person) -> None:
     )
     his = signed_in(bob)
     his.key = kim.key
-    his.register()  # another customer is not told
+    his.register()  # another customer learns nothing
     done(kim.call("DELETE", f"{PATH}/{kim.id}"))
     refused(lee.call("PUT", PATH, {"registration": b64(lee.registration()), "name": "Phone"}), 409, REMOVED)
 
 
-def test_a_user_has_so_many_phones(alice: Person, dsn: str, settings: Settings) -> None:
+def test_the_number_of_phones_of_a_user_is_limited(alice: Person, dsn: str, settings: Settings) -> None:
     kim = signed_in(alice)
     with RunningServer(settings.model_copy(update={"sdk_devices": 2}), dsn, worker=False) as small:
         headers = {"Authorization": f"Bearer {token_for(kim, small)}"}
@@ -250,7 +250,7 @@ def test_a_user_has_so_many_phones(alice: Person, dsn: str, settings: Settings) 
 
 
 def token_for(kim: Phone, server: RunningServer) -> str:
-    """A token of that server: its address is the issuer."""
+    """A token of that server, whose address is the issuer."""
     other = replace(kim, person=replace(kim.person, client=kim.person.client.__class__(base_url=server.url + "/v3")))
     other.sign_in()
     return other.token
@@ -295,7 +295,7 @@ def test_a_manager_lists_and_removes_phones(alice: Person, bob: Person, town: To
     assert listed(kim) == []
 
 
-def test_removed_while_its_keys_are_out(alice: Person) -> None:
+def test_a_removed_phone_gets_no_keys(alice: Person) -> None:
     car, box = garage(alice)
     kim = driver(alice)
     alice.assignment(car, kim.user)
@@ -319,7 +319,7 @@ def put(kim: Phone, registration: bytes | None = None) -> httpx.Response:
 
 
 def removed_earlier(person: Person, seconds: int) -> None:
-    """Have all removals of the customer happened so many seconds earlier: id tokens have whole seconds."""
+    """Move all removals of the customer into the past: id tokens have whole seconds."""
     person.sql.execute(
         "update removed_device set removed_at = removed_at - make_interval(secs => $2) where customer_id = $1",
         person.customer,
@@ -350,7 +350,7 @@ def test_a_removed_phone_stays_removed(alice: Person, by_manager: bool) -> None:
     assert second.fetch()["keys"], "the other phone goes on"
 
 
-def test_an_id_token_of_before_a_removal_registers_nothing(alice: Person) -> None:
+def test_an_id_token_from_before_a_removal_registers_nothing(alice: Person) -> None:
     kim = driver(alice)
     old = kim.token
     done(alice.delete(f"/users/{kim.user}/devices/{kim.id}"))
@@ -367,20 +367,20 @@ def test_an_id_token_of_before_a_removal_registers_nothing(alice: Person) -> Non
 
 
 def joined_earlier(person: Person, user: int, seconds: int) -> None:
-    """Have the user joined so many seconds earlier: id tokens have whole seconds."""
+    """Move the time of joining into the past: id tokens have whole seconds."""
     earlier = "update customer_user set joined_at = joined_at - make_interval(secs => $3) where customer_id = $1"
     person.sql.execute(f"{earlier} and user_id = $2", person.customer, user, seconds)
 
 
-def test_an_id_token_of_before_the_user_came_back_registers_nothing(alice: Person, bob: Person) -> None:
-    """The customer's memory of removed phones goes with the user, so it must not be needed."""
+def test_an_id_token_from_before_the_user_rejoined_registers_nothing(alice: Person, bob: Person) -> None:
+    """The customer's records of removed phones are deleted with the user, so they must not be needed."""
     address = "leaves.and.comes.back@example.org"
     kim = driver(alice, alice.user(address))
     old, user = kim.token, {"emailAddress": address}
     done(alice.delete(f"/users/{kim.user}/devices/{kim.id}"))
     done(alice.delete("/users/assignments/customers", {"userId": kim.user}))
     done(alice.put("/users/assignments/customers", user))
-    kim.sign_in()  # which makes the subject of the old token good again
+    kim.sign_in()  # makes the subject of the old token valid again
     new, kim.token = kim.token, old
     joined_earlier(alice, kim.user, -2)
     for key in (kim.key, PrivateKey.generate()):
@@ -395,7 +395,7 @@ def test_an_id_token_of_before_the_user_came_back_registers_nothing(alice: Perso
     assert put(kim).status_code == 200, "a registered phone gets another name"
 
 
-def test_a_token_of_the_second_of_joining_is_good(alice: Person) -> None:
+def test_a_token_of_the_second_of_joining_is_valid(alice: Person) -> None:
     kim = signed_in(alice)
     issued = "update customer_user set joined_at = to_timestamp($3) where customer_id = $1 and user_id = $2"
     iat = json.loads(raw(kim.token.split(".")[1]))["iat"]
@@ -406,7 +406,7 @@ def test_a_token_of_the_second_of_joining_is_good(alice: Person) -> None:
     assert put(kim).status_code == 401
 
 
-def test_a_user_of_before_the_upgrade_registers_as_ever(alice: Person) -> None:
+def test_a_user_from_before_the_upgrade_can_register(alice: Person) -> None:
     kim = signed_in(alice)
     unknown = "update customer_user set joined_at = null where customer_id = $1 and user_id = $2"
     alice.sql.execute(unknown, alice.customer, kim.user)
@@ -422,7 +422,7 @@ def test_removals_of_others_change_nothing(alice: Person, bob: Person) -> None:
     his.register()  # removals count within a customer
 
 
-def test_so_many_removals_are_remembered(alice: Person) -> None:
+def test_the_number_of_remembered_removals_is_limited(alice: Person) -> None:
     kim, lee = driver(alice), driver(alice)
     done(alice.delete(f"/users/{lee.user}/devices/{lee.id}"))
     alice.sql.execute(
@@ -439,8 +439,8 @@ def test_so_many_removals_are_remembered(alice: Person) -> None:
     refused(put(kim), 409, REMOVED)
 
 
-def test_removed_while_it_registers_again(alice: Person) -> None:
-    """A removed phone is not there afterwards, in whichever order the requests come."""
+def test_a_phone_removed_during_a_registration_stays_removed(alice: Person) -> None:
+    """A removed phone does not exist afterwards, in either order of the requests."""
     for _ in range(10):
         kim = driver(alice)
         registration = kim.registration()
@@ -454,7 +454,7 @@ def test_removed_while_it_registers_again(alice: Person) -> None:
 
 
 def test_two_users_register_one_key_at_once(alice: Person) -> None:
-    """One of them gets the phone, the other one an error."""
+    """One of them gets the phone, the other one gets an error."""
     for _ in range(10):
         kim, lee = signed_in(alice), signed_in(alice)
         lee.key = kim.key
@@ -507,7 +507,7 @@ def test_a_refused_registration_leaves_its_nonce(alice: Person, dsn: str, settin
     assert kim.call("PUT", PATH, body).status_code == 200
 
 
-def test_so_many_phones_are_registered_an_hour(alice: Person, dsn: str, settings: Settings) -> None:
+def test_registrations_per_hour_are_limited(alice: Person, dsn: str, settings: Settings) -> None:
     kim, lee = signed_in(alice), signed_in(alice)
     with RunningServer(settings.model_copy(update={"sdk_registrations_per_hour": 2}), dsn, worker=False) as slow:
 
@@ -544,7 +544,7 @@ def operator(dsn: str) -> Operator:
 
 @pytest.fixture
 def approves(carol: Person, operator: Operator) -> Person:
-    """A customer whose managers approve new phones."""
+    """A customer whose managers must approve new phones."""
     garage(carol)
     operator.value("keys", "policy", "--customer", carol.customer, "--approve-phones", "on")
     return carol
@@ -583,7 +583,7 @@ def test_a_waiting_phone_stays_so_without_the_policy(approves: Person, operator:
     assert driver(approves).fetch()["keys"] == []
 
 
-def test_who_approves_a_phone(approves: Person, bob: Person, town: Town) -> None:
+def test_permissions_for_the_approval_of_a_phone(approves: Person, bob: Person, town: Town) -> None:
     kim = driver(approves)
     path = f"/users/{kim.user}/devices/{kim.id}/approval"
     refused(approves.put(f"/users/{kim.user}/devices/{'A' * 43}/approval"), 404, NO_DEVICE)
@@ -602,7 +602,7 @@ def test_who_approves_a_phone(approves: Person, bob: Person, town: Town) -> None
     assert listed(kim)[0]["isApproved"] is True
 
 
-def test_the_log_of_changes_has_new_and_approved_phones(approves: Person) -> None:
+def test_the_change_log_records_new_and_approved_phones(approves: Person) -> None:
     kim = driver(approves)
     done(approves.put(f"/users/{kim.user}/devices/{kim.id}/approval"))
     query = f"/changes?$filter=resource eq 'device' and resourceId eq '{kim.id}'&$orderby=id"

@@ -1,4 +1,4 @@
-"""What keys and phones say of people: told on request, and gone where somebody is erased."""
+"""Personal data of keys and phones: included in exports, deleted by erasure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Somebody:
     key: bytes
 
     def everything(self) -> dict[str, str]:
-        """All that is told and kept of the customer, by where it stands."""
+        """All data of the customer, by its place."""
         customer = self.person.customer
         eventually(lambda: not self.person.sql.value(INBOX, customer), "the numbers of changes")
         found: dict[str, str] = {}
@@ -68,7 +68,7 @@ def kim(carol: Person) -> Somebody:
     return Somebody(carol, email, car, box, phone, key)
 
 
-def test_everything_of_a_person_is_told(kim: Somebody, operator: Operator) -> None:
+def test_an_export_has_all_data_of_a_person(kim: Somebody, operator: Operator) -> None:
     told = operator.value("user", "export", kim.email)
     claims = cose.read(kim.key, KEY).claims
     (device,), (key,) = told["devices"], told["keys"]
@@ -85,13 +85,13 @@ def test_everything_of_a_person_is_told(kim: Somebody, operator: Operator) -> No
     assert kim.key.hex() not in text
 
 
-def test_what_erasing_would_take(kim: Somebody) -> None:
+def test_the_preview_of_an_erasure_counts_keys_and_phones(kim: Somebody) -> None:
     goes = {one["kind"]: one["count"] for one in kim.person.get(f"/users/{kim.phone.user}/erasure").json()["goes"]}
     assert (goes["devices"], goes["keys"]) == (1, 1)
 
 
 @pytest.mark.parametrize("by", ["manager", "operator"])
-def test_who_is_erased_is_named_nowhere(
+def test_an_erased_person_is_named_nowhere(
     kim: Somebody, operator: Operator, dsn: str, settings: Settings, by: str
 ) -> None:
     before = kim.everything()
@@ -119,7 +119,7 @@ def test_who_is_erased_is_named_nowhere(
         for side in ("before", "after"):
             assert "userId" not in (change[side] or {})
             assert NAME not in json.dumps(change)
-    if by == "manager":  # the person may be another customer's
+    if by == "manager":  # the person may belong to another customer
         told = operator.value("user", "export", user)
         assert (told["devices"], told["keys"], told["customers"]) == ([], [], [])
     else:
@@ -128,7 +128,7 @@ def test_who_is_erased_is_named_nowhere(
     assert told["userId"] in (0, None)
 
 
-def test_who_was_erased_and_comes_back_has_nothing(kim: Somebody, dsn: str, settings: Settings) -> None:
+def test_an_erased_person_who_rejoins_has_no_keys(kim: Somebody, dsn: str, settings: Settings) -> None:
     user = kim.phone.user
     done(kim.person.post(f"/users/{user}/erase"))
     tended(dsn, settings, person_erasure.finish)

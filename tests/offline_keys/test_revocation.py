@@ -1,4 +1,7 @@
-"""What ends a key: each way by its own door, and each seen in the status list, the phone, the log, and by a box."""
+"""Changes that end a key, in status list, phone and change log.
+
+A box refuses the key afterwards.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ def operator(dsn: str) -> Operator:
 
 @dataclass
 class Scene:
-    """Kim has a key of a box, and Lee has one of the same box."""
+    """Kim and Lee have keys of the same box."""
 
     alice: Person
     operator: Operator
@@ -58,7 +61,7 @@ class Scene:
         )  # fmt: skip
 
     def applied(self) -> None:
-        """Wait until nothing that was asked for is left."""
+        """Wait until no request is pending."""
         pending = "select exists (select from operation where customer_id = $1 and state = 'Pending')"
         eventually(lambda: not self.alice.sql.value(pending, self.alice.customer), "what was asked for")
 
@@ -75,7 +78,7 @@ def scene(alice: Person, operator: Operator) -> Scene:
 
 
 def whose(change: dict[str, Any]) -> str:
-    """Who has done it, or had it done by a worker."""
+    """The actor of a change, also of one that a worker has applied."""
     actor = change["actor"]
     return change["onBehalfOf"]["type"] if actor["type"] == "system" else actor["type"]
 
@@ -104,7 +107,7 @@ ONE: dict[str, tuple[Callable[[Scene], object], str]] = {
 
 
 @pytest.mark.parametrize("way", ONE)
-def test_what_ends_one_key(alice: Person, operator: Operator, way: str) -> None:
+def test_changes_that_revoke_one_key(alice: Person, operator: Operator, way: str) -> None:
     s = scene(alice, operator)
     do, actor = ONE[way]
     do(s)
@@ -136,7 +139,7 @@ ALL: dict[str, tuple[Callable[[Scene], object], str]] = {
 
 
 @pytest.mark.parametrize("way", ALL)
-def test_what_ends_all_keys_of_a_box(alice: Person, operator: Operator, way: str) -> None:
+def test_changes_that_revoke_all_keys_of_a_box(alice: Person, operator: Operator, way: str) -> None:
     s = scene(alice, operator)
     do, actor = ALL[way]
     do(s)
@@ -154,10 +157,10 @@ def test_what_ends_all_keys_of_a_box(alice: Person, operator: Operator, way: str
     assert s.lee.open(s.box, key=s.other) is BoxRefusalCode.REVOKED
 
 
-def test_a_pairing_that_is_ended(alice: Person, operator: Operator) -> None:
+def test_the_end_of_a_pairing_revokes_keys(alice: Person, operator: Operator) -> None:
     s = scene(alice, operator)
     answer = alice.delete("/pairings", {"serviceId": s.service(), "productId": s.box.product})
-    if answer.status_code == 409:  # as long as the box is in a car
+    if answer.status_code == 409:  # while the box is in a car
         assert not is_revoked(alice, s.key)
         done(alice.delete("/installations", {"carId": s.car, "productId": s.box.product}))
         done(alice.delete("/pairings", {"serviceId": s.service(), "productId": s.box.product}))
@@ -165,7 +168,7 @@ def test_a_pairing_that_is_ended(alice: Person, operator: Operator) -> None:
     assert is_revoked(alice, s.other)
 
 
-def test_a_service_that_is_reinstated(alice: Person, operator: Operator) -> None:
+def test_a_reinstated_service_leads_to_new_keys(alice: Person, operator: Operator) -> None:
     s = scene(alice, operator)
     service = s.service()
     s.command("service", "change", service, "--terminate")
@@ -179,7 +182,7 @@ def test_a_service_that_is_reinstated(alice: Person, operator: Operator) -> None
     assert s.kim.open(s.box) is BoxRefusalCode.GOOD
 
 
-def test_a_box_that_is_enrolled_anew(alice: Person, operator: Operator) -> None:
+def test_another_enrolment_of_the_box_revokes_keys(alice: Person, operator: Operator) -> None:
     s = scene(alice, operator)
     s.box.key = PrivateKey.generate()
     s.box.reset()
@@ -196,7 +199,7 @@ def test_a_box_that_is_enrolled_anew(alice: Person, operator: Operator) -> None:
     assert ended["actor"]["type"] == APP
 
 
-def test_issuing_keys_that_are_revoked(carol: Person, operator: Operator) -> None:
+def test_a_revoked_issuing_key_revokes_its_keys(carol: Person, operator: Operator) -> None:
     s = scene(carol, operator)
     s.command("keys", "rotate", "--customer", carol.customer, "--revoke", "--yes")
     assert is_revoked(carol, s.key)
@@ -237,7 +240,7 @@ def _second(s: Scene) -> None:
 
 
 @pytest.mark.parametrize("way", NOTHING)
-def test_what_ends_no_key(alice: Person, operator: Operator, way: str) -> None:
+def test_changes_that_revoke_no_key(alice: Person, operator: Operator, way: str) -> None:
     s = scene(alice, operator)
     NOTHING[way](s)
     s.applied()
@@ -245,7 +248,7 @@ def test_what_ends_no_key(alice: Person, operator: Operator, way: str) -> None:
     assert s.kim.open(s.box, key=s.key) is BoxRefusalCode.GOOD
 
 
-def test_a_unit_for_telemetry_that_is_taken_out(alice: Person, operator: Operator) -> None:
+def test_a_removed_telemetry_unit_revokes_no_key(alice: Person, operator: Operator) -> None:
     s = scene(alice, operator)
     unit = alice.box_in(s.car, "IQ")
     done(alice.delete("/installations", {"carId": s.car, "productId": unit}))
@@ -254,7 +257,7 @@ def test_a_unit_for_telemetry_that_is_taken_out(alice: Person, operator: Operato
     assert one_key(s.kim, s.box) == s.key
 
 
-def test_a_box_that_goes_into_another_car(alice: Person, operator: Operator) -> None:
+def test_a_box_moved_to_another_car_revokes_keys(alice: Person, operator: Operator) -> None:
     s = scene(alice, operator)
     done(alice.delete("/installations", {"carId": s.car, "productId": s.box.product}))
     s.applied()

@@ -1,4 +1,7 @@
-"""Entries of boxes whose signatures were turned on their way: s as n - s, which is as good and has another SHA-256."""
+"""Entries with turned signatures: n - s in place of s.
+
+A turned signature is equally valid, but the entry has another SHA-256.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from tests.support.people import Person
 
 
 class Drive:
-    """A box in a garage, with whoever opens it."""
+    """A box in a garage, with its driver."""
 
     def __init__(self, person: Person) -> None:
         self.person = person
@@ -30,7 +33,7 @@ class Drive:
         self.kim.fetch()
 
     def opened(self) -> list[bytes]:
-        """All entries of the box after it was opened once more."""
+        """All entries of the box after one more opening."""
         assert self.kim.open(self.box) is BoxRefusalCode.GOOD
         return self.box.fetch(1)
 
@@ -40,7 +43,7 @@ class Drive:
         return answer.json()
 
     def brought(self, *entries: bytes) -> list[dict[str, Any]]:
-        """The receipts of a delivery."""
+        """The receipts of an upload."""
         answer = self.deliver(*entries)
         assert answer["refused"] == []
         return answer["receipts"]
@@ -74,8 +77,8 @@ def test_an_entry_with_a_high_s_is_the_same_entry(drive: Drive) -> None:
     assert drive.stored() == entries
 
 
-def test_a_carrier_that_is_always_first_keeps_no_log_from_being_freed(drive: Drive) -> None:
-    """It turns all that it carries. Each receipt names the entries as the box has them."""
+def test_a_carrier_that_turns_signatures_cannot_block_receipts(drive: Drive) -> None:
+    """It turns all signatures that it carries. Each receipt names the entries as the box has them."""
     for number in range(1, 4):
         entries = drive.opened()
         (receipt,) = drive.brought(*map(with_high_s, entries))
@@ -97,7 +100,7 @@ def test_a_forgery_with_a_high_s_is_the_same_forgery(drive: Drive) -> None:
     assert [(one["kind"], one["times"]) for one in drive.reports()] == [("Forgery", 1)]
 
 
-def test_a_number_that_is_no_scalar_is_no_signature(drive: Drive) -> None:
+def test_a_number_outside_of_the_scalars_is_no_signature(drive: Drive) -> None:
     (entry, *_) = drive.opened()
     for s in (0, ORDER, 2**256 - 1):
         answer = drive.deliver(entry[:-32] + s.to_bytes(32, "big"))
@@ -105,8 +108,8 @@ def test_a_number_that_is_no_scalar_is_no_signature(drive: Drive) -> None:
     assert drive.events() == Counter()
 
 
-def test_a_box_that_signs_with_a_high_s_is_found_out(drive: Drive) -> None:
-    """Its next entry names the SHA-256 of a form that the server does not keep."""
+def test_a_box_that_signs_with_a_high_s_is_reported(drive: Drive) -> None:
+    """Its next entry names the SHA-256 of a form that the server does not store."""
     faulty = Logbook(drive.box)
     first = with_high_s(faulty.entry(1))
     faulty.hashes[1] = hashlib.sha256(first).digest()
@@ -117,8 +120,8 @@ def test_a_box_that_signs_with_a_high_s_is_found_out(drive: Drive) -> None:
 
 
 @pytest.mark.parametrize("is_turned", [True, False])
-def test_entries_that_an_earlier_build_stored_with_a_high_s(drive: Drive, is_turned: bool) -> None:
-    """A carrier had turned them, or the box had signed them so."""
+def test_stored_entries_with_a_high_s_still_count(drive: Drive, is_turned: bool) -> None:
+    """A carrier had turned them, or the box had signed them with a high s."""
     book = Logbook(drive.box)
     first, second = book.entry(), with_high_s(book.entry())
     drive.deliver(first, second)
@@ -133,7 +136,7 @@ def test_entries_that_an_earlier_build_stored_with_a_high_s(drive: Drive, is_tur
     assert drive.reports() == []
 
 
-def test_a_real_fork_is_one_all_the_same(drive: Drive) -> None:
+def test_a_real_fork_is_still_reported(drive: Drive) -> None:
     entries = drive.opened()
     copy = Phone(drive.person, drive.kim.user, drive.kim.key, drive.kim.token, drive.kim.count, drive.kim.held)
     other = Firmware(drive.box.product, drive.box.key)

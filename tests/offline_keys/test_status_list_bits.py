@@ -1,4 +1,7 @@
-"""In charge of status lists: what is packed is unpacked, nothing else is, and the draft's own lists are read right."""
+"""The bits of status lists: round trips and refused input.
+
+The draft's own lists are read as well.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ BITS = st.binary(min_size=BYTES, max_size=BYTES) | st.sets(st.integers(0, ENTRIE
 
 
 @given(BITS)
-def test_what_is_packed_is_unpacked(bits: bytes) -> None:
+def test_a_packed_list_is_unpacked(bits: bytes) -> None:
     packed = status_list_bits.pack(bits)
     assert status_list_bits.unpack(packed) == bits
     assert len(packed) < 300
@@ -34,7 +37,7 @@ def test_what_is_packed_is_unpacked(bits: bytes) -> None:
 
 
 @given(BITS, st.data())
-def test_a_changed_byte_unpacks_to_nothing_or_to_as_many(bits: bytes, data: st.DataObject) -> None:
+def test_a_changed_byte_is_refused_or_keeps_the_size(bits: bytes, data: st.DataObject) -> None:
     packed = bytearray(status_list_bits.pack(bits))
     packed[data.draw(st.integers(0, len(packed) - 1))] ^= data.draw(st.integers(1, 255))
     with contextlib.suppress(NotAList):

@@ -1,4 +1,4 @@
-"""Status lists of boxes: of one length, each of a later time than the one before, and at once after a revocation."""
+"""Status lists of boxes: one length, increasing times, prompt revocations."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def test_a_later_time_for_each_list(alice: Person, clock: Clock) -> None:
     assert (box.code, box.challenge().listed) == (BoxRefusalCode.GOOD, third.claims["iat"])
 
 
-def test_many_revocations_within_a_second(alice: Person) -> None:
-    """Each list that is told has a time of its own; there are so many that the last ones wait for the clock."""
+def test_each_list_has_its_own_time_after_many_revocations_in_a_second(alice: Person) -> None:
+    """Each returned list has its own time. There are so many that the last ones wait for the clock."""
     car, box = garage(alice)
     phones = [driver(alice) for _ in range(8)]
     for one in phones:
@@ -94,8 +94,8 @@ def test_many_revocations_within_a_second(alice: Person) -> None:
         assert all(is_revoked(alice, key) for key in keys)
 
 
-def test_a_clock_that_was_ahead(alice: Person, clock: Clock) -> None:
-    """What is revoked once it is right again is told at once all the same, and the box takes it."""
+def test_revocations_are_published_after_a_clock_was_ahead(alice: Person, clock: Clock) -> None:
+    """A revocation after the correction is still published at once, and the box accepts it."""
     car, box = garage(alice)
     kim, lee = driver(alice), driver(alice)
     for one in (kim, lee):
@@ -117,7 +117,7 @@ def test_a_clock_that_was_ahead(alice: Person, clock: Clock) -> None:
     assert lee.open(box) is BoxRefusalCode.REVOKED
 
 
-def test_a_clock_that_was_far_ahead(alice: Person, clock: Clock) -> None:
+def test_a_list_is_signed_again_after_a_clock_was_far_ahead(alice: Person, clock: Clock) -> None:
     """Boxes refuse a list of its time for as long as it was ahead. They get one of the right time once it is right."""
     car, box = garage(alice)
     kim, lee = driver(alice), driver(alice)
@@ -144,7 +144,7 @@ def test_a_clock_that_was_far_ahead(alice: Person, clock: Clock) -> None:
     assert listed(alice, box.product).claims["iat"] == right.claims["iat"] + 6 * 86_400, "boxes may have taken that one"
 
 
-def test_who_asks_while_much_is_revoked(alice: Person) -> None:
+def test_lists_are_consistent_during_concurrent_revocations(alice: Person) -> None:
     car, box = garage(alice)
     phones = [driver(alice) for _ in range(12)]
     for one in phones:
@@ -207,7 +207,7 @@ def test_epochs_and_generations(alice: Person) -> None:
         assert (answer.status_code, answer.text[:19]) == (400, "The query parameter"), (query, answer.text)
 
 
-def test_who_has_the_list_is_told_so(alice: Person) -> None:
+def test_an_unchanged_list_is_answered_with_304(alice: Person) -> None:
     _, box = garage(alice)
     path = f"/boxes/{box.product}/status"
     for accept in ("application/json", LIST_TYPE):
@@ -222,8 +222,8 @@ def test_who_has_the_list_is_told_so(alice: Person) -> None:
     assert answer.headers["content-type"] == LIST_TYPE
 
 
-def test_a_list_whose_assignment_was_changed_and_changed_back(alice: Person) -> None:
-    """A key that was revoked stays so: what gives more again has another one."""
+def test_a_revoked_key_stays_revoked_after_a_change_is_undone(alice: Person) -> None:
+    """A revoked key stays revoked. An assignment that gives more again gets another key."""
     car, box = garage(alice)
     kim = driver(alice)
     end = datetime.now(UTC) + timedelta(days=2)

@@ -1,4 +1,4 @@
-"""In charge of time: how long a revoked key opens, and what moves a box's clock."""
+"""Validity of revoked keys, and changes of a box's clock."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_key_opens_from_nbf_to_exp() -> None:
         assert box.open(key).code is code, at
 
 
-def test_a_revoked_key_opens_until_its_limit_where_lists_are_withheld() -> None:
+def test_a_revoked_key_opens_until_its_limit_without_newer_lists() -> None:
     box = Box()
     key = box.authority.key(limit=DAY)
     box.passes(3600)
@@ -44,7 +44,7 @@ def test_a_revoked_key_opens_until_its_limit_where_lists_are_withheld() -> None:
     assert box.open(key).code is BoxRefusalCode.REVOKED
 
 
-def test_a_list_gives_a_key_its_time_again() -> None:
+def test_a_newer_list_extends_the_limit_of_a_key() -> None:
     box = Box()
     key = box.authority.key(limit=3600)
     box.passes(3601)
@@ -55,7 +55,7 @@ def test_a_list_gives_a_key_its_time_again() -> None:
     assert box.open(box.authority.key(limit=3600)).code is BoxRefusalCode.GOOD, "a new key is evidence, too"
 
 
-def test_a_loss_of_power_takes_the_clock_back_to_the_floor_and_no_further() -> None:
+def test_a_power_loss_sets_the_clock_back_to_the_floor_at_most() -> None:
     box = Box()
     key = box.authority.key(rights=[1, 2, 3], exp=START + 7200)
     box.passes(3600)
@@ -72,7 +72,7 @@ def test_a_loss_of_power_takes_the_clock_back_to_the_floor_and_no_further() -> N
     assert box.open(key).code is BoxRefusalCode.EXPIRED
 
 
-def test_a_clock_that_went_on_is_as_certain_as_before() -> None:
+def test_a_clock_that_kept_running_stays_certain() -> None:
     box = Box()
     box.stops(DAY, clock_goes_on=True)
     assert (box.now, box.challenge().certain) == (box.authority.now, 1)
@@ -81,7 +81,7 @@ def test_a_clock_that_went_on_is_as_certain_as_before() -> None:
     assert (box.now, box.challenge().certain) == (box.authority.now - DAY, 0)
 
 
-def test_what_is_signed_moves_the_clock_forward_by_a_week_at_most() -> None:
+def test_a_signed_artefact_moves_the_clock_by_a_week_at_most() -> None:
     box = Box()
     box.authority.now += WEEK + 1
     for artefact in (box.authority.list(), box.authority.receipt(1, box.log[0]["digest"])):
@@ -95,8 +95,8 @@ def test_what_is_signed_moves_the_clock_forward_by_a_week_at_most() -> None:
     assert box.state.kept.ahead == WEEK
 
 
-def test_artefacts_move_the_clock_by_a_week_in_sum() -> None:
-    """The sum holds over losses of power, until a time or a provisioning."""
+def test_artefacts_move_the_clock_by_a_week_in_total() -> None:
+    """The total holds over power losses, until a time or a provisioning."""
     box = Box()
     for day in range(7):
         box.authority.now += DAY
@@ -120,7 +120,7 @@ def test_artefacts_move_the_clock_by_a_week_in_sum() -> None:
     assert box.state.kept.ahead == 0
 
 
-def test_a_time_that_corrects_little_is_not_written_down() -> None:
+def test_a_small_correction_of_the_clock_is_not_logged() -> None:
     box = Box()
     floor, entries = box.state.kept.floor, len(box.log)
     for by in (59, -59):
@@ -133,8 +133,8 @@ def test_a_time_that_corrects_little_is_not_written_down() -> None:
     assert (box.state.kept.floor, len(box.log)) == (box.now, entries + 1)
 
 
-def test_a_good_key_moves_the_clock_whoever_brings_it() -> None:
-    """Also one for another box, and with an answer that does not hold: an issuing key has signed it."""
+def test_a_valid_key_moves_the_clock_from_any_caller() -> None:
+    """Also one for another box, and with an invalid answer: an issuing key has signed it."""
     box = Box()
     box.authority.now += DAY
     assert box.open(box.authority.key(aud="box:1:1"), by="phone-2").code is BoxRefusalCode.AUDIENCE
@@ -161,7 +161,7 @@ def test_a_time_moves_the_clock_back_with_its_floor() -> None:
     assert box.carry(old) is BoxRefusalCode.NONCE
 
 
-def test_a_time_that_is_the_last_one_can_be_taken_back() -> None:
+def test_a_clock_at_the_last_time_can_be_set_back() -> None:
     box = Box()
     now, box.authority.now = box.authority.now, GREATEST
     assert box.carry(box.authority.time(box.challenge().nonce)) is BoxRefusalCode.GOOD
@@ -190,7 +190,7 @@ DONE = st.one_of(
 
 
 def fill(box: Box) -> None:
-    """The buckets that bound the messages of one second."""
+    """Fill the buckets, which limit the messages of one second."""
     links = box.state.running.links
     box.state.running.bucket = TokenBucket(16, box.tick)
     box.state.running.links = tuple(replace(each, bucket=TokenBucket(8, box.tick)) for each in links)
@@ -203,12 +203,12 @@ class Key:
     exp: int
     iat: int
     limit: int
-    revoked: int | None = None  # when
+    revoked: int | None = None  # time of the revocation
 
 
 @dataclass
 class History:
-    """A box, keys, revocations and lists that somebody carries or not."""
+    """A box, keys, revocations, and lists that are carried or not."""
 
     limit: int
     box: Box = field(default_factory=Box)
@@ -284,7 +284,7 @@ def test_a_revoked_key_opens_as_long_as_the_formula_says(limit: int, done: list[
 
 @pytest.mark.parametrize("limit", [3600, DAY])
 def test_the_formula_is_exact(limit: int) -> None:
-    """A key opens in the last second that it gives, and not in the next one."""
+    """A key opens in its last second, and not in the next one."""
     history = History(limit)
     for what, number in (("issue", 1), ("wait", 100), ("list", 0), ("carry", 0), ("revoke", 0), ("wait", limit)):
         history.do(what, number)

@@ -1,5 +1,7 @@
-"""In charge of the vectors: the file is what the generator makes, the reference box does what it says, and each refused
-message becomes a good one by mending the one thing that it says."""
+"""The vectors: the generator makes the file, and the reference box agrees.
+
+Each refused message becomes valid by one correction, which it names.
+"""
 
 from __future__ import annotations
 
@@ -45,12 +47,12 @@ def name(test: Json) -> str:
     return f"{test['tcId']} {test['comment']}"
 
 
-def test_the_file_is_what_the_generator_makes() -> None:
+def test_the_generator_makes_the_file() -> None:
     assert vector_file.PATH.read_text() == vector_file.text(), "python -m tests.offline_keys.vectors.vector_file"
 
 
 @pytest.mark.parametrize("test", vectors_of("Box"), ids=name)
-def test_the_box_does_what_it_says(test: Json) -> None:
+def test_the_box_agrees_with_the_vectors(test: Json) -> None:
     outcome, changes = vector_file.hear(test, bytes.fromhex(test["message"]), groups()["Box"]["states"])
     assert (int(outcome.code), int(outcome.effect), outcome.reply.hex()) == (
         test["code"],
@@ -62,8 +64,8 @@ def test_the_box_does_what_it_says(test: Json) -> None:
 
 
 @pytest.mark.parametrize("test", vectors_of("Box"), ids=name)
-def test_what_is_refused_is_one_thing_away_from_what_is_good(test: Json) -> None:
-    """The recipe of a good one makes its message; that of a refused one is the good one's, but for the change."""
+def test_a_refused_message_differs_in_one_thing_from_a_valid_one(test: Json) -> None:
+    """The recipe of a valid message builds it. That of a refused message is the valid one with the change."""
     good = numbered("Box")[test.get("mends", test["tcId"])]
     assert good["result"] == "valid"
     given: Json = {each: good[each] for each in (*INPUT, "recipe")}
@@ -136,14 +138,14 @@ def test_each_code_has_a_refused_message_and_each_flag_a_description() -> None:
     assert {flag for test in tests for flag in test["flags"]} == set(file()["notes"]) == set(vector_file.FLAGS)
 
 
-def test_before_possession_is_proven_the_wire_says_one_thing() -> None:
+def test_the_wire_has_one_code_until_possession_is_proven() -> None:
     told = [test for test in vectors_of("Box") if test["result"] == "invalid" and test["wireCode"] != 1]
     assert told
     for test in told:
         assert test["wireCode"] == test["code"], test["comment"]
 
 
-def test_a_link_is_proven_where_a_driver_of_this_box_is_on_it() -> None:
+def test_a_link_is_proven_by_a_driver_of_the_box() -> None:
     proven = {
         BoxRefusalCode(test["code"])
         for test in vectors_of("Box")
@@ -155,7 +157,7 @@ def test_a_link_is_proven_where_a_driver_of_this_box_is_on_it() -> None:
 
 
 @pytest.mark.parametrize("test", vectors_of("Connect"), ids=name)
-def test_a_link_begins_where_it_says(test: Json) -> None:
+def test_a_link_begins_as_in_the_vectors(test: Json) -> None:
     before = load(groups()["Box"]["states"][test["state"]] | test["set"])
     after, place = firmware.connect(before, test["tick"])
     assert place == test["link"]
@@ -163,7 +165,7 @@ def test_a_link_begins_where_it_says(test: Json) -> None:
 
 
 @pytest.mark.parametrize("test", vectors_of("Start"), ids=name)
-def test_a_box_starts_as_it_says(test: Json) -> None:
+def test_a_box_starts_as_in_the_vectors(test: Json) -> None:
     before = load(groups()["Box"]["states"][test["state"]] | test["set"])
     after = firmware.start(before.kept, test["tick"], test["elapsed"], Own())
     entries = after.kept.log.entries[len(before.kept.log.entries) :] if test["entry"] else ()

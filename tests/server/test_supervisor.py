@@ -1,4 +1,4 @@
-"""Several processes under one parent: they share the port and the work, die and come back, and stop cleanly."""
+"""Several processes under one supervisor: shared port, restarts, clean stop."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_two_serve_and_one_works(family: tuple[Process, str]) -> None:
     assert len(children(process.popen.pid)) == 3
 
 
-def test_one_that_is_killed_is_replaced(family: tuple[Process, str]) -> None:
+def test_a_killed_child_is_replaced(family: tuple[Process, str]) -> None:
     process, url = family
     before = serving(process.popen.pid)
     os.kill(before[0], signal.SIGKILL)
@@ -86,7 +86,7 @@ def test_sigterm_stops_all_of_them(dsn: str) -> None:
 
 
 def test_children_end_with_a_parent_that_is_killed(dsn: str) -> None:
-    """B13: they would hold its port, and its database would be gone."""
+    """B13: they would keep its port, without its database."""
     process = Process("serve", "--processes", "2", "--port", "0", "--json", env={"KEYRACK_DATABASE_URL": dsn})
     assert process.popen.stdout is not None
     url = json.loads(process.popen.stdout.readline())["url"].removesuffix("/v3")
@@ -96,7 +96,7 @@ def test_children_end_with_a_parent_that_is_killed(dsn: str) -> None:
     eventually(lambda: not [pid for pid in family if Path(f"/proc/{pid}/exe").exists()], "the children's end")
 
 
-def test_a_port_in_use_is_said_in_one_line(family: tuple[Process, str], dsn: str) -> None:
+def test_a_port_in_use_is_reported_in_one_line(family: tuple[Process, str], dsn: str) -> None:
     port = family[1].rsplit(":", 1)[1]
     process = Process("serve", "--port", port, env={"KEYRACK_DATABASE_URL": dsn})
     _, errors = process.popen.communicate(timeout=DEADLINE)
@@ -104,7 +104,7 @@ def test_a_port_in_use_is_said_in_one_line(family: tuple[Process, str], dsn: str
     assert errors.strip() == f"keyrack: Port {port} at 127.0.0.1 is in use. Choose another one with --port."
 
 
-def test_a_database_that_is_not_there_is_said_in_one_line() -> None:
+def test_an_unreachable_database_is_reported_in_one_line() -> None:
     address = f"postgresql://nobody@127.0.0.1:{free_port()}/nothing"
     process = Process("serve", "--port", "0", env={"KEYRACK_DATABASE_URL": address})
     _, errors = process.popen.communicate(timeout=DEADLINE)
@@ -113,7 +113,7 @@ def test_a_database_that_is_not_there_is_said_in_one_line() -> None:
     assert "Traceback" not in errors
 
 
-def test_a_worker_alone_applies_what_was_asked(dsn: str) -> None:
+def test_a_worker_alone_reports_that_it_works(dsn: str) -> None:
     process = Process("work", "--json", env={"KEYRACK_DATABASE_URL": dsn})
     assert process.popen.stdout is not None
     assert json.loads(process.popen.stdout.readline()) == {"working": True}
@@ -132,7 +132,7 @@ def test_migrate_by_three_at_once_on_an_empty_database(database_server: str) -> 
 
 @pytest.fixture(scope="module")
 def pair(dsn: str) -> Iterator[list[str]]:
-    """The addresses of two servers that share nothing but the database."""
+    """The addresses of two servers that share only the database."""
     processes: list[Process] = []
     urls: list[str] = []
     try:
@@ -155,7 +155,7 @@ def pair(dsn: str) -> Iterator[list[str]]:
         ("update api_key set revoked_at = now() where name = $1", "username", 401),
     ],
 )
-def test_what_is_taken_away_is_taken_away_on_every_process(
+def test_a_revocation_takes_effect_in_every_process(
     pair: list[str], town: Town, sql: Sql, statement: str, named: str, status: int
 ) -> None:
     person = town.person("carol")
@@ -163,6 +163,6 @@ def test_what_is_taken_away_is_taken_away_on_every_process(
     def statuses() -> list[int]:
         return [fetch("GET", f"{url}/cars", headers=person.headers).status_code for url in pair]
 
-    assert statuses() == [200, 200]  # both have it in their memory now
+    assert statuses() == [200, 200]  # both have cached it now
     sql.execute(statement, getattr(person, named))
     eventually(lambda: statuses() == [status, status], statement)

@@ -1,4 +1,4 @@
-"""Run by systemd: units that are valid and hardened, a listener that is handed over, restarts that nobody notices."""
+"""Operation by systemd: valid and hardened units, socket activation, restarts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reas
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
-    """The units where systemd-analyze finds the program that they start."""
+    """The units in a folder where systemd-analyze finds their program."""
     (tmp_path / "keyrack").write_text("#!/bin/sh\n")
     (tmp_path / "keyrack").chmod(0o755)
     for unit in UNITS:
@@ -76,7 +76,7 @@ def test_both_services_are_hardened_in_the_same_way() -> None:
 
 
 @needs_systemd
-def test_the_account_is_one_that_systemd_makes(tmp_path: Path) -> None:
+def test_systemd_creates_the_account(tmp_path: Path) -> None:
     sysusers = shutil.which("systemd-sysusers")
     if sysusers is None:
         pytest.skip("systemd-sysusers is not installed")
@@ -91,7 +91,7 @@ def test_the_account_is_one_that_systemd_makes(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("systemd-socket-activate") is None, reason="systemd is not installed")
-def test_systemds_own_program_hands_over_the_listener(dsn: str) -> None:
+def test_the_listener_is_inherited_from_systemd(dsn: str) -> None:
     port = free_port()
     named = [f"--setenv={name}={value}" for name, value in os.environ.items() if name.startswith(("KEYRACK_", "PATH"))]
     server = subprocess.Popen(
@@ -104,7 +104,7 @@ def test_systemds_own_program_hands_over_the_listener(dsn: str) -> None:
         def answer() -> httpx.Response | None:
             try:
                 return fetch("GET", f"http://127.0.0.1:{port}/v3")
-            except httpx.ConnectError:  # it does not listen yet
+            except httpx.ConnectError:  # not listening yet
                 return None
 
         assert eventually(answer, "an answer").status_code == 200
@@ -114,7 +114,7 @@ def test_systemds_own_program_hands_over_the_listener(dsn: str) -> None:
 
 
 def accepted(pid: int, client: socket.socket) -> socket.socket | None:
-    """The server's own end of a connection, taken out of its process."""
+    """The server's own end of a connection, from its process."""
     pidfd = os.pidfd_open(pid)
     try:
         for entry in Path(f"/proc/{pid}/fd").iterdir():
@@ -137,7 +137,10 @@ def accepted(pid: int, client: socket.socket) -> socket.socket | None:
 
 
 def has_no_delay(systemd: Systemd) -> bool:
-    """Whether the server has switched Nagle's algorithm off, of which its answers know nothing."""
+    """Whether the server has switched Nagle's algorithm off.
+
+    No answer shows that.
+    """
     with socket.create_connection(("127.0.0.1", systemd.port), timeout=DEADLINE) as client:
         client.sendall(b"GET / HTTP/1.1\r\nHost: keyrack\r\n\r\n")
         assert client.recv(65_536).startswith(b"HTTP/1.1 200")
@@ -156,7 +159,7 @@ def has_no_delay(systemd: Systemd) -> bool:
         (None, "1", "What systemd hands over is no socket (LISTEN_FDS): Socket operation on non-socket."),
     ],
 )  # fmt: skip
-def test_what_cannot_be_served_at_is_said(kind: socket.SocketKind | None, count: str, why: str) -> None:
+def test_an_unusable_listener_is_reported(kind: socket.SocketKind | None, count: str, why: str) -> None:
     with socket.socket(type=kind or socket.SOCK_STREAM) as given, Path(os.devnull).open() as nothing:
         number = nothing.fileno() if kind is None else given.fileno()
         ran = subprocess.run(
@@ -167,7 +170,7 @@ def test_what_cannot_be_served_at_is_said(kind: socket.SocketKind | None, count:
     assert (ran.returncode, ran.stdout, ran.stderr) == (1, "", f"keyrack: {why}\n")
 
 
-def test_what_is_meant_for_another_process_is_left_alone(dsn: str) -> None:
+def test_a_listener_for_another_process_is_ignored(dsn: str) -> None:
     env = {"KEYRACK_DATABASE_URL": dsn, "LISTEN_FDS": "1", "LISTEN_PID": str(os.getpid())}
     process = Process("serve", "--no-worker", "--port", "0", "--json", env=env)
     assert process.popen.stdout is not None
@@ -180,7 +183,7 @@ def test_what_is_meant_for_another_process_is_left_alone(dsn: str) -> None:
 
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_a_restart_refuses_no_connection_and_breaks_no_request(dsn: str, sql: Sql, processes: str) -> None:
-    """Reads and writes, on connections that are kept and on new ones, none of which is tried twice."""
+    """Reads and writes, on kept and on new connections. None of them is retried."""
     with activated(dsn, "--no-worker", "--processes", processes) as systemd:
         person = Town(sql, systemd).person("restarted")
 
@@ -201,9 +204,12 @@ def test_a_restart_refuses_no_connection_and_breaks_no_request(dsn: str, sql: Sq
         assert has_no_delay(systemd)
 
 
-def test_what_is_under_way_at_a_stop_comes_to_its_end(dsn: str, sql: Sql) -> None:
-    """A request that waits for the database, and one whose head is still arriving, are answered, and hear that their
-    connections close; a stream without end is ended as a whole."""
+def test_running_requests_and_streams_end_regularly_at_a_stop(dsn: str, sql: Sql) -> None:
+    """Requests and streams end regularly.
+
+    A request that waits for the database, and one whose head is still arriving, are answered, and their answers close
+    the connections. A stream without end is completed.
+    """
     with activated(
         dsn, "--no-worker", KEYRACK_SHUTDOWN_TIMEOUT_SECONDS="60", KEYRACK_STATEMENT_TIMEOUT_SECONDS="60"
     ) as systemd:
@@ -230,7 +236,7 @@ def test_what_is_under_way_at_a_stop_comes_to_its_end(dsn: str, sql: Sql) -> Non
         assert systemd.service.popen.wait(DEADLINE) == 0
 
 
-def test_a_request_has_its_time_at_a_stop_and_no_more(dsn: str, sql: Sql) -> None:
+def test_a_request_at_a_stop_ends_after_the_timeout(dsn: str, sql: Sql) -> None:
     with activated(
         dsn, "--no-worker", KEYRACK_SHUTDOWN_TIMEOUT_SECONDS="1", KEYRACK_STATEMENT_TIMEOUT_SECONDS="60"
     ) as systemd:
@@ -241,10 +247,10 @@ def test_a_request_has_its_time_at_a_stop_and_no_more(dsn: str, sql: Sql) -> Non
             assert systemd.service.stop() == 0
 
 
-# A loop that stands still
+# A blocked event loop
 
 
-def test_it_tells_that_its_loops_turn_and_replaces_a_child_that_stands_still(dsn: str) -> None:
+def test_the_supervisor_sends_watchdog_notices_and_replaces_a_blocked_child(dsn: str) -> None:
     with activated(dsn, "--no-worker", "--processes", "2", WATCHDOG_USEC="2000000") as systemd:
         systemd.hears(b"WATCHDOG=1")
         before = serving(systemd.service.popen.pid)
@@ -258,7 +264,7 @@ def test_it_tells_that_its_loops_turn_and_replaces_a_child_that_stands_still(dsn
         systemd.hears(b"WATCHDOG=1")
 
 
-def test_a_worker_says_that_it_works_and_stops(dsn: str) -> None:
+def test_a_worker_notifies_readiness_and_stop(dsn: str) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notices:
         notices.bind("")
         notices.settimeout(DEADLINE)
@@ -274,7 +280,7 @@ def test_a_worker_says_that_it_works_and_stops(dsn: str) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="only root makes a namespace")
 def test_the_first_process_of_a_container_ends_when_it_has_just_begun(database_server: str) -> None:
-    """The kernel keeps a signal from such a process that has no handler for it: it would be killed after its time."""
+    """The kernel keeps signals from such a process without a handler. It would be killed after its timeout."""
     with fresh_database(database_server) as empty:
         holding = Sql(empty)
         holding.execute("select pg_advisory_lock($1)", MIGRATION_LOCK)

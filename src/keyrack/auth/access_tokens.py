@@ -1,4 +1,4 @@
-"""In charge of what access tokens say: JSON Web Tokens by the profile of RFC 9068, signed with our own keys."""
+"""Access tokens: signed JSON Web Tokens by the profile of RFC 9068."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ select count(*) from gone
 
 @dataclass(frozen=True, slots=True)
 class AccessTokenClaims:
-    """An access token that one of our keys has signed."""
+    """The claims of an access token that this installation has signed."""
 
     jti: str
     subject: UUID
     expires: float  # seconds since 1970
     issued: float  # seconds since 1970
-    sign_outs: int = 0  # of its manager before it was issued
-    amr: tuple[str, ...] = ()  # how its manager had signed in (RFC 8176)
-    # Of a client's: what it was asked for, and by which of the client's secrets
+    sign_outs: int = 0  # of its manager before the token was issued
+    amr: tuple[str, ...] = ()  # the manager's sign-in methods (RFC 8176)
+    # For a client: the scopes of the token, and the id of the secret that got it
     scopes: frozenset[str] = frozenset()
     secret: int | None = None
 
 
 def decode_token(text: str, keys: SigningKeys) -> AccessTokenClaims | None:
-    """What the token says, if it is an access token of ours; when it ends is looked at by who uses it."""
+    """The claims of an access token, or None. The caller checks the expiry."""
     try:
         signed_token = jwt.decode(text, keys.set, algorithms=["RS256"])
         claims = signed_token.claims
@@ -62,10 +62,10 @@ def decode_token(text: str, keys: SigningKeys) -> AccessTokenClaims | None:
 
 
 async def revoke(statements: Statements, token: AccessTokenClaims) -> None:
-    """From now on the token is refused by every process."""
+    """Revoke a token in every process."""
     await statements.execute(REVOKE, token.jti, datetime.fromtimestamp(token.expires, UTC))
 
 
 async def forget(db: Database, settings: Settings) -> None:
-    """Forget revocations of tokens that are over anyway. A step of housekeeping."""
+    """Delete revocations of expired tokens. A housekeeping step."""
     await run_in_batches(db, settings.housekeeping_rows, FORGET)

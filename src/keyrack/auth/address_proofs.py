@@ -1,4 +1,4 @@
-"""Address proofs: who has an account's address, and what the first proof removes.
+"""Proofs that an account's address is its manager's, and their effects.
 
 An account with an unproven address works for the customers that it acts for, and for no further one. Its password may
 be that of a person who has never read a mail of that address (account pre-hijacking: Sudhodanan and Paverd, USENIX
@@ -13,7 +13,7 @@ from typing import LiteralString
 from keyrack.auth import sign_in_methods
 from keyrack.db.connection import Connection
 
-# Locked until the transaction ends: two first proofs wait for one another, and so does a new passkey
+# Locked until the transaction ends: two first proofs wait for each other, and so does a new passkey
 IS_PROVEN: LiteralString = """
 select proven_at is not null from manager where manager_id = $1 for no key update
 """
@@ -24,7 +24,7 @@ where manager_id = $1 and proven_at is null returning true
 
 
 class ProofSource(StrEnum):
-    """The proof of an address."""
+    """The evidence by which an address was proven."""
 
     MAIL = "mail"  # a link that was mailed to it
     PROVIDER = "provider"  # an identity with this verified address, in a domain of its provider
@@ -32,18 +32,25 @@ class ProofSource(StrEnum):
 
 
 class AddressUnproven(ValueError):
-    """The account acts for no further customer until its address is proven."""
+    """The account's address is not proven.
+
+    The account acts for no further customer until it is.
+    """
 
 
 async def lock(connection: Connection, manager: int) -> bool:
-    """Lock the manager until the caller's transaction ends: whether its address is proven."""
+    """Lock the manager until the caller's transaction ends.
+
+    Returns whether its address is proven.
+    """
     return bool(await connection.fetchval(IS_PROVEN, manager))
 
 
 async def prove(connection: Connection, manager: int, source: ProofSource, password_hash: str | None = None) -> bool:
-    """Record the first proof, and remove every way in that was set before it; False if the address was proven already.
+    """Record the first proof, and remove every earlier sign-in method.
 
-    In the caller's transaction. `password_hash` is the only way in afterwards; without it the caller gives another one.
+    Returns False if the address was proven already. Runs in the caller's transaction. `password_hash` is the only
+    sign-in method afterwards. Without it the caller sets another one.
     """
     if not await connection.fetchval(PROVE, manager, source, password_hash):
         return False

@@ -1,4 +1,4 @@
-"""In charge of API keys: until when one is good, and what the log says of those that are refused."""
+"""API keys: their validity, and the log of rejected ones."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _seldom = RateLimitedLogger("keyrack.api_keys")
 
 
 class KeyRefused(Unauthorized):
-    """401 for an API key. The caller learns which header is meant; what was wrong with the key, only the log."""
+    """401 for an API key. The response names the header, only the log has the cause."""
 
     def __init__(self, header: str, because: str, key: int | None = None) -> None:
         fault = FieldError("missing", f"The header {header} is missing.", header=header)
         super().__init__(INVALID_KEY, errors=(fault,) if because == MISSING else ())
         self.header = header
         self.because = because
-        self.key = key  # its number, where it is known
+        self.key = key  # its id, if known
 
     def body(self, trace_id: str) -> bytes:
         return json.dumps({"statusCode": 401, "message": self.text, "header": self.header}).encode()
 
     def logged(self, address: str) -> None:
-        """Write why into the log: one line for many of the same cause, and of the same key."""
+        """Log the cause, throttled by cause and key."""
         _seldom.warning(
             "api key rejected", reason=self.because, key=self.key, header=self.header,
             address=loggable_address(address),
@@ -44,7 +44,10 @@ class KeyRefused(Unauthorized):
 
 
 async def good_until(db: Database, hashed: bytes, header: str) -> float:
-    """Until when the key with this hash is good, in seconds since 1970. Raises `KeyRefused`."""
+    """The expiry of the key with this hash, in seconds since 1970.
+
+    Raises `KeyRefused`.
+    """
     row = await db.fetchrow(FIND, hashed)
     if row is None:
         raise KeyRefused(header, UNKNOWN)

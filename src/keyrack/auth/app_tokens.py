@@ -1,4 +1,7 @@
-"""In charge of apps that act for a user, by the id token of `POST /sdk/token`: its subject is good for one customer."""
+"""Id tokens of `POST /sdk/token`, with which an app acts for a user.
+
+The subject of a token is valid for one customer.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from keyrack.api.principals import AppUser
 from keyrack.auth.signing_keys import SigningKeys
 from keyrack.db.connection import Statements
 
-AUDIENCE = "keyrack-sdk"  # with the customer's id behind it
+AUDIENCE = "keyrack-sdk"  # followed by the customer's id
 TYPE = "JWT"
 
 USER: LiteralString = "select user_id from app_subject where customer_id = $1 and subject = $2"
@@ -22,7 +25,7 @@ select user_id from app_subject where customer_id = $1 and subject = $2
 and ($3::integer is null or exists (
   select from sdk_key k where k.customer_id = $1 and k.sdk_key_id = $3 and k.revoked_at is null))
 """
-# A token is good for as long as its subject stands here, which goes with the user
+# A token is valid while its subject is in this table. The row is deleted with the user
 REMEMBER: LiteralString = """
 insert into app_subject (customer_id, subject, user_id)
 select customer_id, $2, user_id from customer_user where customer_id = $1 and user_id = $3 for key share
@@ -36,21 +39,21 @@ def audience(customer: int) -> str:
 
 
 async def remember(statements: Statements, customer: int, subject: UUID, user: int) -> None:
-    """Have the subject stand for the user: a token is being made."""
+    """Store the subject of a user who gets a token."""
     if await statements.fetchval(USER, customer, subject) is None:
         await statements.execute(REMEMBER, customer, subject, user)
 
 
 async def user_exists(statements: Statements, app: AppUser) -> bool:
-    """Whether the user is the customer's, now."""
+    """Whether the user belongs to the customer now."""
     return await statements.fetchval(USER, app.customer, app.subject) == app.user
 
 
 async def find(statements: Statements, text: str, keys: SigningKeys, issuer: str) -> AppUser | None:
     """The app user of an id token.
 
-    None if the token is invalid, its user has left the customer, or its SDK key is revoked. The caller checks when the
-    token expires.
+    None if the token is invalid, its user has left the customer, or its SDK key is revoked. The caller checks the
+    expiry.
     """
     try:
         signed_token = jwt.decode(text, keys.set, algorithms=["RS256"])

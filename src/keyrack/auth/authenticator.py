@@ -1,7 +1,8 @@
-"""In charge of who calls: API key, password, token -> manager or client -> customers.
+"""Authentication of callers by API key, password or token.
 
-What was verified once is remembered, and forgotten at the database's notice: a revoked key, a disabled manager or a
-customer taken away holds on every process at once, and at the latest after KEYRACK_AUTH_CACHE_MAX_STALENESS_SECONDS.
+Verified results are cached, and a notification of the database clears them. So a revoked key, a disabled manager or a
+removed customer takes effect in every process at once, and at the latest after
+KEYRACK_AUTH_CACHE_MAX_STALENESS_SECONDS.
 """
 
 from __future__ import annotations
@@ -53,20 +54,20 @@ from manager m where manager_id = {id} and not is_disabled
 
 @dataclass(frozen=True, slots=True)
 class AuthenticatedManager:
-    """A manager who has shown to be it."""
+    """An authenticated manager."""
 
     manager: int
     subject: UUID
-    sign_outs: int  # before it
-    amr: tuple[str, ...] = ("pwd",)  # how (RFC 8176)
+    sign_outs: int  # before this sign-in
+    amr: tuple[str, ...] = ("pwd",)  # the methods (RFC 8176)
     has_factor: bool = False  # a password alone is not enough
-    needs_factor: bool = False  # a role, in whichever customer, wants one
-    provider: int | None = None  # which has said who it is, of single sign-on
-    is_first_proof: bool = False  # the sign-in has proven the address, and removed every other way in
+    needs_factor: bool = False  # a role in any customer requires one
+    provider: int | None = None  # id of the provider that authenticated the manager, for single sign-on
+    is_first_proof: bool = False  # the sign-in has proven the address, and removed every other sign-in method
 
 
 class Authenticator:
-    """The verified keys, tokens and managers of one process."""
+    """Authentication in one process, with caches of keys, tokens and managers."""
 
     def __init__(self, db: Database, settings: Settings, vault: Encryption) -> None:
         self._db = db.reading()
@@ -83,26 +84,31 @@ class Authenticator:
         self._devices = SingleFlightCache[bytes, Device](self._may_remember, seconds, "devices")
         self._apps = SingleFlightCache[str, AppUser](self._may_remember, seconds, "apps")
         self._signing = SingleFlightCache[None, SigningKeys](self._may_remember, seconds, "signing-keys")
-        self._loaded: SigningKeys | None = None  # the last that were, valid or not
+        self._loaded: SigningKeys | None = None  # the last loaded ones, valid or not
 
     def forget(self) -> None:
-        """Start anew: something about keys, managers or customers has changed, or may have."""
+        """Clear all caches: keys, managers or customers have changed, or may have."""
         for memory in (self._keys, self._tokens, self._managers, self._clients, self._devices, self._apps):
             memory.forget()
         self._signing.forget()
 
     def check(self) -> int:
-        """Nobody is let in on an answer that may be old. Returns and raises like `Heartbeat.check`."""
+        """Check that the database is current before a caller is authenticated.
+
+        Returns and raises like `Heartbeat.check`.
+        """
         return 0 if self.heartbeat is None else self.heartbeat.check()
 
     def assert_current(self, proven: int | None) -> None:
-        """Raises `Unavailable` unless what was read since that `check` is still up to date."""
+        """Raise `Unavailable` unless data read since that `check` are current."""
         if self.heartbeat is not None and proven is not None:
             self.heartbeat.assert_current(proven)
 
     async def check_key(self, key: str | None) -> float:
-        """Until when it is good, in seconds since 1970. Raises `KeyRefused` unless this is the key of an active
-        subscription."""
+        """The expiry of an API key, in seconds since 1970.
+
+        Raises `KeyRefused` unless this is the key of an active subscription.
+        """
         header = f"{self._settings.brand}-API-Key"
         if not key:
             raise KeyRefused(header, MISSING)
@@ -114,25 +120,36 @@ class Authenticator:
         return until
 
     async def caller(self, authorization: str | None) -> Caller:
-        """Whose bearer token it is. Raises `Unauthorized`, and `NotFound` when no manager has that token's subject."""
+        """The caller of a bearer token.
+
+        Raises `Unauthorized`, and `NotFound` if no manager has the token's subject.
+        """
         token = await self.token_of(authorization)
         if token.secret is not None:
             return await self._client(token)
         return await self.acting(token.subject, token.sign_outs, token.amr, token.issued)
 
     async def until(self, key: str | None, authorization: str | None) -> float:
-        """When the key, the token or the client ends, whichever is first, in seconds since 1970. Raises
-        `Unauthorized`."""
+        """The first expiry of key, token and client, in seconds since 1970.
+
+        Raises `Unauthorized`.
+        """
         caller, token = await self.caller(authorization), await self.token_of(authorization)
         ends = min(caller.expires_at, token.expires)
         return ends if self.goes_without_key(caller, key) else min(await self.check_key(key), ends)
 
     def goes_without_key(self, caller: Caller, key: str | None) -> bool:
-        """Whether who calls needs no API key: a client that sends none, where the setting says so."""
+        """Whether the caller is a client that may call without a key.
+
+        The request has no key, and a setting allows it.
+        """
         return self._settings.clients_without_key and caller.kind is PrincipalKind.CLIENT and key is None
 
     async def device(self, key: str | None, scope: Scope) -> Device:
-        """Who delivers with this device key. Raises `Unauthorized`, and `Forbidden` for a key without the scope."""
+        """The device of a device key.
+
+        Raises `Unauthorized`, and `Forbidden` if the key lacks the scope.
+        """
         if not key:
             raise Unauthorized(INVALID_DEVICE_KEY)
         self.check()
@@ -147,8 +164,8 @@ class Authenticator:
     async def app(self, authorization: str | None, *, looks_itself: bool) -> AppUser:
         """The user for whom an app calls, by its id token. Raises `Unauthorized`.
 
-        What a token says is remembered; whether its user is the customer's is asked each time, as nothing tells of it:
-        here, unless the row `looks_itself`.
+        The claims of a token are cached. No notification reports that a user has left the customer, so that is checked
+        each time: here, unless the endpoint does so (`looks_itself`).
         """
         text = _bearer(authorization)
         self.check()
@@ -165,7 +182,10 @@ class Authenticator:
         return await app_tokens.find(self._db, text, await self.signing_keys(), self._settings.public_url)
 
     async def _client(self, token: AccessTokenClaims) -> ClientCaller:
-        """The client of a token. Raises `Unauthorized` where it may not call, or not by this token any more."""
+        """The client of a token.
+
+        Raises `Unauthorized` if the client may not call, or not by this token any more.
+        """
         self.check()
         caller = await self._clients.get(token.jti, lambda: client_authentication.load_caller(self._db, token))
         if caller is None or caller.expires_at <= time.time():
@@ -173,8 +193,11 @@ class Authenticator:
         return caller
 
     async def acting(self, subject: UUID, sign_outs: int, amr: tuple[str, ...], began: float) -> ManagerCaller:
-        """The caller of a token or session: its subject, sign-outs before it, `amr` and time. Raises `NotFound` if
-        no manager with the subject may act, and `Unauthorized` if the manager was signed out since."""
+        """The caller of a token or session: subject, earlier sign-outs, `amr`, time.
+
+        Raises `NotFound` if no manager with the subject may act, and `Unauthorized` if the manager was signed out
+        since.
+        """
         self.check()
         has_factor = "mfa" in amr
         manager = await self._managers.get((subject, has_factor), lambda: self._acting(subject, has_factor=has_factor))
@@ -185,9 +208,10 @@ class Authenticator:
         return replace(manager, sign_outs=sign_outs, amr=amr, began=began)
 
     async def verified(self, username: str, password: str, address: str) -> AuthenticatedManager | None:
-        """The manager whose password this is, or None: unknown user and wrong password cost the same time.
+        """The manager with this user name and password, or None.
 
-        Raises `Unavailable` where too many log-ins from the address wait already.
+        An unknown user and a wrong password take the same time. Raises `Unavailable` if too many log-ins from the
+        address wait.
         """
         proven = self.check()
         row = await self._db.fetchrow(CREDENTIALS, address_form(username))
@@ -207,14 +231,14 @@ class Authenticator:
         )
 
     async def client_token(self, shown: client_authentication.AuthenticatedClient, scopes: Sequence[str]) -> str:
-        """An access token of a client, for these scopes (RFC 9068, section 2.2)."""
+        """An access token of a client (RFC 9068, section 2.2)."""
         return await self.sign(
             shown.subject, API_AUDIENCE, typ=TYPE, client_id=str(shown.subject), scope=" ".join(scopes),
             secret=shown.secret,
         )  # fmt: skip
 
     async def sign(self, subject: UUID, audience: str, *, typ: str = "JWT", **claims: str | int | Sequence[str]) -> str:
-        """A token for `subject`, good for an hour."""
+        """A signed token for `subject`, valid for an hour."""
         key = (await self.signing_keys()).newest
         now = int(time.time())
         return jwt.encode(
@@ -233,7 +257,7 @@ class Authenticator:
         )
 
     async def signing_keys(self) -> SigningKeys:
-        """The keys of now. Raises `CannotDecrypt` if this node opens none of them."""
+        """The present signing keys. Raises `CannotDecrypt` if this node can decrypt none."""
         keys = await self._signing.get(None, self._load)
         assert keys is not None  # noqa: S101 - `_load` always answers
         return keys
@@ -243,7 +267,10 @@ class Authenticator:
         return self._loaded
 
     async def token_of(self, authorization: str | None) -> AccessTokenClaims:
-        """The token of an `Authorization`, which may be somebody's who may not call any more. Raises `Unauthorized`."""
+        """The claims of the token in an `Authorization` header. Raises `Unauthorized`.
+
+        The principal may have lost its access since.
+        """
         text = _bearer(authorization)
         token = await self._tokens.get(text, lambda: self._decoded(text))
         if token is None or token.expires <= time.time():
@@ -251,7 +278,7 @@ class Authenticator:
         return token
 
     async def _decoded(self, text: str) -> AccessTokenClaims | None:
-        """What the token says, unless it was revoked."""
+        """The claims of a token, unless it was revoked."""
         token = access_tokens.decode_token(text, await self.signing_keys())
         if token is not None and await self._db.fetchval(access_tokens.IS_REVOKED, token.jti):
             return None
@@ -262,7 +289,7 @@ class Authenticator:
         if not rows:
             return None
         grants = {row["customer_id"]: _grant(row, has_factor=has_factor) for row in rows}
-        grants.pop(None, None)  # of a manager without a customer
+        grants.pop(None, None)  # the row of a manager without a customer
         return ManagerCaller(
             ManagerId(rows[0]["manager_id"]), rows[0]["username"], grants, sign_outs=rows[0]["sign_outs"]
         )
@@ -272,7 +299,7 @@ class Authenticator:
 
 
 def _bearer(authorization: str | None) -> str:
-    """The token of an `Authorization`. Raises `Unauthorized`."""
+    """The bearer token in an `Authorization` header. Raises `Unauthorized`."""
     scheme, _, text = (authorization or "").partition(" ")
     token = text.lstrip(" ")  # one blank or more: RFC 9110, section 11.4
     if scheme.lower() != "bearer" or not token:
@@ -281,7 +308,7 @@ def _bearer(authorization: str | None) -> str:
 
 
 def _grant(row: Row, *, has_factor: bool) -> Grant:
-    """What a manager may in the customer of the row."""
+    """The grant of a manager in the customer of the row."""
     lacks_factor = row["needs_factor"] and not has_factor
     if row["scope_id"] is not None:
         return in_scope(row["role"], row["scope_id"], row["groups"], lacks_factor=lacks_factor)

@@ -1,7 +1,7 @@
-"""State of a sign-in in the browser's cookie: sealed for one purpose, with the time at which it expires.
+"""Sign-in state in a cookie: sealed for one purpose, with an expiry.
 
-Strangers begin sign-ins. So the database keeps nothing of those that were begun, only the states that were used, until
-they have expired.
+Unauthenticated clients begin sign-ins. So the database stores no pending state. It stores used states until they
+expire.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from keyrack.db.connection import Database, Statements
 from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.row_batches import run_in_batches
 
-SECONDS = 600  # for which a state is valid
+SECONDS = 600  # validity of a state
 MOST = 4  # states in one cookie, such as those of several tabs
 LONGEST = 3_800  # characters of a cookie's value: browsers keep 4,096 with its name and attributes (RFC 6265, 6.1)
 
@@ -27,7 +27,7 @@ USE: LiteralString = """
 insert into used_login_state (hash, expires_at) values ($1, now() + make_interval(secs => 2 * $2))
 on conflict (hash) do nothing returning true
 """
-# A process of the version before still writes to `login_state` during a rolling upgrade
+# A process of the previous version still writes to `login_state` during a rolling upgrade
 FORGET: LiteralString = """
 with gone as (delete from used_login_state where hash = any(array(
   select hash from used_login_state where expires_at <= now() limit $1)) returning true),
@@ -38,9 +38,10 @@ select (select count(*) from gone) + (select count(*) from old)
 
 
 async def add(vault: Encryption, purpose: str, cookie: str | None, state: Mapping[str, object]) -> str:
-    """The value of the cookie with one more state, the newest first. The oldest ones that do not fit are left out.
+    """The value of the cookie with one more state, the newest first.
 
-    Raises `ValueError` if the state alone is too long, and `CannotDecrypt`.
+    The oldest states that do not fit are left out. Raises `ValueError` if the state alone is too long, and
+    `CannotDecrypt`.
     """
     text = json.dumps({"expires": int(time.time()) + SECONDS, **state}, separators=(",", ":"))
     sealed = urlsafe_b64encode(await vault.seal_message(purpose, text)).rstrip(b"=").decode()
@@ -63,7 +64,10 @@ async def valid(vault: Encryption, purpose: str, cookie: str | None) -> Sequence
 
 
 async def use(statements: Statements, secret: str) -> bool:
-    """Use up the state that this secret of it names; False if any process has done so before."""
+    """Use up the state with this secret.
+
+    Returns False if any process has done so before.
+    """
     return await statements.fetchval(USE, digest(secret), SECONDS) is not None
 
 
@@ -77,7 +81,7 @@ def _values(cookie: str | None) -> list[str]:
 
 
 def _decoded(value: str) -> bytes:
-    """The bytes of unpadded base64url; none for what is not."""
+    """The bytes of unpadded base64url; none if the text is invalid."""
     try:
         return urlsafe_b64decode(value + "=" * (-len(value) % 4))
     except ValueError:

@@ -1,5 +1,7 @@
-"""In charge of what a process remembers about who may call: for as long as it would hear of a change, and asking the
-database once for what many want to know at the same time."""
+"""Single-flight cache of authentication results.
+
+A value stays while the process would be notified of its change. Concurrent lookups of one key share a query.
+"""
 
 from __future__ import annotations
 
@@ -14,20 +16,23 @@ from keyrack.core.metrics.catalog import LOOKUPS
 K = TypeVar("K")
 V = TypeVar("V")
 
-REMEMBERED = 10_000  # entries; beyond, it starts anew
+REMEMBERED = 10_000  # entries; a full cache is cleared
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _PendingLookup(Generic[V]):
-    """What is being asked just now."""
+    """A running lookup."""
 
     task: asyncio.Task[V | None]
     started_at: float
 
 
 class SingleFlightCache(Generic[K, V]):
-    """Answers by key. `is_fresh`: whether changes would have been heard of; an answer that has been on its way for more
-    than `seconds` is not shared any more. `name` is what metrics call it."""
+    """A cache by key, with one lookup per key at a time.
+
+    `is_fresh` returns whether changes would have been notified. A lookup that has run for more than `seconds` is not
+    shared any more. `name` is the cache's label in metrics.
+    """
 
     def __init__(self, is_fresh: Callable[[], bool], seconds: float, name: str) -> None:
         self._is_fresh = is_fresh
@@ -37,15 +42,15 @@ class SingleFlightCache(Generic[K, V]):
         self._hits, self._misses = LOOKUPS.of(name, "hit"), LOOKUPS.of(name, "miss")
 
     def forget(self) -> None:
-        """Start anew. What was asked before is not remembered: its answer may be what has changed."""
+        """Clear the cache. Answers of running lookups are not stored: they may be outdated."""
         self._values = {}
         self._pending = {}
 
     async def get(self, key: K, load: Callable[[], Coroutine[Any, Any, V | None]]) -> V | None:
-        """What is remembered, or else what `load` answers; a None is not remembered. Raises what `load` raises.
+        """The cached value, or else the answer of `load`. None is not cached.
 
-        Whoever comes while the same is being asked waits for that answer: a slow database is not asked for it by every
-        request. So what is used is at most `seconds` old, whether it was remembered or shared.
+        Concurrent callers for one key wait for the same lookup, so that a slow database is not asked by every request.
+        A value is at most `seconds` old, whether it was cached or shared. Raises what `load` raises.
         """
         if self._is_fresh() and (value := self._values.get(key)) is not None:
             self._hits.value += 1
@@ -56,7 +61,7 @@ class SingleFlightCache(Generic[K, V]):
             lookup = _PendingLookup(asyncio.create_task(load()), time.monotonic())
             self._pending[key] = lookup
             lookup.task.add_done_callback(lambda task: self._keep_answer(key, lookup, task))
-        return await asyncio.shield(lookup.task)  # one who goes away takes the answer from nobody
+        return await asyncio.shield(lookup.task)  # a cancelled caller does not cancel the lookup for others
 
     def _keep_answer(self, key: K, lookup: _PendingLookup[V], task: asyncio.Task[V | None]) -> None:
         failed = task.cancelled() or task.exception() is not None

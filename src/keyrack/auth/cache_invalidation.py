@@ -1,4 +1,4 @@
-"""In charge of the numbers by which processes hear that something about who may call has changed."""
+"""Change numbers by which processes notice that access has changed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from keyrack.core.settings import Settings
 from keyrack.db.connection import Database
 from keyrack.db.row_batches import run_in_batches
 
-# Answers differently after every change of who may call, whoever made it; see the table's triggers
+# Differs after every change of access, by any program; see the table's triggers
 CHANGES: LiteralString = "select count(*), coalesce(sum(access_change_id), 0) from access_change"
 FORGET_CHANGES: LiteralString = """
 with gone as (delete from access_change where access_change_id = any(array(
@@ -19,5 +19,5 @@ select count(*) from gone
 
 
 async def forget_changes(db: Database, settings: Settings) -> None:
-    """Forget the changes that every process has seen long ago. A step of housekeeping."""
+    """Delete changes that every process has seen. A housekeeping step."""
     await run_in_batches(db, settings.housekeeping_rows, FORGET_CHANGES)

@@ -1,4 +1,4 @@
-"""In charge of machine clients as callers: that one is who it says, and what it may (RFC 6749, section 4.4)."""
+"""Authentication and permissions of machine clients (RFC 6749, section 4.4)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from keyrack.core.secret_hashes import digest
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements
 
-PREFIX = "keyrack_client_"  # by which a secret that lies around is recognised
+PREFIX = "keyrack_client_"  # identifies a leaked secret
 
 INVALID_CLIENT = ErrorCode(
     "invalid-client",
@@ -34,7 +34,7 @@ select c.client_id, c.name, coalesce(extract(epoch from c.expires_at), 'infinity
 from client c left join client_customer l using (client_id)
 where c.subject = $1 and not c.is_disabled and (c.expires_at is null or c.expires_at > now())
 """
-# The use of a secret is written down once a minute
+# The use of a secret is recorded once a minute
 SHOWN: LiteralString = """
 with s as (
   select s.client_secret_id, s.used_at, c.client_id, c.subject
@@ -51,21 +51,26 @@ from s
 
 @dataclass(frozen=True, slots=True)
 class AuthenticatedClient:
-    """A client that has shown one of its secrets."""
+    """A client that has authenticated with one of its secrets."""
 
     subject: UUID
-    secret: int  # its number
-    scopes: frozenset[str]  # what it may in one of its customers
+    secret: int  # id of the secret
+    scopes: frozenset[str]  # permissions in one of its customers
 
 
 def new_secret() -> str:
-    """A secret of a client, to hand out once: 256 random bits behind a word that says what it is."""
+    """A new secret of a client: a prefix and 256 random bits.
+
+    The prefix identifies it as a secret of Keyrack.
+    """
     return PREFIX + secrets.token_urlsafe(32)
 
 
 def find_client(scopes: Iterable[str]) -> frozenset[Permission]:
-    """The permissions of these names and, of what may write, to read. A name that is none, or none that a client may
-    have, is nothing."""
+    """The permissions of these names. Write permissions include reading.
+
+    An unknown name, or one that no client may have, is ignored.
+    """
     by_name = {str(permission): permission for permission in PROGRAMS}
     return closed(by_name[name] for name in scopes if name in by_name)
 
@@ -73,8 +78,10 @@ def find_client(scopes: Iterable[str]) -> frozenset[Permission]:
 async def authenticate_client(
     statements: Statements, settings: Settings, client: str, secret: str, address: str, *, by_header: bool
 ) -> AuthenticatedClient:
-    """The client with this id, if that is one of its secrets. Raises `InvalidClient`, and `TooManyRequests` for who has
-    guessed too often: wrong tries are counted as those of log-ins are."""
+    """The client with this id and secret.
+
+    Raises `InvalidClient`, and `TooManyRequests` after too many guesses. Wrong secrets count like failed log-ins.
+    """
     async with raise_if_throttled(statements, settings, address, client.lower()):
         row = await statements.fetchrow(SHOWN, client.lower(), digest(secret))
         if row is None:
@@ -83,7 +90,10 @@ async def authenticate_client(
 
 
 async def load_caller(db: Database, token: AccessTokenClaims) -> ClientCaller | None:
-    """The client of a token: what it may is what the token was asked for, as far as the client has it now."""
+    """The client of a token.
+
+    Its permissions are those of the token that the client still has.
+    """
     rows = await db.fetch(CLIENT, token.subject)
     if not rows or token.secret not in rows[0]["secrets"]:
         return None

@@ -1,4 +1,4 @@
-"""In charge of what is kept of machine clients: made, given rights in a customer, changed, and their secrets."""
+"""Machine clients in the database: creation, scopes, changes and secrets."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from keyrack.auth.declarations import CLIENTS, NewClient
 from keyrack.core.secret_hashes import digest
 from keyrack.db.connection import Statements
 
-SECRETS = 2  # at a time: one in use, and one that takes its place
+SECRETS = 2  # at a time: one in use, and its successor
 
-# Whoever makes one for a customer waits for who makes another, so nobody gets one too many
+# Creations for one customer are serialised, so that none exceeds the limit
 LOCK: LiteralString = "select true from customer where customer_id = $1 for no key update"
 COUNT: LiteralString = "select count(*) from client where managed_by = $1"
 INSERT: LiteralString = (
@@ -26,7 +26,7 @@ on conflict (customer_id, client_id) do update set scopes = excluded.scopes
 where client_customer.scopes is distinct from excluded.scopes
 """
 TAKE: LiteralString = "delete from client_customer where customer_id = $1 and client_id = $2 returning true"
-# Secrets first: the log has them in the customer of their client
+# Secrets first: the change log records them in the customer of their client
 REMOVE: LiteralString = "delete from client where client_id = $1 returning name"
 WITHOUT_ANY: LiteralString = "delete from client_secret where client_id = $1"
 OF_CUSTOMER: LiteralString = """
@@ -46,7 +46,7 @@ delete from client_secret where client_id = $1 and client_secret_id = $2 returni
 
 
 class CreatedClient(NamedTuple):
-    """A new client, with the secret that is shown once."""
+    """A new client. Its secret is shown once."""
 
     id: int
     subject: UUID
@@ -54,14 +54,17 @@ class CreatedClient(NamedTuple):
 
 
 class Secret(NamedTuple):
-    """A new secret, which is shown once."""
+    """A new secret. It is shown once."""
 
     id: int
     secret: str
 
 
 async def add(connection: Statements, customer: int | None, client: NewClient, most: int) -> CreatedClient | None:
-    """Make a client that the customer manages, or the operator (None); None where the customer has `most` already."""
+    """Create a client that the customer manages, or the operator (None).
+
+    Returns None if the customer has `most` clients already.
+    """
     if customer is not None:
         await connection.fetchval(LOCK, customer)
         if await connection.fetchval(COUNT, customer) >= most:
@@ -74,17 +77,23 @@ async def add(connection: Statements, customer: int | None, client: NewClient, m
 
 
 async def grant_role(connection: Statements, customer: int, client: int, scopes: Sequence[str]) -> None:
-    """From now on the client may just this in the customer."""
+    """Set the scopes of the client in the customer."""
     await connection.execute(GIVE, customer, client, sorted(set(scopes)))
 
 
 async def change(connection: Statements, client: int, changes: Mapping[str, Any]) -> str | None:
-    """Change the client's own members that are named, by their JSON values: its name; None where there is none."""
+    """Change fields of the client, given by their JSON values.
+
+    Returns its name, or None if there is no such client.
+    """
     return await connection.fetchval(UPDATE, client, changes)
 
 
 async def add_secret(connection: Statements, client: int) -> Secret | None:
-    """Another secret, in the caller's transaction, which has the client's row locked; None where there are two."""
+    """Add a secret. Returns None if the client has two.
+
+    Runs in the caller's transaction, which has the client's row locked.
+    """
     if await connection.fetchval(HELD, client) >= SECRETS:
         return None
     secret = new_secret()
@@ -92,6 +101,9 @@ async def add_secret(connection: Statements, client: int) -> Secret | None:
 
 
 async def remove(connection: Statements, client: int) -> str | None:
-    """Remove the client, in all of its customers: its name; None where there is none."""
+    """Remove the client from all of its customers.
+
+    Returns its name, or None if there is no such client.
+    """
     await connection.execute(WITHOUT_ANY, client)
     return await connection.fetchval(REMOVE, client)

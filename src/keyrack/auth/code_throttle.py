@@ -1,8 +1,8 @@
 """The limit on each manager's six-digit codes, and its report.
 
 A code has 20 bits, and three time steps are valid. So codes have a limit of their own per manager, over all processes
-and addresses (RFC 6238, section 5.2; OWASP ASVS 5.0, 6.6.3). A right password returns nothing to it. Recovery codes
-have 80 bits and keep the limits of passwords: a caller who knows the password cannot block them.
+and addresses (RFC 6238, section 5.2; OWASP ASVS 5.0, 6.6.3). A right password does not refill it. Recovery codes have
+80 bits and keep the limits of passwords: a caller who knows the password cannot block them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log = structlog.get_logger("keyrack.logins")
 DAY = timedelta(days=1)
 NOTICE_OF = RateLimit("notice of wrong codes", 1, 1, DAY)
 
-# The log of the installation gets it: codes belong to no customer
+# The installation's log records it: codes belong to no customer
 RECORD: LiteralString = """
 insert into change_inbox (customer_id, kind, resource, resource_id, who, after)
 select 0, 'totp.wrongCodes', 'totp', $1::integer::text, convert_from(decode($2, 'base64'), 'UTF8')::jsonb,
@@ -44,9 +44,9 @@ where manager_id = $1 and position('@' in username) > 0
 async def raise_if_throttled(
     statements: Statements, settings: Settings, manager: int, address: str
 ) -> AsyncGenerator[None]:
-    """One try of a code: taken from the manager's limit, and returned unless the block says that it was wrong.
+    """Take one attempt from the manager's limit on codes.
 
-    Raises `TooManyRequests`.
+    The attempt is returned unless the block reports a wrong code. Raises `TooManyRequests`.
     """
     limit = RateLimit("codes", settings.mfa_codes_per_hour, settings.mfa_code_burst, HOUR)
     await take_limits(statements, (limit, manager))
@@ -55,7 +55,7 @@ async def raise_if_throttled(
     except (WrongCredentials, Unprocessable):
         await _count_wrong(statements, settings, manager, address)
         raise
-    except Exception:  # whether it was right is not known
+    except Exception:  # unknown whether the code was right
         await limit.give_back(statements, manager)
         raise
     await limit.give_back(statements, manager)

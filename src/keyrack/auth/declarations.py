@@ -1,9 +1,9 @@
-"""The members of machine clients, each declared once.
+"""The fields of machine clients, each declared once.
 
-`api.schema.declaration` says what follows from a declaration. A client has scopes in each of its customers, so they are
-in a table of their own, which `auth.client_registry` writes.
+`api.schema.declaration` lists what is derived from a declaration. A client has scopes in each of its customers, so they
+are in their own table, which `auth.client_registry` writes.
 
-Managers are not declared. Their members come from three tables, and each is written in its own way: an account
+Managers are not declared. Their fields come from three tables, and each is written in its own way: an account
 (`username`, `enabled`), a membership (`acceptedProvider`, `acceptedAddress`) and a role with its groups. A declaration
 would give the property and its description, but no statement and no body. The facts are in
 `auth/endpoints/managers.py`, `http/openapi/descriptions/auth.py`, `changelog/column_decisions.py`,
@@ -50,7 +50,7 @@ def _scope(name: str) -> str:
     return name
 
 
-SCOPE = WithJsonSchema({"type": "string", "enum": [str(one) for one in PROGRAMS]})  # of a member that is one
+SCOPE = WithJsonSchema({"type": "string", "enum": [str(one) for one in PROGRAMS]})  # the schema of one scope
 Scope = Annotated[str, AfterValidator(_scope), SCOPE]
 Scopes = Annotated[list[Scope], Field(min_length=1, max_length=len(PROGRAMS)), AfterValidator(_once)]
 Expires = Annotated[Moment | None, AfterValidator(_to_come)]

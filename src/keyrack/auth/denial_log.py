@@ -1,7 +1,7 @@
-"""In charge of refusals of permission as the log of changes has them: counted, so that no attack fills it.
+"""Denied permissions in the change log, counted against floods.
 
-Each process writes what it has refused since the last time: a change for each manager, customer and permission, with
-how often it was.
+Each process writes what it has denied since the last time: one change for each manager, customer and permission, with
+the count.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from keyrack.db.throttled_log import ThrottledLogger
 log = ThrottledLogger("keyrack.denial_log")
 
 NOBODY = Actor("client")
-MOST = 10_000  # of one round: beyond, the metric alone counts them
-# The base64 of who it was
+MOST = 10_000  # of one interval; beyond, only the metric counts them
+# `who` is the actor in base64
 WRITE: LiteralString = """
 insert into change_inbox (customer_id, kind, resource, resource_id, who, after)
 select customer, 'permission.refused', 'permission', permission, convert_from(decode(who, 'base64'), 'UTF8')::jsonb,
@@ -31,7 +31,7 @@ from unnest($1::integer[], $2::text[], $3::text[], $4::integer[]) r (customer, p
 
 
 class Denial(NamedTuple):
-    """What was refused: 0 is no customer, which the log of the installation has."""
+    """A denied permission. Customer 0 is none, and goes to the installation's log."""
 
     customer: int
     permission: str
@@ -39,7 +39,7 @@ class Denial(NamedTuple):
 
 
 class DenialLog:
-    """Those of one process, written every `seconds`."""
+    """The denials of one process, written every `seconds`."""
 
     def __init__(self, db: Database, seconds: float) -> None:
         self._db = db
@@ -47,7 +47,7 @@ class DenialLog:
         self._counts: Counter[Denial] = Counter()
 
     def count(self, refusal: NotPermitted) -> None:
-        """Something was refused to whoever acts."""
+        """Count a denial for the present actor."""
         actor = acting.get() or NOBODY
         denial = Denial(refusal.customer, refusal.permission, Actor(actor.type, actor.name, actor.id).encoded)
         if denial in self._counts or len(self._counts) < MOST:
@@ -60,7 +60,7 @@ class DenialLog:
             await self.write()
 
     async def write(self) -> None:
-        """Write what was counted; what cannot be written is written the next time."""
+        """Write the counts. If that fails, they are written the next time."""
         counts = self._counts.copy()
         if not counts:
             return

@@ -1,4 +1,4 @@
-"""In charge of what a device key opens: one unit or all of a customer, and which of its data."""
+"""Device keys: the units and data that each one opens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ where k.hash = $1 and k.revoked_at is null
 
 
 async def find(statements: Statements, hashed: bytes) -> Device | None:
-    """Whose key this is; None if nobody has it any more."""
+    """The device of a key; None if it is unknown or revoked."""
     row = await statements.fetchrow(DEVICE, hashed)
     if row is None:
         return None

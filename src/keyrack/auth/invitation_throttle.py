@@ -1,7 +1,7 @@
-"""Limits on invitations: each mails an address that its inviter chooses.
+"""Limits on invitations, as each mails an address that its inviter chooses.
 
-They count per customer, per manager and per invited address. An invitation that replaces another one, or follows one
-that was withdrawn, counts like any other. The count of an address is the customer's own, so it reveals nothing of other
+They count per customer, per manager and per invited address. An invitation that replaces another one, or follows a
+withdrawn one, counts like any other. The count of an address is the customer's own, so it reveals nothing of other
 customers.
 """
 

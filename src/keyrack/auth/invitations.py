@@ -1,4 +1,4 @@
-"""Invitations: made for an address and a role, accepted once by a link, or withdrawn."""
+"""Invitations to a customer: creation, mails, and acceptance by a link."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from keyrack.core.settings import Settings
 from keyrack.db.audit_context import SET_ACTOR, Actor, acting
 from keyrack.db.connection import Connection, Database, Statements
 
-PLACE = "/console/invitation#"  # behind the public address; what follows it reaches no server and no log
+PLACE = "/console/invitation#"  # follows the public address; a fragment reaches no server and no log
 TOO_MANY = ErrorCode(
     "too-many-invitations",
     "The customer has reached its limit of open invitations.",
@@ -30,7 +30,7 @@ ALREADY = ErrorCode(
     "A manager with this address already belongs to the customer.",
     "Change the role by `PATCH /managers/{managerId}` instead.",
 )
-# The index `invitation_address`, on which the release before relies, folds letters such as U+0130
+# The index `invitation_address`, which the previous release relies on, folds letters such as U+0130
 SIMILAR = ErrorCode(
     "similar-address-invited",
     "The address is too similar to that of an open invitation.",
@@ -41,7 +41,7 @@ HELD: LiteralString = "select count(*) from invitation where customer_id = $1 an
 ACTS: LiteralString = """
 select exists (select from manager_customer where customer_id = $1 and manager_id = {id})
 """.replace("{id}", MANAGERS.key_by_form("$2"))
-# The release before leaves `address_form` null
+# The previous release leaves `address_form` null
 OPEN: LiteralString = """
 select invitation_id, address from invitation where customer_id = $1 and (address_form = $2 or address_form is null)
 """
@@ -53,7 +53,7 @@ values ($1, $2, $3, $4, $5, $6, now() + make_interval(hours => $7), $8) returnin
 MAIL: LiteralString = """
 insert into mail (kind, address, invited_to, invitation, language) values ('invitation', $1, $2, $3, $4)
 """
-# Requests for one invitation take turns: one mail waits for each, and all of them together are bounded
+# Requests for one invitation are serialised: one mail waits for each, and the whole queue is bounded
 IN_TURN: LiteralString = "select from invitation where customer_id = $1 and invitation_id = $2 for update"
 MAIL_AGAIN: LiteralString = """
 insert into mail (kind, address, invited_to, invitation, language)
@@ -80,8 +80,8 @@ JOIN: LiteralString = """
 insert into manager_customer (customer_id, manager_id, accepted_provider, accepted_address) values ($1, $2, $3, $4)
 on conflict do nothing
 """
-# Who has got a role meanwhile keeps it: it may be the last owner's. A group that is not there any more is in no limit;
-# who is limited to none that is there sees nothing
+# A role that the manager has got meanwhile stays: it may be the last owner's. Groups that no longer exist are left out.
+# A manager who is limited to none of the existing groups sees nothing
 GIVE: LiteralString = """
 insert into manager_role (customer_id, manager_id, role, groups, is_limited) values ($1, $2, $3,
   case when $4::integer[] is not null then array(select group_id from fleet_group
@@ -91,11 +91,11 @@ on conflict (customer_id, manager_id) do nothing
 
 
 class LinkExpired(LookupError):
-    """The link is not good any more: it was used, withdrawn or replaced, or its time is over."""
+    """The link was used, withdrawn or replaced, or has expired."""
 
 
 class AccountExists(ValueError):
-    """There is an account of the name already: it accepts by signing in."""
+    """An account of this name exists. It accepts by signing in."""
 
 
 class OtherAddress(NamedTuple):
@@ -106,7 +106,7 @@ class OtherAddress(NamedTuple):
 
 
 class CreatedInvitation(NamedTuple):
-    """An invitation that was made; the link is shown once."""
+    """A new invitation. Its link is shown once."""
 
     id: int
     link: str
@@ -114,23 +114,26 @@ class CreatedInvitation(NamedTuple):
 
 
 class InvitationPreview(NamedTuple):
-    """What a link is good for."""
+    """The invitation behind a link."""
 
     customer: int
     id: int
     address: str
     role: Role
-    groups: tuple[int, ...] | None  # it will be limited to
+    groups: tuple[int, ...] | None  # the manager will be limited to them
     invited_by: str
     name: str  # of the customer
-    manager: int | None  # who has the address already
+    manager: int | None  # id of the account with this address
     is_proven: bool  # whether the address of that account is proven
     is_disabled: bool  # whether that account is disabled
     is_mailed: bool  # whether the link was mailed to the stored address of the account, which proves it
 
     @property
     def sets_way_in(self) -> bool:
-        """Whether accepting sets the only way in: of a new account, or of one whose address the link proves."""
+        """Whether accepting sets the only sign-in method.
+
+        It does for a new account, and for one whose address the link proves.
+        """
         return self.manager is None or (self.is_mailed and not self.is_proven and not self.is_disabled)
 
 
@@ -146,9 +149,11 @@ async def invite(
     mail: bool,
     language: str | None = None,
 ) -> CreatedInvitation:
-    """Invite an address, in the caller's transaction, which holds the customer (`owners.lock_roles`); an open
-    invitation of the same address is replaced. Without `groups` it is for the whole fleet. With `mail` a mail with a
-    link of its own is sent as well. Raises `Conflict`."""
+    """Invite an address. An open invitation of the same address is replaced.
+
+    Runs in the caller's transaction, which has locked the customer (`owners.lock_roles`). Without `groups` the
+    invitation is for the whole fleet. With `mail`, a mail with a link of its own is sent as well. Raises `Conflict`.
+    """
     if role is Role.OWNER and groups is not None:
         raise Conflict(OWNER_LIMITED)
     form = address_form(address)
@@ -171,7 +176,7 @@ async def invite(
 
 
 def link(settings: Settings, secret: str) -> str:
-    """The address at which an invitation is accepted."""
+    """The address of the page that accepts an invitation."""
     return settings.public_url + PLACE + secret
 
 
@@ -191,7 +196,7 @@ async def find_pending(statements: Statements, hash: bytes) -> InvitationPreview
 
 
 async def request_mail(db: Database, settings: Settings, invited: InvitationPreview) -> None:
-    """Have a link of the invitation mailed to its address; opening it proves the address."""
+    """Queue a mail with a link of the invitation. Opening it proves the address."""
     async with db.transaction() as connection:
         await connection.execute(IN_TURN, invited.customer, invited.id)
         await connection.execute(
@@ -208,15 +213,15 @@ async def accept(
     proof: ProofSource | None = None,
     other: OtherAddress | None = None,
 ) -> int:
-    """Accept an invitation, in the caller's transaction: the manager's number.
+    """Accept an invitation. Returns the id of the manager.
 
     Accepts as `manager`, who is signed in, or as a new account, whose user name is the address. A mailed link proves
-    the address, and so does `proof`: the account of the address loses every way in that was set before, and gets
-    `password_hash`. Raises `LinkExpired`, `AccountExists`, and `AddressUnproven` if nothing proves the address of an
-    account that exists.
+    the address, and so does `proof`. The account of a newly proven address loses every earlier sign-in method, and gets
+    `password_hash`. Runs in the caller's transaction. Raises `LinkExpired`, `AccountExists`, and `AddressUnproven` if
+    nothing proves the address of an existing account.
 
-    An invitation works once: the row that is deleted is the lock. The manager is locked before it, as in single
-    sign-on. The change log has the role as given on behalf of the inviter: nobody gives a role to themselves.
+    An invitation works once: the deletion of its row is the lock. The manager is locked before it, as in single
+    sign-on. The change log records the role on behalf of the inviter, as no manager grants a role to itself.
     """
     invitation = await find_pending(connection, hash)
     is_proven = invitation.manager is not None and await address_proofs.lock(connection, invitation.manager)
@@ -241,7 +246,7 @@ async def accept(
 
 
 async def _inviter(statements: Statements, invitation: InvitationPreview) -> Actor:
-    """The inviter: a manager, or the operator under the name of the brand."""
+    """The inviter: a manager, or the operator by the brand's name."""
     id = await statements.fetchval(INVITER, address_form(invitation.invited_by))
     return Actor("operator" if id is None else "manager", invitation.invited_by, id)
 
@@ -255,9 +260,10 @@ async def _existing(
     is_proven: bool,
     is_here: bool,
 ) -> int | None:
-    """The manager who has the invited address, if it may accept; None if it has to sign in first.
+    """The manager of the invited address, if it may accept.
 
-    `is_here` means that the browser is signed in as this manager. Raises `AddressUnproven`.
+    None if it must sign in first. `is_here` means that the browser is signed in as this manager. Raises
+    `AddressUnproven`.
     """
     if invitation.manager is None or invitation.is_disabled:
         return None

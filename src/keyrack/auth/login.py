@@ -1,4 +1,4 @@
-"""In charge of signing in with a password, a code or a passkey: for tokens and for sessions alike."""
+"""Sign-in with password, code or passkey, for tokens and sessions."""
 
 from __future__ import annotations
 
@@ -30,9 +30,11 @@ async def sign_in(
 async def show_code(
     statements: Statements, access: Authenticator, settings: Settings, secret: str, given: str, address: str
 ) -> tuple[AuthenticatedManager, str | None] | None:
-    """Who has shown a code, of the app or for recovery, after a right password, and the time zone that the browser
-    said; None where that is over, or was tried too often. Raises as `sign_in` does: a wrong code costs like a wrong
-    password."""
+    """Finish a sign-in with an app code or a recovery code.
+
+    Returns the manager and the browser's time zone. Returns None if the sign-in has expired, or has no attempts left.
+    Raises as `sign_in` does: a wrong code costs as much as a wrong password.
+    """
     step = await login_challenges.find(statements, secret)
     if step is None or not await login_challenges.attempt(statements, secret):
         return None
@@ -64,9 +66,9 @@ async def check_code(
 async def challenge_passkey(
     statements: Statements, vault: Encryption, settings: Settings, cookie: str | None, address: str
 ) -> tuple[dict[str, Any], str] | None:
-    """The options for a passkey to sign in with, and the browser's new cookie; None if there are no passkeys here.
+    """The options to sign in with a passkey, and the new cookie.
 
-    Raises `TooManyRequests`, `CannotDecrypt`.
+    None if passkeys are not available. Raises `TooManyRequests`, `CannotDecrypt`.
     """
     await take_each(statements, *address_limits(settings, address, CHALLENGES))
     return await passkeys.registration_options(vault, settings, cookie)
@@ -75,7 +77,10 @@ async def challenge_passkey(
 async def show_passkey(
     db: Database, vault: Encryption, settings: Settings, cookie: str | None, credential: str, address: str
 ) -> AuthenticatedManager:
-    """Whose passkey has signed the browser's challenge. Raises `WrongCredentials`, `TooManyRequests`."""
+    """The manager whose passkey has signed the browser's challenge.
+
+    Raises `WrongCredentials`, `TooManyRequests`.
+    """
     async with raise_if_throttled(db, settings, address):
         signed_in = await passkeys.verify_authentication(db, vault, settings, cookie, credential)
         if signed_in is None:

@@ -1,6 +1,6 @@
-"""Steps between two pages: a right password that needs a code, and the challenge for a new passkey.
+"""Pending steps of a manager: a second factor, or a new passkey.
 
-Each belongs to one manager. It is valid for five minutes and once. None of them is a session.
+Each step belongs to one manager. It is valid for five minutes and once. A step is not a session.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements
 from keyrack.db.row_batches import run_in_batches
 
-SECONDS = 300  # for which a step is good
-TRIES = 5  # codes for one right password
+SECONDS = 300  # validity of a step
+TRIES = 5  # codes after one right password
 
-# The newest ones stay
+# The newest steps stay
 WAIT: LiteralString = """
 with begun as (
   insert into sign_in_step (hash, kind, manager_id, sign_outs, time_zone, amr, provider_id)
@@ -39,7 +39,7 @@ where s.hash = $1 and s.kind = 'password' and s.tries < $2 and s.sign_outs = m.s
   and s.created_at > now() - make_interval(secs => $3) and (s.provider_id is null or exists (
     select from manager_identity i where i.manager_id = s.manager_id and i.provider_id = s.provider_id))
 """
-# The row's lock counts those that come at once one by one
+# The lock on the row counts concurrent attempts one by one
 TRY: LiteralString = """
 update sign_in_step set tries = tries + 1 where hash = $1 and kind = 'password' and tries < $2 returning true
 """
@@ -65,7 +65,10 @@ select count(*) from gone
 
 @dataclass(frozen=True, slots=True)
 class LoginChallenge:
-    """Somebody whose password was right, or for whom a provider has spoken, and who has yet to show a second factor."""
+    """A sign-in that still needs a second factor.
+
+    The password was right, or a provider has authenticated the manager.
+    """
 
     manager: int
     subject: UUID
@@ -74,14 +77,14 @@ class LoginChallenge:
     time_zone: str | None
     has_app: bool
     has_passkey: bool
-    amr: Sequence[str]  # how, until now
+    amr: Sequence[str]  # the methods so far
     provider: int | None
 
 
 async def begin(
     statements: Statements, signed_in: AuthenticatedManager, time_zone: str | None, settings: Settings
 ) -> str:
-    """Wait for the second factor of somebody who has shown a first one: the secret for the browser."""
+    """Wait for a second factor. Returns the secret for the browser."""
     secret = new_secret()
     most = settings.pending_logins_per_manager - 1
     await statements.execute(
@@ -91,36 +94,39 @@ async def begin(
 
 
 async def has_factor(statements: Statements, manager: int) -> bool:
-    """Whether a manager has a second factor: a passkey, or an app for codes."""
+    """Whether a manager has a second factor: passkey or app."""
     return bool(await statements.fetchval(HAS_FACTOR, manager))
 
 
 async def find(statements: Statements, secret: str) -> LoginChallenge | None:
-    """Whom the browser's secret is of, unless that is over."""
+    """The pending sign-in of the browser's secret, if it is valid."""
     row = await statements.fetchrow(FIND, digest(secret), TRIES, SECONDS)
     return None if row is None else LoginChallenge(*row.values())
 
 
 async def attempt(statements: Statements, secret: str) -> bool:
-    """Whether one more code may be tried; it counts."""
+    """Count one more attempt. Returns False if none is left."""
     return await statements.fetchval(TRY, digest(secret), TRIES) is not None
 
 
 async def end(statements: Statements, secret: str) -> bool:
-    """End it; False: it was ended already."""
+    """End a step. Returns False if it was ended before."""
     return await statements.fetchval(END, digest(secret)) is not None
 
 
 async def store_registration(statements: Statements, manager: int, secret: str, challenge: bytes) -> None:
-    """Keep the challenge for a new passkey of a manager, in place of the one before; `secret` tells it again."""
+    """Store the challenge for a manager's new passkey, under `secret`.
+
+    It replaces the previous one.
+    """
     await statements.execute(BEGIN_REGISTRATION, digest(secret), manager, challenge)
 
 
 async def registered(statements: Statements, manager: int, secret: str) -> bool:
-    """Whether the manager was given this challenge, once."""
+    """Whether the manager was given this challenge, which is used up."""
     return bool(await statements.fetchval(TAKE_REGISTRATION, digest(secret), manager, SECONDS))
 
 
 async def forget(db: Database, settings: Settings) -> None:
-    """Forget what nobody went on with. A step of housekeeping."""
+    """Delete expired steps. Part of the housekeeping."""
     await run_in_batches(db, settings.housekeeping_rows, FORGET, SECONDS)

@@ -1,4 +1,4 @@
-"""In charge of slowing down who guesses: passwords and codes of people, and secrets of programs alike."""
+"""Throttling of guesses: passwords, codes, and secrets of clients."""
 
 from __future__ import annotations
 
@@ -22,17 +22,20 @@ log = structlog.get_logger("keyrack.logins")
 async def raise_if_throttled(
     statements: Statements, settings: Settings, address: str, name: str | None = None
 ) -> AsyncGenerator[None]:
-    """A try from this address, of somebody who says to have this name: taken from each bucket, and given back unless
-    the block says that it was wrong. Raises `TooManyRequests`."""
+    """Take one attempt from each limit on signing in.
+
+    The attempt is from `address`, for the account that is called `name`. It is returned unless the block reports wrong
+    credentials. Raises `TooManyRequests`.
+    """
     tried = _tries(settings, address, name)
     await take_limits(statements, *tried)
     try:
         yield
     except (WrongCredentials, InvalidClient):
         LOGINS.add("wrong")
-        log.warning("login failed", address=loggable_address(address))  # programs read it: docs/monitoring.md
+        log.warning("login failed", address=loggable_address(address))  # other programs read it: docs/monitoring.md
         raise
-    except Exception:  # whether it was right is not known
+    except Exception:  # unknown whether it was right
         LOGINS.add("failed")
         await give_back_each(statements, *tried)
         raise
@@ -50,16 +53,19 @@ async def take_limits(statements: Statements, *limits: Bucket) -> None:
 
 
 def address_limits(settings: Settings, address: str, name: str = "address") -> tuple[Bucket, ...]:
-    """The limits of an address by the settings of failed log-ins; limits of another `name` count apart."""
+    """The limits of an address, by the settings of failed log-ins.
+
+    Limits of another `name` count separately.
+    """
     return per_network(RateLimit(name, settings.login_rate_per_address, settings.login_burst_per_address), address)
 
 
 def _tries(settings: Settings, address: str, name: str | None) -> tuple[Bucket, ...]:
-    """The limits that a try counts for: of the address, of the name at the address, and of the name.
+    """The limits of an attempt: address, name at the address, and name.
 
-    Those of an IPv6 address include its /56 and /48. The last one is far larger than the others, and a try that these
-    refuse takes nothing from it. So no address, and no /48, locks a name for others. It bounds what many networks guess
-    together.
+    Those of an IPv6 address include its /56 and /48. The limit of the name is far larger than the others, and an
+    attempt that these reject takes nothing from it. So no address, and no /48, locks a name for others. It bounds the
+    guesses of many networks together.
     """
     of_address = address_limits(settings, address)
     if name is None:

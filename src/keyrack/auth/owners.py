@@ -1,4 +1,4 @@
-"""In charge of owners: that a customer is never left without one by those who act for it."""
+"""Protection of the last owner of a customer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OWNER_LIMITED = ErrorCode(
     "An owner manages the permissions of the whole customer and cannot be limited to groups.",
     "Choose another role, or remove the groups in the same change.",
 )
-# Who changes who may waits for whoever else does so: two owners do not remove each other
+# Serialises role changes per customer, so that two owners cannot remove each other
 LOCK: LiteralString = "select true from customer where customer_id = any($1) order by customer_id for no key update"
 WITHOUT: LiteralString = """
 select c as customer_id from unnest($1::integer[]) c where not exists (
@@ -28,16 +28,16 @@ select c as customer_id from unnest($1::integer[]) c where not exists (
 
 
 async def lock_roles(connection: Statements, *customers: int) -> None:
-    """Hold who may act for these customers, in the caller's transaction."""
+    """Lock the roles in these customers for the caller's transaction."""
     await connection.execute(LOCK, sorted(customers))
 
 
 async def has_other_owner(connection: Statements, *customers: int) -> list[int]:
-    """Those of the customers that have no owner who may sign in."""
+    """The customers among these that have no owner who may sign in."""
     return [row["customer_id"] for row in await connection.fetch(WITHOUT, sorted(customers))]
 
 
 async def ensure_owner_remains(connection: Statements, customer: int) -> None:
-    """Raises `Conflict` where what the caller's transaction has done leaves nobody who may say who may."""
+    """Raise `Conflict` if the transaction leaves the customer without an owner."""
     if await has_other_owner(connection, customer):
         raise Conflict(LAST_OWNER)

@@ -1,6 +1,6 @@
-"""In charge of passkeys: made, shown and refused as WebAuthn says (W3C, Level 3), the user always verified.
+"""Passkeys: registration, sign-in and blocking by WebAuthn (W3C, Level 3).
 
-Attestation is not asked for: which make of device somebody has is theirs to choose.
+The user is always verified. Attestation is not requested: the make of a device is the manager's choice.
 """
 
 from __future__ import annotations
@@ -90,15 +90,17 @@ REFUSE: LiteralString = "update passkey set is_refused = true where passkey_id =
 
 
 class PasskeyNotVerified(Unprocessable):
-    """What a browser sent is no passkey of ours, or not for this challenge."""
+    """The browser sent no known passkey, or none for this challenge."""
 
     def __init__(self) -> None:
         super().__init__(NOT_VERIFIED)
 
 
 def host(settings: Settings) -> str | None:
-    """The name that passkeys are bound to (the RP ID); None where the public address has none: an IP address cannot
-    have passkeys."""
+    """The host name that passkeys are bound to (the RP ID).
+
+    None if the public address has an IP address, which cannot have passkeys.
+    """
     name = urlsplit(settings.public_url).hostname or ""
     try:
         ipaddress.ip_address(name)
@@ -108,7 +110,10 @@ def host(settings: Settings) -> str | None:
 
 
 async def creation(statements: Statements, settings: Settings, manager: int) -> dict[str, Any]:
-    """The options for a new passkey (PublicKeyCredentialCreationOptionsJSON). Raises `Conflict` where none can be."""
+    """The options for a new passkey (PublicKeyCredentialCreationOptionsJSON).
+
+    Raises `Conflict` if none can be added.
+    """
     name = host(settings)
     if name is None:
         raise Conflict(NO_PASSKEYS.format(url=settings.public_url))
@@ -136,12 +141,14 @@ async def creation(statements: Statements, settings: Settings, manager: int) -> 
 
 
 async def authentication_options(statements: Statements, manager: int, credential: Mapping[str, Any]) -> bytes:
-    """The challenge that a new passkey answers, if the manager was given it; it is over then, whatever comes of it.
-    Raises `PasskeyNotVerified`."""
+    """The challenge that a new passkey answers.
+
+    The manager must have been given it. The challenge is used up in any case. Raises `PasskeyNotVerified`.
+    """
     try:
         parsed = parse_registration_credential_json(dict(credential))
         challenge = parse_client_data_json(parsed.response.client_data_json).challenge
-    except Exception as error:  # what a stranger sends breaks the parser in many ways
+    except Exception as error:  # untrusted input breaks the parser in many ways
         raise _unverified(error) from None
     if not await login_challenges.registered(statements, manager, bytes_to_base64url(challenge)):
         raise PasskeyNotVerified
@@ -151,10 +158,10 @@ async def authentication_options(statements: Statements, manager: int, credentia
 async def register(
     connection: Connection, settings: Settings, manager: int, name: str, credential: Mapping[str, Any], challenge: bytes
 ) -> tuple[int, str]:
-    """Keep a new passkey that answers this challenge: its id, and how its key is called in `amr`. Raises
-    `PasskeyNotVerified`, `Conflict`.
+    """Store a new passkey that answers this challenge.
 
-    In one transaction, in which the manager's row is locked first.
+    Returns its id, and the `amr` value of its key. Runs in one transaction, in which the manager's row is locked first.
+    Raises `PasskeyNotVerified`, `Conflict`.
     """
     rp = host(settings)
     if rp is None:
@@ -171,7 +178,7 @@ async def register(
             require_user_verification=True,
             supported_pub_key_algs=ALGORITHMS,
         )
-    except Exception as error:  # the same
+    except Exception as error:  # untrusted input, as above
         raise _unverified(error) from None
     if len(made.credential_id) > LONGEST_ID:
         raise PasskeyNotVerified
@@ -187,8 +194,10 @@ async def register(
 async def registration_options(
     vault: Encryption, settings: Settings, cookie: str | None
 ) -> tuple[dict[str, Any], str] | None:
-    """The options to sign in (PublicKeyCredentialRequestOptionsJSON), and the browser's new cookie; None
-    where there are no passkeys. No name is asked for: the device knows whose they are. Raises `CannotDecrypt`."""
+    """The options to sign in (PublicKeyCredentialRequestOptionsJSON), and the new cookie.
+
+    None if passkeys are not available. No user name is needed, since the device knows its user. Raises `CannotDecrypt`.
+    """
     rp = host(settings)
     if rp is None:
         return None
@@ -202,11 +211,11 @@ async def registration_options(
 async def verify_authentication(
     db: Database, vault: Encryption, settings: Settings, cookie: str | None, credential: str
 ) -> AuthenticatedManager | None:
-    """The manager whose passkey has signed one of this browser's challenges; None otherwise.
+    """The manager whose passkey has signed one of this browser's challenges.
 
-    A challenge is used up by the passkey that has signed it. A sign count that does not grow is that of a copy: the
-    passkey is refused from then on, which the log of changes has. Those that are synced between devices count nothing
-    and say 0 each time (section 6.1.1).
+    None otherwise. A passkey uses up the challenge that it has signed. A sign count that does not grow is that of a
+    copy: the passkey is blocked, and the change log records it. Passkeys that are synced between devices do not count,
+    and send 0 each time (section 6.1.1).
     """
     rp = host(settings)
     challenges = {state["challenge"] for state in await browser_state.valid(vault, PURPOSE, cookie)}
@@ -227,10 +236,10 @@ async def verify_authentication(
                 expected_rp_id=rp,
                 expected_origin=sorted(settings.own_origins),
                 credential_public_key=row["public_key"],
-                credential_current_sign_count=0,  # compared below, so that one that goes back is recorded
+                credential_current_sign_count=0,  # compared below, so that a decrease is recorded
                 require_user_verification=True,
             )
-        except Exception as error:  # the same
+        except Exception as error:  # untrusted input, as above
             _unverified(error)
             return None
         if not await browser_state.use(connection, challenge):
@@ -250,7 +259,7 @@ async def _counted(connection: Connection, row: Row, shown: VerifiedAuthenticati
 
 
 def _kind(device: CredentialDeviceType) -> str:
-    """How RFC 8176 calls its key: bound to one piece of hardware, or synced by software."""
+    """The key's name in RFC 8176: hardware-bound, or synced by software."""
     return "hwk" if device is CredentialDeviceType.SINGLE_DEVICE else "swk"
 
 

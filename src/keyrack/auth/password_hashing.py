@@ -1,4 +1,4 @@
-"""In charge of people's passwords: hashed, checked, few at a time."""
+"""Passwords: hashing and verification, a few at a time."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ SHORTEST = 8  # characters of a manager's password
 
 
 class Passwords:
-    """Argon2id with OWASP's profile (19 MiB, two passes), two at a time, off the event loop and behind it.
+    """Argon2id with OWASP's profile (19 MiB, two passes), in two threads.
 
-    A party, such as a customer or the address of a log-in, has one of the two; so many may wait for each, for so many
-    seconds: then `Unavailable`.
+    The threads run off the event loop, with a lower priority. A tenant, such as a customer or the address of a log-in,
+    uses one of the two. `waiting` calls may wait for each tenant, for `seconds`; then `Unavailable` is raised.
     """
 
     THREADS = 2
@@ -40,7 +40,10 @@ class Passwords:
         return await self._in_turn(parties, self._hasher.hash, password)
 
     async def verify(self, password: str, hash: str | None, *parties: Hashable) -> bool:
-        """Whether the password is the one; without a hash (nobody has that name) it takes the same time: False."""
+        """Whether the password is right.
+
+        Without a hash, as for an unknown name, it takes the same time and returns False.
+        """
         return await self._in_turn(parties, self._verify, password, hash)
 
     async def _in_turn(self, parties: tuple[Hashable, ...], work: Callable[..., V], *args: object) -> V:
@@ -60,7 +63,10 @@ class Passwords:
 
 
 def _stand_back() -> None:
-    """Let the event loop and the database have the processor first: they are done long before a hash is."""
-    if sys.platform == "linux":  # where it is the thread's alone
-        with suppress(OSError):  # where a filter of system calls forbids it, hashing must go on all the same
+    """Give the event loop and the database priority over hashing.
+
+    They finish long before a hash.
+    """
+    if sys.platform == "linux":  # where the priority is the thread's alone
+        with suppress(OSError):  # a system call filter may forbid it, and hashing works without
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)

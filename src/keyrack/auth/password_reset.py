@@ -1,4 +1,4 @@
-"""Password reset: a link that works once, and what else signs its manager in."""
+"""Password reset by a link that works once."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database, Statements
 from keyrack.db.row_batches import run_in_batches
 
-PLACE = "/console/password#"  # behind the public address; what follows it reaches no server and no log
+PLACE = "/console/password#"  # follows the public address; a fragment reaches no server and no log
 
-# Nobody's address is looked up where it is asked for: how long that takes tells nothing. Until then the address of a
-# mail is the normal form of what was typed; no mail goes there
+# A request looks up no address, so its duration reveals nothing. Until then the address of a mail is the normal form of
+# the input, and no mail goes there
 ONE_AT_A_TIME: LiteralString = "select pg_advisory_xact_lock(hashtext('mail'), hashtext($1))"
 ASK: LiteralString = """
 insert into mail (kind, address) select 'password', $1 where (select count(*) from (select from mail limit $2) m) < $2
   and not exists (select from mail where kind = 'password' and address = $1) returning true
 """
-# Locked, so that no link for the old address is made while the manager gets another one
+# Locked, so that no link for the old address is created while the manager gets another one
 WHOSE: LiteralString = """
 select manager_id, username, language from manager where manager_id = {id} and not is_disabled for no key update
 """.replace("{id}", MANAGERS.key_by_form("$1"))
@@ -42,7 +42,7 @@ from password_link l join manager m using (manager_id)
 where l.hash = $1 and l.expires_at > now() and not m.is_disabled
 """
 TAKEN: LiteralString = "delete from password_link where hash = $1 and expires_at > now() returning true"
-# A trigger signs the manager out, everywhere
+# A trigger signs the manager out everywhere
 SET: LiteralString = (
     "update manager set password_hash = $2 where manager_id = $1 and not is_disabled returning username"
 )
@@ -66,7 +66,7 @@ class PasswordReset(NamedTuple):
 
 
 class PasswordLink(NamedTuple):
-    """Whose password an open link sets."""
+    """The account whose password an open link sets."""
 
     manager: int
     username: str
@@ -75,14 +75,18 @@ class PasswordLink(NamedTuple):
 
     @property
     def is_first_proof(self) -> bool:
-        """Whether setting the password proves the address: every other way in is removed then."""
+        """Whether setting the password proves the address.
+
+        The first proof removes every other sign-in method.
+        """
         return self.is_mailed and not self.is_proven
 
 
 async def request_link(db: Database, settings: Settings, address: str) -> None:
-    """Have a link sent to the address, if a manager has it. It reveals nothing of that.
+    """Queue a link for the address, if a manager has it.
 
-    Nothing is added while a mail to the address waits. So requests for one address take turns.
+    The caller does not learn whether one has. Nothing is added while a mail to the address waits, so requests for one
+    address are serialised.
     """
     form = address_form(address)
     async with db.transaction() as connection:
@@ -93,7 +97,7 @@ async def request_link(db: Database, settings: Settings, address: str) -> None:
 async def create_link(
     connection: Statements, settings: Settings, name: str, *, is_mailed: bool = False
 ) -> PasswordReset | None:
-    """Create a link for the manager of this name, and end the one before.
+    """Create a manager's link, and end the previous one.
 
     Returns None if no manager of this name may sign in. `is_mailed` means that the link goes to that address alone.
     """
@@ -109,7 +113,7 @@ async def create_link(
 async def end_link(connection: Statements, manager: int) -> None:
     """End the open link of a manager.
 
-    In the caller's transaction, which has the manager locked.
+    Runs in the caller's transaction, which has the manager locked.
     """
     await connection.execute(END, manager)
 
@@ -125,10 +129,10 @@ async def find_link(statements: Statements, secret: str) -> PasswordLink:
 async def reset_with_link(
     connection: Connection, secret: str, password_hash: str, remove: Collection[SignInMethod] = ()
 ) -> None:
-    """Set the password, in the caller's transaction; the link is used up. Raises `LinkExpired`.
+    """Set the password, and use up the link. Raises `LinkExpired`.
 
-    The first link that was mailed removes every other way in. Later ones, and links of the operator, remove what was
-    chosen.
+    Runs in the caller's transaction. The first mailed link removes every other sign-in method. Later ones, and links of
+    the operator, remove the chosen methods.
     """
     link = await find_link(connection, secret)
     await address_proofs.lock(connection, link.manager)  # locks the manager before the link, as every proof does
@@ -142,5 +146,5 @@ async def reset_with_link(
 
 
 async def forget(db: Database, settings: Settings) -> None:
-    """Forget links and invitations whose time is over. A step of housekeeping."""
+    """Delete expired links and invitations. A housekeeping step."""
     await run_in_batches(db, settings.housekeeping_rows, FORGET)

@@ -1,7 +1,7 @@
-"""In charge of sessions: where a manager is signed in with a browser, for how long, and how that ends.
+"""Browser sessions of managers: creation, expiry and end.
 
-The secret of a session is in the browser's cookie alone; the database has its digest. Nothing of it is remembered by a
-process, so a session that is ended is over with the next request.
+The secret of a session is in the browser's cookie alone; the database has its digest. No process caches a session, so
+an ended one fails at the next request.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from keyrack.db.connection import Database, Statements
 from keyrack.db.named_parameters import compile_statement
 from keyrack.db.row_batches import run_in_batches
 
-LONGEST_AGENT = 250  # characters of what a browser says of itself, that are kept
+LONGEST_AGENT = 250  # stored characters of the user agent
 
 FIND: LiteralString = """
 select s.session_id, s.time_zone, s.seen_at < now() - interval '1 minute' as stale, m.subject, m.username,
@@ -30,8 +30,8 @@ where s.hash = $1 and s.sign_outs = m.sign_outs and not m.is_disabled
 SEEN: LiteralString = """
 update session set seen_at = now() where session_id = $1 and seen_at < now() - interval '1 minute'
 """
-# Those that were seen last stay; the new one is among them. The identity is locked: its removal finds the session, or
-# no session begins
+# The sessions that were seen last stay, the new one among them. The identity is locked: its removal finds the session,
+# or no session begins
 BEGIN = compile_statement("""
 with way_in as (select from manager_identity where manager_id = :manager and provider_id = :provider for key share),
 begun as (
@@ -58,9 +58,9 @@ select count(*) from gone
 
 @dataclass(frozen=True, slots=True)
 class BrowserSession:
-    """A manager who is signed in with a browser, and how the manager likes the pages; None for what was never said.
+    """A browser session, with the manager's preferences; None if never set.
 
-    `time_zone` is the one to show times in: the manager's, else `browser_zone`, which the browser said at signing in.
+    `time_zone` is the one to show times in: the manager's, else `browser_zone`, which the browser sent at sign-in.
     """
 
     id: int
@@ -70,16 +70,19 @@ class BrowserSession:
     time_zone: str | None
     browser_zone: str | None
     theme: str | None
-    sign_outs: int  # of the manager, before it
-    amr: tuple[str, ...]  # how the manager has signed in (RFC 8176)
+    sign_outs: int  # of the manager, before the session
+    amr: tuple[str, ...]  # the manager's sign-in methods (RFC 8176)
     began: float  # seconds since 1970
 
 
 async def create_session(
     db: Database, signed_in: AuthenticatedManager, address: str, agent: str, time_zone: str | None, settings: Settings
 ) -> str:
-    """Begin a session: the secret for the browser. Of more than `sessions_per_manager` the ones unseen for longest
-    end. No session begins by an identity that was removed meanwhile, so the secret opens nothing."""
+    """Begin a session. Returns the secret for the browser.
+
+    Beyond `sessions_per_manager`, the sessions unseen for longest end. No session begins by an identity that was
+    removed meanwhile. The secret then opens nothing.
+    """
     secret = new_secret()
     arguments = BEGIN.arguments(
         manager=signed_in.manager, hash=digest(secret), sign_outs=signed_in.sign_outs, address=address,
@@ -91,7 +94,10 @@ async def create_session(
 
 
 async def find(db: Statements, secret: str, settings: Settings, *, used: bool = True) -> BrowserSession | None:
-    """The session of a secret, unless it is over. Where it is `used`, that is written down once a minute."""
+    """The session of a secret, if it is valid.
+
+    If it is `used`, that is recorded once a minute.
+    """
     row = await db.fetchrow(FIND, digest(secret), settings.session_minutes, settings.session_hours)
     if row is None:
         return None
@@ -104,7 +110,7 @@ async def find(db: Statements, secret: str, settings: Settings, *, used: bool = 
 
 
 async def strengthen(statements: Statements, secret: str, amr: tuple[str, ...]) -> None:
-    """Who is signed in has shown more than before."""
+    """Add the methods that a signed-in manager has used since."""
     await statements.execute(STRENGTHEN, digest(secret), list(amr))
 
 
@@ -114,5 +120,5 @@ async def end(statements: Statements, secret: str) -> None:
 
 
 async def forget(db: Database, settings: Settings) -> None:
-    """Forget the sessions that are over. A step of housekeeping."""
+    """Delete expired sessions. A housekeeping step."""
     await run_in_batches(db, settings.housekeeping_rows, FORGET, settings.session_minutes, settings.session_hours)

@@ -1,4 +1,4 @@
-"""Sign-in methods of a manager beside the password: list them, remove chosen ones, remove all."""
+"""Sign-in methods of a manager other than the password: list and remove."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from keyrack.db.connection import Statements
 PASSKEY, APP, RECOVERY, IDENTITY, SESSION = "passkey", "app", "recovery", "identity", "session"
 SECOND_FACTORS = frozenset({PASSKEY, APP, RECOVERY})
 
-# Each kind is bounded by a setting or by the number of providers
+# A setting or the number of providers limits each kind
 METHODS: LiteralString = """
 select 'passkey' as kind, passkey_id::bigint as id, name as label, null as address, created_at
 from passkey where manager_id = $1
@@ -35,7 +35,7 @@ identities as (delete from manager_identity where manager_id = $1
   and identity_id in (select id from chosen where kind = 'identity') returning true)
 select
 """
-# Without a factor they are worth nothing
+# Recovery codes are worth nothing without a second factor
 END_RECOVERY: LiteralString = """
 delete from recovery r where manager_id = $1 and not exists (select from passkey p where p.manager_id = r.manager_id)
   and not exists (select from totp t where t.manager_id = r.manager_id)
@@ -78,12 +78,15 @@ class SignInMethod(NamedTuple):
 
 
 async def sign_in_methods(statements: Statements, manager: int) -> list[SignInMethod]:
-    """The methods of a manager, sessions that still work included."""
+    """The methods of a manager, with sessions that still work."""
     return [SignInMethod(*row.values()) for row in await statements.fetch(METHODS, manager)]
 
 
 async def remove_chosen(statements: Statements, manager: int, methods: Collection[SignInMethod]) -> None:
-    """Remove these methods of the manager. A session is none of them: it ends with the password."""
+    """Remove these methods of the manager.
+
+    A session is not among them: it ends with the password.
+    """
     kinds = [method.kind for method in methods]
     await statements.execute(REMOVE, manager, kinds, [method.id for method in methods])
     await statements.execute(END_RECOVERY, manager)

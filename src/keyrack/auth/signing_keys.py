@@ -1,4 +1,7 @@
-"""In charge of the keys that sign tokens: made, loaded, replaced, revoked. Their private parts are sealed."""
+"""The keys that sign tokens: creation, loading, rotation and revocation.
+
+Their private parts are sealed.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,12 @@ log = structlog.get_logger("keyrack.signing_keys")
 LOAD: LiteralString = """
 select kid, private_key from signing_key where revoked_at is null order by created_at desc, kid
 """
-# Whatever the clock says, the newest key is the newest
+# The key that is created last is the newest, whatever the clock is
 INSERT: LiteralString = """
 insert into signing_key (kid, private_key, created_at) values ($1, $2, greatest(
   clock_timestamp(), (select max(created_at) + interval '1 microsecond' from signing_key)))
 """
-# A key that has been replaced is kept for as long as a token that it signed may live
+# A replaced key stays for as long as a token that it signed may live
 DROP_OLD: LiteralString = """
 delete from signing_key k where k.revoked_at is null and exists (
   select from signing_key n where n.created_at > k.created_at and n.created_at < now() - interval '2 hours')
@@ -45,7 +48,7 @@ update signing_key set revoked_at = now(), private_key = null where revoked_at i
 
 
 class SigningKeys:
-    """The RS256 keys of the tokens, by their texts: the newest signs, all verify."""
+    """The RS256 keys of tokens, by their texts. The newest signs, all verify."""
 
     def __init__(self, keys: Mapping[str, RSAKey]) -> None:
         self._keys = keys
@@ -54,9 +57,10 @@ class SigningKeys:
 
     @classmethod
     async def load(cls, statements: Statements, vault: Encryption, before: SigningKeys | None) -> SigningKeys:
-        """All keys that are not revoked; to read one that was not there `before` takes 30 ms.
+        """All keys that are not revoked.
 
-        Raises `CannotDecrypt` if none of them opens; one that does not is left out.
+        To read a key that was not in `before` takes 30 ms. A key that cannot be decrypted is left out. Raises
+        `CannotDecrypt` if none can be.
         """
         read: Mapping[str, RSAKey] = before._keys if before else {}
         keys: dict[str, RSAKey] = {}
@@ -78,7 +82,10 @@ class SigningKeys:
 
 @dataclass(frozen=True, slots=True)
 class KeyRevocation:
-    """A revoked key: since when, whether it was so before, and the key that signs now."""
+    """A revoked key: its time, its former state, and the signing key.
+
+    `before` means that it was revoked already.
+    """
 
     at: datetime
     before: bool
@@ -86,7 +93,7 @@ class KeyRevocation:
 
 
 async def ensure(db: Database, vault: Encryption) -> None:
-    """Make the first key, once, however many processes start together."""
+    """Create the first key, once, even if several processes start together."""
     async with db.transaction() as connection:
         await connection.execute(LOCK)
         if await connection.fetchval(CURRENT) is None:
@@ -94,7 +101,10 @@ async def ensure(db: Database, vault: Encryption) -> None:
 
 
 async def rotate(connection: Connection, vault: Encryption) -> str:
-    """Make a new key that signs from now on, and drop those whose tokens have all expired. Returns its `kid`."""
+    """Create a new signing key, and drop keys without valid tokens.
+
+    Returns its `kid`.
+    """
     await connection.execute(LOCK)
     kid = await _make(connection, vault)
     await connection.execute(DROP_OLD)
@@ -102,9 +112,10 @@ async def rotate(connection: Connection, vault: Encryption) -> str:
 
 
 async def revoke(connection: Connection, vault: Encryption, kid: str) -> KeyRevocation | None:
-    """Have a key's tokens refused from now on, and its private part forgotten; None: there is no such key.
+    """Revoke a key and its tokens, and delete its private part.
 
-    If it is the one that signs, a new one takes its place in the same transaction: an older one never does.
+    Returns None if there is no such key. If it is the signing key, a new one replaces it in the same transaction, never
+    an older one.
     """
     await connection.execute(LOCK)
     current = await connection.fetchval(CURRENT)

@@ -1,5 +1,7 @@
-"""In charge of codes as a second factor: those of an app, by time (TOTP, RFC 6238), and recovery codes. Each works
-once."""
+"""Codes as a second factor: app codes (TOTP, RFC 6238), recovery codes.
+
+Each code works once.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from keyrack.db.connection import Connection, Statements
 from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.encrypted_columns import TOTP_SECRET
 
-STEP_SECONDS = 30  # what every app takes, like the six digits and SHA-1
+STEP_SECONDS = 30  # supported by every app, like six digits and SHA-1
 DIGITS = 6
 SKEW = (0, -1, 1)  # steps that a clock may be off
 SECRET_BYTES = 20  # as long as SHA-1 (RFC 4226, section 4)
@@ -37,7 +39,7 @@ update totp set confirmed_at = now(), last_step = $2 where manager_id = $1 and c
 returning manager_id
 """
 SEALED: LiteralString = "select secret from totp where manager_id = $1 and confirmed_at is not null"
-# The row's lock decides between two that show the same code at once
+# The lock on the row decides between concurrent uses of one code
 USE: LiteralString = """
 update totp set last_step = $2 where manager_id = $1 and last_step < $2 and confirmed_at is not null
 returning manager_id
@@ -53,24 +55,33 @@ update recovery set hashes = array_remove(hashes, $2) where manager_id = $1 and 
 
 
 def code(secret: str, step: int) -> str:
-    """The code of a secret, in base32, at a time step: six digits (RFC 6238, section 4)."""
+    """The six-digit code of a base32 secret at a time step.
+
+    See RFC 6238, section 4.
+    """
     return HOTP(base64.b32decode(secret), DIGITS, SHA1()).generate(step).decode()  # noqa: S303 - RFC 6238's own
 
 
 def uri(secret: str, username: str) -> str:
-    """What an app reads from a QR code (the otpauth: form that all of them know)."""
+    """The `otpauth:` address of a QR code, known to all apps."""
     name = quote(f"Keyrack:{username}", safe=":@")
     return f"otpauth://totp/{name}?secret={secret}&issuer=Keyrack&digits={DIGITS}&period={STEP_SECONDS}"
 
 
 def is_code(given: str) -> bool:
-    """Whether a text has the form of an app's code: six digits, perhaps with blanks."""
+    """Whether a text has the form of an app's code.
+
+    It has six digits, with or without blanks.
+    """
     text = "".join(given.split())
     return len(text) == DIGITS and text.isascii() and text.isdigit()
 
 
 def step_of(secret: str, given: str, now: float) -> int | None:
-    """The time step whose code this is, near `now` in seconds since 1970; None for any other code."""
+    """The time step of a code near `now`, or None.
+
+    `now` is in seconds since 1970.
+    """
     text = "".join(given.split()).encode()
     matching_step = None
     for skew in SKEW:
@@ -81,14 +92,20 @@ def step_of(secret: str, given: str, now: float) -> int | None:
 
 
 async def begin(connection: Connection, vault: Encryption, manager: int) -> str | None:
-    """Make a secret for an app, in base32, in place of one that was never confirmed; None: there is a confirmed one."""
+    """Create a secret for an app, in base32.
+
+    It replaces one that was never confirmed. Returns None if there is a confirmed one.
+    """
     secret = base64.b32encode(secrets.token_bytes(SECRET_BYTES)).decode()
     sealed = await vault.seal(connection, secret, TOTP_SECRET, 0, str(manager))
     return secret if await connection.fetchval(BEGIN, manager, sealed) is not None else None
 
 
 async def confirm(connection: Connection, vault: Encryption, manager: int, given: str) -> bool | None:
-    """Whether the app shows the codes of the secret that was begun, which counts from now on; None: none was begun."""
+    """Confirm the pending secret of an app by a code.
+
+    Returns whether the code is right, or None if no secret is pending.
+    """
     sealed = await connection.fetchval(PENDING, manager)
     if sealed is None:
         return None
@@ -97,7 +114,10 @@ async def confirm(connection: Connection, vault: Encryption, manager: int, given
 
 
 async def use(statements: Statements, vault: Encryption, manager: int, given: str) -> bool:
-    """Whether this is a code of the manager's app that was not used yet. It is used then, and all before it."""
+    """Use an app's code, and end all codes before it.
+
+    Returns False if the code is wrong, or was used before.
+    """
     sealed = await statements.fetchval(SEALED, manager)
     if sealed is None:
         return False
@@ -106,13 +126,13 @@ async def use(statements: Statements, vault: Encryption, manager: int, given: st
 
 
 async def renew_recovery(statements: Statements, manager: int) -> list[str]:
-    """New recovery codes, to be shown once; those of before are over."""
+    """Create recovery codes, to be shown once. The previous ones end."""
     made = [base64.b32encode(secrets.token_bytes(RECOVERY_BYTES)).decode() for _ in range(RECOVERY_CODES)]
     await statements.execute(RENEW, manager, [digest(each) for each in made])
     return ["-".join(each[at : at + 4] for at in range(0, len(each), 4)) for each in made]
 
 
 async def use_recovery(statements: Statements, manager: int, given: str) -> bool:
-    """Whether this is a recovery code of the manager. It is over then."""
+    """Use up a recovery code of the manager. Returns whether it is one."""
     plain = "".join(given.split()).replace("-", "").upper()
     return await statements.fetchval(USE_RECOVERY, manager, digest(plain)) is not None

@@ -1,4 +1,4 @@
-"""In charge of files that are whole or not there: what is written is on the disk before it gets its name."""
+"""Atomic files: data is on the disk before the name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from pathlib import Path
 
 
 def write_temporary(beside: Path, data: bytes, mode: int) -> Path:
-    """A file with these bytes beside the place that it is for, where the caller puts it. Raises `OSError`."""
+    """A temporary file with these bytes, beside its final place.
+
+    The bytes are on the disk. The caller moves the file. Raises `OSError`.
+    """
     file = beside.with_name(f".{beside.name}.{secrets.token_hex(8)}")
     try:
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as out:
@@ -23,8 +26,10 @@ def write_temporary(beside: Path, data: bytes, mode: int) -> Path:
 
 
 def write_once(file: Path, data: bytes) -> None:
-    """Write a file for its owner alone, unless it is there: who was quicker has written everybody's. Raises
-    `OSError`."""
+    """Write a file for its owner alone, unless it exists.
+
+    A concurrent writer that was faster has written the file for all. Raises `OSError`.
+    """
     file.parent.mkdir(parents=True, exist_ok=True)
     written = write_temporary(file, data, 0o600)
     with suppress(FileExistsError):
@@ -34,7 +39,7 @@ def write_once(file: Path, data: bytes) -> None:
 
 
 def sync(directory: Path) -> None:
-    """Have the names in a directory on the disk. Raises `OSError`."""
+    """Write the names in a directory to the disk. Raises `OSError`."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)

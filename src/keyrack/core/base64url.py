@@ -1,4 +1,4 @@
-"""In charge of bytes in JSON and in addresses: base64 for URLs (RFC 4648, section 5), without padding."""
+"""Bytes in JSON and URLs: base64url (RFC 4648) without padding."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-LONGEST = 2_000  # characters: no message that somebody sends is longer
+LONGEST = 2_000  # characters: no message is longer
 INVALID = "The value must be base64url (RFC 4648, section 5) without padding."
 _FORM = re.compile(r"[A-Za-z0-9_-]*").fullmatch
 
@@ -24,7 +24,7 @@ def base64url(data: bytes) -> str:
 
 
 def octets(text: str) -> bytes:
-    """The bytes of a text, which has one form alone. Raises `ValueError`.
+    """The bytes of a text, which must be in its only form. Raises `ValueError`.
 
     >>> octets("-_8")
     b'\\xfb\\xff'

@@ -1,4 +1,4 @@
-"""In charge of secrets that Keyrack makes itself: how they are made, and as what they are kept."""
+"""Secrets that Keyrack generates, and their stored form."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import secrets
 
 
 def digest(secret: str) -> bytes:
-    """How a generated secret (128 bits and more) is stored: SHA-256. Passwords of people are hashed by `Passwords`."""
+    """The stored form of a generated secret (128 bits and more): SHA-256.
+
+    Passwords of people are hashed by `Passwords`.
+    """
     return hashlib.sha256(secret.encode()).digest()
 
 
 def new_secret() -> str:
-    """A secret to hand out once: 256 random bits."""
+    """A secret to show once: 256 random bits."""
     return secrets.token_urlsafe(32)

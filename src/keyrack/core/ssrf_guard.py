@@ -1,6 +1,6 @@
-"""In charge of where a webhook may lead: to what is public, and to what the operator allows.
+"""Addresses for webhooks: public ones, and those that the operator allows.
 
-Judged is the address that is really dialled: what a name server says may change between two looks.
+The checked address is the dialled one, because the answer of a name server may change between two lookups.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class AddressForbidden(OSError):
-    """The address is not public, and the operator has not allowed its network."""
+    """The address is not public, and its network is not allowed."""
 
 
 def networks(text: str) -> tuple[Network, ...]:
@@ -24,9 +24,10 @@ def networks(text: str) -> tuple[Network, ...]:
     return tuple(ipaddress.ip_network(part.strip(), strict=False) for part in text.split(",") if part.strip())
 
 
-# What `ipaddress` of one Python or another takes for public, from IANA's special-purpose address registries (RFC 6890):
-# protocol assignments (with Oracle's metadata service); AS112 and AMT, of which the nearest one answers, maybe inside;
-# relays of 6to4; Azure's metadata service. Then protocol assignments with Teredo, documentation, 6to4, AS112 again
+# Ranges that `ipaddress` of some Python versions takes for public, from IANA's special-purpose address registries (RFC
+# 6890): protocol assignments (with Oracle's metadata service); AS112 and AMT, whose nearest server answers, maybe an
+# internal one; relays of 6to4; Azure's metadata service. Then protocol assignments with Teredo, documentation, 6to4,
+# AS112 again
 SPECIAL = networks(
     "192.0.0.0/24, 192.31.196.0/24, 192.52.193.0/24, 192.175.48.0/24, 192.88.99.0/24, 168.63.129.16,"
     "2001::/23, 2001:db8::/32, 2002::/16, 2620:4f:8000::/48, 3fff::/20"
@@ -37,14 +38,17 @@ NOBODYS = {4: ipaddress.ip_address("198.51.100.1"), 6: ipaddress.ip_address("200
 
 
 class Guard:
-    """What the operator's settings say about addresses; `allowed` are networks in place of the webhooks' own."""
+    """The operator's rules for addresses. `allowed` replaces the webhooks' networks."""
 
     def __init__(self, settings: Settings, allowed: str | None = None) -> None:
         self._allowed = networks(settings.webhook_allowed_networks if allowed is None else allowed)
         self._denied = networks(settings.webhook_denied_networks)
 
     def may_dial(self, text: str) -> bool:
-        """Whether a webhook may lead to this address: it is public, or in a network that is allowed."""
+        """Whether a webhook may connect to an address.
+
+        It may if the address is public or in an allowed network, and in no denied one.
+        """
         address = _address(text)
         wrapped = _wrapped(address)
         if _among(address, self._denied) or _among(wrapped, self._denied):
@@ -52,14 +56,20 @@ class Guard:
         return _among(address, self._allowed) or _among(wrapped, self._allowed) or _is_open(address, wrapped)
 
     def is_public(self, text: str) -> bool:
-        """Whether anybody may dial this address, also where no network is allowed: what is found there is no secret."""
+        """Whether an address is public, apart from allowed networks.
+
+        Answers from there are no secret.
+        """
         address = _address(text)
         wrapped = _wrapped(address)
         return not _among(address, self._denied) and not _among(wrapped, self._denied) and _is_open(address, wrapped)
 
 
 def is_own(address: Address) -> bool:
-    """Whether this machine has the address: nothing else can be bound. Asked each time, for addresses come and go."""
+    """Whether this machine has the address: no other can be bound.
+
+    It is checked each time, since addresses come and go.
+    """
     if not _can_bind(address):
         return False
     return not _can_bind(NOBODYS[address.version]) or _is_reached_from_itself(address)
@@ -70,12 +80,15 @@ def _can_bind(address: Address) -> bool:
         with socket.socket(_family(address), socket.SOCK_DGRAM) as probe:
             probe.bind((str(address), 0))
             return True
-    except OSError as error:  # for want of sockets it remains open whose the address is: then it is ours
+    except OSError as error:  # without free sockets this is unknown, and the address counts as the machine's own
         return error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 
 def _is_reached_from_itself(address: Address) -> bool:
-    """The same where anything can be bound (`net.ipv4.ip_nonlocal_bind`), but for an interface's further addresses."""
+    """The same check if any address can be bound (`net.ipv4.ip_nonlocal_bind`).
+
+    It misses further addresses of an interface.
+    """
     with socket.socket(_family(address), socket.SOCK_DGRAM) as probe:  # connecting it sends nothing
         try:
             probe.connect((str(address), 9))

@@ -1,7 +1,7 @@
-"""In charge of what systemd hands over and is told: a listening socket, readiness, the end, and that a loop turns.
+"""Protocols of systemd: socket activation, readiness, stop and watchdog.
 
-Its two protocols are a few lines each: sd_listen_fds(3) and sd_notify(3). Outside of systemd, and where nobody wants to
-know, nothing happens. A parent of ours speaks the second one to its children, in systemd's place (`SystemdNotifier`).
+They are a few lines each: sd_listen_fds(3) and sd_notify(3). Without systemd, or if no notices are expected, nothing
+happens. A supervisor uses the second one with its children, in systemd's place (`SystemdNotifier`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import structlog
 
 log = structlog.get_logger("keyrack.systemd")
 
-FIRST = 3  # the first descriptor that is handed over: SD_LISTEN_FDS_START
+FIRST = 3  # the first passed descriptor: SD_LISTEN_FDS_START
 READY = b"READY=1"
 STOPPING = b"STOPPING=1"
 TURNS = b"WATCHDOG=1"
@@ -24,18 +24,18 @@ LONGEST = 4_096  # bytes of a notice
 
 
 class NoListener(Exception):
-    """What was handed over is nothing to serve at, in words for the operator."""
+    """The passed descriptor cannot be used. The message is for the operator."""
 
 
 def inherited() -> socket.socket | None:
-    """The listening socket that was handed over to this process; None where none was.
+    """The listening socket that was passed to this process; None without one.
 
-    It is made a real socket of its own family: one that is taken for another family (uvicorn's `fd` takes all for
-    AF_UNIX) has connections without TCP_NODELAY. Raises `NoListener`.
+    It becomes a socket of its own family. uvicorn's `fd` takes every socket for AF_UNIX, and its connections lack
+    TCP_NODELAY. Raises `NoListener`.
     """
     count = os.environ.pop("LISTEN_FDS", "0")
     os.environ.pop("LISTEN_FDNAMES", None)
-    if os.environ.pop("LISTEN_PID", "") != str(os.getpid()) or count == "0":  # meant for somebody else
+    if os.environ.pop("LISTEN_PID", "") != str(os.getpid()) or count == "0":  # for another process
         return None
     if count != "1":
         raise NoListener(f"systemd hands over {count} sockets (LISTEN_FDS); Keyrack serves at one.")
@@ -47,12 +47,12 @@ def inherited() -> socket.socket | None:
     if listener.family not in (socket.AF_INET, socket.AF_INET6) or not listens:
         listener.detach()
         raise NoListener("What systemd hands over (LISTEN_FDS) is not a TCP socket that listens: use ListenStream=.")
-    listener.set_inheritable(True)  # by children of ours that are told of it
+    listener.set_inheritable(True)  # by child processes, which get its number
     return listener
 
 
 def notify(notice: bytes) -> None:
-    """Send a notice to whoever has started this process and wants to know."""
+    """Send a notice to the parent process, if it expects notices."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
         return
@@ -60,19 +60,25 @@ def notify(notice: bytes) -> None:
         sender.setblocking(False)
         try:
             sender.sendto(notice, address.replace("@", "\0", 1) if address[0] == "@" else address)
-        except OSError as error:  # it would start us again; until then there is nothing to be done
+        except OSError as error:  # the parent restarts a process without notices, and nothing else helps
             log.warning("systemd notification failed", notification=notice.decode(), error=error)
 
 
 def patience() -> float | None:
-    """Seconds after which whoever has started this process takes its silence for a standstill; None for never."""
+    """Seconds of silence after which the parent restarts this process.
+
+    None if it never does.
+    """
     wanted = os.environ.get("WATCHDOG_PID") in (None, "", str(os.getpid()))
     microseconds = os.environ.get("WATCHDOG_USEC", "")
     return int(microseconds) / 1e6 if wanted and microseconds.isdecimal() and int(microseconds) > 0 else None
 
 
 async def watchdog_ping() -> None:
-    """Tell for ever that the loop turns, where somebody wants to know: a loop that stands still does not say so."""
+    """Send watchdog notices forever, if the parent expects them.
+
+    A blocked event loop sends none.
+    """
     seconds = patience()
     while seconds is not None:
         notify(TURNS)
@@ -80,7 +86,10 @@ async def watchdog_ping() -> None:
 
 
 class SystemdNotifier:
-    """Hears the notices of one child, at an address that the kernel chooses and only this machine's programs reach."""
+    """Receives the notices of one child.
+
+    The kernel chooses the address, which only programs on this machine reach.
+    """
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -89,7 +98,10 @@ class SystemdNotifier:
         self._patience = patience()
 
     def environment(self) -> Mapping[str, str]:
-        """What the child has to be started with. It is not systemd's to judge: `WATCHDOG_PID` names its parent."""
+        """The environment variables for the child.
+
+        `WATCHDOG_PID` is cleared, since the inherited one names the parent.
+        """
         name: bytes = self._socket.getsockname()
         wanted = {} if self._patience is None else {"WATCHDOG_PID": "", "WATCHDOG_USEC": str(int(self._patience * 1e6))}
         return {"NOTIFY_SOCKET": "@" + name[1:].decode(), **wanted}

@@ -11,8 +11,8 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # of UTF-8
 LONGEST_ADDRESS = 254  # characters (RFC 5321, section 4.5.3.1.3)
 LONGEST_LOCAL_PART = 64  # bytes (RFC 5321, section 4.5.3.1.1; of UTF-8 by RFC 6531, section 3.3)
 
-# Characters that nobody sees: the white space of Unicode and of Python, and what has no width, such as U+200B. Python,
-# PostgreSQL and the checker of bodies each have a notion of white space of their own; this is ours.
+# Invisible characters: the white space of Unicode and of Python, and characters without width, such as U+200B. Python,
+# PostgreSQL and the validation of bodies each define white space differently. This is Keyrack's definition.
 _UNSEEN = (
     r"\t-\r\x1c-\x20\x85\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f"
     r"\u205f-\u206f\u2800\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0"
@@ -22,17 +22,20 @@ _UNSEEN = (
 _DIRECTION_CONTROLS = r"\u202a-\u202e\u2066-\u2069"
 _REFUSED = rf"\x00{_DIRECTION_CONTROLS}"  # PostgreSQL's text holds no U+0000
 FREE_TEXT = rf"^[^{_REFUSED}]*$"  # for a schema: what people and devices may write
-NOT_BLANK = rf"^[^{_REFUSED}]*[^\x00{_UNSEEN}][^{_REFUSED}]*$"  # the same, with something to be seen
+NOT_BLANK = rf"^[^{_REFUSED}]*[^\x00{_UNSEEN}][^{_REFUSED}]*$"  # the same, with a visible character
 NOT_BLANK_LINE = NOT_BLANK.replace(r"\x00", r"\x00-\x1f")  # and no other control character
 _SEEN = re.compile(rf"[^{_UNSEEN}]")
 _CONTROL = re.compile(f"[{_DIRECTION_CONTROLS}]")
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # what a spreadsheet would run (CWE-1236)
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # beginnings of formulas (CWE-1236)
 # The same behind a separator: a spreadsheet of another language may cut the text there
 _INSIDE = re.compile(r"([,;\t\r\n] *)(?=[=+\-@＝＋－＠])")
 
 
 def without_byte_order_mark(body: bytes) -> bytes:
-    """The body without the byte order mark of UTF-8 (RFC 8259, section 8.1), which .NET and PowerShell write."""
+    """The body without UTF-8's byte order mark, which .NET and PowerShell write.
+
+    See RFC 8259, section 8.1.
+    """
     return body.removeprefix(BYTE_ORDER_MARK)
 
 
@@ -45,7 +48,7 @@ def nfc(text: str) -> str:
 
 
 def trimmed(text: str) -> str:
-    """The text without what nobody sees at its ends; empty if it is blank."""
+    """The text without invisible characters at its ends; empty if it is blank."""
     first, last = _SEEN.search(text), _SEEN.search(text[::-1])
     return text[first.start() : len(text) - last.start()] if first and last else ""
 
@@ -66,15 +69,15 @@ def _code_point(character: str) -> str:
 
 
 def is_blank(text: str | None) -> bool:
-    """Whether there is nothing to be seen: no text, an empty one, or white space alone."""
+    """Whether a text is missing, or has no visible character."""
     return text is None or _SEEN.search(text) is None
 
 
 def email_address(text: str) -> str:
-    """An e-mail address, trimmed and otherwise as it was sent. Raises `ValueError` for what is none.
+    """An e-mail address, trimmed and otherwise unchanged.
 
-    The syntax alone is checked: a server of a private network has users at `.local` or `.test` (RFC 6761, RFC 6762). A
-    domain without a dot is refused, as most of them are slips.
+    Only the syntax is checked: a server of a private network has users at `.local` or `.test` (RFC 6761, RFC 6762). A
+    domain without a dot is rejected, as most of them are typos. Raises `ValueError`.
     """
     from email_validator import SPECIAL_USE_DOMAIN_NAMES, validate_email  # its tables take 0.1 s to load
 
@@ -94,11 +97,14 @@ def email_address(text: str) -> str:
 
 
 def no_formula(text: str) -> str:
-    """The text as no spreadsheet takes it for a formula, nor what begins so behind blanks or separators."""
+    """The text, escaped so that no spreadsheet reads it as a formula.
+
+    Formulas after blanks or separators are escaped as well.
+    """
     inside = _INSIDE.sub(r"\1'", text)
     return f"'{inside}" if text.lstrip(" ").startswith(FORMULA) else inside
 
 
 def N_(text: str) -> str:
-    """Mark a text for the catalogues that is translated where it is shown (gettext's custom name for it)."""
+    """Mark a text for the catalogues. It is translated where it is shown (gettext)."""
     return text

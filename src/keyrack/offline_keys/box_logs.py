@@ -1,9 +1,10 @@
-"""In charge of the logs of boxes as they come home: whose an entry is, where it has its place, what is wrong with it.
+"""The logs of boxes on the server: entries, gaps, faults and receipts.
 
-Entries come in any order, once or often, by whichever phone. What they tell goes on in the order of their numbers: up
-to the first that is missing and that the box may still have (docs/key-log.md, "The log of a box"). An entry may arrive
-after the box gave its number up. Then it fills its place in the gap, once, and is published late. An entry of a
-discarded enrolment brings that one back, before it is taken.
+Phones bring entries in any order, once or often. Openings are published in the order of their numbers, up to the first
+missing number that the box may still have (docs/key-log.md, "The log of a box").
+
+An entry may arrive after its number was given up. It then fills its place in the gap, once, and is published late. An
+entry of a discarded enrolment restores that enrolment before the entry is stored.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ from keyrack.offline_keys.timestamps import now
 log = structlog.get_logger("keyrack.box_logs")
 
 NAME = re.compile(r"box:([1-9]\d{0,9}):([1-9]\d{0,9})").fullmatch
-LOGGED = 10  # reports of one kind and one delivery that the server's log has one by one
-LARGEST = (1 << 31) - 1  # that a column of integers has
-AT_ONCE = 500  # entries that are told in one go
-ATTEMPTS = 3  # for an enrolment that is discarded again and again at the same time
+LOGGED = 10  # reports of one kind in one upload that are logged one by one
+LARGEST = (1 << 31) - 1  # of an integer column
+AT_ONCE = 500  # entries per query of a walk
+ATTEMPTS = 3  # for an enrolment that other requests keep discarding
 NO_BOX = "There is no box with this name and epoch."
 TOO_LARGE = f"The number of the entry is greater than {LARGEST:,}."
 FORGED = "The entry is not signed by the box."
@@ -49,8 +50,8 @@ BOXES: LiteralString = """
 select product_id, epoch, public_key, is_pending, discarded_at is not null as is_discarded
 from box_epoch where customer_id = $1 and (product_id, epoch) in (select * from unnest($2::integer[], $3::integer[]))
 """
-# With the roots of the authority, if the epoch was enrolled under it and not under a lost one. A root that was replaced
-# before the enrolment has provisioned nothing since, unless it is in other hands
+# With the roots of the authority if the epoch was enrolled under it, and not under a lost one. A root that was replaced
+# before the enrolment has provisioned no box since, unless it was stolen
 LOCK: LiteralString = """
 select up_to, newest, given_up, receipt, is_pending, discarded_at is not null as is_discarded,
   not isempty(gaps) as has_gaps, epoch >= coalesce((
@@ -60,8 +61,8 @@ select up_to, newest, given_up, receipt, is_pending, discarded_at is not null as
 from box_epoch e left join key_authority t on t.customer_id = e.customer_id and t.created_at <= e.enrolled_at
 where e.customer_id = $1 and product_id = $2 and epoch = $3 for update of e
 """
-# An entry that is there already stays, and another one with its number is a fork. Builds before 0.3 have stored entries
-# with a high s, which differ from their low form in the last 32 bytes alone
+# A stored entry stays, and another entry with its number is a fork. Builds before 0.3 stored entries with a high s.
+# These differ from their low form only in the last 32 bytes
 INSERT: LiteralString = """
 with came as (
   select * from unnest($4::integer[], $5::integer[], $6::bytea[], $7::bytea[]) c (number, first, hash, entry)
@@ -81,7 +82,7 @@ NEXT: LiteralString = """
 select number, hash, entry from box_entry
 where customer_id = $1 and product_id = $2 and epoch = $3 and number > $4 order by number limit $5
 """
-# Which of these numbers were given up and have an entry by now, with the entries before and after each
+# Numbers of these that were given up and have an entry now, with the entries before and after each
 LATE: LiteralString = """
 with late as (
   select b.number from box_entry b join box_epoch e using (customer_id, product_id, epoch)
@@ -95,20 +96,21 @@ where customer_id = $1 and product_id = $2 and epoch = $3
 BEFORE: LiteralString = """
 select entry from box_entry where customer_id = $1 and product_id = $2 and epoch = $3 and number = $4
 """
-# The lowest number that the box holds, and the newest one. Builds before 0.3 have stored entries whose `first`
-# is higher than their number
+# The lowest number that the box still has, and the newest one. Builds before 0.3 stored entries whose `first` is higher
+# than their number
 HELD_FROM: LiteralString = """
 select max(least(first, number)) as first, max(number) as newest from box_entry
 where customer_id = $1 and product_id = $2 and epoch = $3
 """
-# Signed by the server for the box: the key set's sequence, and the newest list of each generation
+# The server's own signatures for the box: the key set's sequence, and the newest list of each generation
 SIGNED: LiteralString = """
 select t.sequence, g.generation, extract(epoch from g.listed_at)::bigint as listed_at
 from status_generation g left join key_authority t using (customer_id)
 where g.customer_id = $1 and g.product_id = $2 and g.epoch = $3
 """
-# Each kind has a bound of its own, and each bringer of forgeries: any user of an app can bring them, and hides neither
-# what the box has done nor what others bring. It returns how many of each kind were beyond the bound
+# Each kind of report has its own limit, and so has each user who brings forgeries. Any user of an app can bring
+# forgeries. They must not hide the box's own faults or the reports of other users. Returns how many reports exceed the
+# limit
 REPORT = compile_statement("""
 with came as (
   select kind, fault, number, hash, case when kind = 'Forgery' then :user::integer end as user_id,
@@ -129,7 +131,7 @@ with came as (
 )
 select kind, fault, user_id, count(*)::integer as times from ranked where not is_kept group by kind, fault, user_id
 """)
-# The newest report of the same kind and bringer counts for those beyond the bound
+# Reports beyond the limit count in the newest report of the same kind and user
 COUNT_BEYOND: LiteralString = """
 update box_report r set times = least(r.times::bigint + b.times, 2147483647)
 from unnest($4::text[], $5::text[], $6::integer[], $7::integer[]) b (kind, fault, user_id, times)
@@ -138,7 +140,7 @@ where r.customer_id = $1 and r.report_id = (
   where n.customer_id = $1 and n.product_id = $2 and n.epoch = $3 and n.kind = b.kind
     and n.fault is not distinct from b.fault and n.user_id is not distinct from b.user_id)
 """
-# Kinds in the column `fault` -> the one in `kind`, which is of the release before (migration 0061)
+# Kinds in the column `fault` -> the kind of the release before, in the column `kind` (migration 0061)
 FAULTS = {"Late": "GivenUp", "UnknownList": "UnknownKey"}
 KEEP = compile_statement("""
 update box_epoch set up_to = :up_to, newest = :newest, given_up = :given_up, receipt = coalesce(:receipt, receipt),
@@ -149,7 +151,7 @@ update box_epoch set up_to = :up_to, newest = :newest, given_up = :given_up, rec
        from unnest(:gap_starts::integer[], :gap_ends::integer[]) g (a, b))
 where customer_id = :customer and product_id = :product and epoch = :epoch
 """)
-# The last of those that are known without gaps stays: the next one names it
+# The entry `up_to` stays, because the next entry names its hash
 FORGET: LiteralString = """
 with gone as (
   delete from box_entry where (customer_id, product_id, epoch, number) in (
@@ -165,26 +167,26 @@ Box = tuple[int, int]  # product and epoch
 
 @dataclass(frozen=True, slots=True)
 class UploadResult:
-    """What came of entries: receipts of the boxes that they are of, and why some were refused."""
+    """The result of an upload: receipts, and reasons for refusals."""
 
     receipts: Mapping[Box, tuple[int, bytes]] = field(default_factory=dict[Box, tuple[int, bytes]])
-    refused: Mapping[int, str] = field(default_factory=dict[int, str])  # place among what came -> why
+    refused: Mapping[int, str] = field(default_factory=dict[int, str])  # index in the upload -> reason
 
 
 @dataclass(frozen=True, slots=True)
 class ReadEntries:
-    """Entries that were read, by the box that they name."""
+    """Parsed entries, by the box that they name."""
 
-    entries: Mapping[Box, Sequence[tuple[int, SignedMessage]]]  # each with its place
+    entries: Mapping[Box, Sequence[tuple[int, SignedMessage]]]  # each with its index
     refused: Mapping[int, str]
 
 
 class _EpochDiscarded(Exception):
-    """The enrolment was discarded meanwhile."""
+    """Another request has discarded the enrolment."""
 
 
 class _EpochRefused(Exception):
-    """The enrolment stays discarded, or is none of the box: its entries are refused."""
+    """The enrolment stays discarded, or does not exist. Its entries are refused."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -192,7 +194,7 @@ class _EpochRefused(Exception):
 
 
 def read(entries: Iterable[bytes]) -> ReadEntries:
-    """What came, read and not verified."""
+    """Parse uploaded entries. Their signatures are not verified."""
     entries_by_box: dict[Box, list[tuple[int, SignedMessage]]] = {}
     refused: dict[int, str] = {}
     for place, data in enumerate(entries):
@@ -214,9 +216,9 @@ def read(entries: Iterable[bytes]) -> ReadEntries:
 async def ingest_entries(
     db: Database, signers: IssuingKeySigners, settings: Settings, customer: int, user: int, came: ReadEntries
 ) -> UploadResult:
-    """Keep the entries that this user's app brought, publish openings, and sign receipts.
+    """Store the entries of an upload, publish openings, and sign receipts.
 
-    Each box has a transaction of its own.
+    Each box has its own transaction.
     """
     boxes = sorted(came.entries)
     columns = ([product for product, _ in boxes], [epoch for _, epoch in boxes])
@@ -243,7 +245,7 @@ async def ingest_entries(
 def _verified(
     row: Row, entries: Sequence[tuple[int, SignedMessage]]
 ) -> tuple[list[SignedMessage], dict[int, SignedMessage]]:
-    """Those that the box has signed, each once, and the others by their places."""
+    """Split entries by signature: valid ones, each once, and forgeries by index."""
     key = public(row["public_key"])
     good: dict[bytes, SignedMessage] = {}
     forged: dict[int, SignedMessage] = {}
@@ -265,10 +267,10 @@ async def _taken_or_returned(
     entries: Sequence[SignedMessage],
     reports: list[Report],
 ) -> tuple[int, bytes] | None:
-    """Keep entries as `_taken` does. A discarded enrolment comes back before. Raises `_EpochRefused`.
+    """Store entries as `_taken` does, after a discarded enrolment is restored.
 
-    Another request may discard the enrolment after the look at `row`, and so may the entry of another enrolment of the
-    box in the same delivery. No entry is dropped without a reason then.
+    Another request may discard the enrolment after `row` was read. An entry of another enrolment of the box in the same
+    upload may do so too. No entry is dropped without a reason in these cases. Raises `_EpochRefused`.
     """
     box, is_discarded = (row["product_id"], row["epoch"]), row["is_discarded"]
     for _ in range(ATTEMPTS):
@@ -285,28 +287,32 @@ async def _taken_or_returned(
 
 
 async def _bring_back(db: Database, customer: int, box: Box, entries: Sequence[SignedMessage]) -> str | None:
-    """Bring a discarded enrolment back if its box has signed one of these entries; else why they are refused."""
+    """Restore a discarded enrolment if its box has signed an entry.
+
+    Returns the reason for refusing the entries, or None.
+    """
     async with db.transaction() as connection:
         await enrolment.lock(connection, customer, box[0])
         epoch_row = await connection.fetchrow(LOCK, customer, *box)
         if epoch_row is None or not epoch_row["is_present"]:
             return NO_BOX
         if not epoch_row["is_discarded"]:
-            return None  # it came back meanwhile
+            return None  # restored meanwhile
         if not _has_known_root(entries, _roots(epoch_row)):
             return NO_BOX
         return None if await enrolment.bring_back(connection, customer, *box) else OTHER_PENDING
 
 
 def _roots(epoch_row: Row) -> frozenset[bytes]:
-    """The `kid`s of the roots that a box of this epoch may obey."""
+    """The `kid`s of the roots that a box may obey."""
     return frozenset[bytes]() if epoch_row["root"] is None else root_kids(epoch_row["root"], epoch_row["new_roots"])
 
 
 def _has_known_root(entries: Iterable[SignedMessage], roots: Container[bytes]) -> bool:
-    """Whether an entry proves that its box has a name.
+    """Whether an entry names a root of the authority.
 
-    A box has a name from its provisioning on, so any entry proves that. The root may be that of an attacker.
+    It proves that the box has a name, which a box has from its provisioning on. Another root may be that of an
+    attacker.
     """
     return any(entry.claims["root-kid"] in roots for entry in entries)
 
@@ -323,16 +329,16 @@ async def _taken(
     *,
     is_pending: bool,
 ) -> tuple[int, bytes] | None:
-    """Keep entries that the box has signed, and return a newer receipt if there is one.
+    """Store entries that the box has signed, and return a newer receipt.
 
-    Raises `_EpochDiscarded`.
+    Returns None if there is no newer receipt. Raises `_EpochDiscarded`.
     """
     signer = await signers.newest_service(connection, customer)
     if is_pending:
         await enrolment.lock(connection, customer, box[0])
     epoch = await connection.fetchrow(LOCK, customer, *box)
     if epoch is None:
-        return None  # it was removed meanwhile
+        return None  # removed meanwhile
     if epoch["is_discarded"]:
         raise _EpochDiscarded
     roots = _roots(epoch)
@@ -349,7 +355,7 @@ async def _taken(
     )
     faults = await publish_openings(connection, customer, box, walk.entries, is_pending=still_pending)
     unknown = await _unknown_claims(connection, customer, box, roots, [*late.entries, *walk.entries])
-    # The hash is not that of the entry, as an entry may be reported for its key as well
+    # Not the hash of the entry, because the same entry may also be reported for its key
     unknown_lists: list[Report] = [
         ("UnknownList", entry.claims["number"], hash_of(b"list" + entry.raw)) for entry in unknown.values()
     ]
@@ -381,7 +387,7 @@ async def _taken(
 
 
 async def _store(connection: Connection, customer: int, box: Box, entries: Sequence[SignedMessage]) -> list[Report]:
-    """Store the entries that are new. Returns a report for each that contradicts a stored one."""
+    """Store new entries. Returns a report for each that contradicts a stored one."""
     forks = await connection.fetch(
         INSERT, customer, *box,
         [entry.claims["number"] for entry in entries], [entry.claims["first"] for entry in entries],
@@ -393,7 +399,7 @@ async def _store(connection: Connection, customer: int, box: Box, entries: Seque
 class _StoredNumbers(NamedTuple):
     """The numbers of the stored entries of a box."""
 
-    first: int  # the lowest number that the box still holds, 1 if no entry tells
+    first: int  # lowest number that the box still has, 1 if unknown
     newest: int  # 0 without an entry
 
 
@@ -406,7 +412,7 @@ async def _stored_numbers(connection: Connection, customer: int, box: Box) -> _S
 async def _late_entries(
     connection: Connection, customer: int, box: Box, epoch: Row, entries: Sequence[SignedMessage]
 ) -> LateEntries:
-    """Those of the entries whose numbers were given up before."""
+    """The entries whose numbers were given up before they arrived."""
     if not epoch["has_gaps"]:
         return LateEntries()
     numbers = [entry.claims["number"] for entry in entries]
@@ -414,7 +420,7 @@ async def _late_entries(
 
 
 async def _walk(connection: Connection, customer: int, box: Box, epoch: Row, held_from: int) -> Walk:
-    """Go on along the log from where it was known, up to the first number that may still come."""
+    """Walk the log up to the first number that may still arrive."""
     last = await connection.fetchval(BEFORE, customer, *box, epoch["up_to"])
     walk = Walk(epoch["up_to"], epoch["given_up"], held_from, last)
     while (rows := await connection.fetch(NEXT, customer, *box, walk.up_to, AT_ONCE)) and walk.go(rows):
@@ -423,7 +429,7 @@ async def _walk(connection: Connection, customer: int, box: Box, epoch: Row, hel
 
 
 class Claim(NamedTuple):
-    """The root, key set and list that an entry names as the box's."""
+    """The root, key set and list that an entry names."""
 
     root: bytes  # `kid`
     sequence: int  # of a key set or new root
@@ -438,10 +444,10 @@ class Claim(NamedTuple):
 def _last_claim(
     entries: Sequence[SignedMessage], unknown: Container[Claim]
 ) -> tuple[int | None, int | None, datetime | None]:
-    """The claim of the last of these entries: sequence, generation and time of a list.
+    """The last entry's claim: sequence, generation and time of a list.
 
-    Larger values than the columns have become the largest, which the server has never signed. A claim that the server
-    has not signed gets the largest time: the claimed one may be a time of the future, and the server's lists reach it.
+    Values beyond the columns become the largest one, which the server has never signed. A claim that the server has not
+    signed gets the largest time. The claimed time may be in the future, and the server's lists would reach it.
     """
     if not entries:
         return None, None, None
@@ -453,9 +459,9 @@ def _last_claim(
 async def _unknown_claims(
     connection: Connection, customer: int, box: Box, roots: frozenset[bytes], entries: Sequence[SignedMessage]
 ) -> dict[Claim, SignedMessage]:
-    """Claims of lists, key sets and roots that are not the server's.
+    """Claims that the server has not signed: lists, key sets and roots.
 
-    Each has the first entry that makes it. A box of a lost authority makes none.
+    Each is returned with its first entry. A box of a lost authority makes no such claims.
     """
     claimed: dict[Claim, SignedMessage] = {}
     for entry in entries:
@@ -476,14 +482,17 @@ async def _unknown_claims(
 
 
 async def forget(db: Database, settings: Settings) -> None:
-    """Forget old entries whose place in the log is settled. A step of housekeeping."""
+    """Delete old entries whose place in the log is settled. A housekeeping step."""
     await run_in_batches(
         db, settings.housekeeping_rows, FORGET, now() - timedelta(days=settings.offline_key_retention_days)
     )
 
 
 def _receipt(signer: ServiceKeySigner | None, customer: int, box: Box, walk: Walk) -> bytes | None:
-    """That the log is known up to its last entry; None where that is missing, or nobody signs."""
+    """A receipt up to the last known entry.
+
+    None if the log is empty, its last entry is missing, or there is no service key.
+    """
     if signer is None or walk.hash is None or not walk.up_to:
         return None
     claims = {
@@ -495,7 +504,7 @@ def _receipt(signer: ServiceKeySigner | None, customer: int, box: Box, walk: Wal
 async def _report(
     connection: Connection, settings: Settings, customer: int, user: int, box: Box, reports: Sequence[Report]
 ) -> None:
-    """Keep what is wrong, as much as there is room for, and have the operator hear of it."""
+    """Log faults, and store reports within their limits."""
     if not reports:
         return
     product, epoch = box

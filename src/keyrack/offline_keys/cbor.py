@@ -1,6 +1,6 @@
-"""In charge of the encoding of messages: CBOR (RFC 8949) in its core deterministic form, and nothing else.
+"""The encoding of messages: CBOR (RFC 8949), only in core deterministic form.
 
-For each value there is one encoding, and whatever `decode` takes, `encode` makes again: so a hash names a message.
+Each value has one encoding, and `encode` reproduces all bytes that `decode` accepts. So a hash identifies a message.
 """
 
 from __future__ import annotations
@@ -8,21 +8,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-GREATEST = (1 << 53) - 1  # what JavaScript counts exactly
+GREATEST = (1 << 53) - 1  # the largest integer that JavaScript counts exactly
 LEAST = -(1 << 31)
-DEEPEST = 6  # arrays, maps and the tag within each other
+DEEPEST = 6  # nesting of arrays, maps and the tag
 TAG = 18  # COSE_Sign1
 
 UNSIGNED, NEGATIVE, BYTES, TEXT, ARRAY, MAP, TAGGED, SIMPLE = range(8)  # the major types of RFC 8949, section 3.1
 
 
 class CborError(ValueError):
-    """These bytes are no item of this encoding, or this value has none."""
+    """Bytes that are not in this encoding, or an unsupported value."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaggedItem:
-    """A value with tag 18 around it: only the outermost may be one."""
+    """A value with tag 18. Only the outermost value may have it."""
 
     value: Value
 
@@ -32,16 +32,16 @@ Value: TypeAlias = "int | bytes | str | list[Value] | dict[Key, Value] | TaggedI
 
 
 def encode(value: Value) -> bytes:
-    """The one encoding of a value. Raises `CborError` for what has none."""
+    """The only encoding of a value. Raises `CborError` if it has none."""
     if isinstance(value, TaggedItem):
         return _head(TAGGED, TAG) + _encoded(value.value, DEEPEST - 1)
     return _encoded(value, DEEPEST)
 
 
 def decode(data: bytes, *, tagged: bool = False) -> Value:
-    """The value that this is the encoding of, to the last byte.
+    """The value of an encoding, which must end with the data.
 
-    `tagged` is for where a signed message stands: there, and only there, tag 18 may be around it. Raises `CborError`.
+    With `tagged`, the outermost value may have tag 18, as a signed message has. Raises `CborError`.
     """
     reader = _Reader(data)
     value = reader.tagged() if tagged else reader.item(DEEPEST)
@@ -51,8 +51,8 @@ def decode(data: bytes, *, tagged: bool = False) -> Value:
 
 
 def _encoded(value: Value, depth: int) -> bytes:
-    """`depth` is how many levels there may still be, this one included."""
-    if isinstance(value, bool):  # an int to Python
+    """Encode a value. `depth` is the number of levels left, this one included."""
+    if isinstance(value, bool):  # `bool` is a subclass of `int`
         raise CborError("a simple value is not allowed")
     if isinstance(value, int):
         return _head(UNSIGNED, _bounded(value)) if value >= 0 else _head(NEGATIVE, -1 - _bounded(value))
@@ -72,7 +72,7 @@ def _encoded(value: Value, depth: int) -> bytes:
 
 
 def _head(major: int, argument: int) -> bytes:
-    """Type and argument, in as few bytes as there can be."""
+    """Type and argument, in as few bytes as possible."""
     if argument < 24:
         return bytes([major << 5 | argument])
     size = next(size for size in range(4) if argument < 1 << (8 << size))

@@ -1,4 +1,4 @@
-"""In charge of the forms of members: which items are a value of one, and which value of Python it is."""
+"""Types of message fields: conversion between CBOR items and Python values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from keyrack.offline_keys.public_key import PublicKey
 
 @dataclass(frozen=True, slots=True)
 class CborType:
-    """How a value is read from an item, and put into one."""
+    """A converter between items and values."""
 
     read: Callable[[Value], Any]  # raises `CborError`
     write: Callable[[Any], Value] = lambda value: value
@@ -37,7 +37,7 @@ def text(longest: int, *, shortest: int = 1) -> CborType:
 
 
 def octets(*lengths: int) -> CborType:
-    """Bytes of one of these lengths, or of any."""
+    """Bytes of one of these lengths. Without lengths, any length is valid."""
 
     def read(value: Value) -> bytes:
         if not isinstance(value, bytes) or (lengths and len(value) not in lengths):
@@ -48,7 +48,7 @@ def octets(*lengths: int) -> CborType:
 
 
 def array(*forms: CborType) -> CborType:
-    """A tuple, of these in their order."""
+    """A tuple with elements of these types, in this order."""
 
     def read(value: Value) -> tuple[Any, ...]:
         if not isinstance(value, list) or len(value) != len(forms):
@@ -59,13 +59,13 @@ def array(*forms: CborType) -> CborType:
 
 
 def alone(form: CborType) -> CborType:
-    """What an array of one has in it."""
+    """The element of an array with exactly one."""
     array_type = array(form)
     return CborType(lambda value: array_type.read(value)[0], lambda value: [form.write(value)])
 
 
 def several(form: CborType, most: int, *, least: int = 1) -> CborType:
-    """A list of `least` to `most`."""
+    """A list of `least` to `most` elements."""
 
     def read(value: Value) -> list[Any]:
         if not isinstance(value, list) or not least <= len(value) <= most:
@@ -76,7 +76,7 @@ def several(form: CborType, most: int, *, least: int = 1) -> CborType:
 
 
 def ascending(form: CborType) -> CborType:
-    """The same, where each is greater than the one before."""
+    """The same list, in strictly ascending order."""
 
     def read(value: Value) -> list[Any]:
         values = form.read(value)
@@ -88,7 +88,7 @@ def ascending(form: CborType) -> CborType:
 
 
 def wrapped(key: Key, form: CborType, **others: int) -> CborType:
-    """What stands in a map under this key, beside others that are always the same."""
+    """The value under one key of a map with constant others."""
 
     def read(value: Value) -> Any:
         if not isinstance(value, dict) or {name: each for name, each in value.items() if name != key} != others:
@@ -99,7 +99,7 @@ def wrapped(key: Key, form: CborType, **others: int) -> CborType:
 
 
 def record(make: Callable[..., tuple[Any, ...]], forms: Mapping[Key, CborType]) -> CborType:
-    """A named tuple, of a map with these keys."""
+    """A named tuple, from a map with exactly these keys."""
 
     def read(value: Value) -> tuple[Any, ...]:
         if not isinstance(value, dict) or set(value) != set(forms):

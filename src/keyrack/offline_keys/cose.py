@@ -1,6 +1,6 @@
-"""In charge of signed messages: COSE_Sign1 (RFC 9052) with ES256, in the one form that each message has.
+"""Signed messages: COSE_Sign1 (RFC 9052) with ES256, in one form per message.
 
-Reading verifies no signature: what a message claims says by which key it has to be verified.
+Reading verifies no signature: the claims determine the key that must have signed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SIGNATURE = 64  # bytes, r and s
 
 
 class MessageRefused(Exception):
-    """A message that is not taken, with the code that says why."""
+    """A refused message, with the code of the reason."""
 
     def __init__(self, code: BoxRefusalCode) -> None:
         super().__init__(code.text)
@@ -31,7 +31,7 @@ class MessageRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SignedMessage:
-    """A message that was read. Its claims stand by their names, as `message_fields` has them."""
+    """A parsed message. Its claims have the names of `message_fields`."""
 
     message: Message
     kid: bytes  # 8 bytes
@@ -59,21 +59,24 @@ def read(data: bytes, *messages: Message) -> SignedMessage:
 
 
 def read_entry(data: bytes) -> SignedMessage:
-    """The entry of a box's log that this is, with a low s. Raises `MessageRefused`.
+    """The entry of a box's log, with a low s. Raises `MessageRefused`.
 
-    A carrier of an entry can turn its s into n - s, which is as valid. By the low s both are one entry, the one whose
-    SHA-256 the box knows. An entry whose `first` is higher than its number would give up entries that the box has still
-    to write.
+    A carrier of an entry can turn its s into n - s, which is equally valid. With the low s both are one entry, the one
+    whose SHA-256 the box knows. An entry whose `first` is higher than its number would give up entries that the box has
+    yet to write.
     """
     entry = read(data, ENTRY)
     if entry.claims["first"] > entry.claims["number"]:
         raise MessageRefused(BoxRefusalCode.CLAIMS)
     signature = with_low_s(entry.signature)
-    return replace(entry, signature=signature, raw=data[:-SIGNATURE] + signature)  # its last member
+    return replace(entry, signature=signature, raw=data[:-SIGNATURE] + signature)  # the signature is the last element
 
 
 def with_low_s(signature: bytes) -> bytes:
-    """The signature with the lower one of s and n - s. An s that is no scalar does not change."""
+    """The signature with the lower of s and n - s.
+
+    An s outside the range of scalars does not change.
+    """
     s = int.from_bytes(signature[COORDINATE:], "big")
     if not ORDER < 2 * s < 2 * ORDER:
         return signature
@@ -81,9 +84,9 @@ def with_low_s(signature: bytes) -> bytes:
 
 
 def sign(message: Message, kid: bytes, claims: Mapping[str, Any], signer: Callable[[bytes], bytes]) -> bytes:
-    """The message with these claims; the signer makes 64 bytes of what is to be signed.
+    """The signed message with these claims. `signer` returns 64 bytes.
 
-    Raises `ValueError` for claims that are not the message's, and where they make it longer than it may be.
+    Raises `ValueError` if the claims are not the message's, or the message is too long.
     """
     header: dict[Key, Value] = {ALG: ES256, KID: kid, TYP: message.typ}
     protected, payload = encode(header), encode(message.write(claims))
@@ -118,7 +121,7 @@ def _parts(item: Value) -> tuple[bytes, bytes, bytes]:
 
 
 def _header(item: Value) -> tuple[bytes, str]:
-    """Who signed, and what it is."""
+    """The `kid` of the signer, and the type of the message."""
     if not isinstance(item, dict) or set(item) != {ALG, KID, TYP}:
         raise MessageRefused(BoxRefusalCode.HEADER)
     if item[ALG] != ES256:

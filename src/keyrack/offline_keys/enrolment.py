@@ -1,9 +1,10 @@
-"""Enrolment and provisioning of boxes: nonces, keys, epochs, and the messages that a box takes.
+"""Enrolment and provisioning of boxes: nonces, keys, epochs and messages.
 
-With each new key of a box an epoch begins. It is pending until an entry that the new key has signed has arrived; then
-the epoch before ends, with its keys, lists and log (docs/key-enrolment.md, "Provisioning"). A pending epoch that was
-undone or replaced is discarded: it comes back if a box is in use under it (docs/key-enrolment.md, "Discarded
-enrolments").
+Each new key of a box begins an epoch. The epoch is pending until an entry signed by the new key arrives. Then the
+previous epoch ends, with its keys, lists and log (docs/key-enrolment.md, "Provisioning").
+
+A pending epoch that was undone or replaced is discarded. It is restored if a box is in use under it
+(docs/key-enrolment.md, "Discarded enrolments").
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ log = structlog.get_logger("keyrack.enrolment")
 
 NONCE = 16  # bytes
 ADVERTISING = 16  # bytes
-LASTS = timedelta(minutes=10)  # of a nonce on its way to a box and back
+LASTS = timedelta(minutes=10)  # validity of a nonce
 LIMIT = "box-enrolments"
 
 PUT_NONCE: LiteralString = """
@@ -53,11 +54,11 @@ on conflict (customer_id, product_id) do update set nonce = excluded.nonce, expi
 TAKE_NONCE: LiteralString = """
 delete from enrolment_nonce where customer_id = $1 and product_id = $2 and nonce = $3 returning expires_at
 """
-# The row of the box, which is locked for share while a key is issued
+# The row of the box. It is locked for share while a key is issued
 LOCK: LiteralString = "select from product where customer_id = $1 and product_id = $2 for no key update"
-# The same for a reader of the box's epochs: none begins, ends or is undone meanwhile
+# For a reader of the box's epochs: no epoch begins, ends or is undone meanwhile
 LOCK_SHARED: LiteralString = "select from product where customer_id = $1 and product_id = $2 for share"
-# The epoch in force, and behind it the pending one
+# The epoch in force, followed by the pending one
 PRESENT: LiteralString = """
 select e.epoch, e.public_key, e.is_pending, e.enrolled_by, e.advertising, e.enrolled_at >= t.created_at as is_ours,
   e.proven_at is not null as is_proven, e.returned_at is not null and not t.needs_second_person as is_own_enough
@@ -66,7 +67,7 @@ where e.customer_id = $1 and e.product_id = $2 and e.discarded_at is null and e.
   select max(epoch) from box_epoch where customer_id = $1 and product_id = $2 and not is_pending), 0)
 order by e.epoch
 """
-# A discarded epoch before the one in force, too: the release before has left it, and it does not come back
+# Includes a discarded epoch before the one in force. The previous release left such epochs, and they are not restored
 USED: LiteralString = """
 select exists (
   select from box_epoch where customer_id = $1 and product_id = $2 and public_key = $3 and (
@@ -77,7 +78,7 @@ INSERT: LiteralString = """
 insert into box_epoch (customer_id, product_id, public_key, is_pending, enrolled_by, enrolled_at)
 values ($1, $2, $3, $4, $5, clock_timestamp()) returning epoch
 """
-# The key of a discarded epoch keeps its epoch: a box that was provisioned obeys the name
+# The key of a discarded epoch keeps that epoch, because a provisioned box obeys its name
 ENROL_AGAIN: LiteralString = """
 update box_epoch set discarded_at = null, heard_at = null, is_pending = $4, enrolled_by = $5,
   enrolled_at = clock_timestamp()
@@ -90,7 +91,7 @@ END: LiteralString = """
 update box_key set revoked_at = clock_timestamp()
 where customer_id = $1 and product_id = $2 and epoch < $3 and is_placed and revoked_at is null
 """
-# An epoch that was discarded before the one in force does not come back
+# An epoch that was discarded before the one in force is not restored
 END_DISCARDED: LiteralString = """
 delete from box_epoch where customer_id = $1 and product_id = $2 and epoch < $3 and discarded_at is not null
 """
@@ -109,14 +110,14 @@ where e.customer_id = $1 and e.product_id = $2 and e.epoch = $3 and e.is_pending
   and (e.approved_at is not null or not t.needs_second_person and e.returned_at is null)
 returning true
 """
-# An approval is for one enrolment. Keys stay as they are: phones get them no more, and no list reaches the box that
-# could revoke them
+# An approval is for one enrolment. Keys of the epoch are not revoked: phones no longer get them, and no list that could
+# revoke them reaches the box
 DISCARD: LiteralString = """
 update box_epoch set discarded_at = clock_timestamp(), returned_at = null, approved_at = null, approved_by = null
 where customer_id = $1 and product_id = $2 and is_pending and discarded_at is null
 returning epoch, proven_at is not null as is_proven
 """
-# Beyond the bound, or of a lost authority, which has no root that an entry could name
+# Epochs beyond the limit, and those of a lost authority, which has no root that an entry could name
 SUPERFLUOUS: LiteralString = """
 select epoch, proven_at is not null as is_proven from (
   select epoch, proven_at, enrolled_at,
@@ -139,18 +140,18 @@ where customer_id = $1 and product_id = $2 and epoch = $3 and discarded_at is no
   select max(epoch) from box_epoch where customer_id = $1 and product_id = $2 and not is_pending), 0)
 returning true
 """
-# Whether it had an entry when it was discarded: the caller has named it then
+# Whether the epoch had an entry when it was discarded. If so, the caller named it
 WAS_IN_USE: LiteralString = """
 select proven_at <= discarded_at from box_epoch where customer_id = $1 and product_id = $2 and epoch = $3
 """
-# True for the first time
+# Returns true the first time only
 HEAR: LiteralString = """
 update box_epoch set heard_at = clock_timestamp(), proven_at = coalesce(proven_at, clock_timestamp())
 where customer_id = $1 and product_id = $2 and epoch = $3 and discarded_at is not null
   and (heard_at is null or proven_at is null)
 returning true
 """
-# Its box may be the one in the car, although no entry has come from it yet
+# The box of this epoch may be the one in the car, although no entry of it has arrived
 DISPLACE: LiteralString = """
 update box_epoch set heard_at = discarded_at where customer_id = $1 and product_id = $2 and epoch = $3
 """
@@ -163,7 +164,7 @@ select epoch from box_epoch
 where customer_id = $1 and product_id = $2 and discarded_at is not null and heard_at is not null
 order by proven_at is null, heard_at desc, epoch desc limit 1
 """
-# A secret that another request has made meanwhile stays
+# A secret that a concurrent request has stored stays
 KEEP_ADVERTISING: LiteralString = """
 update box_epoch set advertising = coalesce(advertising, $4) where customer_id = $1 and product_id = $2 and epoch = $3
 returning advertising
@@ -171,7 +172,7 @@ returning advertising
 
 
 class NoNonce(Exception):
-    """The nonce of the enrolment was never given, was used, or is over."""
+    """The nonce was never issued, was used, or has expired."""
 
 
 class UsedKey(Exception):
@@ -179,7 +180,7 @@ class UsedKey(Exception):
 
 
 class NotEnrolled(Exception):
-    """The box has no key under the authority that there is now."""
+    """The box has no key under the present authority."""
 
 
 class NotPending(Exception):
@@ -191,7 +192,7 @@ class OtherKey(Exception):
 
 
 class InUse(Exception):
-    """The pending enrolment has signed an entry, and the caller has not named it."""
+    """The pending enrolment is in use, and the caller names none."""
 
 
 class SameCaller(Exception):
@@ -200,7 +201,7 @@ class SameCaller(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BoxEnrolment:
-    """A box in its epoch."""
+    """A box in one epoch."""
 
     product: int
     epoch: int
@@ -214,7 +215,7 @@ class BoxEnrolment:
 
 @dataclass(frozen=True, slots=True)
 class Provisioning:
-    """Three messages that a box takes together.
+    """Three messages that a box accepts together.
 
     A box with an older root takes `roots` first.
     """
@@ -226,7 +227,10 @@ class Provisioning:
 
 
 async def begin(connection: Connection, vault: Encryption, customer: int, product: int) -> tuple[bytes, datetime]:
-    """A nonce for this box to sign, and until when it is taken; the customer's authority is made if there is none."""
+    """A nonce for a box to sign, and its expiry.
+
+    Creates the customer's authority if there is none.
+    """
     await issuing_keys.ensure(connection, vault, customer)
     nonce, expires = secrets.token_bytes(NONCE), now() + LASTS
     await connection.execute(PUT_NONCE, customer, product, nonce, expires)
@@ -244,12 +248,14 @@ async def enrol(
     thumbprint: bytes | None = None,
     replaces: bytes | None = None,
 ) -> BoxEnrolment:
-    """Begin the next epoch of a box with this key.
+    """Begin the next epoch of a box.
 
-    The epoch is pending if the box has one that is in force. A further enrolment replaces a pending one, which
-    `replaces` names by its thumbprint if it is in use. The same key again returns the same epoch, and so does that of a
-    discarded epoch. `thumbprint` is the expected one. Raises `MessageRefused` for a message that is no enrolment or
-    that its own key has not signed, `OtherKey`, `NotPending`, `InUse`, `NoNonce`, `UsedKey`, `TooManyRequests`.
+    The epoch is pending if another one is in force. A further enrolment replaces a pending one. If the pending one is
+    in use, `replaces` must name it by its thumbprint. The same key returns the same epoch again, also the key of a
+    discarded epoch. `thumbprint` is the expected one.
+
+    Raises `MessageRefused` if the message is no enrolment or is not signed by its own key. Raises `OtherKey`,
+    `NotPending`, `InUse`, `NoNonce`, `UsedKey`, `TooManyRequests`.
     """
     message = cose.read(data, ENROLMENT)
     key = message.claims["cnf"]
@@ -291,8 +297,9 @@ async def undo(
 ) -> None:
     """Undo the pending enrolment of a box: it is discarded.
 
-    `thumbprint` names it, which one in use needs. If a box is in use under an epoch that was discarded before, that one
-    comes back; else the epoch that the undone one had displaced. Raises `NotPending`, `OtherKey`, `InUse`.
+    `thumbprint` names the enrolment, and is required if that is in use. If a box is in use under an epoch that was
+    discarded before, that epoch is restored. Otherwise the epoch that the undone one displaced is restored. Raises
+    `NotPending`, `OtherKey`, `InUse`.
     """
     await lock(connection, customer, product)
     _check_named(_pending(await connection.fetch(PRESENT, customer, product)), thumbprint)
@@ -303,8 +310,8 @@ async def undo(
 async def approve(connection: Connection, customer: int, product: int, *, caller: CallerKey, thumbprint: bytes) -> None:
     """Approve the pending enrolment of the key with this thumbprint.
 
-    The caller has to be another one than the caller that enrolled the box. One person is enough for an enrolment that
-    came back, unless the customer wants a second one. Raises `NotPending`, `OtherKey`, `SameCaller`.
+    The caller must differ from the one that enrolled the box. One person is enough for a restored enrolment, unless the
+    customer requires a second one. Raises `NotPending`, `OtherKey`, `SameCaller`.
     """
     await lock(connection, customer, product)
     pending = _pending(await connection.fetch(PRESENT, customer, product))
@@ -320,27 +327,34 @@ async def approve(connection: Connection, customer: int, product: int, *, caller
 
 
 async def lock(connection: Connection, customer: int, product: int) -> None:
-    """Lock a box before its epochs are changed: no key is issued for it meanwhile, and no issuing key revoked."""
+    """Lock a box before its epochs change.
+
+    Meanwhile no key is issued for the box, and no issuing key is revoked.
+    """
     await issuing_keys.hold(connection, customer)
     await connection.execute(LOCK, customer, product)
 
 
 async def prove(connection: Connection, customer: int, product: int, epoch: int) -> bool:
-    """Record that a pending epoch's key has signed an entry. Whether the epoch is in force now.
+    """Record that the key of a pending epoch has signed an entry.
 
-    It comes into force, unless an approval is missing. The caller has locked the box.
+    The epoch comes into force unless an approval is missing. Returns whether it did. The caller has locked the box.
     """
     await connection.execute(PROVE, customer, product, epoch)
     return await _confirm(connection, customer, product, epoch)
 
 
 async def bring_back(connection: Connection, customer: int, product: int, epoch: int) -> bool:
-    """Make a discarded epoch pending again: its key has signed an entry. Whether that is done.
+    """Make a discarded epoch pending again after an entry of its key.
 
-    A pending epoch without an entry is displaced: it is discarded instead, and an undo of this one brings it back. It
-    stays if a caller has named this one in use for it: otherwise the holder of a key could displace each later
-    enrolment. A pending epoch with an entry stays, since the server cannot tell which of the two boxes is in the car.
-    If it stays, there is an alert. The caller has locked the box.
+    Returns whether that succeeded. A pending epoch without an entry is displaced: it is discarded, and an undo of this
+    epoch restores it. The pending epoch stays in two cases, with an alert the first time:
+
+    - A caller discarded this epoch while it was in use, and named it. Otherwise the holder of a key could displace each
+      later enrolment.
+    - The pending epoch has an entry. The server cannot know which of the two boxes is in the car.
+
+    The caller has locked the box.
     """
     pending = _pending(await connection.fetch(PRESENT, customer, product))
     if pending is not None and (
@@ -356,15 +370,15 @@ async def bring_back(connection: Connection, customer: int, product: int, epoch:
     if pending is not None:
         await connection.execute(DISPLACE, customer, product, pending["epoch"])
     if not await _return(connection, customer, product, epoch):
-        return False  # it was purged, or came back meanwhile
+        return False  # purged or restored meanwhile
     await connection.execute(PROVE, customer, product, epoch)
     return True
 
 
 async def _bring_back_heard(connection: Connection, customer: int, product: int) -> None:
-    """Bring back the discarded epoch with the last entry, if there is one.
+    """Restore the discarded epoch whose box was heard last, if any.
 
-    Without an entry it is the one that was displaced last. No epoch of the box is pending.
+    If no epoch has an entry, it is the one that was displaced last. No epoch of the box is pending.
     """
     epoch = await connection.fetchval(HEARD, customer, product)
     if epoch is not None:
@@ -372,7 +386,10 @@ async def _bring_back_heard(connection: Connection, customer: int, product: int)
 
 
 async def _return(connection: Connection, customer: int, product: int, epoch: int) -> bool:
-    """Make a discarded epoch pending again, which needs an approval then. Whether that is done."""
+    """Make a discarded epoch pending again. It then needs an approval.
+
+    Returns whether that succeeded.
+    """
     if not await connection.fetchval(RETURN, customer, product, epoch):
         return False
     log.warning("discarded enrolment restored", customer=customer, product=product, epoch=epoch, alert=True)
@@ -380,14 +397,14 @@ async def _return(connection: Connection, customer: int, product: int, epoch: in
 
 
 def _pending(rows: Sequence[Row]) -> Row | None:
-    """The pending one of the box's present epochs."""
+    """The pending one among the box's present epochs."""
     return next((row for row in rows if row["is_pending"]), None)
 
 
 def _check_named(pending: Row | None, thumbprint: bytes | None) -> None:
-    """Check that a caller may discard this epoch: it names the epoch's key if that has signed an entry.
+    """Check that a caller may discard this epoch.
 
-    Raises `NotPending`, `OtherKey`, `InUse`.
+    The caller must name the epoch's key if that has signed an entry. Raises `NotPending`, `OtherKey`, `InUse`.
     """
     if pending is None:
         raise NotPending
@@ -399,7 +416,10 @@ def _check_named(pending: Row | None, thumbprint: bytes | None) -> None:
 
 
 async def _confirm(connection: Connection, customer: int, product: int, epoch: int) -> bool:
-    """Put a pending epoch into force, if its conditions hold, and end the one before. Whether that is done."""
+    """Put a pending epoch into force, and end the one before.
+
+    Returns False if a condition is not met.
+    """
     if not await connection.fetchval(CONFIRM, customer, product, epoch):
         return False
     await _end_before(connection, customer, product, epoch)
@@ -407,7 +427,7 @@ async def _confirm(connection: Connection, customer: int, product: int, epoch: i
 
 
 async def _end_before(connection: Connection, customer: int, product: int, epoch: int) -> None:
-    """End the epochs before the one in force: those that were in force, and those that were discarded."""
+    """End the epochs before the one in force, including discarded ones."""
     await connection.execute(END, customer, product, epoch)
     await connection.execute(END_DISCARDED, customer, product, epoch)
     await connection.execute(END_DISPLACED, customer, product)
@@ -416,7 +436,7 @@ async def _end_before(connection: Connection, customer: int, product: int, epoch
 async def _discard(connection: Connection, settings: Settings, customer: int, product: int) -> None:
     """Discard the pending epoch of a box, if there is one.
 
-    A box in use under the epoch has an alert. Discarded epochs beyond the bound are deleted with their logs.
+    An epoch in use causes an alert. Discarded epochs beyond the limit are deleted with their logs.
     """
     row = await connection.fetchrow(DISCARD, customer, product)
     if row is not None and row["is_proven"]:
@@ -435,7 +455,7 @@ async def _discard(connection: Connection, settings: Settings, customer: int, pr
 
 
 async def _take_limits(connection: Connection, settings: Settings, customer: int, caller: CallerKey) -> None:
-    """Raises `TooManyRequests`."""
+    """Count an enrolment against the limits. Raises `TooManyRequests`."""
     of_customer, of_caller = settings.enrolments_per_hour_per_customer, settings.enrolments_per_hour_per_caller
     await take_each(
         connection,
@@ -445,10 +465,7 @@ async def _take_limits(connection: Connection, settings: Settings, customer: int
 
 
 def _stored_caller(caller: CallerKey) -> str:
-    """A caller in columns of `box_epoch`.
-
-    `manager:12` is the manager with the id 12.
-    """
+    """A caller as columns of `box_epoch` store it: `manager:12` for manager 12."""
     return f"{caller.kind}:{caller.number}"
 
 
@@ -460,10 +477,10 @@ async def provision(
     nonce: bytes,
     thumbprint: bytes | None = None,
 ) -> Provisioning:
-    """The messages for the box, bound to its nonce.
+    """The messages for a box, bound to its nonce.
 
-    They are for the key with this thumbprint. Without one they are for the pending epoch, if there is one. Raises
-    `NotEnrolled`, `CannotDecrypt`, `InconsistentKeys`.
+    They are for the key with this thumbprint. Without a thumbprint they are for the pending epoch, if there is one.
+    Raises `NotEnrolled`, `CannotDecrypt`, `InconsistentKeys`.
     """
     signer = await signers.newest(connection, customer)
     service = await signers.newest_service(connection, customer)
@@ -496,7 +513,10 @@ def _present(product: int, row: Row) -> BoxEnrolment:
 async def _advertising(
     connection: Connection, vault: Encryption, customer: int, box: BoxEnrolment, sealed: bytes | None
 ) -> bytes:
-    """The secret of the names that the box advertises in this epoch. It is made if there is none."""
+    """The secret of the names that the box advertises in this epoch.
+
+    It is created if there is none.
+    """
     place = (ADVERTISING_SECRET, customer, f"{box.product}.{box.epoch}")
     if sealed is None:
         secret = base64.b64encode(secrets.token_bytes(ADVERTISING)).decode()

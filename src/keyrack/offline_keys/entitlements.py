@@ -1,4 +1,4 @@
-"""In charge of what a phone may have: its user's rights to boxes that take keys, and whether their keys are due."""
+"""A phone's rights to boxes, and whether their keys are due."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from keyrack.offline_keys.issuing_keys import AUTHORITY, InconsistentKeys, publi
 from keyrack.offline_keys.message_fields import CLOSE, OPEN, UNCERTAIN
 from keyrack.offline_keys.status_lists import StatusListId
 
-# The phone and the authority, in each row. A row for each assignment of the user that is in force, or begins within a
-# key's life, if the car has a box that takes keys: one row for the box's epoch in force, and one for a pending epoch. A
-# row has the phone's newest key for the epoch, and the newest list. One row without an assignment, if there is none. $1
-# customer, $2 subject, $3 the phone, $4 now, $5 how many
+# One row for each assignment that is in force, or begins within a key's life, if the car has a box that takes keys. The
+# box's epoch in force and a pending epoch have a row each. A row has the phone, the authority, the phone's newest key
+# for the epoch, and the newest list. A phone without assignments has one row. $1 customer, $2 subject, $3 phone, $4
+# now, $5 maximum number of rights
 RIGHTS: LiteralString = (
     """
 select d.public_key, d.is_approved, s.subject, t.*, r.*
@@ -53,8 +53,8 @@ left join lateral (
 where s.customer_id = $1 and s.subject = $2 and d.device_id = $3
 """
 )
-# What keys of these assignments stand on, so that nobody takes it away meanwhile, and who else fetches for this phone
-# waits
+# The rows that keys of these assignments depend on: no transaction changes them meanwhile. Another request for this
+# phone waits
 LOCK: LiteralString = """
 select a.assignment_id
 from app_device d join assignment a using (customer_id, user_id) join product p using (customer_id, car_id)
@@ -62,21 +62,21 @@ from app_device d join assignment a using (customer_id, user_id) join product p 
 where d.customer_id = $1 and d.device_id = $2 and a.assignment_id = any($3::integer[]) and p.kind = 'Box'
 order by a.assignment_id for no key update of d for share of a, p, v
 """
-# How many keys of each of these assignments have a place in the lists of an epoch, which has lists of its own; without
-# those that a manager has taken from the count
+# Keys of each of these assignments with a place in the lists of an epoch. Each epoch has its own lists. Keys that a
+# manager has excluded from the count are left out
 COUNTS: LiteralString = """
 select assignment_id, epoch, count(*) as keys from box_key
 where customer_id = $1 and assignment_id = any($2::integer[]) and is_placed and is_counted group by 1, 2
 """
 
-FUTURE = timedelta(minutes=5)  # ahead of the clock: such a key was issued by a wrong one, and boxes may refuse it
+FUTURE = timedelta(minutes=5)  # a key issued further ahead comes from a wrong clock, and boxes may refuse it
 
-Right = tuple[int, int]  # an assignment, and the epoch of the box: a pending epoch has keys beside those in force
+Right = tuple[int, int]  # an assignment, and the epoch of the box: a pending epoch has keys of its own
 
 
 @dataclass(frozen=True, slots=True)
 class Phone:
-    """Whose keys they are, and what they hold to."""
+    """The phone that keys are for, and the terms of its keys."""
 
     customer: int
     device: bytes  # the thumbprint of its key
@@ -84,13 +84,14 @@ class Phone:
     subject: UUID
     freshness: int | None
     rights: list[int]
-    signers: list[int]  # issuing keys that are good, the one that signs first
+    signers: list[int]  # valid issuing keys, the signing one first
 
 
 def phone_of(row: Row, customer: int, device: bytes) -> Phone:
-    """The phone of a row of `RIGHTS`, of a customer that has an authority.
+    """The phone of a row of `RIGHTS`.
 
-    Raises `InconsistentKeys` for a public key that has another thumbprint than the phone's id.
+    The customer has an authority. Raises `InconsistentKeys` if the public key has another thumbprint than the phone's
+    id.
     """
     rights = [OPEN, CLOSE, UNCERTAIN] if row["opens_uncertain"] else [OPEN, CLOSE]
     key = public(row["public_key"])
@@ -100,7 +101,10 @@ def phone_of(row: Row, customer: int, device: bytes) -> Phone:
 
 
 def needs_renewal(row: Row, phone: Phone, now: datetime) -> bool:
-    """Whether there is no key yet, or another one than the assignment, the customer or the authority want by now."""
+    """Whether a right needs a new key.
+
+    It does if it has none, or if assignment, customer or authority now require another one.
+    """
     if row["key_id"] is None:
         return True
     begins, expires = life(row, row["issued_at"])
@@ -115,18 +119,21 @@ def needs_renewal(row: Row, phone: Phone, now: datetime) -> bool:
 
 
 def life(row: Row, issued: datetime) -> tuple[datetime, datetime]:
-    """From when and until when a key holds that is issued then (issue: "Validity"): in whole seconds."""
+    """The validity period of a key that is issued at this time."""
     expires = issued + timedelta(seconds=row["lifetime"])
     return max(issued, row["starts_at"]), expires if row["ends_at"] is None else min(expires, row["ends_at"])
 
 
 def freshness(row: Row, phone: Phone) -> int:
-    """Seconds for which the key is good without word from the server: all its life where the customer has no limit."""
+    """Seconds for which the key is valid without news from the server.
+
+    If the customer has no limit, this is the key's whole life.
+    """
     return row["lifetime"] if phone.freshness is None else phone.freshness
 
 
 def right_of(row: Row) -> Right:
-    """Which right a row of `RIGHTS` is."""
+    """The right of a row of `RIGHTS`."""
     return row["assignment_id"], row["epoch"]
 
 
@@ -136,5 +143,5 @@ def box_of(row: Row) -> tuple[int, int]:
 
 
 def of_key(row: Row) -> StatusListId:
-    """The list that the right's key stands in."""
+    """The list that contains the right's key."""
     return StatusListId(row["product_id"], row["epoch"], row["key_generation"])

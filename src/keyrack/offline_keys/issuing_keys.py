@@ -1,12 +1,12 @@
-"""A customer's authority: the root, the issuing and service keys that it names, and the customer's policy.
+"""A customer's authority: root, issuing keys, service keys and policy.
 
 All private keys are sealed, and public keys are derived from them. So an attacker who can write to the database, but
 has no master key, cannot make boxes trust another key. The columns with public keys are compared with the derived ones.
 
-The root is opened to sign a key set and to check one. Another key is opened once in each process. Which one signs is
-read each time.
+The root is decrypted to sign a key set and to check one. Another key is decrypted once in each process. The signing key
+is read from the database each time.
 
-An authority of version 1 of the protocol has no service key. At its next use all its keys are replaced (`upgrade`).
+An authority of version 1 of the protocol has no service key. Its next use replaces all its keys (`upgrade`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ insert into key_authority (customer_id, private_key, public_key, sequence, key_s
 on conflict (customer_id) do nothing returning true
 """
 LOCK: LiteralString = "select from key_authority where customer_id = $1 for update"
-# The authority of customer $1, with its new roots, the oldest first, and its issuing and service keys that are not
+# The authority of customer $1, its new roots with the oldest first, and its issuing and service keys that are not
 # revoked. The newest key of a kind is the first, and signs
 AUTHORITY: LiteralString = """
 select t.private_key as sealed_root, t.public_key as root, t.sequence, t.key_set, t.freshness as chosen_freshness,
@@ -62,30 +62,30 @@ cross join lateral (
   from new_root where customer_id = t.customer_id) n
 where t.customer_id = $1
 """
-# Columns that a check compares
+# Columns that `check` compares
 CHECKED = (
     "sealed_root", "root", "sequence", "key_set", "signers", "signer_keys", "services", "service_keys", "roots"
 )  # fmt: skip
-# Who rotates waits, and who has rotated is waited for
+# A rotation waits for this lock, and this lock waits for a rotation
 HOLD: LiteralString = "select from key_authority where customer_id = $1 for key share"
 IS_OF_VERSION_1: LiteralString = """
 select exists (select from key_authority where customer_id = $1)
   and not exists (select from service_key where customer_id = $1)
 """
-# What the older one has signed, and may still open
+# Until when keys of the older issuing key may still open
 OLDER_OPENS: LiteralString = """
 select max(expires_at) from box_key
 where customer_id = $1 and issuing_key_id <> $2 and is_placed and revoked_at is null
 """
-# What those have signed that go is over: keys are revoked, lists and receipts are made anew
+# Signatures of removed keys end: keys are revoked, lists and receipts are signed again
 END_KEYS: LiteralString = """
 update box_key set revoked_at = clock_timestamp()
 where customer_id = $1 and issuing_key_id <> $2 and is_placed and revoked_at is null
 """
 END_LISTS: LiteralString = "update status_generation set list = null where customer_id = $1"
 END_RECEIPTS: LiteralString = "update box_epoch set receipt = null where customer_id = $1 and receipt is not null"
-# A stolen issuing key may have signed lists of the present generation of a box, and later ones. A URI ends with its
-# generation; one that would be too long is found by its URI alone, and needs no address
+# A stolen issuing key may have signed lists of a box's present generation, and of later ones. A URI ends with its
+# generation. A URI that is too long loses its address, since boxes find a list by the URI alone
 BEGIN_GENERATIONS: LiteralString = """
 insert into status_generation (customer_id, product_id, epoch, generation, uri)
 select customer_id, product_id, epoch, generation + 1, case when length(next) <= $2 then next
@@ -104,14 +104,14 @@ update key_authority set public_key = $2, sequence = $3, key_set = $4 where cust
 
 @dataclass(frozen=True, slots=True)
 class KeyKind:
-    """A kind of key under the root: the statements of its table, and the sealed column."""
+    """A kind of key under the root, with its statements and sealed column."""
 
     column: str
     next_id: LiteralString
     insert: LiteralString  # customer, id, private key, public key
-    newest: LiteralString  # customer -> the id of the one that signs
-    sealed: LiteralString  # customer, id -> the private key
-    revoke: LiteralString  # customer, ids that stay
+    newest: LiteralString  # customer -> id of the signing key
+    sealed: LiteralString  # customer, id -> private key
+    revoke: LiteralString  # customer, ids of the keys that stay
 
 
 def _kind(column: str, table: LiteralString) -> KeyKind:
@@ -130,12 +130,15 @@ def _kind(column: str, table: LiteralString) -> KeyKind:
 
 ISSUING, SERVICE = _kind(ISSUING_KEY, "issuing_key"), _kind(SERVICE_KEY, "service_key")
 
-OFFLINE = "offline:"  # before the public key of a root whose private key is on another machine
-REMEMBERED = 1_000  # opened keys; beyond, it starts anew
+OFFLINE = "offline:"  # prefix of the public key of a root whose private key is on another machine
+REMEMBERED = 1_000  # cached keys; a full cache is cleared
 
 
 class InconsistentKeys(Unavailable):
-    """A key in the database is not the one that the server has sealed: another program has written it."""
+    """A key in the database differs from the sealed one.
+
+    Another program has written it.
+    """
 
     def __init__(self, customer: int, difference: str, *, is_logged: bool = True) -> None:
         super().__init__(INCONSISTENT)
@@ -145,7 +148,10 @@ class InconsistentKeys(Unavailable):
 
 
 class KeySetOverlap(Exception):
-    """Keys of the issuing key before the newest one may open until `until`: a set has two."""
+    """Keys of the older issuing key may open until `until`.
+
+    A key set has at most two issuing keys.
+    """
 
     def __init__(self, until: object) -> None:
         super().__init__(until)
@@ -153,12 +159,12 @@ class KeySetOverlap(Exception):
 
 
 class OfflineRoot(Exception):
-    """The private root is on another machine, which has to sign."""
+    """The private root is on another machine, which must sign."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeySigner:
-    """A key under the root, opened."""
+    """A decrypted key under the root."""
 
     id: int
     key: PrivateKey
@@ -178,7 +184,7 @@ class ServiceKeySigner(KeySigner):
 
 @dataclass(frozen=True, slots=True)
 class KeySet:
-    """The key set of a customer, its root, and the new roots that lead there."""
+    """A customer's key set, its root, and the new roots to it."""
 
     root: PublicKey
     data: bytes
@@ -187,7 +193,10 @@ class KeySet:
 
 @dataclass(frozen=True, slots=True)
 class RootKey:
-    """A root, with its private key unless that is on another machine. Its text is sealed in either case."""
+    """A root, with its private key unless that is on another machine.
+
+    Its text is sealed in either case.
+    """
 
     public: PublicKey
     private: PrivateKey | None
@@ -208,21 +217,21 @@ class RootKey:
 
 @dataclass(frozen=True, slots=True)
 class KeyRotation:
-    """New keys of both kinds, and the older keys that stay."""
+    """A rotation: new keys of both kinds, and older keys that stay."""
 
     key: PrivateKey
     service: PrivateKey
     stay: list[int]  # issuing keys
     services_stay: list[int]
-    keys: list[PublicKey]  # issuing keys that the set names, the oldest first
+    keys: list[PublicKey]  # issuing keys of the new set, the oldest first
     service_keys: list[PublicKey]
     is_revoking: bool
 
 
 class IssuingKeySigners:
-    """The opened issuing and service keys and the checked key sets of this process.
+    """The decrypted keys and checked key sets of this process.
 
-    `logs`: inconsistent keys are logged with an alert, in addition to the exception.
+    With `logs`, inconsistent keys are also logged with an alert.
     """
 
     def __init__(self, vault: Encryption, *, logs: bool = True) -> None:
@@ -230,16 +239,18 @@ class IssuingKeySigners:
         self._logs = logs
         self._opened: dict[tuple[str, int, int], PrivateKey] = {}  # by column, customer and number
         self._checked: dict[int, tuple[list[object], KeySet]] = {}
-        self._current: set[int] = set()  # customers whose authorities have service keys, as they do from then on
+        self._current: set[int] = set()  # customers whose authorities have service keys, which does not change
 
     async def newest(self, connection: Connection, customer: int) -> IssuingKeySigner | None:
-        """Who signs, for as long as the caller's transaction lasts (see `hold`); None where the customer has no
-        authority. Raises `CannotDecrypt`."""
+        """The issuing key that signs until the caller's transaction ends.
+
+        See `hold`. None if the customer has no authority. Raises `CannotDecrypt`.
+        """
         id = await self._newest(connection, customer, ISSUING)
         return None if id is None else await self.of(connection, customer, id)
 
     async def newest_service(self, connection: Connection, customer: int) -> ServiceKeySigner | None:
-        """The service key that signs, as `newest` returns the issuing key."""
+        """The service key that signs, on the terms of `newest`."""
         id = await self._newest(connection, customer, SERVICE)
         return None if id is None else await self.service(connection, customer, id)
 
@@ -249,7 +260,10 @@ class IssuingKeySigners:
         return await connection.fetchval(kind.newest, customer)
 
     async def upgrade(self, connection: Connection, customer: int) -> None:
-        """Replace the keys of an authority of version 1, once, in the caller's transaction."""
+        """Replace the keys of a version 1 authority, once.
+
+        It happens in the caller's transaction.
+        """
         if customer in self._current:
             return
         if await connection.fetchval(IS_OF_VERSION_1, customer):
@@ -264,8 +278,10 @@ class IssuingKeySigners:
         return ServiceKeySigner(id, await self._key(statements, SERVICE, customer, id))
 
     async def of(self, statements: Statements, customer: int, id: int) -> IssuingKeySigner:
-        """The issuing key with this number. Raises `CannotDecrypt`, and `Unavailable` where it has just been
-        revoked."""
+        """The issuing key with this number.
+
+        Raises `CannotDecrypt`, and `Unavailable` if the key was just revoked.
+        """
         return IssuingKeySigner(id, await self._key(statements, ISSUING, customer, id))
 
     async def _key(self, statements: Statements, kind: KeyKind, customer: int, id: int) -> PrivateKey:
@@ -281,7 +297,7 @@ class IssuingKeySigners:
         return key
 
     async def key_set(self, statements: Statements, customer: int) -> KeySet | None:
-        """The customer's key set, checked; None for a customer without an authority.
+        """The checked key set of a customer; None without an authority.
 
         Raises `CannotDecrypt`, `InconsistentKeys`.
         """
@@ -289,9 +305,9 @@ class IssuingKeySigners:
         return None if authority is None else await self.check(statements, customer, authority)
 
     async def check(self, statements: Statements, customer: int, authority: Row) -> KeySet:
-        """The key set of an authority, a row with the columns of `AUTHORITY`.
+        """The checked key set of a row with the columns of `AUTHORITY`.
 
-        It is checked once, and again when one of the columns has changed. Raises `CannotDecrypt`, `InconsistentKeys`.
+        It is checked once, and again after one of the columns has changed. Raises `CannotDecrypt`, `InconsistentKeys`.
         """
         columns = [authority[name] for name in CHECKED]
         cached = self._checked.get(customer)
@@ -313,7 +329,10 @@ class IssuingKeySigners:
 def inconsistency(
     authority: Row, customer: int, root: PublicKey, signer_keys: list[PublicKey], service_keys: list[PublicKey]
 ) -> str | None:
-    """The first difference between an authority's row and its sealed root and other keys; None without one."""
+    """The first difference between an authority's row and its sealed keys.
+
+    None if there is no difference.
+    """
     if authority["root"] != load_authority(root):
         return "key_authority.public_key is not that of the sealed root"
     if authority["signer_keys"] != [load_authority(key) for key in signer_keys]:
@@ -328,14 +347,17 @@ def inconsistency(
         return "key_authority.key_set is not signed by the sealed root"
     if (key_set.claims["iss"], key_set.claims["sequence"]) != (issuer(customer), authority["sequence"]):
         return "key_authority.key_set is of another customer, or has another sequence"
-    # The set has the oldest first
+    # The set lists the oldest key first
     if (key_set.claims["keys"], key_set.claims["service-keys"]) != (signer_keys[::-1], service_keys[::-1]):
         return "key_authority.key_set names other issuing or service keys"
     return _inconsistent_roots(authority["roots"], root)
 
 
 def _inconsistent_roots(roots: list[bytes], root: PublicKey) -> str | None:
-    """Whether the new roots lead to another root than the sealed one. Boxes check who has signed them."""
+    """The fault of new roots that do not lead to the sealed root.
+
+    Boxes check the signers of new roots.
+    """
     try:
         new = [cose.read(message, ROOT).claims["root"] for message in roots]
     except MessageRefused:
@@ -344,12 +366,15 @@ def _inconsistent_roots(roots: list[bytes], root: PublicKey) -> str | None:
 
 
 def root_kids(root: bytes, new_roots: Iterable[bytes]) -> frozenset[bytes]:
-    """The `kid` of each root that an authority has had: of the stored present one, and of the signers of new ones."""
+    """The `kid` of each root that an authority has had.
+
+    These are the present root and the signers of new roots.
+    """
     return frozenset({public(root).kid, *(cose.read(message, ROOT).kid for message in new_roots)})
 
 
 def issuer(customer: int) -> str:
-    """The name of an authority in all that it signs (docs/key-protocol.md, "Members": iss)."""
+    """The name of an authority in all its messages (docs/key-protocol.md, "Members": iss)."""
     return f"customer:{customer}"
 
 
@@ -359,17 +384,20 @@ def box_name(product: int, epoch: int) -> str:
 
 
 def load_authority(key: PublicKey) -> bytes:
-    """A public key as tables keep it: x and y, 64 bytes."""
+    """A public key as tables store it: x and y, 64 bytes."""
     return key.x + key.y
 
 
 def public(stored: bytes) -> PublicKey:
-    """The public key of a table's column."""
+    """The public key in a column of a table."""
     return PublicKey(stored[:32], stored[32:])
 
 
 async def private_root(vault: Encryption, customer: int, authority: Row) -> PrivateKey:
-    """The root of a row with the columns of `AUTHORITY`. Raises `OfflineRoot`, `CannotDecrypt`."""
+    """The private root of a row with the columns of `AUTHORITY`.
+
+    Raises `OfflineRoot`, `CannotDecrypt`.
+    """
     root = RootKey.from_text(await vault.open(authority["sealed_root"], ROOT_KEY, customer, customer))
     if root.private is None:
         raise OfflineRoot
@@ -377,7 +405,7 @@ async def private_root(vault: Encryption, customer: int, authority: Row) -> Priv
 
 
 async def ensure(connection: Connection, vault: Encryption, customer: int) -> None:
-    """Make the customer's authority, once, in the caller's transaction."""
+    """Create the customer's authority, once, in the caller's transaction."""
     if await connection.fetchval(EXISTS, customer):
         return
     root, first, service = PrivateKey.generate(), PrivateKey.generate(), PrivateKey.generate()
@@ -390,7 +418,7 @@ async def ensure(connection: Connection, vault: Encryption, customer: int) -> No
 
 
 async def upgrade(connection: Connection, vault: Encryption, customer: int) -> None:
-    """Replace the keys of an authority of version 1 of the protocol, once.
+    """Replace the keys of a version 1 authority, once.
 
     No box of that version is in use, so no signature of those keys has to stay valid.
     """
@@ -400,12 +428,15 @@ async def upgrade(connection: Connection, vault: Encryption, customer: int) -> N
 
 
 async def rotate(connection: Connection, vault: Encryption, customer: int, *, revoke: bool) -> int | None:
-    """Have a new issuing key and a new service key sign from now on; the issuing key's number, or None where the
-    customer has no authority.
+    """Replace the signing issuing key and the signing service key.
 
-    The ones before stay in the set, so that what they signed stays good; with `revoke` they do not, and each box gets
-    another generation of its list. Raises `KeySetOverlap` while keys of the one before that may open, unless `revoke`;
-    `OfflineRoot`; `CannotDecrypt`; and `InconsistentKeys`, unless `revoke`, which also repairs the columns.
+    The previous keys stay in the set, and their signatures stay valid. With `revoke` they do not, and each box gets
+    another generation of its list. Returns the number of the issuing key, or None if the customer has no authority.
+    Raises:
+
+    - `KeySetOverlap` while keys of the older of two issuing keys may open, unless `revoke`;
+    - `InconsistentKeys`, unless `revoke`, which also repairs the columns;
+    - `OfflineRoot`, `CannotDecrypt`.
     """
     await connection.execute(LOCK, customer)
     authority = await connection.fetchrow(AUTHORITY, customer)
@@ -420,7 +451,10 @@ async def rotate(connection: Connection, vault: Encryption, customer: int, *, re
 async def plan_rotation(
     connection: Connection, vault: Encryption, customer: int, authority: Row, *, revoke: bool
 ) -> KeyRotation:
-    """The rotation of a locked row with the columns of `AUTHORITY`. Raises as `rotate` does."""
+    """The planned rotation of a locked row with the columns of `AUTHORITY`.
+
+    Raises `KeySetOverlap`, `InconsistentKeys` and `CannotDecrypt` as `rotate` does.
+    """
     signers = IssuingKeySigners(vault)
     good: list[int] = authority["signers"]
     if not revoke:
@@ -466,21 +500,27 @@ async def install(
 
 
 async def hold(connection: Connection, customer: int) -> None:
-    """Have the issuing keys stay as they are until the caller's transaction ends: what it signs, by the one that it
-    reads from now on, is not over before it is told. Comes before whatever else the transaction locks."""
+    """Keep the issuing keys unchanged until the caller's transaction ends.
+
+    So a signature of the transaction is not revoked before it is returned. This lock comes before all others of the
+    transaction.
+    """
     await connection.execute(HOLD, customer)
 
 
 async def lock(connection: Connection, customer: int) -> None:
     """Lock the customer's authority for the caller's transaction.
 
-    So a change that keeps parts of what it has read loses no change of another transaction.
+    A change that keeps parts of what it has read then loses no concurrent change.
     """
     await connection.execute(LOCK, customer)
 
 
 async def lose_all(connection: Connection) -> int:
-    """Give up every authority, as nothing opens their keys any more; how many. Boxes have to be enrolled anew."""
+    """Delete every authority, because nothing decrypts their keys any more.
+
+    Boxes must be enrolled again. Returns the number of authorities.
+    """
     await connection.execute(FORGET_SECRETS)
     lost: int = await connection.fetchval(LOSE)
     return lost
@@ -494,7 +534,10 @@ async def _insert(connection: Connection, vault: Encryption, customer: int, kind
 
 
 async def _drop_foreign_roots(connection: Connection, customer: int, roots: list[bytes], root: PublicKey) -> None:
-    """Delete new roots that do not lead to the sealed one: another program has written them."""
+    """Delete new roots that do not lead to the sealed root.
+
+    Another program has written them.
+    """
     kid, chain = root.kid, list[bytes]()
     for message in reversed(roots):
         try:
@@ -509,7 +552,10 @@ async def _drop_foreign_roots(connection: Connection, customer: int, roots: list
 
 
 def named_keys(authority: Row) -> tuple[list[PublicKey], list[PublicKey]]:
-    """The issuing and service keys of a checked row of `AUTHORITY`, the oldest first."""
+    """The keys in a checked row of `AUTHORITY`, the oldest first.
+
+    They are the issuing keys, and the service keys.
+    """
     keys, service_keys = ([public(key) for key in authority[name][::-1]] for name in ("signer_keys", "service_keys"))
     return keys, service_keys
 
@@ -521,7 +567,10 @@ def sequence_of(data: bytes, message: Message) -> int:
 
 
 async def next_claims(connection: Connection, customer: int, **others: Any) -> dict[str, Any]:
-    """The claims of the next message that the customer's root signs: those of all, and these others."""
+    """The claims of the next message that the customer's root signs.
+
+    `others` are added to the common claims.
+    """
     sequence: int = await connection.fetchval(NEXT_SET)
     return {"iss": issuer(customer), "iat": int(now().timestamp()), "sequence": sequence} | others
 
@@ -534,6 +583,6 @@ def key_claims(keys: list[PublicKey], service_keys: list[PublicKey]) -> dict[str
 async def sign_key_set(
     connection: Connection, customer: int, root: PrivateKey, keys: list[PublicKey], service_keys: list[PublicKey]
 ) -> bytes:
-    """The next key set, with these keys, the oldest first."""
+    """Sign the next key set with these keys, the oldest first."""
     claims = await next_claims(connection, customer, **key_claims(keys, service_keys))
     return cose.sign(KEY_SET, root.public.kid, claims, root.sign)

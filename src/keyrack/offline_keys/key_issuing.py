@@ -1,8 +1,8 @@
-"""In charge of a phone's keys: told as they are, and made where they are due.
+"""Issuing of a phone's keys: returns valid keys, and signs due ones.
 
-Whether anything is to be made is seen by one statement without a lock. Whoever makes a key has locked what it stands
-on: the assignment, the box in its car, the service. What ends one of them waits, and then finds the key and revokes it
-(migration 0038); or has come first, and there is no key.
+One statement without a lock finds what is due. A transaction that issues a key locks the rows on which the key depends:
+the assignment, the box in its car, the service. A transaction that ends one of them waits, then finds the key and
+revokes it (migration 0038). If it comes first, no key is issued.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ select product_id, epoch, generation, uri, is_outdated, listed_at, list from sta
 where customer_id = $1 and (product_id, epoch, generation) in (
   select * from unnest($2::integer[], $3::integer[], $4::integer[]))
 """
-# What all keys of a phone have in common, then the columns of `NewKeyRow` by their names
+# The columns that all keys of a phone have in common, then those of `NewKeyRow` by name
 INSERT = compile_statement("""
 insert into box_key (customer_id, device_id, issuing_key_id, rights, issued_at, key_id, product_id, epoch, generation,
   place, assignment_id, car_id, user_id, freshness, lifetime, begins_at, expires_at, token)
@@ -56,7 +56,7 @@ select :customer, :device_id, :issuing_key_id, :rights::smallint[], :issued_at, 
 
 
 class NewKeyRow(NamedTuple):
-    """The columns of one key that was just signed, by the names of the parameters of `INSERT`."""
+    """The columns of a newly signed key, named as in `INSERT`."""
 
     key_id: UUID
     product_id: int
@@ -78,7 +78,7 @@ class NoDevice(Exception):
 
 
 class NotApproved(Exception):
-    """A manager has to approve the phone before it gets keys."""
+    """A manager must approve the phone before it gets keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,28 +91,28 @@ class IssuedKey:
     issued: datetime
     begins: datetime
     expires: datetime
-    renew: datetime  # from then on there is another one
+    renew: datetime  # from then on there is a new key
     token: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class IssuedKeys:
-    """What a phone is to hold now."""
+    """The keys of a phone, and the messages that it carries."""
 
-    key_set: bytes | None  # None: nothing opens without a network at this customer
+    key_set: bytes | None  # None: the customer has no authority
     roots: Sequence[bytes] = ()  # new roots of the authority, the oldest first
     keys: Sequence[IssuedKey] = ()
     lists: Mapping[StatusListId, bytes] = field(default_factory=dict[StatusListId, bytes])
     box_keys: Mapping[tuple[int, int], PublicKey] = field(default_factory=dict[tuple[int, int], PublicKey])
     receipts: Mapping[tuple[int, int], bytes] = field(default_factory=dict[tuple[int, int], bytes])
-    withheld: Mapping[int, str] = field(default_factory=dict[int, str])  # assignment -> why there is no new key
-    is_complete: bool = True  # else the user has more assignments than are told
+    withheld: Mapping[int, str] = field(default_factory=dict[int, str])  # assignment -> reason why there is no new key
+    is_complete: bool = True  # False if the user has more assignments than returned
 
 
 async def issue_keys(
     db: Database, signers: IssuingKeySigners, settings: Settings, customer: int, subject: UUID, device: bytes
 ) -> IssuedKeys:
-    """The keys of a phone, and what it carries to boxes. Keys that are due are made.
+    """The keys of a phone, and its messages for boxes. Signs due keys.
 
     Raises `NoDevice`, `NotApproved`, `CannotDecrypt`.
     """
@@ -133,18 +133,18 @@ async def issue_keys(
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """A phone's rights as they are at a moment."""
+    """A phone's rights at one moment."""
 
     phone: Phone
     authority: Row  # with the columns of `AUTHORITY`
     rights: Sequence[Row]
-    lists: Mapping[StatusListId, Row]  # in which keys stand, or will
+    lists: Mapping[StatusListId, Row]  # lists that contain the keys, or will
     at: datetime
     is_complete: bool
 
     @property
     def due(self) -> list[Right]:
-        """The rights that want another key."""
+        """The rights that need another key."""
         return [right_of(row) for row in self.rights if needs_renewal(row, self.phone, self.at)]
 
     @property
@@ -154,7 +154,7 @@ class _View:
     def held(
         self, made: Mapping[Right, IssuedKey], lists: Mapping[StatusListId, bytes], withheld: Mapping[int, str]
     ) -> IssuedKeys:
-        """What the phone gets: keys that were made, and the others as they are."""
+        """The new keys, and the existing keys of the other rights."""
         keys = [
             made.get(right_of(row)) or _known(row)
             for row in self.rights
@@ -167,7 +167,7 @@ class _View:
 
 
 async def _look(statements: Statements, arguments: tuple[int, UUID, bytes, datetime, int]) -> _View | None:
-    """The phone's rights as they are; None where nothing opens without a network.
+    """The phone's rights; None if the customer has no authority.
 
     Raises `NoDevice`, `NotApproved`.
     """
@@ -195,8 +195,10 @@ async def _made(
     arguments: tuple[int, UUID, bytes, datetime, int],
     wanted: Sequence[Right],
 ) -> IssuedKeys:
-    """The same after what is due was made, in the caller's transaction; `wanted` are the rights that want a key.
-    Raises `NoDevice`, `NotApproved`, `CannotDecrypt`."""
+    """Sign what is due in the caller's transaction, and return all keys.
+
+    `wanted` are the rights that need a key. Raises `NoDevice`, `NotApproved`, `CannotDecrypt`.
+    """
     customer, _, device, at, _ = arguments
     await hold(connection, customer)
     assignments = list({assignment for assignment, _ in wanted})
@@ -221,7 +223,7 @@ async def _made(
     signed = await status_lists.renew(
         connection, customer, [row for row in locked if place_of(row) in list_ids], signer, at
     )
-    # A list that was not signed yet may have gone with its box or its epoch meanwhile
+    # A list that was not signed yet may have been deleted meanwhile, with its box or epoch
     others = {place: row["list"] for place, row in view.lists.items() if place not in signed and row["list"]}
     withheld = {assignment: TOO_MANY for assignment, _ in many}
     return view.held(made, others | signed, withheld | {right[0]: reason for right, reason in taken.refused.items()})
@@ -236,7 +238,7 @@ async def _make(
     uris: Mapping[StatusListId, str],
     at: datetime,
 ) -> dict[Right, IssuedKey]:
-    """Sign and keep a key for each of these rights that has got a place."""
+    """Sign and store a key for each right with a place."""
     uris = {**uris, **taken.begun}
     keys: list[IssuedKey] = []
     rows: list[NewKeyRow] = []
@@ -283,7 +285,7 @@ def _signed(
 
 
 def _known(row: Row) -> IssuedKey:
-    """The key that the phone has, or may have, already."""
+    """The existing key of a right."""
     return IssuedKey(
         row["assignment_id"], row["car_id"], of_key(row), row["issued_at"], row["begins_at"], row["expires_at"],
         _renewed(row, row["issued_at"]), row["token"],

@@ -1,4 +1,4 @@
-"""A customer's policy for keys that open boxes: their limit, uncertain clocks, and approvals."""
+"""A customer's policy for keys: limit, uncertain clocks and approvals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SET: LiteralString = """
 update key_authority set freshness = $2, opens_uncertain = $3, needs_second_person = $4, approves_phones = $5
 where customer_id = $1
 """
-# Keys that give more: a limit above $2, if that is not null, and right 3, if $3
+# Keys that exceed a policy: with a limit above $2, if that is not null, or with right 3, if $3
 _BEYOND: LiteralString = """
  where customer_id = $1 and is_placed and revoked_at is null and (freshness > $2::integer or ($3 and 3 = any(rights)))
 """
@@ -31,10 +31,10 @@ REVOKE_BEYOND: LiteralString = (
 class KeyPolicy:
     """A customer's policy for keys."""
 
-    freshness: int | None  # seconds for which a key opens without word from the server; None: its whole life
+    freshness: int | None  # seconds for which a key opens without news from the server; None: its whole life
     opens_uncertain: bool  # whether boxes open while their clock is uncertain
-    needs_second_person: bool  # whether another manager approves an enrolment that replaces a box at work
-    approves_phones: bool  # whether a manager approves a new phone before it gets keys
+    needs_second_person: bool  # whether another manager must approve an enrolment that replaces a box in use
+    approves_phones: bool  # whether a manager must approve a new phone before it gets keys
 
 
 class PolicyParts(TypedDict, total=False):
@@ -53,7 +53,10 @@ async def read(statements: Statements, customer: int) -> KeyPolicy | None:
 
 
 async def count_beyond(statements: Statements, customer: int, parts: PolicyParts) -> int | None:
-    """The number of keys that a change of these parts would revoke; None without an authority."""
+    """The number of keys that a change of these parts would revoke.
+
+    None without an authority.
+    """
     before = await read(statements, customer)
     if before is None:
         return None
@@ -62,10 +65,10 @@ async def count_beyond(statements: Statements, customer: int, parts: PolicyParts
 
 
 async def change(connection: Connection, customer: int, parts: PolicyParts) -> tuple[KeyPolicy, int] | None:
-    """Change these parts of the policy, and revoke keys in force that give more.
+    """Change parts of the policy, and revoke keys that exceed it.
 
-    Returns the new policy and the number of revoked keys; None without an authority. Callers that issue keys are waited
-    for, and the next ones see the new policy. The other parts stay as another transaction has left them.
+    Returns the new policy and the number of revoked keys; None without an authority. The change waits for transactions
+    that issue keys, and later ones see the new policy. The other parts keep the values of other transactions.
     """
     await lock(connection, customer)
     before = await read(connection, customer)
@@ -78,10 +81,10 @@ async def change(connection: Connection, customer: int, parts: PolicyParts) -> t
 
 
 def _revocable(before: KeyPolicy, parts: PolicyParts) -> tuple[int | None, bool]:
-    """The largest limit, None for any, and whether right 3 revokes a key.
+    """The largest limit, or None, and whether right 3 revokes a key.
 
-    A part that is wider than before, or is not named, revokes nothing. A named part that stays the same revokes what an
-    older release has left. Limit and uncertain clocks count as named together.
+    A part that is wider than before, or is not named, revokes nothing. A named part that stays the same revokes keys
+    that an older release left. Limit and uncertain clocks count as named together.
     """
     if not {"freshness", "opens_uncertain"} & parts.keys():
         return None, False

@@ -1,4 +1,4 @@
-"""In charge of what phone, tool and box say to each other on a link: arrays, whose first number says what they are."""
+"""Messages between phone, tool and box: arrays that begin with their type."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from keyrack.offline_keys.cose import MessageRefused
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 LONGEST = 2048  # bytes of a message, in both directions
-VERSIONS = (2,)  # of the protocol, that are spoken here
-MOST_ENTRIES = 4  # of one message
-SKIPPABLE = 128  # members of a challenge from this number on are skipped
+VERSIONS = (2,)  # supported versions of the protocol
+MOST_ENTRIES = 4  # per message
+SKIPPABLE = 128  # fields of a challenge from this number on are skipped
 
 
 class Hello(NamedTuple):
-    versions: list[int]  # that the phone speaks, ascending
+    versions: list[int]  # supported by the phone, ascending
 
 
 class Challenge(NamedTuple):
-    """What a box has, and the nonce by which it wants to be answered. It is not signed."""
+    """The state of a box, and the nonce to answer. It is not signed."""
 
     version: int
     name: str  # "" before the first provisioning
     nonce: bytes  # 16 bytes
     time: int  # seconds since 1970
     certain: int
-    sequence: int  # of the key set or new root that came last, 0 for none
+    sequence: int  # of the newest key set or new root, 0 for none
     generation: int  # of the newest list, 0 for none
     listed: int  # iat of that list, 0 for none
-    first: int  # the lowest number of the log that is held
+    first: int  # the lowest stored number of the log
     next: int
     newest: bytes  # SHA-256 of the newest entry, zeros before the first
     root: bytes  # kid of the root, 8 bytes; empty before the first provisioning
@@ -79,7 +79,7 @@ class Provision(NamedTuple):
 
 
 class VersionsMessage(NamedTuple):
-    versions: list[int]  # that the box speaks, where the phone speaks none of them
+    versions: list[int]  # supported by the box, if the phone supports none of them
 
 
 Said: TypeAlias = (
@@ -138,7 +138,7 @@ def hello() -> Hello:
 
 
 def write(said: Said) -> bytes:
-    """The message. Raises `CborError` for what cannot be said."""
+    """The encoded message. Raises `CborError` if a value is invalid."""
     first, form = SHAPES[type(said)]
     values = form.write(said)
     form.read(values)
@@ -146,7 +146,10 @@ def write(said: Said) -> bytes:
 
 
 def read(data: bytes, *kinds: type[Kind]) -> Kind:
-    """The message, which is of one of these kinds. Raises `MessageRefused`: too-long, encoding, structure, unknown."""
+    """The message, which must be of one of these types.
+
+    Raises `MessageRefused`: too-long, encoding, structure, unknown.
+    """
     if len(data) > LONGEST:
         raise MessageRefused(BoxRefusalCode.TOO_LONG)
     try:

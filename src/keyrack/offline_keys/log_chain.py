@@ -1,7 +1,7 @@
-"""The chain of a box's log: which numbers are missing, and whether each entry fits the one before.
+"""The hash chain of a box's log: missing numbers and broken links.
 
-An entry names the one before by SHA-256, its signature included. Entries here have a low s, as `cose.read_entry` gives
-them. Builds before 0.3 stored some with a high s, although the box may have the low form.
+An entry names the one before by SHA-256, its signature included. Entries here have a low s, as `cose.read_entry`
+returns them. Builds before 0.3 stored some with a high s, although the box may have the low form.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from keyrack.offline_keys.message_fields import ENTRY
 
 Report = tuple[str, int, bytes]  # kind, number, SHA-256 of the entry
 
-ZEROS = bytes(32)  # what the first entry names as the one before
+ZEROS = bytes(32)  # `previous` of the first entry
 
 
 def hash_of(entry: bytes) -> bytes:
-    """By what the next entry names it."""
+    """The hash by which the next entry names this one."""
     return hashlib.sha256(entry).digest()
 
 
 def _follows(previous: bytes, before: bytes) -> bool:
-    """Whether the entry that names this SHA-256 fits the stored one before it."""
+    """Whether a hash names the stored entry before."""
     signature = len(before) - cose.SIGNATURE
     low = before[:signature] + cose.with_low_s(before[signature:])
     return previous in (hash_of(before), hash_of(low))
@@ -34,25 +34,25 @@ def _follows(previous: bytes, before: bytes) -> bool:
 
 @dataclass(slots=True)
 class Walk:
-    """How far the log of a box is known without gaps, while it is gone on along it."""
+    """A walk along a box's log, with its gaps and faults."""
 
     up_to: int
     given_up: int
-    held_from: int  # what is before it and missing stays missing
-    last: bytes | None  # the entry `up_to`, None where it is missing or there is none yet
+    held_from: int  # missing numbers below it stay missing
+    last: bytes | None  # the entry `up_to`; None if it is missing or there is none yet
     entries: list[SignedMessage] = field(default_factory=list[SignedMessage])
     reports: list[Report] = field(default_factory=list[Report])
     gaps: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])  # first and last number without an entry
 
     @property
     def hash(self) -> bytes | None:
-        """What the next entry is to name; None where that is not known."""
+        """The hash that the next entry must name; None if unknown."""
         if self.last is not None:
             return hash_of(self.last)
         return None if self.up_to else ZEROS
 
     def go(self, rows: Iterable[Row]) -> bool:
-        """Go on along these entries; whether there is no gap among them."""
+        """Walk along these entries. Returns False at a gap that may be filled."""
         for row in rows:
             missing = row["number"] - self.up_to - 1
             if missing and row["number"] > self.held_from:
@@ -94,8 +94,8 @@ class LateEntries:
 def late_entries(rows: Sequence[Row], up_to: int) -> LateEntries:
     """The late ones among these stored entries, and reports about them.
 
-    The rows are in order, and the others are neighbours. Each seam between two of them up to `up_to` is checked: the
-    walk checks the later ones. One report covers a run of consecutive numbers.
+    The rows are in order, and include the neighbours of late entries. Each seam between two of them up to `up_to` is
+    checked; the walk checks later ones. One report covers a run of consecutive numbers.
     """
     stored: dict[int, bytes] = {row["number"]: row["entry"] for row in rows}
     numbers = [row["number"] for row in rows if row["is_late"]]

@@ -1,4 +1,4 @@
-"""In charge of what signed messages consist of: the table of members, and which of them each message has."""
+"""The fields of signed messages, and which of them each message has."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from keyrack.offline_keys.cbor_types import (
 )
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
-# The claim keys that draft-ietf-oauth-status-list-21 requests and IANA has not assigned: they stand here alone
+# Claim keys that draft-ietf-oauth-status-list-21 requests and IANA has not assigned. They are defined only here
 DRAFT_STATUS_LIST, DRAFT_TTL, DRAFT_STATUS = 65533, 65534, 65535
 
-# Labels for what readers may ignore, so that a newer server can write it
+# Keys of fields that readers ignore, so that a newer server can write them
 SKIPPABLE = range(-66303, -66047)
 
 LONGEST_URI = 128  # characters, of a status list
 
-OPEN, CLOSE = 1, 2  # commands, and rights
-UNCERTAIN = 3  # a right: also while the box's clock is uncertain
+OPEN, CLOSE = 1, 2  # commands and rights
+UNCERTAIN = 3  # the right to use the key while the box's clock is uncertain
 
 _TIME = number(1)  # seconds since 1970
 _COUNT = number(0)
@@ -39,7 +39,7 @@ _HASH = octets(32)  # SHA-256
 
 
 class Status(NamedTuple):
-    """Where a key stands in a status list."""
+    """The place of a key in a status list."""
 
     idx: int
     uri: str
@@ -47,7 +47,7 @@ class Status(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MessageField:
-    """One claim of payloads: by what it stands in them, what it is called, and what values it may have."""
+    """One claim: its key in payloads, its name, and its type."""
 
     key: int
     name: str
@@ -105,7 +105,7 @@ MEMBERS = {
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One kind of signed message, with its members. It may have skippable members as well."""
+    """A type of signed message, with its fields. It may also have skippable fields."""
 
     name: str
     typ: str
@@ -113,14 +113,14 @@ class Message:
     members: tuple[MessageField, ...]
 
     def read(self, payload: Value) -> dict[str, Any]:
-        """The claims by their names, without skippable members. Raises `CborError`."""
+        """The claims by name, without skippable fields. Raises `CborError`."""
         own = {member.key for member in self.members}
         if not isinstance(payload, dict) or {key for key in payload if key not in SKIPPABLE} != own:
             raise CborError(f"these are not the members of a message of type {self.typ}")
         return {member.name: member.form.read(payload[member.key]) for member in self.members}
 
     def write(self, claims: Mapping[str, Any]) -> Value:
-        """The payload of which `read` makes these claims. Raises `CborError` where there is none."""
+        """The payload of these claims. Raises `CborError` if they are invalid."""
         if set(claims) != {member.name for member in self.members}:
             raise CborError(f"these are not the claims of a message of type {self.typ}: {sorted(claims)}")
         payload: Value = {member.key: member.form.write(claims[member.name]) for member in self.members}
@@ -129,7 +129,7 @@ class Message:
 
 
 def _message(name: str, limit: int, *members: str, typ: str = "", **forms: CborType) -> Message:
-    """`forms` are those of members that have other values in this message."""
+    """A message. `forms` are types of fields that differ in this message."""
     own = {each: replace(MEMBERS[each], form=form) for each, form in forms.items()}
     typ = typ or f"application/vnd.keyrack.{name}-2+cwt"
     return Message(name, typ, limit, tuple((MEMBERS | own)[member] for member in members))

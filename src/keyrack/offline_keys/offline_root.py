@@ -1,7 +1,7 @@
-"""Requests to an offline root: what the server wants signed, and what comes back (docs/secrets.md).
+"""Requests to an offline root: unsigned messages and signed answers (docs/secrets.md).
 
-The server makes the new keys, and keeps them sealed beside what it wants signed. They sign nothing until the root's
-signature has come. The other machine needs the root's private key, this module, and no database.
+The server generates the new keys, and seals them with the request. They sign nothing until the root's signature
+arrives. The other machine needs the root's private key and this module, but no database.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ FOREIGN_ROOT = (
 
 
 class OnlineRoot(Exception):
-    """The server has the private root itself."""
+    """The server itself has the private root."""
 
 
 class NoRequest(Exception):
-    """Nothing waits for a signature of the root."""
+    """No request waits for a signature of the root."""
 
 
 class OutdatedRequest(Exception):
@@ -65,7 +65,7 @@ class OutdatedRequest(Exception):
 
 
 class InvalidRequest(Exception):
-    """The file is not the answer to the request, or the root has not signed it."""
+    """The file does not answer the request, or lacks the root's signature."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Unsigned:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Unsigned:
-        """Raises `InvalidRequest`."""
+        """The message in a request. Raises `InvalidRequest`."""
         try:
             read = cls(MESSAGES[value["message"]], read_public_key(value["signer"]), octets(value["payload"]))
             read.message.read(decode(read.payload))
@@ -98,7 +98,7 @@ class Unsigned:
         return self.message.read(decode(self.payload))
 
     def find(self, signed: Iterable[bytes]) -> bytes:
-        """The one of these messages that is this one, well signed. Raises `InvalidRequest`."""
+        """The validly signed form of this message. Raises `InvalidRequest`."""
         for data in signed:
             try:
                 read = cose.read(data, self.message)
@@ -118,7 +118,7 @@ def read_public_key(text: str) -> PublicKey:
 def sign(wanted: Sequence[Unsigned], roots: Sequence[PrivateKey]) -> list[bytes]:
     """Sign what the server has requested, on the machine of the root.
 
-    A new root is named only if its private key is here as well: a server in other hands may request its own root.
+    A new root is signed only if its private key is here as well: a server in other hands may request its own root.
     Raises `InvalidRequest` if a key is missing.
     """
     keys = {root.public: root for root in roots}
@@ -133,12 +133,11 @@ def sign(wanted: Sequence[Unsigned], roots: Sequence[PrivateKey]) -> list[bytes]
 async def request(
     connection: Connection, vault: Encryption, customer: int, *, revoke: bool = False, new_root: PublicKey | None = None
 ) -> list[Unsigned] | None:
-    """Messages for the root to sign: a key set with new keys.
+    """Request the root's signature of a key set with new keys.
 
-    With `new_root`, the key set has the same keys, under that offline root.
-
-    None where the customer has no authority. A later request replaces this one. Raises `OnlineRoot`, and as
-    `issuing_keys.rotate` does.
+    With `new_root`, the key set has the same keys, under that offline root. Returns the messages to sign, or None if
+    the customer has no authority. A later request replaces this one. Raises `OnlineRoot`, and as `issuing_keys.rotate`
+    does.
     """
     await upgrade(connection, vault, customer)
     authority = await connection.fetchrow(AUTHORITY, customer)
@@ -166,7 +165,7 @@ async def request(
 
 
 async def accept(connection: Connection, vault: Encryption, customer: int, signed: Sequence[bytes]) -> PublicKey:
-    """Have the keys sign that the root has named; the root.
+    """Install the keys that the root has signed. Returns the root.
 
     Raises `NoRequest`, `OutdatedRequest`, `InvalidRequest`, `CannotDecrypt`.
     """
@@ -203,7 +202,7 @@ async def _new_root(connection: Connection, customer: int, root: PublicKey, new:
 
 
 def _state(authority: Row) -> list[Any]:
-    """The state that a request is made for: root, and keys that are not revoked."""
+    """The state for which a request was made: root and valid keys."""
     return [base64.b64encode(authority["root"]).decode(), list(authority["signers"]), list(authority["services"])]
 
 

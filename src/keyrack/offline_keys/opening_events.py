@@ -1,4 +1,4 @@
-"""In charge of what an entry in a box's log means for others: an opening becomes an event, with who opened."""
+"""Events of openings and closings, from the entries of box logs."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ OPENED, CLOSED = 1, 2  # events of entries (docs/key-protocol.md, "Members")
 KINDS = {OPENED: "CarOpened", CLOSED: "CarClosed"}
 AGENT = "Keyrack key, {name}"
 UNCERTAIN = ", clock uncertain"
-LATE = ", reported late"  # the box had given the entry up before it arrived
-PENDING = ", enrolment pending"  # nobody but the holder of the new key says so
+LATE = ", reported late"  # the entry arrived after its number was given up
+PENDING = ", enrolment pending"  # only the holder of the new key claims the opening
 LAST_TIME = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp())
 
-# The counter's row stays locked until the commit, as where others record events: numbers have no gaps, and a higher one
-# is never seen first. A box tells of its own keys alone. Car and user are those for whom the key was issued, whether
-# they are still there or not. Nobody else can name an event so: names of callers have no control characters
+# The counter's row stays locked until the commit, as for all events: numbers have no gaps, and a higher one is never
+# visible first. A box reports on its own keys alone. Car and user are those of the issued key, even if they no longer
+# exist. No caller can name an event like this, because names of callers have no control characters
 TELL = compile_statement("""
 with opened as (
   select o.*, k.car_id, k.user_id, row_number() over (partition by k.key_id is not null order by n)::integer as step
@@ -54,10 +54,10 @@ async def publish_openings(
     is_late: bool = False,
     is_pending: bool = False,
 ) -> list[tuple[str, int, bytes]]:
-    """Record the openings and closings among these entries of a box, a product in an epoch, as events, in their order;
-    reports of those by keys that were never issued for it to that phone.
+    """Record openings and closings of a box as events, in their order.
 
-    The events name entries that came late, and those of a pending enrolment.
+    `box` is a product in an epoch. Events mark late entries, and those of a pending enrolment. Returns reports of
+    entries whose keys were never issued for the box to that phone.
     """
     marks = (LATE if is_late else "") + (PENDING if is_pending else "")
     opened = [entry for entry in entries if entry.claims["event"] in KINDS]

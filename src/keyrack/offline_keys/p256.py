@@ -1,4 +1,4 @@
-"""In charge of keys that sign: ECDSA on P-256 with SHA-256, with signatures of 64 bytes as COSE has them."""
+"""Signing keys: ECDSA on P-256 with SHA-256, 64 bytes per signature."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CURVE = ec.SECP256R1()
 
 @dataclass(frozen=True, slots=True)
 class PrivateKey:
-    """A key that signs. Its text is a secret, to be sealed."""
+    """A private key. Its text is a secret, and must be sealed."""
 
     key: ec.EllipticCurvePrivateKey
 
@@ -42,13 +42,16 @@ class PrivateKey:
         return PublicKey(_bytes(numbers.x), _bytes(numbers.y))
 
     def sign(self, message: bytes) -> bytes:
-        """r and s, 32 bytes each; the same for the same message (RFC 6979)."""
+        """r and s, 32 bytes each. Equal messages have equal signatures (RFC 6979)."""
         r, s = decode_dss_signature(self.key.sign(message, ec.ECDSA(SHA256(), deterministic_signing=True)))
         return _bytes(r) + _bytes(s)
 
 
 def verify(public: PublicKey, message: bytes, signature: bytes) -> bool:
-    """Whether the key has signed this, with a low s or a high one. A key that is no point of the curve has not."""
+    """Whether the key has signed the message, with low or high s.
+
+    The result is False for a key that is no point of the curve.
+    """
     if len(signature) != 2 * COORDINATE:
         return False
     try:

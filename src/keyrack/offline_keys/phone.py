@@ -1,4 +1,7 @@
-"""In charge of the reference phone: what one says to a box and to the server, without input, output or clock."""
+"""The reference phone: its messages to boxes and to the server.
+
+It has no input, output or clock of its own.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +14,29 @@ from keyrack.offline_keys.link_messages import CarryMessage, Challenge, Fetch, O
 from keyrack.offline_keys.message_fields import ANSWER, KEY, KEY_SET, RECEIPT, REGISTRATION, ROOT, STATUS_LIST, TIME
 from keyrack.offline_keys.public_key import PublicKey
 
-Sign = Callable[[bytes], bytes]  # by the phone's key, 64 bytes
+Sign = Callable[[bytes], bytes]  # signs with the phone's key, 64 bytes
 
 
 def registration(subject: str, key: PublicKey, nonce: bytes, sign: Sign) -> bytes:
-    """The registration of a phone: its public key and the server's nonce, signed by its private key."""
+    """The registration of a phone, signed by its private key.
+
+    It has the public key and the server's nonce.
+    """
     return cose.sign(REGISTRATION, key.kid, {"sub": subject, "cnf": key, "nonce": nonce}, sign)
 
 
 def counter(last: int, milliseconds: int) -> int:
-    """Of the next answer. Milliseconds since 1970 let an app go on that was installed anew; `last` is 0 for none."""
+    """The counter of the next answer.
+
+    Milliseconds since 1970 let a newly installed app continue. `last` is 0 for none.
+    """
     return max(last + 1, milliseconds)
 
 
 def answer(message: bytes, key: bytes, command: int, count: int, sign: Sign) -> Open:
-    """The message that opens (1) or closes (2) with a key of this phone.
+    """The message that opens (1) or closes (2) with a key.
 
-    `message` is the challenge as it came. Raises `MessageRefused` if one of the two is none.
+    `message` is the challenge as it was received. Raises `MessageRefused` if the challenge or the key is invalid.
     """
     challenge = read(message, Challenge)
     claims = {
@@ -43,10 +52,10 @@ def answer(message: bytes, key: bytes, command: int, count: int, sign: Sign) -> 
 
 
 def brought(challenge: Challenge, authority: str, artefacts: Iterable[bytes]) -> list[CarryMessage]:
-    """What this box, which obeys this authority, does not have yet, in the order in which it has to come.
+    """The artefacts that a box lacks, in the order to send.
 
-    A time uses the challenge up: after one, the box is asked for another. Raises `MessageRefused` for what is no
-    artefact.
+    The box obeys `authority`. A time uses the challenge up: after it the phone needs another challenge. Raises
+    `MessageRefused` if something is no artefact.
     """
     signed = [cose.read(artefact, KEY_SET, ROOT, STATUS_LIST, TIME, RECEIPT) for artefact in artefacts]
     own = [each for each in signed if each.claims["iss"] == authority]
@@ -57,7 +66,7 @@ def brought(challenge: Challenge, authority: str, artefacts: Iterable[bytes]) ->
 
 
 def _roots(challenge: Challenge, roots: list[SignedMessage]) -> list[SignedMessage]:
-    """The new roots that lead on from the box's root, in their order."""
+    """The new roots after the box's root, in their order."""
     kid, chain = challenge.root, list[SignedMessage]()
     for each in sorted(roots, key=lambda each: each.claims["sequence"]):
         if each.kid == kid and each.claims["sequence"] > challenge.sequence:
@@ -67,27 +76,34 @@ def _roots(challenge: Challenge, roots: list[SignedMessage]) -> list[SignedMessa
 
 
 def kept(entry: bytes) -> bytes:
-    """An entry of a box as a phone keeps it and brings it home: with a low s. Raises `MessageRefused`."""
+    """An entry with a low s, for the phone to store and upload.
+
+    Raises `MessageRefused`.
+    """
     return cose.read_entry(entry).raw
 
 
 def fetch(following: int, newest: int) -> Fetch | None:
-    """What to ask for next, where the box has entries below `following` and the phone up to `newest`: None for nothing.
+    """The next request for entries; None if no entry is missing.
 
-    `newest` is at first the later of what the phone has and what comes before the challenge's `first`.
+    The box has entries below `following`, the phone up to `newest`. At first `newest` is the later of what the phone
+    has and the number before the challenge's `first`.
     """
     return Fetch(newest + 1) if newest + 1 < following else None
 
 
 def _is_wanted(challenge: Challenge, artefact: SignedMessage, has_newer_set: bool = False) -> bool:
-    """Whether the box may lack it. A newer key set, which comes first, may end the lists that the challenge names."""
+    """Whether the box may lack an artefact.
+
+    A newer key set, which is sent first, may end the lists that the challenge names.
+    """
     claims = artefact.claims
     if artefact.message is KEY_SET:
         return claims["sequence"] > challenge.sequence
     if claims["aud"] != challenge.name:
         return False
     if artefact.message is STATUS_LIST:
-        # The challenge says nothing of the generation before: it is brought where the box may have an older one
+        # The challenge does not show the previous generation. Its list is sent if the box may have an older one
         ahead = claims["generation"] - challenge.generation
         return has_newer_set or ahead > 0 or (ahead >= -1 and claims["iat"] > challenge.listed)
     if artefact.message is RECEIPT:
@@ -96,5 +112,9 @@ def _is_wanted(challenge: Challenge, artefact: SignedMessage, has_newer_set: boo
 
 
 def _order(artefact: SignedMessage) -> tuple[int, int]:
-    """The issuing keys before what they sign, the time before what may be ahead of the clock, the older list first."""
+    """The position of an artefact in the order to send.
+
+    Issuing keys precede what they sign, a time precedes what may be ahead of the clock, and an older list precedes a
+    newer.
+    """
     return (KEY_SET, TIME, STATUS_LIST, RECEIPT).index(artefact.message), artefact.claims.get("generation", 0)

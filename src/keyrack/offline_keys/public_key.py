@@ -1,4 +1,4 @@
-"""In charge of public keys: COSE_Key (RFC 9052) on P-256 in one form, and what names one."""
+"""Public keys: COSE_Key (RFC 9052) on P-256, in one form."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ EXAMPLE_THUMBPRINT = "u4V8Zc1qFzYwW9kU0m2Yp7dTn5oS3aRxLqEhJgPiCk0"  # in the API
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """A point of the curve by its coordinates, big-endian. `from_map` checks that it is one."""
+    """A point of the curve, by its coordinates, big-endian. `from_map` validates it."""
 
     x: bytes  # 32 bytes
     y: bytes  # 32 bytes
 
     @classmethod
     def from_map(cls, value: Value) -> PublicKey:
-        """The key of this COSE_Key. Raises `CborError`, also for coordinates that are no point of the curve."""
+        """The key of this COSE_Key.
+
+        Raises `CborError`, also if the coordinates are no point of the curve.
+        """
         if isinstance(value, dict):
             x, y = value.get(X), value.get(Y)
             if isinstance(x, bytes) and isinstance(y, bytes) and len(x) == len(y) == COORDINATE:
@@ -50,10 +53,10 @@ class PublicKey:
 
     @property
     def thumbprint(self) -> bytes:
-        """RFC 9679, 32 bytes: by what a phone or a box is known."""
+        """The id of a phone or a box (RFC 9679), 32 bytes."""
         return hashlib.sha256(self.encoded).digest()
 
     @property
     def kid(self) -> bytes:
-        """By what a signed message names its signer, 8 bytes."""
+        """The id of the signer in a signed message, 8 bytes."""
         return self.thumbprint[:8]

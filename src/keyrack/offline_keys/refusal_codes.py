@@ -1,4 +1,4 @@
-"""In charge of the codes: why a box refuses, as numbers on the wire and in its log, and as texts."""
+"""Codes of a box's refusals, as numbers and as texts."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from enum import IntEnum
 
 
 class BoxRefusalCode(IntEnum):
-    """Numbered as docs/key-protocol.md does; a number is never given to something else."""
+    """The codes, numbered as in docs/key-protocol.md. A number is never reused."""
 
     GOOD = 0
-    REFUSED = 1  # all that the wire says until possession of a good key is proven
+    REFUSED = 1  # the only refusal on the wire until possession of a valid key is proven
     TOO_LONG = 2
     ENCODING = 3
     STRUCTURE = 4
@@ -48,5 +48,5 @@ class BoxRefusalCode(IntEnum):
 
     @property
     def text(self) -> str:
-        """`key-signature`"""
+        """The code as text, such as `key-signature`."""
         return self.name.lower().replace("_", "-")

@@ -1,4 +1,4 @@
-"""Another root for a customer's authority: the present one signs it, and boxes take it (docs/keys.md)."""
+"""Replacement of a customer's root by a new one (docs/keys.md)."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ update key_authority set private_key = $2, public_key = $3, sequence = $4, key_s
 
 
 async def replace(connection: Connection, vault: Encryption, customer: int) -> PublicKey | None:
-    """Replace the root: the present one signs the new one, which signs the key set.
+    """Replace the root by a new one, which signs the key set.
 
-    Returns the public key of the new root, or None if the customer has no authority. Raises `CannotDecrypt`,
-    `InconsistentKeys`, `OfflineRoot`.
+    The present root signs the new one. Returns the public key of the new root, or None if the customer has no
+    authority. Raises `CannotDecrypt`, `InconsistentKeys`, `OfflineRoot`.
     """
     await upgrade(connection, vault, customer)
     authority = await connection.fetchrow(AUTHORITY, customer)
@@ -58,7 +58,7 @@ async def sign_root(connection: Connection, customer: int, old: PrivateKey, new:
 async def install_root(
     connection: Connection, vault: Encryption, customer: int, root: RootKey, message: bytes, key_set: bytes
 ) -> None:
-    """Store a new root, its message, and the key set that it has signed."""
+    """Store a new root, its message, and its key set."""
     await connection.execute(INSERT_ROOT, customer, sequence_of(message, ROOT), message)
     sealed = await vault.seal(connection, root.to_text(), ROOT_KEY, customer, customer)
     columns = sealed, load_authority(root.public), sequence_of(key_set, KEY_SET), key_set

@@ -1,8 +1,8 @@
-"""In charge of places in status lists: which one a new key gets, when a box begins another list, when a place is free.
+"""Places in status lists: allocation to new keys, new lists, and release.
 
-A place is a key's own until nothing could open by it any more, whether it was revoked or not: a list must not say of a
-new key what it said of an old one. A clock that is ahead gives places back too early. They are taken back once it is
-right: a removed phone would open again.
+A place belongs to a key until the key can open nothing, whether it was revoked or not. Otherwise a list would say of a
+new key what holds for an old one. A clock that is ahead releases places too early. They are taken back once the clock
+is right, because a removed phone would open again.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ log = structlog.get_logger("keyrack.status_lists")
 
 Box = tuple[int, int]  # a product in an epoch
 
-MARGIN = timedelta(hours=1)  # after which a place is free: the tolerance of boxes, and what their clocks may be slow by
+MARGIN = timedelta(hours=1)  # until a place is free: the tolerance of boxes, and the lag of their clocks
 
-# Of each list which places are taken
+# The places in use, by list
 TAKEN: LiteralString = """
 select product_id, epoch, generation, array_agg(place) as places from box_key
 where customer_id = $1 and (product_id, epoch) in (select * from unnest($2::integer[], $3::integer[])) and is_placed
@@ -48,8 +48,8 @@ with gone as (
   returning true)
 select count(*) from gone
 """
-# Keys without a place that may still open: no key does 28 days after its time. Their lists are locked first, as whoever
-# issues keys does
+# Keys without a place that may still open. No key opens 28 days after its issue. Their lists are locked first, as they
+# are to issue keys
 EARLY: LiteralString = """
 not is_placed and issued_at >= $1::timestamptz - interval '29 days'
 and greatest(expires_at, issued_at + make_interval(secs => freshness)) >= $1
@@ -67,8 +67,8 @@ order by customer_id, product_id, epoch, generation for update
 _OF_LISTS: LiteralString = """(customer_id, product_id, epoch, generation) in (
   select * from unnest($2::integer[], $3::integer[], $4::integer[], $5::integer[]))
 """
-# A place that has another key by now: neither key can be revoked alone, so both are. One pass over the keys of these
-# lists: after a wrong clock there may be as many early keys as the installation has
+# A place that another key has by now: neither key can be revoked alone, so both are. One pass over the keys of these
+# lists, because a wrong clock can make every key of the installation an early one
 REVOKE_SHARED: LiteralString = (
     """
 with listed as (
@@ -114,13 +114,13 @@ with gone as (
 select count(*) from gone
 """
 
-TOO_MANY = "too-many-keys"  # phones of this user have been given as many as one assignment may have
+TOO_MANY = "too-many-keys"  # the assignment has the maximum number of keys, on phones of this user
 LIST_FULL = "status-list-full"  # both lists of the box are full of keys that may still open
 
 
 @dataclass(frozen=True, slots=True)
 class SlotAllocation:
-    """Places by right, reasons for rights without a place, and URIs of new lists."""
+    """Places by right, reasons for refused rights, and new lists' URIs."""
 
     places: Mapping[Right, tuple[StatusListId, int]]
     refused: Mapping[Right, str]
@@ -130,7 +130,7 @@ class SlotAllocation:
 async def begin(
     connection: Connection, settings: Settings, customer: int, product: int, epoch: int, generation: int
 ) -> str:
-    """Begin a list; its URI."""
+    """Begin a list. Returns its URI."""
     uri = _uri(settings, product, epoch, generation)
     await connection.execute(BEGIN, customer, product, epoch, generation, uri)
     return uri
@@ -141,8 +141,7 @@ async def take(
 ) -> SlotAllocation:
     """Allocate a place for a new key of each of these rights.
 
-    The rights are all different.
-    `locked` are all lists of their boxes.
+    The rights are all different. `locked` are all lists of their boxes.
     """
     boxes: dict[Box, list[Right]] = {}
     for row in rows:
@@ -167,24 +166,27 @@ async def take(
 
 
 def _free(place: StatusListId, taken: Container[int], count: int) -> list[tuple[StatusListId, int]]:
-    """As many free places of a list as are wanted, the lowest first."""
+    """Up to `count` free places of a list, the lowest first."""
     return [(place, slot) for slot in islice((slot for slot in range(ENTRIES) if slot not in taken), count)]
 
 
 def _is_before(place: StatusListId, other: StatusListId) -> bool:
-    """Whether it is of the same box, and older."""
+    """Whether a list is an older one of the same box."""
     return (place.product, place.epoch) == (other.product, other.epoch) and place.generation < other.generation
 
 
 def _uri(settings: Settings, product: int, epoch: int, generation: int) -> str:
-    """What a list is called for good: where it can be had, if that fits."""
+    """The permanent name of a list: its address, if short enough."""
     path = f"/v3/boxes/{product}/status?epoch={epoch}&generation={generation}"
     uri = settings.public_url + path
     return uri if len(uri) <= LONGEST_URI else "keyrack:" + path
 
 
 async def recycle_slots(db: Database, settings: Settings) -> None:
-    """Give back the places of keys that open nothing any more, and forget old keys. A step of housekeeping."""
+    """Release the places of keys that open nothing, and delete old keys.
+
+    A housekeeping step.
+    """
     await _take_back(db)
     await run_in_batches(db, settings.housekeeping_rows, GIVE_BACK, now() - MARGIN)
     await run_in_batches(
@@ -193,7 +195,7 @@ async def recycle_slots(db: Database, settings: Settings) -> None:
 
 
 async def _take_back(db: Database) -> None:
-    """Take back places that were given back too early."""
+    """Take back places that were released too early."""
     at = now() - MARGIN
     async with db.transaction() as connection:
         rows = await connection.fetch(LOCK_EARLY, at)

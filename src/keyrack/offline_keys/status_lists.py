@@ -1,7 +1,8 @@
-"""In charge of the status lists of boxes: signed when they are asked for, at once after a revocation, else seldom.
+"""The status lists of boxes: signed on request, if they are due.
 
-A list is of one box, epoch and generation (docs/key-protocol.md, "Members"). Its time advances though nothing has
-changed, since a box counts on it for as long as a key's limit says.
+A list is due at once after a revocation, and otherwise at the age `FRESH`. It is of one box, epoch and generation
+(docs/key-protocol.md, "Members"). Its time advances without a change, since a box relies on it for as long as a key's
+limit allows.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from keyrack.offline_keys import cose, status_list_bits
 from keyrack.offline_keys.issuing_keys import IssuingKeySigner, box_name, issuer
 from keyrack.offline_keys.message_fields import STATUS_LIST
 
-FRESH = timedelta(minutes=5)  # for which a list is told again as it is
+FRESH = timedelta(minutes=5)  # age up to which a list without a revocation is returned unchanged
 TTL = int(FRESH.total_seconds())
 SECOND = timedelta(seconds=1)
-AHEAD = timedelta(seconds=5)  # of the clock, that lists are at most
-WRONG = timedelta(weeks=1)  # ahead of the clock: no box counts such a list, once its clock is right
-LASTS = 28 * 86_400  # seconds until `exp`, which is for other verifiers: as long as any key lives
+AHEAD = timedelta(seconds=5)  # lead of lists over the clock, at most
+WRONG = timedelta(weeks=1)  # lead over the clock that no box with a right clock accepts
+LASTS = 28 * 86_400  # seconds until `exp`, which is for other verifiers: the longest life of a key
 
-# All lists of these boxes, locked before their keys are read: what is revoked meanwhile marks them again
+# All lists of these boxes, locked before their keys are read: a concurrent revocation marks them as outdated again
 LOCK: LiteralString = """
 select product_id, epoch, generation, uri, is_outdated, listed_at, list from status_generation
 where customer_id = $1 and (product_id, epoch) in (select * from unnest($2::integer[], $3::integer[]))
@@ -35,8 +36,8 @@ where customer_id = $1 and (product_id, epoch, generation) in (
   select * from unnest($2::integer[], $3::integer[], $4::integer[])) and is_placed and revoked_at is not null
 group by 1, 2, 3
 """
-# With the time of the list for what it is the first one to show. A list is earlier than the one before if the clock was
-# wrong then
+# `shown_at` is the time of the first list that shows a revocation. A list is earlier than the one before if the clock
+# was wrong then
 KEEP: LiteralString = """
 with kept as (
   select * from unnest($2::integer[], $3::integer[], $4::integer[], $5::timestamptz[], $6::bytea[])
@@ -53,7 +54,7 @@ where g.customer_id = $1 and g.product_id = u.product_id and g.epoch = u.epoch a
 
 @dataclass(frozen=True, slots=True, order=True)
 class StatusListId:
-    """Which list: of a product in an epoch, and the generation."""
+    """The id of a list: product, epoch and generation."""
 
     product: int
     epoch: int
@@ -61,9 +62,11 @@ class StatusListId:
 
 
 def is_due(row: Row, now: datetime) -> bool:
-    """Whether the list of this row has to be signed anew. Each has a time of its own, as a box takes a later one alone:
-    so many revocations in a second would get ahead of the clock, and wait for it. One that is further ahead was signed
-    by a clock that was wrong, and nothing waits for that. Boxes would refuse one that is ahead by more than a week.
+    """Whether the list of this row must be signed again.
+
+    Each list has its own time, as a box accepts only a later one. Many revocations in a second would get ahead of the
+    clock. So at a lead of `AHEAD` they wait for the clock. A list with a larger lead was signed by a wrong clock, and
+    nothing waits for that. Boxes would refuse a list that is ahead by more than a week.
     """
     if row["list"] is None:
         return True
@@ -72,13 +75,16 @@ def is_due(row: Row, now: datetime) -> bool:
 
 
 def _next_time(row: Row, now: datetime) -> datetime:
-    """The time of the next list of this row: now, or a second after the list before."""
+    """The next time of a list: now, or a second after the last."""
     before: datetime | None = row["listed_at"]
     return now if before is None or before - now > WRONG else max(now, before + SECOND)
 
 
 async def lock(connection: Connection, customer: int, boxes: Iterable[tuple[int, int]]) -> list[Row]:
-    """All lists of these boxes, each of a product in an epoch; nobody else has them until the transaction ends."""
+    """Lock all lists of these boxes until the transaction ends.
+
+    Each box is a product in an epoch.
+    """
     listed = sorted(set(boxes))
     return await connection.fetch(LOCK, customer, [product for product, _ in listed], [epoch for _, epoch in listed])
 
@@ -86,8 +92,10 @@ async def lock(connection: Connection, customer: int, boxes: Iterable[tuple[int,
 async def renew(
     connection: Connection, customer: int, rows: Iterable[Row], signer: IssuingKeySigner, now: datetime
 ) -> dict[StatusListId, bytes]:
-    """The lists of these rows, which the caller has locked, signed anew as far as they are due. `now` has whole
-    seconds."""
+    """The lists of these rows, signed again if they are due.
+
+    The caller has locked the rows. `now` has whole seconds.
+    """
     rows_by_place = {place_of(row): row for row in rows}
     due = {place: row for place, row in rows_by_place.items() if is_due(row, now)}
     lists_by_id: dict[StatusListId, bytes] = {
@@ -120,12 +128,12 @@ def _signed(
 
 
 def place_of(row: Row) -> StatusListId:
-    """Which list a row is of."""
+    """The list of a row."""
     return StatusListId(row["product_id"], row["epoch"], row["generation"])
 
 
 def columns(places: Iterable[StatusListId]) -> tuple[list[int], list[int], list[int]]:
-    """Products, epochs and generations, as statements take them."""
+    """Products, epochs and generations, as parameters of statements."""
     listed = list(places)
     return (
         [place.product for place in listed],

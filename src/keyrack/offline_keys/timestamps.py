@@ -1,4 +1,4 @@
-"""In charge of what o'clock it is for keys: seconds, as their messages have them."""
+"""The time for keys, in whole seconds as in their messages."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ def _real() -> datetime:
     return datetime.now(UTC)
 
 
-_clocks: list[Clock] = [_real]  # the last one is looked at
+_clocks: list[Clock] = [_real]  # the last one is in use
 
 
 def now() -> datetime:
-    """The second that has begun. Whatever is decided by the time of keys asks here, and no statement asks by itself: so
-    weeks can pass in a simulation."""
+    """The present second.
+
+    All decisions by the time of keys use it, and no statement reads another clock. So weeks can pass in a simulation.
+    """
     return _clocks[-1]().replace(microsecond=0)
 
 
 @contextmanager
 def shown(clock: Clock) -> Generator[None]:
-    """Go by this clock within the block, in all of the process."""
+    """Use this clock within the block, in all of the process."""
     _clocks.append(clock)
     try:
         yield

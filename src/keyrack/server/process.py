@@ -1,4 +1,4 @@
-"""In charge of a process that serves, or works, or both; and of its clean stop."""
+"""A process that serves, works, or both, with a clean stop."""
 
 from __future__ import annotations
 
@@ -29,17 +29,20 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 log = structlog.get_logger("keyrack.process")
 
-LINGER = 0.5  # seconds that idle connections stay at a stop: a request that is on its way to us then is answered
+LINGER = 0.5  # seconds that idle connections stay at a stop: a request on its way is still answered
 M_MMAP_THRESHOLD = -3  # of <malloc.h>
-FILES = 65_536  # that a process opens, at most
+FILES = 65_536  # maximum number of open files
 
 
 class PortInUse(Exception):
-    """Somebody else listens at that address."""
+    """Another program listens at that address."""
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket that children may inherit. Raises `PortInUse`, or `OSError` for what is no address of ours."""
+    """A listening socket that child processes may inherit.
+
+    Raises `PortInUse`, or `OSError` if the address is not local.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -56,7 +59,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 class _ServerWithoutSignals(uvicorn.Server):
-    """uvicorn's server without its own signal handling: a process of ours has more to stop than HTTP."""
+    """uvicorn's server without signal handling: the process stops more than HTTP."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -67,7 +70,7 @@ class _ServerWithoutSignals(uvicorn.Server):
         yield
 
     def end(self) -> None:
-        """Take no more connections, and end with the requests under way."""
+        """Accept no more connections, and end after the running requests."""
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -78,11 +81,11 @@ class _ServerWithoutSignals(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         said = logging.getLogger("uvicorn.error")
-        said.disabled = True  # that it could not start is told by whoever called `serve`
+        said.disabled = True  # the caller of `serve` reports a failed start
         try:
             await super().startup(sockets)
             self.up.set()
-        except SystemExit:  # which would end the loop before anybody could say why
+        except SystemExit:  # it would end the event loop before the cause is reported
             self.should_exit = True
         finally:
             said.disabled = False
@@ -97,10 +100,10 @@ def serve(
     ready: Callable[[], None] | None = None,
     reports: Reports = NOWHERE,
 ) -> None:
-    """Serve, and work if wanted, in this process until SIGINT or SIGTERM; `ready` is called when requests are taken.
+    """Serve, and optionally work, until SIGINT or SIGTERM.
 
-    Raises what kept it from serving at all, and `SystemExit` with the status 1 if either ends before that: whoever
-    started the process has to notice.
+    `ready` is called when requests are accepted. Raises the cause if serving does not start. Raises `SystemExit` with
+    the status 1 if a part ends before the signal, so that the process is replaced.
     """
 
     _return_large_blocks()
@@ -111,7 +114,7 @@ def serve(
             await run()
 
     async def run() -> None:
-        stop = stop_signal()  # one that comes while all of it begins is heeded afterwards
+        stop = stop_signal()  # a signal during startup is handled afterwards
         app = _application(settings, dsn)
         server = _ServerWithoutSignals(_configuration(settings, app))
         serving = asyncio.create_task(server.serve([*listeners]))
@@ -119,7 +122,7 @@ def serve(
         await asyncio.wait((serving, up), return_when=asyncio.FIRST_COMPLETED)
         if serving.done():
             raise app.failure or SystemExit(1)
-        gc.freeze()  # what lives as long as the process need not be looked through again
+        gc.freeze()  # objects that live as long as the process are not scanned again
         _return_free_memory()
         systemd.notify(systemd.READY)
         if ready is not None:
@@ -139,9 +142,9 @@ def serve(
 
 
 def work(settings: Settings, dsn: str, ready: Callable[[], None], reports: Reports = NOWHERE) -> None:
-    """Work in this process until SIGINT or SIGTERM; `ready` is called when work is taken.
+    """Work in this process until SIGINT or SIGTERM.
 
-    Raises `SystemExit` with the status 1 if the work ends before that.
+    `ready` is called when work is accepted. Raises `SystemExit` with the status 1 if the work ends before the signal.
     """
 
     async def main() -> None:
@@ -153,8 +156,10 @@ def work(settings: Settings, dsn: str, ready: Callable[[], None], reports: Repor
 
 
 def run_beside(settings: Settings, dsn: str, use: Callable[[Settings], Awaitable[T]]) -> T:
-    """Serve and work in this process for as long as `use` takes, which gets the settings with the address; what it
-    returns. Raises what it raises, and what kept us from serving."""
+    """Serve and work in this process while `use` runs. Returns its result.
+
+    `use` gets the settings with the address. Raises what it raises, and the cause of a failed start.
+    """
 
     async def main() -> T:
         with listen("127.0.0.1", 0) as listener:
@@ -179,11 +184,11 @@ def run_beside(settings: Settings, dsn: str, use: Callable[[Settings], Awaitable
 
 @asynccontextmanager
 async def _traced(settings: Settings) -> AsyncGenerator[None]:
-    """Trace within the block what the settings want to have traced."""
+    """Export traces within the block, if the settings enable it."""
     if settings.traces is None:
         yield
         return
-    from keyrack.core.tracing.exporter import export_spans  # with it comes OpenTelemetry
+    from keyrack.core.tracing.exporter import export_spans  # imports OpenTelemetry
 
     async with export_spans(settings):
         yield
@@ -192,8 +197,10 @@ async def _traced(settings: Settings) -> AsyncGenerator[None]:
 async def _run(
     parts: Mapping[str, asyncio.Task[None]], stop: asyncio.Event, on_stop: Callable[[], None] = lambda: None
 ) -> None:
-    """Wait for the stop, and for the parts of the process to end with it. One that ends before it is told as an alert,
-    and the others are stopped: a process that does half of its work would go unnoticed, one that is gone is replaced.
+    """Wait for the stop, and for the parts of the process.
+
+    A part that ends before the stop causes an alert, and the others are stopped. A process that does half of its work
+    would go unnoticed, while one that has exited is replaced.
     """
     turning = asyncio.create_task(systemd.watchdog_ping())
     stopped = asyncio.create_task(stop.wait())
@@ -222,18 +229,18 @@ async def _work(settings: Settings, dsn: str, stop: asyncio.Event, ready: Callab
     stopped = asyncio.create_task(stop.wait())
     await asyncio.wait((working, stopped), return_when=asyncio.FIRST_COMPLETED)
     await worker.stop()
-    with suppress(*UNREACHABLE):  # the database may have been told to stop as well
+    with suppress(*UNREACHABLE):  # the database may be stopping as well
         await working
     await db.close()
 
 
 def configuration(settings: Settings, dsn: str) -> uvicorn.Config:
-    """How uvicorn serves the application over the database `dsn`."""
+    """The configuration of uvicorn for the application over the database `dsn`."""
     return _configuration(settings, _application(settings, dsn))
 
 
 def _application(settings: Settings, dsn: str) -> BasePathMiddleware:
-    from keyrack.console import SITE  # what answers requests: neither who only works nor a parent of others needs it
+    from keyrack.console import SITE  # only a process that answers requests needs it, no worker and no supervisor
     from keyrack.http.app import create_app
 
     return create_app(settings, dsn, SITE)
@@ -259,30 +266,39 @@ def _configuration(settings: Settings, app: BasePathMiddleware) -> uvicorn.Confi
 
 
 def _return_large_blocks() -> None:
-    """Have glibc give large blocks back when they are freed: a checked password would else keep its 19 MiB for good."""
-    with suppress(OSError, AttributeError):  # another C library does without
+    """Have glibc return large blocks when they are freed.
+
+    Otherwise each verified password would keep its 19 MiB.
+    """
+    with suppress(OSError, AttributeError):  # other C libraries need no setting
         ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 1 << 20)
 
 
 def _return_free_memory() -> None:
-    """Have glibc give back what the imports have freed, which it keeps otherwise: 3 MB of a server."""
+    """Have glibc return memory that imports have freed.
+
+    A server saves 3 MB.
+    """
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def _raise_file_limit() -> None:
-    """Open as many files as we may: a connection is a file, and the usual limit of 1024 is soon reached."""
+    """Raise the limit of open files as far as the system allows.
+
+    A connection is a file, and the usual limit of 1024 is soon reached.
+    """
     before, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
     if before == resource.RLIM_INFINITY or before >= wanted:
         return
-    with suppress(ValueError, OSError):  # not every system lets us
+    with suppress(ValueError, OSError):  # some systems do not allow it
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
         log.info("open file limit raised", before=before, now=wanted)
 
 
 def stop_signal() -> asyncio.Event:
-    """Set at SIGINT and SIGTERM, from now on."""
+    """An event that SIGINT and SIGTERM set, from now on."""
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

@@ -1,4 +1,4 @@
-"""In charge of several processes under one parent: started, heard, started again, asked what they measure, ended."""
+"""The supervisor of several processes: start, watchdog, restart, metrics, stop."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from keyrack.server.process import stop_signal
 
 log = structlog.get_logger("keyrack.supervisor")
 
-OF_OWN = 5.0  # seconds beyond `shutdown_timeout_seconds` in which a child ends
+OF_OWN = 5.0  # seconds beyond `shutdown_timeout_seconds` for a child to end
 RESTART = 1.0  # seconds between a child's death and its successor
 
 
@@ -35,9 +35,11 @@ def supervise(
     ready: Callable[[], None],
     port: socket.socket | None = None,
 ) -> None:
-    """Run `keyrack` commands as child processes until SIGINT or SIGTERM; one that dies, or stands still for longer than
-    systemd would have it, is started again. `ready` is called when all of them are. At `port` this process shows what
-    they measure."""
+    """Run `keyrack` commands as child processes until SIGINT or SIGTERM.
+
+    A child that exits is restarted, and so is one that is silent for longer than its watchdog allows. `ready` is called
+    when all children are ready. At `port` this process serves their metrics.
+    """
 
     async def main() -> None:
         stop = stop_signal()
@@ -80,10 +82,10 @@ async def _keep_alive(
                         env=os.environ | herald.environment() | {SUPERVISED: "1"},
                         pass_fds=[listener.fileno(), *files], start_new_session=True,
                         preexec_fn=end_with_parent(signal.SIGTERM),
-                        stdout=DEVNULL,  # where requests are taken, the parent says
+                        stdout=DEVNULL,  # the parent prints the address
                     )  # fmt: skip
                     place.pid = child.pid
-            except OSError as error:  # no memory or process to be had now: it must not end those that run
+            except OSError as error:  # a lack of memory or processes must not end the running children
                 log.error("child process start failed, retrying", command=command[0], error=error)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), RESTART)

@@ -1,4 +1,4 @@
-"""In charge of the worker: the loops that do what waits, woken by the database, stopped cleanly."""
+"""The worker: background tasks that the database wakes, with a clean stop."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from keyrack.ops.housekeeping import Housekeeping
 log = structlog.get_logger("keyrack.worker")
 seldom = ThrottledLogger("keyrack.worker")
 
-# A worker repeats some statements, each of which finds its rows by an index: planning them anew would take longer than
-# they do, and a plan from the time when a table was empty must not read all of it later
+# A worker repeats some statements, each of which finds its rows by an index. Planning each time would take longer than
+# the execution. A plan from the time when a table was empty must not read the whole table later
 PARAMETERS = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off"}
-GRACE = 2.5  # seconds that deliveries under way get at a stop; with the rest it stays below what a parent waits
+GRACE = 2.5  # seconds for running deliveries at a stop; the total stays below a parent's timeout
 
 
 async def connect(dsn: str, settings: Settings) -> Database:
@@ -41,7 +41,7 @@ async def connect(dsn: str, settings: Settings) -> Database:
 
 
 class WakeupEvent:
-    """Wakes one sleeper for each ring; a ring while nobody sleeps is kept for the next one."""
+    """Wakes one sleeper for each ring. A ring without a sleeper is kept for the next one."""
 
     def __init__(self) -> None:
         self._sleepers: deque[asyncio.Future[None]] = deque()
@@ -56,7 +56,7 @@ class WakeupEvent:
         self._rung = True
 
     async def sleep(self, seconds: float | None) -> None:
-        """Until a ring, or for so long."""
+        """Wait for a ring, or for the timeout."""
         if self._rung:
             self._rung = False
             return
@@ -68,7 +68,10 @@ class WakeupEvent:
 
 
 class Worker:
-    """One worker: several customers at a time; any number of workers share the work through the database alone."""
+    """A worker, which processes several customers at a time.
+
+    Any number of workers share the work through the database alone.
+    """
 
     def __init__(self, db: Database, settings: Settings) -> None:
         self._db = db
@@ -76,7 +79,7 @@ class Worker:
         self._bell = WakeupEvent()
         self._stopping = asyncio.Event()
         self._notify = ChangeNotifier(db)
-        self._numbered = ChangeNotifier(db, SOON)  # who follows the log of changes waits for nothing else
+        self._numbered = ChangeNotifier(db, SOON)  # readers that follow the change log wait for this alone
         self._numbering = Sequencer(db, settings, self._numbered)
         heard = {
             "keyrack_work": self._bell.ring,
@@ -90,9 +93,9 @@ class Worker:
         self._call = asyncio.Event()
 
     async def run(self) -> None:
-        """Work until `stop`; what is held then is finished first, or given back."""
+        """Work until `stop`. Running work is finished first, or given back."""
         acting.set(system("worker"))
-        from keyrack.webhooks.delivery import DeliveryWorker  # with it comes an HTTP client that only workers need
+        from keyrack.webhooks.delivery import DeliveryWorker  # imports an HTTP client that only workers need
 
         vault = await open_vault(self._db, self._settings)
         self._courier = courier = DeliveryWorker(self._db, self._settings, vault, self._call.set, self._notify)
@@ -107,7 +110,7 @@ class Worker:
             self._start("sequence notifier", self._numbered.run),
         ]
         if self._settings.sends_mail:
-            from keyrack.auth.mail.outbox import MailDispatcher  # with it comes an SMTP client that only workers need
+            from keyrack.auth.mail.outbox import MailDispatcher  # imports an SMTP client that only workers need
 
             helpers.append(self._start("mail delivery", MailDispatcher(self._db, self._settings).run))
         delivering = self._start("webhook delivery", lambda: courier.run(GRACE))
@@ -128,7 +131,7 @@ class Worker:
         return asyncio.create_task(supervise(name, loop, self._stopping.is_set))
 
     async def stop(self) -> None:
-        """Ask the loops to end after what each one holds."""
+        """Ask the tasks to end after their present work."""
         self._stopping.set()
 
     async def _loop(self, *, polls: bool) -> None:
@@ -162,7 +165,7 @@ class Worker:
             self._courier.wake()
 
     async def _call_others(self) -> None:
-        """Tell the other workers that there is more to deliver than this one can take."""
+        """Wake other workers if this one has too many deliveries."""
         while True:
             await self._call.wait()
             self._call.clear()

@@ -1,4 +1,4 @@
-"""The token endpoint, and the documents with which others verify tokens."""
+"""The token endpoint, and the documents that verify tokens."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WRONG = {
 
 @pytest.fixture(scope="module")
 def client(server: RunningServer, town: Town) -> Iterator[httpx.Client]:
-    """A client that has a key and nothing else."""
+    """A client with an API key and nothing else."""
     with http_client(base_url=server.url + "/v3", headers={"vendor-API-Key": town.key()}) as client:
         yield client
 
@@ -54,7 +54,7 @@ def test_the_form_may_name_its_charset(client: httpx.Client, alice: Person) -> N
     assert answer.status_code == 200
 
 
-def test_members_that_nobody_knows_are_ignored(client: httpx.Client, alice: Person) -> None:
+def test_unknown_parameters_are_ignored(client: httpx.Client, alice: Person) -> None:
     assert ask(client, username=alice.username, password=PASSWORD, scope="all").status_code == 200
 
 
@@ -76,7 +76,7 @@ def test_a_disabled_manager_is_answered_like_an_unknown_one(client: httpx.Client
     assert (answer.status_code, answer.json()) == (401, WRONG)
 
 
-def test_the_password_of_a_user_opens_nothing(client: httpx.Client, alice: Person) -> None:
+def test_a_user_cannot_get_a_manager_token(client: httpx.Client, alice: Person) -> None:
     alice.user("uma.login@example.org", password="something", type="Normal")
     assert ask(client, username="uma.login@example.org", password="something").status_code == 401
 
@@ -127,7 +127,7 @@ def test_a_user_name_as_long_as_it_may_be(client: httpx.Client) -> None:
     assert (answer.status_code, answer.json()) == (401, WRONG)
 
 
-def test_json_is_of_another_type(client: httpx.Client, alice: Person) -> None:
+def test_a_json_body_is_refused(client: httpx.Client, alice: Person) -> None:
     form = {"grant_type": "password", "username": alice.username, "password": PASSWORD}
     assert client.post("/oauth2/token", json=form).status_code == 415
 

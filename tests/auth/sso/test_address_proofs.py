@@ -1,4 +1,7 @@
-"""Address proofs by a provider: its account is the only way in afterwards, and another address is shown to inviters."""
+"""Address proofs by a provider: its account is the only sign-in method then.
+
+Inviters see another address.
+"""
 
 from __future__ import annotations
 
@@ -42,14 +45,14 @@ def operator(dsn: str) -> Operator:
 
 
 def comes_first(visitor: Visitor, **form: str) -> None:
-    """The whole way proves the address, and the page says what is removed."""
+    """A whole sign-in proves the address, and the page lists what is removed."""
     answer = visitor.come(**form)
     assert (answer.status_code, "Other ways to sign in are removed" in answer.text) == (200, True), answer.text
     assert visitor.session is not None
 
 
 def is_over(attacker: Account, customer: int, federated: RunningServer) -> None:
-    """Neither its password nor its token opens anything, in whichever process."""
+    """Its password and its token fail in every process."""
     assert token(attacker.owner, attacker.address, attacker.password).status_code == 401
     for url in ("", federated.url + "/v3"):
         eventually(lambda url=url: attacker.get("/me", customer, url).status_code == 401, "the end of the token")
@@ -81,7 +84,7 @@ def test_signing_in_by_a_provider_is_a_first_proof_too(
     assert proof_of(operator, email) == "provider"
 
 
-def test_the_account_of_somebody_else_is_shown_to_the_inviter_and_opens_nothing_further(
+def test_an_account_with_another_address_is_shown_to_the_inviter(
     visitor: Visitor, oidc: Oidc, evil: Person, bank: Person, sql: Sql
 ) -> None:
     """An account of another address accepts the prepared invitation."""
@@ -136,7 +139,7 @@ def test_the_invited_address_itself_is_no_other_address(
         assert (shown["acceptedProvider"], shown["acceptedAddress"]) == (None, None)
         assert proof_of(operator, invited_to) == proof
     nobody = address("silent")
-    oidc.says(fresh())  # of which the provider has verified no address
+    oidc.says(fresh())  # the provider has verified no address of it
     assert Visitor(visitor.url).come(path=ACCEPT, code=invited(bank, nobody)).status_code == 303
     (shown,) = [manager for manager in bank.get("/managers").json() if manager["username"] == nobody]
     assert (shown["acceptedProvider"], shown["acceptedAddress"]) == (NAME, None)
@@ -145,11 +148,11 @@ def test_the_invited_address_itself_is_no_other_address(
 def test_an_account_that_was_connected_while_unproven_proves_it_by_accepting(
     visitor: Visitor, oidc: Oidc, bank: Person, town: Town, sql: Sql, operator: Operator
 ) -> None:
-    """The connected account stays if it proves the address. Every other way in is removed."""
+    """The connected account stays if it proves the address. Every other sign-in method is removed."""
     email, subject = address("erik"), fresh()
     person = named(town, email, is_proven=False)
     sql.execute(
-        "insert into manager_identity (provider_id, subject, manager_id)"  # as a release before this one writes it
+        "insert into manager_identity (provider_id, subject, manager_id)"  # as the previous release writes it
         " select provider_id, $1, manager_id from provider, manager where name = $2 and username = $3",
         subject, NAME, email,
     )  # fmt: skip
@@ -164,10 +167,10 @@ def test_an_account_that_was_connected_while_unproven_proves_it_by_accepting(
     person.client.close()
 
 
-def test_whoever_gets_the_address_of_a_colleague_is_not_that_colleague(
+def test_the_next_holder_of_an_address_is_another_person(
     visitor: Visitor, oidc: Oidc, town: Town, sql: Sql, operator: Operator
 ) -> None:
-    """Also where the colleague's account is older than proofs."""
+    """This holds also if the colleague's account is older than proofs."""
     email = address("left")
     person = named(town, email, is_proven=False)
     for known in (None, email):  # the address of the colleague's account at the provider
@@ -214,9 +217,7 @@ def test_a_proven_account_keeps_its_password_when_an_account_is_connected(
     person.client.close()
 
 
-def test_connecting_that_is_under_way_ends_with_the_proof(
-    visitor: Visitor, oidc: Oidc, town: Town, sql: Sql, dsn: str
-) -> None:
+def test_a_pending_connection_ends_with_the_proof(visitor: Visitor, oidc: Oidc, town: Town, sql: Sql, dsn: str) -> None:
     person = town.person("olga")
     oidc.says(fresh())
     back = visitor.answered(signed_in(visitor, person).begin(CONNECT.format(person.customer)))
@@ -234,7 +235,7 @@ def test_connecting_that_is_under_way_ends_with_the_proof(
     person.client.close()
 
 
-def test_accepting_that_is_under_way_connects_nothing_again(
+def test_a_concurrent_acceptance_connects_nothing_again(
     visitor: Visitor, oidc: Oidc, evil: Person, bank: Person, sql: Sql, dsn: str, operator: Operator
 ) -> None:
     """The proof removes the account while it accepts the invitation of another customer."""

@@ -1,4 +1,4 @@
-"""What of an identity token is believed, by every algorithm that the operator may list."""
+"""Validation of identity tokens, by every algorithm that the operator may list."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def account(text: str, keys: list[Key], algorithms: tuple[str, ...], *, counts_m
 
 @pytest.mark.filterwarnings("ignore")  # of an algorithm's newer name
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_each_algorithm_is_taken_where_it_is_listed(algorithm: str) -> None:
+def test_each_listed_algorithm_is_accepted(algorithm: str) -> None:
     key = made(algorithm)
     text = token(key, algorithm)
     assert account(text, [key], (algorithm,)) == ProviderAccount("s", None, False)
@@ -59,7 +59,7 @@ def test_each_algorithm_is_taken_where_it_is_listed(algorithm: str) -> None:
         account(text, [made(algorithm)], (algorithm,))
 
 
-def test_a_token_that_names_no_key_is_of_the_only_one() -> None:
+def test_a_token_without_a_kid_is_verified_by_the_only_key() -> None:
     key, other = made("RS256"), made("RS256", "two")
     text = jwt.encode(
         {"alg": "RS256"}, {"iss": ISSUER, "aud": CLIENT, "sub": "s", "nonce": "n", "iat": NOW, "exp": NOW + 1}, key
@@ -87,7 +87,7 @@ def test_a_token_that_names_no_key_is_of_the_only_one() -> None:
         ({"nonce": "\ud800"}, False),
     ],
 )
-def test_the_edges_of_claims(claims: dict[str, Any], good: bool) -> None:
+def test_claims_at_their_limits(claims: dict[str, Any], good: bool) -> None:
     key = made("ES256")
     text = token(key, "ES256", **claims)
     if good:
@@ -99,7 +99,7 @@ def test_the_edges_of_claims(claims: dict[str, Any], good: bool) -> None:
 
 @pytest.mark.parametrize("email", ["\ud800@corp.example", "a\n@corp.example", "a" * 250 + "@x.example", "", 1, None])
 def test_an_address_that_cannot_be_stored_is_no_verified_address(email: object) -> None:
-    """A person of the provider may choose it. Neither a page nor a list of managers shows it."""
+    """A person of the provider may choose such an address. No page and no list of managers shows it."""
     key = made("ES256")
     given = account(token(key, "ES256", email=email, email_verified=True), [key], ("ES256",))
     assert not given.email
@@ -111,7 +111,7 @@ def test_an_address_that_cannot_be_stored_is_no_verified_address(email: object) 
      ("false", False, True), (1, False, True), (["true"], False, True), ("true ", False, True)],
 )  # fmt: skip
 def test_an_address_is_verified_by_true_alone(value: object, is_verified: bool, is_logged: bool) -> None:
-    """Some providers send the text "true"; what is neither is logged, as nobody of that provider is found."""
+    """Some providers send the text "true". Another value is logged, because no person of that provider is found."""
     key = made("ES256")
     with captured_events("email verification claim not boolean") as logs:
         given = account(token(key, "ES256", email="kim@corp.example", email_verified=value), [key], ("ES256",))
@@ -129,12 +129,12 @@ def test_a_key_for_something_else_verifies_nothing() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "a", "a.b.c", "é.é.é", "e30.e30.", "..", "x" * 40_000, None, 7, {"a": 1}])
-def test_what_is_no_token(text: Any) -> None:
+def test_an_invalid_token_is_refused(text: Any) -> None:
     with pytest.raises(ProviderTrouble, match=r"^(id_token|alg)"):
         account(text, [made("ES256")], ("ES256",))
 
 
-def test_a_second_factor_is_believed_where_the_operator_says_so() -> None:
+def test_a_reported_second_factor_counts_if_the_operator_trusts_it() -> None:
     key = made("ES256")
     cases: list[tuple[dict[str, Any], bool]] = [
         ({"amr": ["pwd", "mfa"]}, True), ({"acr": "mfa"}, True), ({"amr": "mfa"}, False), ({}, False),

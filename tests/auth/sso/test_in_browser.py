@@ -1,4 +1,4 @@
-"""The whole way in a real browser, under the policy of the pages: in by a button, connected, and out again."""
+"""Single sign-on in a real browser, under the policy of the pages."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.support.servers import DEADLINE, RunningServer
 pytestmark = needed
 
 
-def test_in_and_out_by_a_provider(federated: RunningServer, oidc: Oidc, town: Town) -> None:
-    """With a script and without; the provider is another site, so its answer comes with `Lax` cookies alone."""
+def test_sign_in_and_sign_out_by_a_provider(federated: RunningServer, oidc: Oidc, town: Town) -> None:
+    """With a script and without. The provider is another site, so its answer has `Lax` cookies alone."""
     person, email = town.person("olga"), f"olga.{fresh()}@{DOMAIN}"
     person.rename(email)
     oidc.says(fresh(), account={"email": email, "email_verified": True})

@@ -1,4 +1,4 @@
-"""An invitation that is accepted by an account of a provider: once, and by nobody whom it does not mean."""
+"""Invitations that a provider's account accepts: once, and only the invited one."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def invited(owner: Person, email: str, role: str = "Dispatcher") -> str:
 
 
 def row(owner: Person, email: str) -> list[str]:
-    """The roles of whoever has the address."""
+    """The roles of the manager with the address."""
     return [one["role"] for one in owner.get("/managers").json() if one["username"].lower() == email.lower()]
 
 
-def test_somebody_new_comes_in_and_needs_no_password(visitor: Visitor, oidc: Oidc, owner: Person, sql: Sql) -> None:
+def test_a_new_person_accepts_without_a_password(visitor: Visitor, oidc: Oidc, owner: Person, sql: Sql) -> None:
     email, subject = address("new", "elsewhere.example"), fresh()
     code = invited(owner, email)
     page = visitor.go("/console/invitation", {"code": code})
@@ -41,7 +41,7 @@ def test_somebody_new_comes_in_and_needs_no_password(visitor: Visitor, oidc: Oid
     assert (came.status_code, came.headers["location"]) == (303, f"/console/{owner.customer}")
     assert visitor.session is not None and row(owner, email) == ["Dispatcher"]
     assert sql.value("select password_hash is null from manager where username = $1", email)
-    assert Visitor(visitor.url).come().status_code == 303  # and by the account from now on
+    assert Visitor(visitor.url).come().status_code == 303  # the account signs in from now on
     oidc.says(fresh())
     is_refused(Visitor(visitor.url), "invitation", path=ACCEPT, code=code)
 
@@ -57,7 +57,7 @@ def test_two_at_once_accept_once(visitor: Visitor, oidc: Oidc, owner: Person) ->
     assert sorted(answers) == [303, 403, 403] and row(owner, email) == ["Dispatcher"]
 
 
-def test_a_link_makes_nobody_the_manager_who_has_the_address(
+def test_a_link_gives_no_access_to_the_manager_with_the_address(
     visitor: Visitor, oidc: Oidc, owner: Person, town: Town, sql: Sql
 ) -> None:
     email = address("taken")
@@ -67,12 +67,14 @@ def test_a_link_makes_nobody_the_manager_who_has_the_address(
         oidc.says(fresh(), account=account)
         is_refused(Visitor(visitor.url), "unknown", path=ACCEPT, code=code)
     assert identities(sql, person) == 0 and row(owner, email) == []
-    oidc.says(fresh(), account={"email": email, "email_verified": True})  # which the provider vouches for
+    oidc.says(fresh(), account={"email": email, "email_verified": True})  # the provider has verified it
     assert visitor.come(path=ACCEPT, code=code).status_code == 303
     assert identities(sql, person) == 1 and row(owner, email) == ["Manager"]
 
 
-def test_it_is_not_for_another_manager(visitor: Visitor, oidc: Oidc, owner: Person, town: Town, sql: Sql) -> None:
+def test_another_manager_cannot_accept_the_invitation(
+    visitor: Visitor, oidc: Oidc, owner: Person, town: Town, sql: Sql
+) -> None:
     email, subject = address("another"), fresh()
     named(town, email)
     oidc.says(subject, account={"email": email, "email_verified": True})
@@ -83,7 +85,7 @@ def test_it_is_not_for_another_manager(visitor: Visitor, oidc: Oidc, owner: Pers
     is_refused(Visitor(visitor.url), "invitation", path=ACCEPT, code="x" * 43)
 
 
-def test_it_is_withdrawn_meanwhile(visitor: Visitor, oidc: Oidc, owner: Person) -> None:
+def test_an_invitation_withdrawn_meanwhile_is_refused(visitor: Visitor, oidc: Oidc, owner: Person) -> None:
     email = address("late", "elsewhere.example")
     code = invited(owner, email)
     oidc.says(fresh())

@@ -1,4 +1,4 @@
-"""Signing in by a certified provider: the way, and each thing that may be wrong with an answer, one at a time."""
+"""Sign-in by a certified provider, and each possible fault of an answer."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from tests.support.servers import NUMBERS, SELDOM, RunningServer, Sql
 
 
 def fresh() -> str:
-    """A subject that nobody has."""
+    """A subject that no manager has."""
     return f"s{os.getpid()}-{next(NUMBERS)}"
 
 
 @pytest.fixture
 def dora(town: Town, sql: Sql, oidc: Oidc) -> tuple[Person, str]:
-    """A manager who is connected with an account, and its subject."""
+    """A manager with a connected account, and its subject."""
     person, subject = town.person("dora"), fresh()
     sql.execute(
         "insert into manager_identity (provider_id, subject, manager_id)"
@@ -47,13 +47,13 @@ REFUSED = "single sign-on failed"  # in the operator's log
 
 
 def is_refused(visitor: Visitor, why: str, **form: str) -> None:
-    """The whole way leads to nobody's being signed in, and to these words."""
+    """Check that a whole sign-in fails, with these words."""
     answer = visitor.come(**form)
     assert (answer.status_code, WORDS[why] in answer.text) == (403, True), answer.text
     assert visitor.session is None
 
 
-def test_who_is_connected_is_signed_in(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str], sql: Sql) -> None:
+def test_a_connected_manager_is_signed_in(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str], sql: Sql) -> None:
     person, subject = dora
     oidc.says(subject)
     there = visitor.begin(next=f"/console/{person.customer}/settings", time_zone="Europe/Berlin")
@@ -71,7 +71,7 @@ def test_who_is_connected_is_signed_in(visitor: Visitor, oidc: Oidc, dora: tuple
     assert tuple(row) == (["fed"], "Europe/Berlin", True)
 
 
-def test_a_second_factor_of_the_provider_counts_where_it_is_said_to(
+def test_a_second_factor_of_the_provider_counts_if_it_is_configured(
     visitor: Visitor, oidc: Oidc, dora: tuple[Person, str], sql: Sql
 ) -> None:
     person, subject = dora
@@ -81,7 +81,7 @@ def test_a_second_factor_of_the_provider_counts_where_it_is_said_to(
     assert sql.rows(told, person.username)[-1]["amr"] == ["fed", "mfa"]
 
 
-def test_who_has_a_second_factor_here_is_asked_for_it(
+def test_a_manager_with_a_second_factor_must_use_it(
     visitor: Visitor, oidc: Oidc, dora: tuple[Person, str], sql: Sql
 ) -> None:
     person, subject = dora
@@ -104,7 +104,7 @@ def test_who_has_a_second_factor_here_is_asked_for_it(
     told = "select amr, provider_id is not null as known from session s join manager using (manager_id)"
     row = sql.rows(told + " where username = $1 order by session_id", person.username)[-1]
     assert tuple(row) == (["fed", "otp", "mfa"], True)
-    # Who is disconnected meanwhile gets no further
+    # A disconnected account gets no further
     unused(sql, person)
     again = Visitor(visitor.url)
     assert again.come().status_code == 200
@@ -147,7 +147,7 @@ def wrong_tokens(now: int) -> dict[str, tuple[str, dict[str, Any] | None]]:
 
 
 @pytest.mark.parametrize("wrong", wrong_tokens(0))
-def test_one_thing_is_wrong(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str], wrong: str) -> None:
+def test_each_single_fault_is_refused(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str], wrong: str) -> None:
     reason, lie = wrong_tokens(int(time.time()))[wrong]
     if lie and lie.get("claims", {}).get("iss") == "ISSUER/":
         lie = {"claims": {"iss": f"{oidc.issuer}/"}}
@@ -157,8 +157,8 @@ def test_one_thing_is_wrong(visitor: Visitor, oidc: Oidc, dora: tuple[Person, st
     assert [line["reason"].partition(":")[0] for line in logs] == [reason]
 
 
-def test_the_same_with_nothing_wrong(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str]) -> None:
-    """What is forged for the cases is taken where it is true, so that it is the lie that is refused."""
+def test_the_same_answers_without_a_fault_are_accepted(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str]) -> None:
+    """True values in place of the forged ones are accepted, so each case fails by its fault alone."""
     oidc.says(
         dora[1],
         token={"claims": {"aud": [CLIENT, "another client"], "azp": CLIENT, "iat": int(time.time())}, "header": {}},
@@ -166,7 +166,7 @@ def test_the_same_with_nothing_wrong(visitor: Visitor, oidc: Oidc, dora: tuple[P
     assert visitor.come().status_code == 303
 
 
-def test_rotated_keys_are_taken(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str]) -> None:
+def test_rotated_keys_are_accepted(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str]) -> None:
     oidc.says(dora[1])
     assert visitor.come().status_code == 303
     oidc.says(dora[1], keys="second")
@@ -175,8 +175,8 @@ def test_rotated_keys_are_taken(visitor: Visitor, oidc: Oidc, dora: tuple[Person
     assert visitor.come().status_code == 303
 
 
-def test_a_code_is_good_once(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str]) -> None:
-    """The provider refuses it the second time, whatever state comes with it."""
+def test_a_code_is_valid_once(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str]) -> None:
+    """The provider refuses it the second time, whatever the state is."""
     oidc.says(dora[1])
     first = visitor.answered(visitor.begin())
     assert visitor.go(first).status_code == 303
@@ -206,7 +206,7 @@ def changed(address: str, **members: str | None) -> str:
         ({"error": "<script>"}, "provider"),
     ],
 )
-def test_the_answer_of_the_provider_is_another(
+def test_a_changed_answer_of_the_provider_is_refused(
     visitor: Visitor, oidc: Oidc, dora: tuple[Person, str], members: dict[str, str | None], why: str
 ) -> None:
     oidc.says(dora[1])
@@ -215,7 +215,7 @@ def test_the_answer_of_the_provider_is_another(
     assert "<script>" not in answer.text
 
 
-def test_a_state_is_one_browsers_and_good_once(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str]) -> None:
+def test_a_state_is_valid_once_in_one_browser(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str]) -> None:
     oidc.says(dora[1])
     back = visitor.answered(visitor.begin())
     other = Visitor(visitor.url)
@@ -230,7 +230,7 @@ def test_a_state_is_one_browsers_and_good_once(visitor: Visitor, oidc: Oidc, dor
 
 
 def resealed(visitor: Visitor, dsn: str, settings: Settings, **changed: object) -> None:
-    """Change what is sealed in the visitor's cookie, with the key of the installation."""
+    """Change the sealed contents of the visitor's cookie, with the key of the installation."""
     jar = visitor.cookies[urlsplit(visitor.url).netloc]
 
     async def run() -> str:
@@ -269,7 +269,7 @@ def test_a_sign_in_is_finished_once_over_all_processes(
             answer = fetch("GET", place, headers={"Cookie": f"keyrack-sign-in={cookie}"})
             return answer.status_code, WORDS["lapsed"] in answer.text
 
-        with ThreadPoolExecutor(6) as threads:  # the provider, which takes a code once, is asked once
+        with ThreadPoolExecutor(6) as threads:  # the provider, which accepts a code once, is asked once
             assert sorted(threads.map(come, places)) == [(303, False)] + [(403, True)] * 5
 
 
@@ -286,7 +286,7 @@ def test_each_tab_of_a_browser_finishes_its_sign_in(visitor: Visitor, oidc: Oidc
 def test_a_cookie_stays_within_what_a_browser_keeps(
     visitor: Visitor, oidc: Oidc, dora: tuple[Person, str], next: str
 ) -> None:
-    """RFC 6265, section 6.1: 4,096 bytes. A page with a longer address is not gone to afterwards."""
+    """RFC 6265, section 6.1: 4,096 bytes. A page with a longer address is not opened afterwards."""
     oidc.says(dora[1])
     backs = [visitor.answered(visitor.begin(next=next)) for _ in range(3)]
     assert len(visitor.cookies[urlsplit(visitor.url).netloc]["keyrack-sign-in"]) < 3_900
@@ -294,7 +294,7 @@ def test_a_cookie_stays_within_what_a_browser_keeps(
     assert (answer.status_code, answer.headers["Location"]) == (303, next if next.isascii() else "/console")
 
 
-def test_many_networks_shut_no_other_one_out(
+def test_a_flood_from_many_networks_shuts_out_no_other_network(
     oidc: Oidc, dora: tuple[Person, str], federated: RunningServer, dsn: str, sql: Sql
 ) -> None:
     """100 /64 of one /56, as a trusted proxy names them."""
@@ -342,10 +342,10 @@ def test_a_verified_address_of_a_listed_domain_finds_its_manager_once(
     of = "select who, resource, "
     log = f"{of} after from change_inbox union all {of} coalesce(person->'after', after) from change"
     told = f"select who->>'name' from ({log}) c where resource = 'identity' and after->>'subject' = $1"
-    assert sql.value(told, subject) == NAME  # whether a worker has numbered it or not
+    assert sql.value(told, subject) == NAME  # whether a worker has numbered the change or not
     oidc.says(subject)  # by the subject alone from now on
     assert Visitor(visitor.url).come().status_code == 303
-    oidc.says(fresh(), account={"email": email, "email_verified": True})  # who has got the address since
+    oidc.says(fresh(), account={"email": email, "email_verified": True})  # a person who has got the address since
     is_refused(Visitor(visitor.url), "unknown")
     assert identities(sql, person) == 1
 
@@ -354,7 +354,7 @@ def test_a_verified_address_of_a_listed_domain_finds_its_manager_once(
     ("domain", "verified"),
     [(DOMAIN, False), (DOMAIN, "True"), (DOMAIN, None), ("elsewhere.example", True), (f"sub.{DOMAIN}", True)],
 )
-def test_no_other_address_finds_anybody(
+def test_no_other_address_finds_a_manager(
     visitor: Visitor, oidc: Oidc, town: Town, sql: Sql, domain: str, verified: object
 ) -> None:
     email = address(domain=domain)
@@ -367,7 +367,7 @@ def test_no_other_address_finds_anybody(
 @pytest.mark.parametrize(
     ("letter", "image"), [("\u0130", "i"), ("\u212a", "k"), ("\u017f", "s"), ("ｖ", "v"), ("\u1fef", "`")]
 )
-def test_a_verified_address_that_folds_into_a_stored_one_finds_nobody(
+def test_a_verified_address_that_folds_into_a_stored_one_finds_no_manager(
     visitor: Visitor, oidc: Oidc, town: Town, sql: Sql, letter: str, image: str
 ) -> None:
     email = address(f"vict{image}")
@@ -393,7 +393,9 @@ def test_a_domain_that_folds_into_a_listed_one_is_not_listed(
     assert identities(sql, person) == 1
 
 
-def test_who_is_disabled_or_unknown_is_told_the_same(visitor: Visitor, oidc: Oidc, town: Town, sql: Sql) -> None:
+def test_a_disabled_and_an_unknown_manager_get_the_same_answer(
+    visitor: Visitor, oidc: Oidc, town: Town, sql: Sql
+) -> None:
     email = address()
     person = named(town, email)
     sql.execute("update manager set is_disabled = true where username = $1", email)
@@ -411,19 +413,19 @@ def test_a_connected_manager_who_is_disabled_stays_out(
     is_refused(visitor, "unknown")
 
 
-def test_it_leads_nowhere_else(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str]) -> None:
+def test_a_sign_in_redirects_only_to_own_pages(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str]) -> None:
     oidc.says(dora[1])
     answer = visitor.come(next="https://elsewhere.example/console")
     assert (answer.status_code, answer.headers["Location"]) == (303, "/console")
 
 
-def test_a_form_of_elsewhere_begins_nothing(visitor: Visitor) -> None:
+def test_a_form_of_another_site_begins_no_sign_in(visitor: Visitor) -> None:
     foreign = Visitor(visitor.url)
     foreign.url = "https://elsewhere.example"
     answer = foreign.go(f"{visitor.url}/console/sign-in/provider", {"name": NAME})
     assert answer.status_code == 403 and "set-cookie" not in answer.headers
 
 
-def test_there_is_no_such_provider(visitor: Visitor) -> None:
+def test_an_unknown_provider_is_refused(visitor: Visitor) -> None:
     answer = visitor.go("/console/sign-in/provider", {"name": "nobodys"})
     assert (answer.status_code, WORDS["provider"] in answer.text) == (403, True)

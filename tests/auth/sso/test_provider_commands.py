@@ -1,4 +1,4 @@
-"""The operator's commands of providers, and what docs/single-sign-on.md shows of them."""
+"""The operator's commands for providers, as in docs/single-sign-on.md."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def operator(database_server: str) -> Iterator[Operator]:
         yield Operator(dsn)
 
 
-def test_what_the_page_shows(database_server: str, oidc: Oidc, tmp_path: Path) -> None:
-    """As it stands there, but for where the provider is."""
+def test_the_commands_of_the_page_work(database_server: str, oidc: Oidc, tmp_path: Path) -> None:
+    """As written, except for the address of the provider."""
     (tmp_path / "client-secret.txt").write_text("the client's secret\n")
     shown = block(PAGE, "provider").text.replace("https://login.example.com", oidc.issuer)
     with migrated_database(database_server) as dsn:
@@ -52,7 +52,7 @@ def test_what_the_page_shows(database_server: str, oidc: Oidc, tmp_path: Path) -
 GIVEN = ("--issuer", "https://login.example.com", "--client-id", "keyrack", "--client-secret", "-")
 
 
-def test_a_provider_comes_and_goes(operator: Operator) -> None:
+def test_a_provider_is_added_changed_and_removed(operator: Operator) -> None:
     made = operator.value("provider", "add", "one", *GIVEN, "--domain", "One.Example", stdin="a secret\n")
     assert made["name"] == "one" and "secret" not in str(made)
     (row,) = operator.value("provider", "list")
@@ -100,7 +100,7 @@ def test_a_provider_comes_and_goes(operator: Operator) -> None:
         ("one", *GIVEN[:4], "--client-secret", "in the list of processes"),
     ],
 )
-def test_what_is_wrong_is_refused(operator: Operator, wrong: tuple[str, ...]) -> None:
+def test_invalid_options_of_a_provider_are_refused(operator: Operator, wrong: tuple[str, ...]) -> None:
     status, output, _ = operator.quick("provider", "add", *wrong, stdin="a secret\n")
     assert (status, output) == (2, "")
     assert operator.value("provider", "list") == []

@@ -1,4 +1,4 @@
-"""A caller's session: signed in and renewed, patient where it helps, and every refusal in the server's words."""
+"""A client's session: sign-in, renewal, retries, and errors in the server's words."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Scripted:
-    """A server that answers as a test wants it, and remembers what it was asked."""
+    """A server with scripted answers, which records its requests."""
 
     def __init__(self, handler: Handler, **token: Any) -> None:
         self.handler = handler
@@ -66,7 +66,7 @@ def call(script: Scripted, work: Callable[[Client], Awaitable[Any]], **options: 
 
 
 def saying(*responses: Callable[[], web.Response]) -> Handler:
-    """One answer after the other, the last one for ever."""
+    """One answer after the other. The last one repeats."""
     left = list(responses)
 
     async def handler(request: web.Request) -> web.Response:
@@ -79,7 +79,7 @@ def fine() -> web.Response:
     return web.json_response({"id": 1})
 
 
-def test_a_request_shows_key_token_and_customer() -> None:
+def test_a_request_has_key_token_and_customer() -> None:
     script = Scripted(saying(fine))
     assert call(script, lambda client: client.get("/cars/1?$select=id,name")) == {"id": 1}
     (request,) = script.seen
@@ -91,7 +91,7 @@ def test_a_request_shows_key_token_and_customer() -> None:
     assert "secret" not in repr(ANN), "nothing of a secret is shown by chance"
 
 
-def test_a_token_is_renewed_before_it_ends_and_told_to_who_keeps_it() -> None:
+def test_a_token_is_renewed_before_it_expires_and_reported() -> None:
     kept: list[StoredToken] = []
     script = Scripted(saying(fine), expires_in="20", refresh_token="again")
     call(script, lambda client: client.get("/a"), token=StoredToken("old", time.time() - 1), on_token=kept.append)
@@ -119,7 +119,7 @@ def test_a_token_that_the_server_forgot_is_renewed_once_for_all_callers() -> Non
     assert len(never.forms) == 2
 
 
-def test_what_passes_is_waited_for_as_long_as_the_server_says() -> None:
+def test_a_request_is_retried_after_the_time_of_the_server() -> None:
     def later() -> web.Response:
         return web.Response(status=429, headers={"Retry-After": "1"})
 
@@ -144,11 +144,11 @@ def test_a_write_is_sent_again_with_its_key_and_never_without_one() -> None:
     assert call(bare, lambda client: client.call("PUT", "/cars", b"{}")).status == 500
     refused = Scripted(saying(lambda: web.Response(status=503, headers={"Retry-After": "0"}), fine))
     assert call(refused, lambda client: client.call("PUT", "/cars", b"{}")).status == 200
-    unknown = Scripted(saying(lambda: web.Response(status=503), fine))  # it may have been done
+    unknown = Scripted(saying(lambda: web.Response(status=503), fine))  # the outcome is unknown
     assert call(unknown, lambda client: client.call("PUT", "/cars", b"{}")).status == 503
 
 
-def test_closed_connections_and_nobody_there() -> None:
+def test_closed_and_refused_connections() -> None:
     async def closing(request: web.Request) -> web.Response:
         if len(script.seen) < 3 and request.transport is not None:
             request.transport.abort()
@@ -182,21 +182,21 @@ def test_closed_connections_and_nobody_there() -> None:
         (lambda: web.Response(text="<html>"), "GET /a: 200, but the body is no JSON.", None),
     ],
 )
-def test_a_refusal_is_told_in_the_servers_words(response: Any, text: str, code: str | None) -> None:
+def test_an_error_has_the_words_of_the_server(response: Any, text: str, code: str | None) -> None:
     with pytest.raises(ApiError) as refused:
         call(Scripted(saying(response)), lambda client: client.get("/a"))
     assert str(refused.value).startswith(text)
     assert refused.value.code == code
 
 
-def test_an_answer_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_an_answer_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "LONGEST", 1_000)
     with pytest.raises(ApiError, match="longer than 1,000 bytes"):
         call(Scripted(saying(lambda: web.json_response("x" * 2_000))), lambda client: client.get("/a"))
 
 
 def listing(*known: str) -> Handler:
-    """A list of 25 rows, of a server that knows these options."""
+    """A list of 25 rows, from a server that supports these options."""
 
     async def handler(request: web.Request) -> web.Response:
         rows = [{"id": number} for number in range(1, 26)]

@@ -1,4 +1,4 @@
-"""The configuration file, and `keyrack settings`: what holds, where it comes from, and that no secret is shown."""
+"""The configuration file, and `keyrack settings`: values, origins, masked secrets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.servers import Process
 pytestmark = pytest.mark.cluster
 
 PAGE = Path(__file__).parents[3] / "docs/configure.md"
-BARE = dict.fromkeys((name for name in os.environ if name.startswith("KEYRACK_")), "")  # as if nothing were set
+BARE = dict.fromkeys((name for name in os.environ if name.startswith("KEYRACK_")), "")  # as if no variable were set
 
 
 def told(*options: str, **env: str) -> Any:
@@ -35,7 +35,7 @@ def written(path: Path, text: str, mode: int = 0o600) -> str:
 
 
 def refused(path: Path, text: str, mode: int = 0o600) -> str:
-    """Why no command begins with this file."""
+    """The error of a command with this file."""
     env = BARE | {"KEYRACK_CONFIG": written(path, text, mode)}
     (why,) = {refused_here(command, **env) for command in ("settings", "customer list", "migrate --check")}
     assert "s3cret" not in why
@@ -52,7 +52,7 @@ def test_each_setting_has_its_value_and_its_origin() -> None:
     assert (row["value"], row["from"], row["where"]) == (7, "environment", "KEYRACK_POOL_SIZE")
 
 
-def test_one_of_them_and_one_that_there_is_not() -> None:
+def test_one_setting_and_an_unknown_setting() -> None:
     assert told("KEYRACK_POOL_SIZE") == told("pool_size") | {}
     result = CliRunner(env=BARE).invoke(application("settings"), ["settings", "pool_size"])
     assert result.stdout.startswith("KEYRACK_POOL_SIZE = 10\nFrom      default\nDefault   10\nSection   [storage]\n\n")
@@ -100,7 +100,7 @@ def test_the_file_of_the_page(tmp_path: Path) -> None:
     assert rows["database_url"]["where"].startswith(f"{address}, by {config}:")
 
 
-def test_what_was_given_in_another_way_holds(tmp_path: Path) -> None:
+def test_other_origins_override_the_file(tmp_path: Path) -> None:
     config = written(tmp_path / "c", 'pool_size = 7\nbrand = ""\nmaster_key_file = "/nowhere"\n')
     rows = {row["name"]: row for row in told(KEYRACK_CONFIG=config, KEYRACK_POOL_SIZE="9", KEYRACK_MASTER_KEY="x")}
     assert (rows["pool_size"]["value"], rows["pool_size"]["from"]) == (9, "environment")
@@ -112,7 +112,7 @@ def test_what_was_given_in_another_way_holds(tmp_path: Path) -> None:
     assert told("database_url", **env)["value"] == "postgresql://h/from-file"
 
 
-def test_a_number_of_a_few_is_read_from_both_places(tmp_path: Path) -> None:
+def test_a_choice_of_numbers_is_read_from_both_places(tmp_path: Path) -> None:
     config = written(tmp_path / "c", "changelog_retention_days = 800\n")
     assert told("changelog_retention_days", KEYRACK_CONFIG=config)["value"] == 800
     env = {"KEYRACK_CONFIG": config, "KEYRACK_CHANGELOG_RETENTION_DAYS": "100"}
@@ -142,11 +142,11 @@ def test_a_number_of_a_few_is_read_from_both_places(tmp_path: Path) -> None:
          ": database_url and database_url_file are both set. Remove one of the two."),
     ],
 )  # fmt: skip
-def test_what_is_misspelt_is_refused(tmp_path: Path, text: str, why: str) -> None:
+def test_a_misspelt_name_is_refused(tmp_path: Path, text: str, why: str) -> None:
     assert refused(tmp_path / "c", text) == why
 
 
-def test_a_value_that_is_not_valid_is_told_with_its_line(tmp_path: Path) -> None:
+def test_an_invalid_value_is_reported_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "c"
     assert refused(path, "\npool_size = 'many'").startswith(
         f"A setting is not valid. {path}:2, pool_size: 'many' is not a whole number from 1 to 500"
@@ -159,7 +159,7 @@ def test_a_value_that_is_not_valid_is_told_with_its_line(tmp_path: Path) -> None
     )
 
 
-def test_a_secret_that_everybody_may_read_is_refused(tmp_path: Path) -> None:
+def test_a_world_readable_secret_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "c"
     for text, name in (
         ("database_url = 'postgresql://u:s3cret@h/d'", "database_url"),
@@ -188,7 +188,7 @@ def test_every_setting_has_a_section_or_none() -> None:
 
 
 def test_a_command_takes_the_file_as_an_option(dsn: str, tmp_path: Path) -> None:
-    """Before the command's name; its children have it, too."""
+    """The option comes before the command's name. Child processes use the file as well."""
     config = written(tmp_path / "keyrack.toml", f'database_url = "{dsn}"\n')
     process = Process(
         "--config", config, "serve", "--processes", "2", "--port", "0", "--json", env={"KEYRACK_DATABASE_URL": ""}

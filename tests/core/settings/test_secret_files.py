@@ -82,7 +82,7 @@ def test_a_file_that_cannot_be_had(name: str, tmp_path: Path) -> None:
     )
 
 
-def test_what_is_wrong_with_the_content_names_the_file_and_repeats_nothing(tmp_path: Path) -> None:
+def test_an_invalid_content_is_reported_with_the_file_and_without_the_secret(tmp_path: Path) -> None:
     (tmp_path / "address").write_text("postgresql://u:s3cret@h:port/d")
     env = {"KEYRACK_DATABASE_URL": "", "KEYRACK_DATABASE_URL_FILE": str(tmp_path / "address")}
     assert refused_here("customer list", **env) == f"A setting is not valid. KEYRACK_DATABASE_URL_FILE: {ADDRESS}"
@@ -95,7 +95,7 @@ def test_a_master_key_in_two_places() -> None:
     )
 
 
-def test_a_state_directory_that_is_named_asks_for_no_file(tmp_path: Path) -> None:
-    """Its database is the embedded one, whatever the address of another."""
+def test_an_explicit_state_directory_needs_no_secret_file(tmp_path: Path) -> None:
+    """Its database is the embedded one, whatever other address is set."""
     said = refused_here("customer list --state /sys/kernel", KEYRACK_DATABASE_URL_FILE=str(tmp_path / "missing"))
     assert said.startswith("There is no database in /sys/kernel. ")

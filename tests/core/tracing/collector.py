@@ -44,7 +44,7 @@ class Collector(Receiver):
 
     @property
     def spans(self) -> list[Told]:
-        """All that came so far."""
+        """All spans that have arrived."""
         for request in self.got[self._read :]:
             self._read += 1
             assert request.path == PATH and request.headers["content-type"] == "application/x-protobuf"

@@ -20,7 +20,7 @@ from tests.support.log_lines import log_events
 from tests.support.people import Person, Town
 from tests.support.servers import Process, Sql, eventually, fresh_database
 
-AT_ONCE = {"OTEL_BSP_SCHEDULE_DELAY": "20"}  # milliseconds that spans are kept, at most: OpenTelemetry has 5,000
+AT_ONCE = {"OTEL_BSP_SCHEDULE_DELAY": "20"}  # milliseconds until spans are exported; OpenTelemetry's default is 5,000
 _numbers = itertools.count(1)
 
 

@@ -63,7 +63,9 @@ def test_trusted_callers_decide_what_is_traced(traced: Traced, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("share", "trusts", "expected"), [(0, False, {False}), (1, False, {True}), (0, True, None), (1, True, None)]
 )
-def test_who_decides(share: float, trusts: bool, sampled: bool, expected: set[bool] | None) -> None:
+def test_the_caller_or_the_sampler_decides(
+    share: float, trusts: bool, sampled: bool, expected: set[bool] | None
+) -> None:
     traces = Traces()
     traces.begin(lambda _: None, share=share, trusts=trusts, customers=False)
     caller = TraceContext("a" * 32, "b" * 16, sampled)
@@ -71,7 +73,7 @@ def test_who_decides(share: float, trusts: bool, sampled: bool, expected: set[bo
     assert traces.request(None, "c" * 32).sampled is bool(share)
 
 
-def test_chance_decides_whatever_trace_the_caller_names() -> None:
+def test_sampling_does_not_depend_on_the_trace_id() -> None:
     """Sampling by the trace id would let callers choose a sampled id."""
     traces = Traces()
     traces.begin(lambda _: None, share=0.5, trusts=False, customers=False)
@@ -88,7 +90,7 @@ def gate() -> Iterator[threading.Event]:
     opened.set()
 
 
-def test_nobody_waits_for_a_collector(traced: Traced, tmp_path: Path, gate: threading.Event) -> None:
+def test_requests_do_not_wait_for_a_collector(traced: Traced, tmp_path: Path, gate: threading.Event) -> None:
     """Dropped spans are counted. The log has one line for the failure and one for the recovery.
 
     Shutdown does not wait for the collector.
@@ -132,7 +134,7 @@ def test_nobody_waits_for_a_collector(traced: Traced, tmp_path: Path, gate: thre
         assert not [line for line in house.log.read_text().splitlines() if "opentelemetry" in line]
 
 
-def test_off_nothing_is_loaded_kept_or_sent(alice: Person) -> None:
+def test_disabled_tracing_loads_keeps_and_sends_nothing(alice: Person) -> None:
     script = (
         "import sys, keyrack.cli.main, keyrack.server.process, keyrack.webhooks.delivery, keyrack.cli.commands.run;"
         "print([name for name in sys.modules if name.split('.')[0] in ('opentelemetry', 'google', 'requests')])"
@@ -154,7 +156,7 @@ def test_off_nothing_is_loaded_kept_or_sent(alice: Person) -> None:
 
 @pytest.mark.parametrize("command", [("serve", "--port", "0"), ("work",), ("demo", "--port", "0")])
 def test_without_the_packages_nothing_starts(command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "opentelemetry.sdk", None)  # as if there were none
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk", None)  # as if it were not installed
     monkeypatch.setenv("KEYRACK_TRACES", "http://127.0.0.1:9/v1/traces")
     said = CliRunner().invoke(application(command[0]), command)
     assert (said.exit_code, said.stderr.strip()) == (
@@ -165,6 +167,6 @@ def test_without_the_packages_nothing_starts(command: tuple[str, ...], monkeypat
 
 
 @pytest.mark.parametrize("value", ["127.0.0.1:4318", "grpc://127.0.0.1:4317", "http://", "http://user:word@host/v1"])
-def test_what_is_no_address_is_refused(value: str) -> None:
+def test_an_invalid_address_is_refused(value: str) -> None:
     with pytest.raises(ValidationError, match="not an http or https address without a user"):
         Settings(traces=value)

@@ -73,7 +73,7 @@ def test_an_assignment_is_one_trace_from_the_caller_to_the_webhook(traced: Trace
     assert "secret" not in str(spans).lower() and str(tina.customer) not in [str(v) for s in spans for v in s.told]
 
 
-def test_a_failed_delivery_is_told_and_the_next_try_is_a_span_of_its_own(traced: Traced, tina: Person) -> None:
+def test_a_failed_delivery_and_its_retry_have_separate_spans(traced: Traced, tina: Person) -> None:
     trace, parent = a_trace()
     answers = iter([(500, b"", {}), (200, b"", {})])
     with Receiver(lambda _: next(answers)) as receiver:
@@ -113,7 +113,7 @@ def test_callers_that_share_a_commit_have_their_own_traces(traced: Traced, tina:
         assert traced.collector.one(trace, "operation CreateAssignment").above == request.id
 
 
-def test_neighbours_have_their_own_traces(traced: Traced, tina: Person) -> None:
+def test_customers_have_their_own_traces(traced: Traced, tina: Person) -> None:
     other = Town(traced.sql, traced.house).person("theo")
     (mine, my_parent), (theirs, their_parent) = a_trace(), a_trace()
     assert tina.get("/cars", headers={"traceparent": my_parent}).status_code == 200
@@ -154,7 +154,7 @@ def test_every_line_of_the_log_names_the_trace(traced: Traced, tina: Person) -> 
 
 @pytest.mark.parametrize("parent", ["nonsense", "00-{trace}-b7ad6b7169203331-01-more", "ff-{trace}-b7ad6b7169203331-01",
                                     "00-{trace}-0000000000000000-01"])  # fmt: skip
-def test_a_traceparent_that_is_none_begins_a_new_trace(traced: Traced, tina: Person, parent: str) -> None:
+def test_an_invalid_traceparent_begins_a_new_trace(traced: Traced, tina: Person, parent: str) -> None:
     trace, _ = a_trace()
     answer = tina.get("/users", headers={"traceparent": parent.format(trace=trace), "tracestate": "a=1"})
     made = answer.headers["x-request-id"]
@@ -164,7 +164,7 @@ def test_a_traceparent_that_is_none_begins_a_new_trace(traced: Traced, tina: Per
     assert not traced.collector.of(trace)
 
 
-def test_of_two_traceparents_neither_is_meant(traced: Traced, tina: Person) -> None:
+def test_two_traceparents_begin_a_new_trace(traced: Traced, tina: Person) -> None:
     (first, parent), (second, other) = a_trace(), a_trace()
     headers = [*tina.headers.items(), ("traceparent", parent), ("traceparent", other)]
     answer = web().get(f"{traced.house.url}/v3/users", headers=headers)
@@ -181,19 +181,19 @@ def test_of_two_traceparents_neither_is_meant(traced: Traced, tina: Person) -> N
         ("a=1,a=2", False), ("A=1", False),
     ],
 )  # fmt: skip
-def test_tracestate_has_bounds(traced: Traced, tina: Person, state: str, is_kept: bool) -> None:
+def test_tracestate_is_limited(traced: Traced, tina: Person, state: str, is_kept: bool) -> None:
     trace, parent = a_trace()
     assert tina.get("/cars", headers={"traceparent": parent, "tracestate": state}).status_code == 200
     assert traced.collector.one(trace, "GET /cars").state == (state if is_kept else "")
 
 
-def test_a_path_that_there_is_not_has_no_name_of_its_own(traced: Traced, tina: Person) -> None:
+def test_an_unknown_path_has_no_route_in_its_span(traced: Traced, tina: Person) -> None:
     trace, parent = a_trace()
     assert tina.get("/no/such/path", headers={"traceparent": parent}).status_code == 404
     assert "http.route" not in traced.collector.one(trace, "GET").told
 
 
-def test_who_is_refused_is_traced_without_what_was_sent(traced: Traced) -> None:
+def test_a_refused_request_is_traced_without_its_content(traced: Traced) -> None:
     trace, parent = a_trace()
     answer = web().get(
         f"{traced.house.url}/v3/cars?$filter=name eq 'a-name'",
@@ -205,7 +205,7 @@ def test_who_is_refused_is_traced_without_what_was_sent(traced: Traced) -> None:
     assert "a-name" not in str(traced.collector.of(trace)) and "a-wrong-key" not in str(traced.collector.of(trace))
 
 
-def test_it_goes_on_over_202_and_whatever_flag_a_stranger_sends(traced: Traced, tina: Person) -> None:
+def test_the_trace_continues_over_202_with_any_flag_of_a_stranger(traced: Traced, tina: Person) -> None:
     trace, parent = a_trace(sampled=False)
     body = {"carId": tina.car_with_box(), "userId": tina.user(), "start": "2026-01-01T00:00:00Z"}
     answer = tina.put("/assignments", body, headers={"traceparent": parent, "Prefer": "return=representation"})
@@ -227,6 +227,6 @@ def test_what_a_request_does_itself_is_in_its_trace(traced: Traced, tina: Person
     assert (operation.above, operation.told["keyrack.operation.cause"]) == (request.id, "Uninstallation")
 
 
-def test_nothing_of_the_rows_is_kept_that_readers_of_operations_see(traced: Traced, tina: Person) -> None:
+def test_operations_in_the_api_have_no_trace(traced: Traced, tina: Person) -> None:
     listed = tina.get("/operations?$top=1")
     assert listed.status_code == 200 and "trace" not in json.dumps(listed.json()).lower()

@@ -1,4 +1,4 @@
-"""In charge of the good messages among the vectors."""
+"""The accepted messages of the vectors."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from tests.offline_keys.vectors.state_json import dump, written
 
 WEEK = 604_800
 TICK = 1005
-HERE = NOW + 5  # what the working box's clock says then
+HERE = NOW + 5  # the working box's clock at that time
 
 
 class Good(NamedTuple):
-    name: str  # by which refused ones name it
+    name: str  # refused messages refer to it
     comment: str
     flags: tuple[str, ...]
     input: Json
@@ -56,19 +56,19 @@ def other(part: Json, **changes: Any) -> Json:
 
 
 def links(**of_first: Any) -> list[Json]:
-    """Those of the working box, the first one with something else."""
+    """The links of the working box, the first one with other values."""
     first, *rest = dump(working())["links"]
     return [first | of_first, *rest]
 
 
 def a_log(held: int) -> Json:
-    """One that holds as many entries, of which nobody knows more than their numbers."""
+    """A log with so many entries, of which only the numbers are known."""
     log = dump(working())["log"]
     return log | {"first": 1000, "next": 1000 + held, "entries": {}}
 
 
 def phones(count: int, *before: Any) -> Json:
-    """The members of a state that remembers as many phones, behind these."""
+    """The fields of a state with so many remembered phones, after these."""
     remembered = [*before, *([random(number).hex() * 2, NOW * 1000 + number] for number in range(count))]
     return {"phones": remembered, "phoneBuckets": [both(4, 4, number) for number in range(len(remembered))]}
 
@@ -78,12 +78,12 @@ def bucket(tokens: int, since: int = TICK) -> Json:
 
 
 def both(remembered_key: int, other_key: int, since: int = TICK) -> Json:
-    """The two buckets of a phone with as many tokens."""
+    """The two buckets of a phone with so many tokens."""
     return {"rememberedKey": bucket(remembered_key, since), "otherKey": bucket(other_key, since)}
 
 
 def buckets(link: int, common: int, remembered_key: int = 0, other_key: int = 0) -> Json:
-    """The members of a working box's state with as many tokens."""
+    """The fields of a working box's state with so many tokens."""
     return {
         "links": links(bucket=bucket(link)),
         "bucket": bucket(common),
@@ -360,7 +360,10 @@ def _provisioning() -> Iterator[Good]:
 
 
 def proven(link: int, common: int, at: int = TICK - 299) -> Json:
-    """The working box, whose second link, which was proven at this tick, has a nonce; with as many tokens."""
+    """The working box with a nonce on its second link.
+
+    The link was proven at this tick. The buckets have so many tokens.
+    """
     first, second, third = dump(working())["links"]
     asked = {each: first[each] for each in ("nonce", "made", "challenge")}
     return {

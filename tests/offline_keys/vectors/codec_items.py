@@ -1,4 +1,4 @@
-"""In charge of vectors for the codec alone: items, and what is nearly one; and of messages that no box reads."""
+"""Vectors for the codec, and messages that no box reads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ITEMS = (
      "keys in their order: 1, 2, 10, 65535, -1, -65537, a, aa"),
     ("deep", "818181a101818100", "arrays and maps, 6 deep"),
 )  # fmt: skip
-# The good one, what is changed in its bytes, comment
+# The valid item, the change in its bytes, comment
 NEARLY = (
     ("numbers", instead("8a00", "8a1800"), "0 in two bytes"),
     ("numbers", instead("171818", "18171818"), "23 in two bytes"),
@@ -140,7 +140,7 @@ READ: tuple[tuple[str, Json, str, str], ...] = (
         "Log Skipped",
     ),
 )
-# Name of the good one, path in its recipe, value, code, comment
+# Name of the valid message, path in its recipe, value, code, comment
 MISREAD = (
     ("registration", "typ", "application/vnd.keyrack.enrolment-2+cwt", BoxRefusalCode.TYP, "the typ of an enrolment"),
     ("registration", "claims/sub", None, BoxRefusalCode.CLAIMS, "no sub"),

@@ -1,4 +1,4 @@
-"""In charge of the diagnostic notation (RFC 8949, section 8) of messages: what is in byte strings is shown, too."""
+"""Messages in diagnostic notation (RFC 8949, section 8), also in byte strings."""
 
 from __future__ import annotations
 

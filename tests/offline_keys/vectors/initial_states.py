@@ -1,4 +1,4 @@
-"""In charge of the states that vectors begin with: made by the reference box out of a life of its own."""
+"""The initial states of the vectors, made by the reference box."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def provisioning(iat: int, **claims: object) -> Json:
 
 
 class Life:
-    """A box to which things happen."""
+    """A box, and the events of its life."""
 
     def __init__(self) -> None:
         self.state: BoxMemory = firmware.reset(public("box"), SECRET, 0)
@@ -133,7 +133,7 @@ class Life:
         self.connect(10)
 
     def connect(self, tick: int) -> None:
-        """All three links, of which none was there."""
+        """Connect all three links, which were free."""
         for _ in range(LINKS):
             self.state, place = firmware.connect(self.state, tick)
             assert place is not None
@@ -148,7 +148,7 @@ class Life:
 
 @functools.cache
 def fresh() -> BoxMemory:
-    """A box after its reset, asked for a challenge at tick 20."""
+    """A box after its reset, with a challenge at tick 20."""
     life = Life()
     assert not life.hear(20, 0, {"say": "hello"}).code
     return life.state
@@ -156,9 +156,10 @@ def fresh() -> BoxMemory:
 
 @functools.cache
 def working() -> BoxMemory:
-    """A box at work: two keys of each kind, two lists, a log, of which a receipt has freed the beginning.
+    """A box in use: two keys of each kind, two lists, and a log.
 
-    It was started twice. At tick 1000 link 0 was asked for a challenge; link 1 has proven a good key at tick 950.
+    A receipt has freed the beginning of the log. The box was started twice. At tick 1000 link 0 got a challenge; link 1
+    has proven a valid key at tick 950.
     """
     life = Life()
     life.hear(20, 0, {"say": "hello"})

@@ -1,4 +1,4 @@
-"""In charge of refused messages that a box cannot read: their encoding, structure, header and members."""
+"""Refused messages that a box cannot read: encoding, structure, header and fields."""
 
 from __future__ import annotations
 

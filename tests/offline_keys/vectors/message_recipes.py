@@ -1,8 +1,7 @@
-"""In charge of messages by recipe: what a vector says in JSON, as the bytes that a box gets.
+"""Messages by recipe: bytes for the box from a vector's JSON.
 
-What follows from something else is not said: an answer has the live nonce of the link that it answers, the hash of its
-challenge and that of the key; a time and a provisioning have the nonce, and a provisioning the hashes of its list and
-key set. A null takes a claim away.
+Derived values are left out. An answer gets the live nonce of its link, the hash of the challenge and that of the key. A
+time and a provisioning get the nonce, and a provisioning the hashes of its list and key set. A null removes a claim.
 """
 
 from __future__ import annotations
@@ -44,12 +43,12 @@ PARTS = {
     "open": ("key", "answer"),
     "provision": ("provisioning", "keyset", "list"),
 }
-# The parts that another one names by their hash are made before it
+# Parts that another one names by their hash are built first
 MADE = {"provision": ("list", "keyset", "provisioning")}
 
 
 class Built:
-    """A message, and what was signed in it: by the names of its parts."""
+    """A message, and its signed parts by their names."""
 
     def __init__(self, recipe: Json, links: list[Json]) -> None:
         self.signed: dict[str, bytes] = {}
@@ -73,7 +72,7 @@ class Built:
 
 
 def message(recipe: Json) -> tuple[bytes, bytes]:
-    """A signed message, and what was signed."""
+    """A signed message, and the signed bytes."""
     kind = MESSAGES[recipe["message"]]
     by = recipe["signer"]
     kid = bytes.fromhex(recipe["kid"]) if "kid" in recipe else public(by).kid
@@ -93,7 +92,7 @@ def message(recipe: Json) -> tuple[bytes, bytes]:
 
 
 def claim(name: str, value: Any) -> Any:
-    """A claim as Python has it, of what JSON has."""
+    """A claim in Python, from its JSON."""
     if name in OCTETS:
         return bytes.fromhex(value)
     if name in ("cnf", "root"):
@@ -117,7 +116,7 @@ def bits(revoked: list[int], size: int = status_list_bits.BYTES) -> bytes:
 
 
 def spliced(data: bytes, splice: Json | None) -> bytes:
-    """With other bytes in place of these, which are there once; or with more at the end."""
+    """Replace these bytes, which occur once, or append some."""
     if splice is None:
         return data
     if "append" in splice:

@@ -1,4 +1,4 @@
-"""In charge of refused messages among the vectors: each is one thing away from a good one."""
+"""Refused messages of the vectors, one change from a valid one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.offline_keys.vectors.message_recipes import Json
 
 
 class Bad(NamedTuple):
-    mends: str  # the good one
+    mends: str  # the valid one
     comment: str
     flags: tuple[str, ...]
     code: BoxRefusalCode
@@ -18,12 +18,12 @@ class Bad(NamedTuple):
 
 
 def bad(mends: str, path: str, value: Any, code: BoxRefusalCode, flags: str, comment: str) -> Bad:
-    """The good one with this value at this place of its input."""
+    """The valid message with this value at this place of its input."""
     return Bad(mends, comment, tuple(flags.split()), code, {"path": path.split("/"), "value": value})
 
 
 def several(mends: str, path: str, *rows: tuple[Any, BoxRefusalCode, str, str]) -> Iterator[Bad]:
-    """Of one good message, at one place: value, code, flags and comment of each."""
+    """Cases of one valid message at one place: value, code, flags and comment."""
     yield from (bad(mends, path, *row) for row in rows)
 
 

@@ -1,4 +1,4 @@
-"""In charge of refused messages that a box reads, and does not want."""
+"""Refused messages that a box can read."""
 
 from __future__ import annotations
 
@@ -320,7 +320,7 @@ def _flood() -> Iterator[Bad]:
 
 
 def _spent(name: str) -> Iterator[Bad]:
-    """What an attacker who knows a phone spends of the fitting bucket, and what spends nothing of both."""
+    """The tokens of a phone that an attacker can spend, and attempts that spend none."""
     answer = "recipe/answer/"
     yield bad(name, answer + "signature", "22" * 64, BoxRefusalCode.ANSWER_SIGNATURE, "Flood",
               "an answer by somebody else in the phone's name spends a token of the fitting bucket")  # fmt: skip

@@ -1,4 +1,4 @@
-"""In charge of states of a box as JSON: what vectors have before and after a message."""
+"""States of a box as JSON, before and after a message."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def written(key: PublicKey) -> Json:
 
 
 def dump(state: BoxMemory, numbers: range = range(0)) -> Json:
-    """The whole state; of the log's entries those with these numbers."""
+    """The whole state, with the log entries of these numbers."""
     kept, running, log = state.kept, state.running, state.kept.log
     authority = kept.authority
     return {
@@ -91,7 +91,7 @@ def dump(state: BoxMemory, numbers: range = range(0)) -> Json:
 
 
 def load(value: Json) -> BoxMemory:
-    """The state; entries that are not told are empty."""
+    """The state. Entries that are not given are empty."""
     authority, log = value["authority"], value["log"]
     entries = tuple(bytes.fromhex(log["entries"].get(str(n), "")) for n in range(log["first"], log["next"]))
     kept = PersistentState(
@@ -150,7 +150,7 @@ def load(value: Json) -> BoxMemory:
 
 
 def changes(before: BoxMemory, after: BoxMemory) -> Json:
-    """The members that differ, as they are after; of the log without its entries."""
+    """The changed fields, with their new values; the log without its entries."""
     was, now = dump(before), dump(after)
     for each in (was, now):
         del each["log"]["entries"]

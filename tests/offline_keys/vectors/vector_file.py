@@ -1,6 +1,6 @@
-"""In charge of docs/keys-vectors.json: the vectors, with what the reference box does, as Wycheproof's files have them.
+"""docs/keys-vectors.json: the vectors, with the results of the reference box.
 
-`python -m tests.offline_keys.vectors.vector_file` writes it.
+The form is that of Wycheproof's files. `python -m tests.offline_keys.vectors.vector_file` writes it.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def text() -> str:
 
 
 def run(given: Json, states: dict[str, Json]) -> tuple[Built, firmware.MessageResult, Json]:
-    """What the reference box does: the message, the outcome, and which members of its state have changed."""
+    """The result of the reference box: message, outcome, and changed fields of its state."""
     named = states[given["state"]]
     built = Built(given["recipe"], named["links"])
     return built, *hear(given, built.message, states)
@@ -164,7 +164,7 @@ def _test(number: int, comment: str, flags: tuple[str, ...], code: BoxRefusalCod
 
 
 def _wire(reply: bytes) -> int | None:
-    """The code of a result, whether what was carried is refused, or null."""
+    """The code of a result, whether an artefact was refused, or null."""
     try:
         said = read(reply, Result, AcceptedMessage)
     except cose.MessageRefused:
@@ -212,7 +212,7 @@ def _starts(count: Iterator[int]) -> Json:
 
 
 def _connections(count: Iterator[int]) -> Json:
-    """Links that begin: free places first, then those of links that are not proven, then all, the oldest first."""
+    """New links: free places first, then unproven links, then all, the oldest first."""
     tests: list[Json] = []
     first, second, third = states()["working"]["links"]
     free = states()["fresh"]["links"][0] | {

@@ -1,5 +1,4 @@
-"""Clients: programs that call in their own name, what they may in the customer, and their secrets. Ours, beside the
-spec."""
+"""Machine clients: their scopes in a customer, and their secrets. An extension of the spec."""
 
 from __future__ import annotations
 
@@ -257,7 +256,10 @@ async def remove_secret(request: Request) -> Response:
 
 
 async def _locked(connection: Statements, request: Request, *, own: bool) -> Row:
-    """The client of the path, locked. Raises `NotFound`, and `Conflict` where it is to be the customer's `own`."""
+    """Lock the client of the path.
+
+    Raises `NotFound`, and `Conflict` if `own` and the customer does not manage the client.
+    """
     client = await connection.fetchrow(client_registry.OF_CUSTOMER, request.customer, request.ids[0])
     if client is None:
         raise NotFound(NO_CLIENT)

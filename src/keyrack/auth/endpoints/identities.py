@@ -1,4 +1,4 @@
-"""Identities: the accounts at providers of single sign-on by which the manager who calls may sign in. Ours."""
+"""The calling manager's accounts at providers of single sign-on. An extension of the spec."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ IDENTITY = Resource(
     permission=Free.PERSON,
 )
 
-# Locked, so that of two accounts not both are taken away at once
+# Locked, so that concurrent requests do not remove both of two accounts
 OF_MANAGER: LiteralString = "select password_hash from manager where manager_id = $1 for update"
 FOUND: LiteralString = "select count(*) from manager_identity where manager_id = $1 and identity_id = $2"
 OTHERS: LiteralString = "select count(*) from manager_identity where manager_id = $1 and identity_id <> $2"

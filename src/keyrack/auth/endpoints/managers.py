@@ -1,4 +1,4 @@
-"""Managers: who acts for the customer and in which role, and who is invited to. Ours, beside the spec."""
+"""The managers of a customer, their roles, and invitations. An extension of the spec."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ NO_INVITATION = ErrorCode(
     "Unable to find an invitation for the given invitationId which is assigned to the given customerId.",
     "Use an id that `GET /invitations` returns; it does not list accepted or withdrawn invitations.",
 )
-MOST_GROUPS = 100  # that somebody is limited to
+MOST_GROUPS = 100  # in the scope of one manager
 INVITE, UPDATE = "invite manager", "update manager"
 
 MANAGER = Resource(
@@ -92,7 +92,7 @@ insert into manager_role (customer_id, manager_id, role, groups, is_limited)
 values ($1, $2, $3, $4::integer[], $4 is not null) on conflict (customer_id, manager_id)
 do update set role = excluded.role, groups = excluded.groups, is_limited = excluded.is_limited
 """
-# They stay until it is done
+# The groups stay until the transaction ends
 HAS_GROUPS: LiteralString = """
 select (select count(*) from (
   select from fleet_group where customer_id = $1 and group_id = any($2::integer[]) for key share) g)
@@ -125,7 +125,7 @@ endpoints.read(
 
 
 def _role(value: object) -> object:
-    """A role by its name; what is misspelt is none."""
+    """The role of a name. Another value stays, and fails the validation."""
     return Role(value) if isinstance(value, str) and value in set(Role) else value
 
 
@@ -157,7 +157,10 @@ class ManagerPatch(StrictBody):
 
 
 class PatchedManager(StrictBody):
-    """What a patch may leave behind: each member checked as in an invitation. Only the groups can be removed."""
+    """The result of a patch. Fields are checked as in an invitation.
+
+    Only the groups can be removed.
+    """
 
     role: RoleName = Role.VIEWER
     groups: Groups = None
@@ -243,7 +246,7 @@ async def withdraw(request: Request) -> Response:
     ),
 )
 async def update(request: Request, patch: list[ManagerPatch]) -> Response:
-    """It holds within a second, on open streams as well."""
+    """Change role or groups. It holds within a second, also on open streams."""
     whole = patched_form(
         CHANGED, patch, UPDATE, "groups", "`groups` must be an array; a `remove` step gives access to the whole fleet."
     )
@@ -265,7 +268,7 @@ async def update(request: Request, patch: list[ManagerPatch]) -> Response:
 
 
 async def _check_groups(connection: Statements, customer: int, groups: Sequence[int] | None) -> None:
-    """Raises `NotFound` unless the customer has them."""
+    """Raise `NotFound` unless the customer has these groups."""
     if groups is not None and not await connection.fetchval(HAS_GROUPS, customer, groups):
         raise NotFound(NO_GROUP)
 
@@ -289,7 +292,10 @@ async def remove(request: Request) -> Response:
 
 
 async def _lock_manager(connection: Statements, request: Request) -> None:
-    """Hold who may act for the customer, and find the manager of the path. Raises `NotFound`, `PreconditionFailed`."""
+    """Lock the customer's roles, and find the manager of the path.
+
+    Raises `NotFound`, `PreconditionFailed`.
+    """
     await owners.lock_roles(connection, request.customer)
     await conditional_requests.compare(connection, request, MANAGER, NO_MANAGER_HERE)
     if not await connection.fetchval(HERE, request.customer, request.ids[0]):

@@ -1,4 +1,4 @@
-"""Me: who calls, how the manager likes the pages to be, the own password, and where the manager is signed in. Ours."""
+"""The calling manager: preferences, password and sessions. An extension of the spec."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ SESSION = Resource(
 
 PREFER: LiteralString = "update manager set language = $2, time_zone = $3, theme = $4 where manager_id = $1"
 USERNAME: LiteralString = "select username from manager where manager_id = $1"
-# A trigger signs the manager out. A sign-out since then means that the verified password is not valid any more
+# A trigger signs the manager out. A sign-out since then means that the verified password is no longer valid
 CHANGE: LiteralString = """
 update manager set password_hash = $2 where manager_id = $1 and sign_outs = $3 returning true
 """
@@ -76,7 +76,7 @@ END_ALL: LiteralString = "delete from session where manager_id = $1"
 
 @cache
 def _zones() -> frozenset[str]:
-    """The names of the IANA database, which lie in hundreds of files."""
+    """The names of the IANA database, which are in hundreds of files."""
     return frozenset(available_timezones())
 
 
@@ -141,15 +141,18 @@ async def prefer(request: Request, body: PreferencesBody) -> Response:
 
 
 class PasswordChange(NamedTuple):
-    """A new password's hash, and the sign-outs before the old one was verified."""
+    """The hash of a new password, and the sign-outs before the verification."""
 
     hash: str
     sign_outs: int
 
 
 async def hashed(request: Request, body: NewPassword, services: AuthServices) -> PasswordChange:
-    """The hash of the new password, if the current one is right: asked slowly, as whoever has found a browser open may
-    be guessing. Raises `Forbidden`, `TooManyRequests`."""
+    """The hash of the new password, if the current one is right.
+
+    Attempts are throttled like log-ins, because the caller may be guessing in a browser that was left open. Raises
+    `Forbidden`, `TooManyRequests`.
+    """
     username = await request.db.fetchval(USERNAME, manager_id(request))
     try:
         shown = await sign_in(

@@ -1,4 +1,7 @@
-"""Second factors: the own passkeys, the codes of an app and recovery codes. Ours."""
+"""Second factors of the calling manager: passkeys, app codes, recovery codes.
+
+An extension of the spec.
+"""
 
 from __future__ import annotations
 
@@ -139,9 +142,11 @@ class RecoveryCodes(Body):
 
 
 async def _fresh(connection: Connection, request: Request, settings: Settings) -> ManagerId:
-    """The manager, locked, who has signed in just now with all that it has. Raises `Forbidden`: a browser that was left
-    open, or a password that was found, is not enough to add a way in. Nor is a session that has ended since the request
-    was authenticated."""
+    """Lock the manager, who must have signed in recently with all factors.
+
+    Raises `Forbidden`. A browser that was left open, or a stolen password, is not enough to add a sign-in method.
+    Neither is a session that has ended since the request was authenticated.
+    """
     manager = request.manager
     is_over = await connection.fetchval(passkeys.LOCK, manager.id) != manager.sign_outs
     is_old = is_over or manager.began < time.time() - settings.reauthentication_minutes * 60
@@ -151,7 +156,10 @@ async def _fresh(connection: Connection, request: Request, settings: Settings) -
 
 
 async def _removed(connection: Connection, manager: int) -> None:
-    """What holds after a factor was taken away. Raises `Conflict` where it was the last and one is needed."""
+    """Check the remaining factors after one was removed.
+
+    Raises `Conflict` if it was the last one and a role needs one. Recovery codes end with the last factor.
+    """
     if await connection.fetchval(HAS, manager):
         return
     if await connection.fetchval(IS_NEEDED, manager):

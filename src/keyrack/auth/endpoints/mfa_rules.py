@@ -1,4 +1,4 @@
-"""Rules of second factors: which roles of a customer may do something only after one was shown. Ours."""
+"""Rules of a customer: which roles require a second factor. An extension of the spec."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def rules(request: Request) -> Response:
     responses=Responses(errors={409: (RULE_WITHOUT_FACTOR,)}),
 )
 async def set_rules(request: Request, body: FactorRules) -> Response:
-    """It holds within a second, for those who are signed in as well."""
+    """Set the rules. They hold within a second, also for signed-in managers."""
     roles = [str(role) for role in body.roles]
     if roles and "mfa" not in request.manager.amr:
         raise Conflict(RULE_WITHOUT_FACTOR)

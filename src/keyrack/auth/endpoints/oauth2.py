@@ -1,4 +1,4 @@
-"""OAuth 2: access tokens for managers by the password grant and for machine clients by their secrets, and their end."""
+"""OAuth 2: access tokens for managers and machine clients, and their revocation."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ async def _for_client(request: Request, grant: ClientGrant, settings: Settings, 
 
 
 async def _shown(request: Request, given: ClientCredentials | None, settings: Settings) -> AuthenticatedClient:
-    """The client that shows a secret. Raises `InvalidClient`, `TooManyRequests`."""
+    """The authenticated client. Raises `InvalidClient`, `TooManyRequests`."""
     by_header = request.authorization is not None
     if given is None:
         raise InvalidClient(INVALID_CLIENT, by_header=by_header)
@@ -153,8 +153,11 @@ async def _shown(request: Request, given: ClientCredentials | None, settings: Se
     ),
 )
 async def revoke(request: Request, body: Revocation, services: AuthServices) -> Response:
-    """RFC 7009. What is no token of ours, or is over, is revoked already. A manager's token is revoked by whoever has
-    it and the API key, which is all that it takes to use it."""
+    """Revoke a token (RFC 7009).
+
+    An unknown or expired token counts as revoked. A manager's token can be revoked by any caller that has it and the
+    API key, since the two are enough to use it.
+    """
     given = credentials(request.authorization, body)
     shown = await _shown(request, given, services.settings) if given else None
     if shown is None and request.without_key:
@@ -170,5 +173,5 @@ async def revoke(request: Request, body: Revocation, services: AuthServices) -> 
     limit = RateLimit("revocations", services.settings.revocation_rate, services.settings.revocation_burst)
     await limit.take(request.db, str(access_token.subject))
     await access_tokens.revoke(request.db, access_token)
-    services.authenticator.forget()  # the other processes hear of it
+    services.authenticator.forget()  # the other processes are notified
     return Response(200, headers=FRESH)

@@ -1,4 +1,4 @@
-"""In charge of the forms of OAuth 2: what a grant and a revocation say, and where a client shows its secret."""
+"""Forms of OAuth 2: grants, revocations and client credentials."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class PasswordGrant(BaseModel):
 
 
 class InForm(BaseModel):
-    """A client that shows itself in the form, or does not (RFC 6749, section 2.3.1)."""
+    """A form that may contain client credentials (RFC 6749, section 2.3.1)."""
 
     client_id: str | None = None
     client_secret: str | None = None
@@ -76,7 +76,7 @@ class Revocation(InForm):
 
 
 class ClientCredentials(BaseModel):
-    """What a client shows."""
+    """The credentials of a client."""
 
     id: str
     secret: str
@@ -86,7 +86,10 @@ Grant: TypeAlias = PasswordGrant | ClientGrant
 
 
 def grant(body: bytes) -> Grant:
-    """The grant of a form's body. Raises `GrantRefused` with RFC 6749's error codes (section 5.2)."""
+    """The grant in a form's body.
+
+    Raises `GrantRefused` with RFC 6749's error codes (section 5.2).
+    """
     form = _parameters(body)
     kind = _needed(form, "grant_type")
     if kind == "password":
@@ -101,14 +104,16 @@ def grant(body: bytes) -> Grant:
 
 
 def revocation(body: bytes) -> Revocation:
-    """The revocation of a form's body. Raises `GrantRefused`."""
+    """The revocation in a form's body. Raises `GrantRefused`."""
     form = _parameters(body)
     return Revocation(token=_needed(form, "token", LONG), **_in_form(form))
 
 
 def credentials(authorization: str | None, form: InForm) -> ClientCredentials | None:
-    """What a client shows, by the header or by the form; None where it shows nothing. Raises `GrantRefused` for both
-    ways at once, and `InvalidClient` for what is neither."""
+    """The client credentials in the header or form, or None.
+
+    Raises `GrantRefused` if both have some or a part is missing, and `InvalidClient` if the header is malformed.
+    """
     scheme, _, encoded = (authorization or "").partition(" ")
     if scheme.lower() == "basic":
         if form.client_secret is not None:
@@ -126,7 +131,10 @@ def credentials(authorization: str | None, form: InForm) -> ClientCredentials | 
 
 
 def _basic(encoded: str) -> ClientCredentials:
-    """Id and secret as RFC 6749, section 2.3.1, has them: each encoded as in a form, then as RFC 7617 has them."""
+    """Id and secret in a Basic header (RFC 6749, section 2.3.1).
+
+    Each is encoded as in a form, then both as in RFC 7617.
+    """
     try:
         id, colon, secret = b64decode(encoded, validate=True).decode("ascii").partition(":")
     except (Error, ValueError):
@@ -140,7 +148,7 @@ def _basic(encoded: str) -> ClientCredentials:
 
 
 def _parameters(body: bytes) -> Mapping[str, str]:
-    """The parameters that have a value: one without counts as omitted (RFC 6749, section 3.2)."""
+    """The parameters with a value. One without counts as omitted (RFC 6749, section 3.2)."""
     if len(body) > LONGEST:
         raise GrantRefused("invalid_request", FORM_TOO_LONG)
     try:

@@ -1,8 +1,7 @@
-"""App SDK: an id token for a user of a customer, `Anonymous` or `Normal`.
+"""Id tokens for users, `Anonymous` or `Normal`, for an app's SDK.
 
-What it says of the user is good for this customer alone: the subject is pairwise (OpenID Connect Core 1.0, section 8.1)
-and the audience is the customer's, so two customers cannot put together what they know, and neither takes the other's
-tokens.
+A token is valid for one customer: the subject is pairwise (OpenID Connect Core 1.0, section 8.1) and the audience is
+the customer's. So two customers cannot combine their data, and neither accepts the other's tokens.
 """
 
 from __future__ import annotations

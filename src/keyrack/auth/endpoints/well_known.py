@@ -1,4 +1,4 @@
-"""The documents that programs find by themselves: where tokens are had, and the keys that verify them."""
+"""Discovery documents: the token endpoint, and the keys that verify tokens."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BY_SECRET = ["client_secret_basic", "client_secret_post"]
 
 
 _HOW = "The supported authentication methods of clients."
-# Members of the metadata of both documents that are lists: name, description, one of the texts
+# List fields in the metadata of both documents: name, description, an example
 SERVER = (
     ("token_endpoint_auth_methods_supported", _HOW, "client_secret_basic"),
     ("revocation_endpoint_auth_methods_supported", _HOW, "client_secret_basic"),
@@ -131,14 +131,17 @@ async def discovery(request: Request, services: AuthServices) -> Response:
     responses=Responses(200, schema=AUTHORIZATION_SERVER, headers=TAGGED),
 )
 async def authorization_server(request: Request, services: AuthServices) -> Response:
-    """RFC 8414, section 2. There is no authorization endpoint, so no response type."""
+    """The metadata of RFC 8414, section 2.
+
+    There is no authorization endpoint, so no response type.
+    """
     return conditional_requests.document(
         request, answer({**_server(services.settings), "response_types_supported": []})
     )
 
 
 def _server(settings: Settings) -> dict[str, str | list[str]]:
-    """What both documents say."""
+    """The common part of both documents."""
     base = settings.public_url
     return {
         "issuer": base,

@@ -1,7 +1,7 @@
-"""In charge of sending: mails that wait are written and given to the SMTP server one after another, and tried again.
+"""The mail queue: mails are written, sent by SMTP, and retried.
 
-A mail in the table holds no secret. Its link is made when it is written, in a transaction that is over before the
-server is spoken to: only the newest mail's link is good, and what is in the database opens nothing.
+A mail in the table holds no secret. Its link is created when the mail is written, in a transaction that ends before the
+server is contacted. So only the newest mail's link is valid, and the contents of the database open nothing.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from keyrack.db.throttled_log import ThrottledLogger
 log = structlog.get_logger("keyrack.mail")
 seldom = ThrottledLogger("keyrack.mail")
 
-POLL = 2.0  # seconds between two looks for mails that wait
-FIRST, LONGEST = 30, 3_600  # seconds until a mail that was not taken is tried again, at first and at most
-# Who claims one schedules the next try: a worker that dies with it has it tried again
+POLL = 2.0  # seconds between polls
+FIRST, LONGEST = 30, 3_600  # seconds until a failed mail is retried, at first and at most
+# A claim schedules the next attempt, so that another worker retries the mail if this one dies
 CLAIM: LiteralString = """
 update mail set attempts = attempts + 1, due_at = now() + make_interval(secs => least($1 * 2 ^ attempts, $2))
 where mail_id = (select mail_id from mail where due_at <= now() order by due_at, mail_id limit 1 for update skip locked)
@@ -56,7 +56,7 @@ where u.customer_id = $1 and u.user_id = $2
 
 
 async def send(settings: Settings, message: EmailMessage) -> None:
-    """Give a mail to the server. Raises what `aiosmtplib.send` raises."""
+    """Send a mail to the SMTP server. Raises what `aiosmtplib.send` raises."""
     await aiosmtplib.send(
         message,
         hostname=settings.mail_host,
@@ -70,7 +70,7 @@ async def send(settings: Settings, message: EmailMessage) -> None:
 
 
 class OutgoingMail(NamedTuple):
-    """A template, the stored address of the recipient, and its places."""
+    """A template, the recipient's stored address, and values to fill in."""
 
     template: MailTemplate
     to: str
@@ -99,7 +99,7 @@ class MailDispatcher:
             await asyncio.sleep(POLL)
 
     async def send_next(self) -> bool:
-        """Send the mail that waits for longest; whether there was one."""
+        """Send the mail that has waited longest. Returns whether there was one."""
         settings = self._settings
         row = await self._db.fetchrow(CLAIM, FIRST, LONGEST, settings.mail_hours)
         if row is None:
@@ -115,14 +115,14 @@ class MailDispatcher:
             return True
         try:
             message = mail.message(settings)
-        except Exception as error:  # Python's `email` raises many; none of them goes away by another try
+        except Exception as error:  # `email` raises many errors, and no retry fixes them
             MAILS.add("given up")
             log.error("mail delivery abandoned", kind=row["kind"], error=_described(error))
             await self._db.execute(DONE, row["mail_id"])
             return True
         try:
             await send(settings, message)
-        except Exception as error:  # the mail fails alone
+        except Exception as error:  # other mails are still sent
             await self._not_taken(row, error)
         else:
             MAILS.add("sent")
@@ -130,7 +130,10 @@ class MailDispatcher:
         return True
 
     async def _not_taken(self, row: Row, error: Exception) -> None:
-        """A refusal for good (5yz of RFC 5321) ends it; anything else is tried again."""
+        """Drop a mail after a permanent error, or retry it.
+
+        Permanent errors are 5yz of RFC 5321, and a missing SMTPUTF8. A failed authentication is retried.
+        """
         error_text = _described(error)
         code = getattr(error, "code", 0)
         refused = isinstance(error, aiosmtplib.SMTPRecipientsRefused) or (isinstance(code, int) and code >= 500)
@@ -145,7 +148,10 @@ class MailDispatcher:
             await self._db.execute(FAILED, row["mail_id"], error_text)
 
     async def _mail(self, row: Row) -> OutgoingMail | None:
-        """The mail with a new link, None where there is nothing to tell."""
+        """The mail with a new link, or None.
+
+        None means that its account or invitation is gone.
+        """
         settings, secret = self._settings, new_secret()
         language = language_of(row["language"])
         if row["notice"] == "phone":
@@ -173,7 +179,10 @@ class MailDispatcher:
         return OutgoingMail(INVITATION[language], details["address"], places)
 
     async def _notice_of_phone(self, row: Row, language: str) -> OutgoingMail | None:
-        """The notice of a new phone to its user; None if the user has left the customer."""
+        """The notice of a new phone to its user.
+
+        None if the user has left the customer.
+        """
         user = await self._db.fetchrow(OF_PHONE, row["invited_to"], row["user_id"])
         return None if user is None else OutgoingMail(PHONE[language], user["address"], {"customer": user["customer"]})
 

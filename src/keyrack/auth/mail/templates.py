@@ -1,4 +1,4 @@
-"""Texts of mails, in the language of the recipient or of the sender."""
+"""Texts of mails, in the recipient's or the sender's language."""
 
 from __future__ import annotations
 

@@ -1,7 +1,12 @@
-"""Accounts of single sign-on: a manager is known by the provider's subject, and by nothing else once it is known.
+"""Accounts of single sign-on, identified by the provider's subject.
 
-The first time a verified address of a domain that is the provider's finds its manager; so does connecting an account
-while signed in, and accepting an invitation by it. An address alone never does.
+An account is connected with a manager in one of three ways:
+
+- at the first sign-in, by a verified address in a domain of the provider;
+- by a signed-in manager;
+- with an invitation.
+
+After that only the subject counts. An address alone is never enough.
 """
 
 from __future__ import annotations
@@ -25,7 +30,7 @@ KNOWN: LiteralString = """
 select m.manager_id, m.subject, m.sign_outs, m.username, m.is_disabled
 from manager_identity i join manager m using (manager_id) where i.provider_id = $1 and i.subject = $2
 """
-# Locked, so that two who come at once are not both connected
+# Locked, so that two concurrent accounts are not both connected
 BY_ADDRESS: LiteralString = """
 select m.manager_id, m.username, m.is_disabled, m.proven_at is not null as is_proven,
   i.identity_id is not null as has_identity, i.address as identity_address
@@ -49,8 +54,10 @@ OF_SESSION: LiteralString = "select provider_id from session where hash = $1"
 async def find_manager(
     db: Database, provider: Provider, account: ProviderAccount, actor: Actor
 ) -> AuthenticatedManager:
-    """The manager whose account it is, who may be connected with it by that: `actor` acts then, in its name. Raises
-    `NotSignedIn`."""
+    """The manager of an account, connected now if the address allows it.
+
+    `actor` is the actor of that change, in the manager's name. Raises `NotSignedIn`.
+    """
     row = await db.fetchrow(KNOWN, provider.id, account.subject)
     is_first_proof = False
     if row is None:
@@ -66,8 +73,11 @@ async def find_manager(
 
 
 async def _by_address(connection: Connection, provider: Provider, account: ProviderAccount) -> tuple[Row, bool]:
-    """The manager of the account's verified address, connected with it; whether that was the first proof of the
-    address, after which the account is the only way in. Raises `NotSignedIn`."""
+    """Connect the account with the manager of its verified address.
+
+    Returns the manager, and whether that was the first proof of the address. After a first proof the account is the
+    only sign-in method. Raises `NotSignedIn`.
+    """
     if account.email is None:
         raise NotSignedIn("unknown", "nobody is connected with the account, and it has no verified address")
     form = address_form(account.email)
@@ -86,7 +96,7 @@ async def _by_address(connection: Connection, provider: Provider, account: Provi
 
 
 def _has_own_identity(row: Row) -> bool:
-    """Whether the manager's identity of the provider had the manager's address, or an unknown one."""
+    """Whether the manager's identity had the manager's address, or none known."""
     address = row["identity_address"]
     is_own = address is None or address_form(address) == address_form(row["username"])
     return row["has_identity"] and is_own
@@ -132,8 +142,10 @@ async def invited(
 
 
 async def _locked(connection: Connection, provider: Provider, account: ProviderAccount) -> Row | None:
-    """The manager who is connected with the account, locked; None for none. Raises `NotSignedIn` if a concurrent
-    proof has removed the account."""
+    """Lock the manager connected with the account; None without one.
+
+    Raises `NotSignedIn` if a concurrent proof has removed the account.
+    """
     manager_row = await connection.fetchrow(KNOWN, provider.id, account.subject)
     if manager_row is None:
         return None
@@ -155,8 +167,11 @@ async def _compare(
 
 
 async def connect(db: Database, provider: Provider, account: ProviderAccount, manager: int, sign_outs: int) -> None:
-    """Connect an account with a manager who signed in after so many sign-outs. Raises `NotSignedIn` where the manager
-    is signed out since, where the account is another one's, or where the manager has one of this provider already."""
+    """Connect an account with a manager.
+
+    `sign_outs` counts the manager's sign-outs before the sign-in. Raises `NotSignedIn` if the manager was signed out
+    since, if the account is another manager's, or if the manager has an account of this provider already.
+    """
     async with db.transaction() as connection:
         row = await connection.fetchrow(BY_ID, manager)
         if row is None or row["is_disabled"] or row["sign_outs"] != sign_outs:
@@ -166,18 +181,21 @@ async def connect(db: Database, provider: Provider, account: ProviderAccount, ma
 
 
 async def _connected(connection: Connection, provider: Provider, account: ProviderAccount, manager: int) -> bool:
-    """Whether the account is the manager's, now or since before."""
+    """Connect the account if it is free. Returns whether it is the manager's."""
     if await connection.fetchval(CONNECT, provider.id, account.subject, manager, account.email or "") is not None:
         return True
     return bool(await connection.fetchval(OWN, provider.id, account.subject, manager))
 
 
 async def wants_factor(statements: Statements, signed_in: AuthenticatedManager) -> bool:
-    """Whether somebody has a second factor here, and has shown none at the provider."""
+    """Whether the manager has a second factor here, and used none there."""
     return "mfa" not in signed_in.amr and await login_challenges.has_factor(statements, signed_in.manager)
 
 
 async def provider_of(statements: Statements, session: bytes) -> int | None:
-    """By which provider a session was begun, of which this is the digest of its secret; None for none."""
+    """The provider's id by which a session was begun, or None.
+
+    `session` is the digest of the session's secret.
+    """
     provider_id: int | None = await statements.fetchval(OF_SESSION, session)
     return provider_id

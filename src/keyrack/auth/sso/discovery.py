@@ -1,6 +1,6 @@
-"""In charge of what providers say of themselves: where they are asked, and their keys (OpenID Connect Discovery 1.0).
+"""Metadata and keys of providers (OpenID Connect Discovery 1.0).
 
-What it says is no reason to trust anything else: issuer, client and algorithms are the operator's (`providers`).
+The metadata add no trust: issuer, client and algorithms are the operator's (`providers`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from keyrack.core.settings import Settings
 
 Key = RSAKey | ECKey | OKPKey
 MOST_KEYS = 100
-AGAIN = 5.0  # seconds for which whoever waits is told the same of a provider that did not answer
-LOOKS, LOOKS_SECONDS = 5, 300.0  # how often keys are fetched anew for tokens of keys that are not known
+AGAIN = 5.0  # seconds for which callers get the same error of an unreachable provider
+LOOKS, LOOKS_SECONDS = 5, 300.0  # how often keys are reloaded for tokens of unknown keys, in so many seconds
 
 
 Fetch = Callable[[str], Awaitable[dict[str, Any]]]  # the JSON object at an address
@@ -31,19 +31,21 @@ Fetch = Callable[[str], Awaitable[dict[str, Any]]]  # the JSON object at an addr
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """Where a provider is asked."""
+    """The endpoints of a provider."""
 
     authorization: str
     token: str
     keys: str
     end_session: str | None
-    tells_issuer: bool  # in the answer to an authorization request (RFC 9207)
-    in_body: bool  # how a client shows its secret
+    tells_issuer: bool  # in the authorization response (RFC 9207)
+    in_body: bool  # the client sends its secret in the body
 
 
 def read(document: dict[str, Any], provider: Provider, settings: Settings) -> Metadata:
-    """What a discovery document says. Raises `ProviderTrouble`: it is another issuer's, lacks something, or leads to
-    where nobody may be sent."""
+    """The metadata of a discovery document.
+
+    Raises `ProviderTrouble` if it is another issuer's, lacks a field, or has a forbidden address.
+    """
     if document.get("issuer") != provider.issuer:
         raise ProviderTrouble(f"the discovery document is of {str(document.get('issuer'))[:200]!r}, not of the issuer")
 
@@ -69,8 +71,11 @@ def read(document: dict[str, Any], provider: Provider, settings: Settings) -> Me
 
 
 def keys_of(document: dict[str, Any]) -> list[Key]:
-    """The keys of a JSON Web Key Set that may verify; what is no public key of a kind that is known is left out (RFC
-    7517, section 5). Raises `ProviderTrouble` where there is none."""
+    """The keys of a JSON Web Key Set that may verify signatures.
+
+    Other keys, and keys of an unknown type, are left out (RFC 7517, section 5). Raises `ProviderTrouble` if none is
+    left.
+    """
     given = document.get("keys")
     keys: list[Key] = []
     for jwk in cast("list[Any]", given)[:MOST_KEYS] if isinstance(given, list) else []:
@@ -87,7 +92,7 @@ def keys_of(document: dict[str, Any]) -> list[Key]:
 
 @dataclass(slots=True)
 class _CachedProvider:
-    """What is known of one provider, and since when."""
+    """The cached metadata and keys of one provider."""
 
     metadata: Metadata
     keys: list[Key]
@@ -96,7 +101,10 @@ class _CachedProvider:
 
 
 class Directory:
-    """What one process knows of providers: looked up once for all who want it, and again when it is old."""
+    """The metadata of providers, cached in one process.
+
+    Concurrent callers share a lookup. It is repeated when it is old.
+    """
 
     def __init__(self, settings: Settings, fetch: Fetch) -> None:
         self._settings = settings
@@ -106,11 +114,11 @@ class Directory:
         self._failed: dict[Provider, tuple[float, ProviderTrouble]] = {}
 
     async def metadata(self, provider: Provider) -> Metadata:
-        """Where a provider is asked. Raises `ProviderTrouble`."""
+        """The endpoints of a provider. Raises `ProviderTrouble`."""
         return (await self._get(provider)).metadata
 
     async def keys(self, provider: Provider, kid: str | None) -> list[Key]:
-        """The keys of a provider that a token with this `kid` may be signed by. Raises `ProviderTrouble`."""
+        """The keys of a provider for tokens with this `kid`. Raises `ProviderTrouble`."""
         cached = await self._get(provider)
         if not (keys := _matching(cached.keys, kid)):
             async with self._lock(provider):
@@ -127,7 +135,10 @@ class Directory:
             return cached
 
     async def _load(self, provider: Provider) -> _CachedProvider:
-        """Ask for all that is known; who was waiting for an answer that did not come does not wait for the next."""
+        """Load metadata and keys.
+
+        A caller that has waited for a failed lookup gets its error, and does not wait for another one.
+        """
         until, trouble = self._failed.pop(provider, (0.0, None))
         if trouble is not None and time.monotonic() < until:
             self._failed[provider] = until, trouble

@@ -1,4 +1,4 @@
-"""In charge of why nobody was signed in: a word for the page, and what the operator's log is told."""
+"""Reasons for a failed sign-in, for the page and the log."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ SignInFailure = Literal["provider", "declined", "lapsed", "unknown", "connected"
 
 
 class NotSignedIn(Exception):
-    """Nobody was signed in. `reason` says to the person what is to be done, and no more:
+    """A failed sign-in. `reason` is what the person learns:
 
-    - `provider`: the provider cannot be reached, or what it answered is refused;
-    - `declined`: the provider says that the person did not go through with it, or may not;
-    - `lapsed`: the answer belongs to no sign-in that this browser has under way;
-    - `unknown`: nobody here is known for the account;
-    - `connected`: the account is somebody else's here, or another account is connected already;
-    - `other`: somebody else has signed in here since connecting was begun;
-    - `invitation`: it is not good any more, or is somebody else's;
-    - `unproven`: it is to an address that the manager has not proven, nor does the account prove it.
+    - `provider`: the provider cannot be reached, or its answer was rejected;
+    - `declined`: the provider reports that the person did not complete the sign-in, or may not;
+    - `lapsed`: the answer belongs to no pending sign-in of this browser;
+    - `unknown`: the account belongs to no manager here;
+    - `connected`: the account is another manager's, or another account is connected already;
+    - `other`: another manager has signed in here since connecting began;
+    - `invitation`: it is not valid any more, or is another person's;
+    - `unproven`: the manager has not proven the invited address, and the account does not prove it.
     """
 
     def __init__(self, reason: SignInFailure, message: str) -> None:
@@ -26,7 +26,10 @@ class NotSignedIn(Exception):
 
 
 class ProviderTrouble(NotSignedIn):
-    """The provider cannot be reached, or what it says is refused: `message` says what, for the operator."""
+    """The provider cannot be reached, or its answer was rejected.
+
+    `message` has the cause, for the operator.
+    """
 
     def __init__(self, message: str) -> None:
         super().__init__("provider", message)

@@ -1,6 +1,6 @@
-"""In charge of identity tokens: what of one is believed, and why one is refused (OpenID Connect Core, 3.1.3.7).
+"""Validation of identity tokens (OpenID Connect Core, 3.1.3.7).
 
-By which algorithm a token may be signed the operator has said: neither the token nor the provider's metadata has a say.
+The operator sets the algorithms. Neither the token nor the provider's metadata can add one.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from keyrack.core.text import LONGEST_ADDRESS
 
 log = structlog.get_logger("keyrack.logins")
 
-Find = Callable[[str | None], Awaitable[list[Key]]]  # the keys of a `kid`
+Find = Callable[[str | None], Awaitable[list[Key]]]  # finds the keys of a `kid`
 LONGEST = 32_768  # characters of a token
 LONGEST_SUBJECT = 255  # ASCII characters (OpenID Connect Core, section 2)
-OLDEST = 600  # seconds since a token was issued, which is asked for at once
+OLDEST = 600  # seconds since a token was issued: it is fetched at once
 KINDS: dict[str, type[Key]] = {"RS": RSAKey, "PS": RSAKey, "ES": ECKey, "Ed": OKPKey}
-# How a provider says that there was a second factor (RFC 8176; OpenID PAPE)
+# Values by which a provider reports a second factor (RFC 8176; OpenID PAPE)
 MFA = frozenset(("mfa", "http://schemas.openid.net/pape/policies/2007/06/multi-factor"))
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderAccount:
-    """Who somebody is at a provider."""
+    """A person's account at a provider."""
 
     subject: str
-    email: str | None  # one that the provider has verified
-    has_mfa: bool  # a second factor was shown, and the provider is believed
+    email: str | None  # verified by the provider
+    has_mfa: bool  # the provider reports a second factor, and the operator trusts it
 
 
 async def verified(
@@ -49,7 +49,10 @@ async def verified(
     skew: int,
     keys: Callable[[str | None], Awaitable[list[Key]]],
 ) -> ProviderAccount:
-    """The account that a token is about; `keys` finds the provider's by their `kid`. Raises `ProviderTrouble`."""
+    """The account of a valid token. Raises `ProviderTrouble`.
+
+    `keys` finds the provider's keys by their `kid`.
+    """
     if not isinstance(token, str) or not token:
         raise ProviderTrouble("id_token: there is none in the answer")
     if len(token) > LONGEST:
@@ -64,7 +67,7 @@ async def verified(
 
 
 def _head(token: str, provider: Provider) -> tuple[str, str | None]:
-    """The algorithm, which is one of those that are pinned, and the id of the key."""
+    """The algorithm, one of the pinned ones, and the key's id."""
     try:
         header: dict[str, Any] = dict(jws.extract_compact(token.encode()).headers())
     except (JoseError, ValueError, TypeError):
@@ -86,7 +89,10 @@ def _suits(key: Key, algorithm: str) -> bool:
 
 
 def _claims(token: str, algorithm: str, keys: list[Key]) -> dict[str, Any]:
-    """What the token says, signed by the key that it names, or by the only one that there is for its algorithm."""
+    """The claims of a token, signed by its key.
+
+    The key is the one that the token names, or the only one for its algorithm.
+    """
     if len(keys) != 1:
         raise ProviderTrouble("kid: no key of the provider is known that the identity token could be signed by")
     try:
@@ -126,9 +132,10 @@ def _time(claims: dict[str, Any], name: str) -> float:
 
 
 def _is_verified(claims: dict[str, Any], provider: Provider) -> bool:
-    """Whether the provider has verified the address: true, or the text "true" that some providers send.
+    """Whether the provider has verified the address: true, or the text "true".
 
-    OpenID Connect Core 1.0, section 5.1, has a boolean; another value counts as false, and the log names it.
+    OpenID Connect Core 1.0, section 5.1, has a boolean, but some providers send the text. Another value counts as
+    false, and the log names it.
     """
     value = claims.get("email_verified")
     if value is not None and not isinstance(value, bool) and value != "true":

@@ -1,7 +1,7 @@
-"""In charge of the way of a sign-in by a provider: there, and back with a code (OpenID Connect Core, section 3.1).
+"""Sign-in by a provider: the request, and the callback with a code.
 
-The authorization code flow with PKCE. Nothing is held open while a provider is asked: neither a connection of the
-database nor a lock.
+This is the authorization code flow with PKCE (OpenID Connect Core, section 3.1). While a provider is asked, the process
+keeps no database connection and no lock.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from keyrack.db.encryption.cipher import Encryption
 if TYPE_CHECKING:
     from keyrack.auth.sso.provider_client import Fetcher
 
-CALLBACK = "/console/sign-in/callback"  # behind the public address; registered at the provider, compared there exactly
+CALLBACK = "/console/sign-in/callback"  # follows the public address; registered at the provider, compared exactly
 SIGNED_OUT = "/console/sign-in?out"  # likewise
-LONGEST = 4_096  # characters of what a provider gives back
-# What people and providers decide (RFC 6749, section 4.1.2.1; OpenID Connect Core, section 3.1.2.6)
+LONGEST = 4_096  # characters of a parameter that a provider returns
+# Decisions of people and of providers (RFC 6749, section 4.1.2.1; OpenID Connect Core, section 3.1.2.6)
 DECLINED = ("access_denied", "login_required", "interaction_required", "consent_required", "account_selection_required")
 
 
 @dataclass(frozen=True, slots=True)
 class SignInResult:
-    """Who has come back from a provider, and what for."""
+    """A finished sign-in at a provider: the account and the purpose."""
 
     provider: Provider
     account: ProviderAccount
@@ -42,7 +42,7 @@ class SignInResult:
 
 
 class SignOn:
-    """What one process needs for single sign-on; it asks nobody until somebody signs in."""
+    """Single sign-on in one process. It contacts no provider before the first sign-in."""
 
     def __init__(self, db: Database, settings: Settings, vault: Encryption) -> None:
         self._db = db
@@ -81,9 +81,9 @@ class SignOn:
         return _with(metadata.authorization, query), cookie
 
     async def finish(self, query: Mapping[str, Sequence[str]], cookie: str | None) -> SignInResult:
-        """The account that comes back with this query of the callback's address. Raises `NotSignedIn`.
+        """The account that comes back with the callback's query. Raises `NotSignedIn`.
 
-        The sign-in is used up before the code is redeemed: one that was begun asks the provider once.
+        The pending sign-in is used up before the code is redeemed. So each one asks the provider once.
         """
         pending = await login_states.find(self._vault, cookie, _one(query, "state"))
         provider = await providers.of_id(self._db, pending.provider)
@@ -105,19 +105,21 @@ class SignOn:
         return SignInResult(provider, account, pending.start)
 
     async def end(self, provider: int) -> str | None:
-        """Where a browser signs out at the provider as well (OpenID Connect RP-Initiated Logout, section 2), if it
-        can."""
+        """The address to sign out at the provider, if it has one.
+
+        See OpenID Connect RP-Initiated Logout, section 2.
+        """
         sso_provider = await providers.of_id(self._db, provider)
         try:
             address = sso_provider and (await self._directory.metadata(sso_provider)).end_session
-        except ProviderTrouble:  # who signs out here is signed out here
+        except ProviderTrouble:  # the local sign-out is enough
             return None
         if sso_provider is None or not address:
             return None
         return _with(address, {"client_id": sso_provider.client_id, "post_logout_redirect_uri": self._at(SIGNED_OUT)})
 
     async def examine(self, provider: Provider) -> Metadata:
-        """What a provider says of itself and its keys, asked just now. Raises `ProviderTrouble`."""
+        """The metadata of a provider, with a check of its keys. Raises `ProviderTrouble`."""
         return await self._directory.metadata(provider)
 
     async def _redeem(self, provider: Provider, metadata: Metadata, code: str, verifier: str) -> dict[str, Any]:
@@ -145,18 +147,18 @@ class SignOn:
 
 
 def _with(address: str, parameters: Mapping[str, str]) -> str:
-    """An address with these parameters behind those that it has (RFC 6749, section 3.1)."""
+    """An address with these parameters after its own (RFC 6749, section 3.1)."""
     return f"{address}{'&' if '?' in address else '?'}{urlencode(parameters)}"
 
 
 def _one(query: Mapping[str, Sequence[str]], name: str) -> str:
-    """The value of a parameter, "" for none; which none has twice (RFC 6749, section 3.1)."""
+    """The value of a parameter, or "". No parameter may come twice (RFC 6749, section 3.1)."""
     values = query.get(name, [""])
     return values[0] if len(values) == 1 and len(values[0]) <= LONGEST else ""
 
 
 def _check_issuer(query: Mapping[str, Sequence[str]], provider: Provider, metadata: Metadata) -> None:
-    """That it is the provider that was asked who answers (RFC 9207, section 2.4)."""
+    """Check the issuer of an answer (RFC 9207, section 2.4)."""
     if ("iss" in query or metadata.tells_issuer) and _one(query, "iss") != provider.issuer:
         raise ProviderTrouble("iss: the answer is not of the provider that was asked")
 

@@ -1,7 +1,8 @@
-"""Pending sign-ins by providers: sealed in the browser's cookie, valid once and for ten minutes.
+"""Pending sign-ins by providers, sealed in the browser's cookie.
 
-The state binds the provider's answer to the browser (RFC 6749, section 10.12). The nonce does so for the identity token
-(OpenID Connect Core, section 3.1.2.1), and the verifier for the code (PKCE, RFC 7636).
+They are valid once and for ten minutes. The state binds the provider's answer to the browser (RFC 6749, section 10.12).
+The nonce does so for the identity token (OpenID Connect Core, section 3.1.2.1), and the verifier for the code (PKCE,
+RFC 7636).
 """
 
 from __future__ import annotations
@@ -19,22 +20,22 @@ from keyrack.db.connection import Statements
 from keyrack.db.encryption.cipher import Encryption
 
 PURPOSE = "single sign-on"
-LONGEST_NEXT = 2_000  # characters of the page to go to, as JSON: longer ones do not fit into a cookie
+LONGEST_NEXT = 2_000  # characters of the target page, as JSON: longer ones do not fit into a cookie
 
 
 @dataclass(frozen=True, slots=True)
 class LoginStart:
-    """The purpose for which a sign-in was begun."""
+    """The purpose of a sign-in."""
 
-    next: str  # the page to go to then
+    next: str  # the target page
     time_zone: str | None = None  # of the browser
-    manager: int | None = None  # connects an account, in place of signing in
-    invitation: bytes | None = None  # the digest of its code, if one is accepted
+    manager: int | None = None  # connects an account with this manager instead of signing in
+    invitation: bytes | None = None  # the digest of an invitation's code, if one is accepted
 
 
 @dataclass(frozen=True, slots=True)
 class PendingLogin:
-    """A pending sign-in: the values that the provider gets and has to return."""
+    """A pending sign-in, with values that the provider must return."""
 
     provider: int
     start: LoginStart
@@ -49,7 +50,7 @@ class PendingLogin:
 
 
 async def add_to_cookie(vault: Encryption, cookie: str | None, pending: PendingLogin) -> str:
-    """The value of the browser's cookie with this sign-in as well."""
+    """The value of the browser's cookie with this sign-in added."""
     start = pending.start
     return await browser_state.add(vault, PURPOSE, cookie, {
         "provider": pending.provider, "state": pending.state, "nonce": pending.nonce, "verifier": pending.verifier,
@@ -59,7 +60,10 @@ async def add_to_cookie(vault: Encryption, cookie: str | None, pending: PendingL
 
 
 async def find(vault: Encryption, cookie: str | None, state: str) -> PendingLogin:
-    """The sign-in of this state. Raises `NotSignedIn`: it has expired, or was begun in another browser."""
+    """The pending sign-in with this state.
+
+    Raises `NotSignedIn` if it has expired, or was begun in another browser.
+    """
     for kept in await browser_state.valid(vault, PURPOSE, cookie):
         if hmac.compare_digest(kept["state"].encode(), state.encode()):
             invitation = bytes.fromhex(kept["invitation"]) if kept["invitation"] else None

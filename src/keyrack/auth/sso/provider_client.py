@@ -1,6 +1,6 @@
-"""In charge of asking providers: only where the guard allows, with an end in time, and little is read.
+"""The HTTP client for providers: guarded addresses, a timeout, short answers.
 
-Its HTTP client is heavy, so it is loaded by whoever asks first.
+The client library is heavy, so it is loaded at the first request.
 """
 
 from __future__ import annotations
@@ -50,8 +50,10 @@ class Fetcher:
     async def token(
         self, address: str, form: Mapping[str, str], client: tuple[str, str], *, in_body: bool
     ) -> dict[str, Any]:
-        """What a token endpoint answers to a client with its secret, in the header or else in the body (RFC 6749,
-        section 2.3.1). Raises `ProviderTrouble`."""
+        """The answer of a token endpoint to a client with its secret.
+
+        The secret is in the header, or with `in_body` in the body (RFC 6749, section 2.3.1). Raises `ProviderTrouble`.
+        """
         if in_body:
             return await self._request(
                 "POST", address, {}, {**form, "client_id": client[0], "client_secret": client[1]}
@@ -69,7 +71,7 @@ class Fetcher:
                 method, address, headers=headers, data=form, allow_redirects=False
             ) as reply:
                 return _object(address, reply.status, await _read(address, reply))
-        except (aiohttp.ClientError, OSError, ValueError) as error:  # a time-out is an OSError
+        except (aiohttp.ClientError, OSError, ValueError) as error:  # a timeout is an OSError
             cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
             raise ProviderTrouble(f"{address} was not reached: {type(cause).__name__}: {cause}"[:500]) from None
 
@@ -90,7 +92,10 @@ async def _read(address: str, reply: aiohttp.ClientResponse) -> bytes:
 
 
 def _object(address: str, status: int, body: bytes) -> dict[str, Any]:
-    """The object of a good answer; of one that is not good, what it says is wrong (RFC 6749, section 5.2)."""
+    """The object in a successful answer.
+
+    Another answer raises `ProviderTrouble` with its error (RFC 6749, section 5.2).
+    """
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):

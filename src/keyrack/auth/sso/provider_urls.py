@@ -1,4 +1,4 @@
-"""In charge of which addresses of providers there may be: with TLS, or on this machine where a setting says so."""
+"""Addresses of providers: with TLS, or loopback by a setting."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from keyrack.core.settings import Settings
 
 
 def allows(address: str, settings: Settings) -> bool:
-    """Whether a provider may be asked at an address, and people sent there."""
+    """Whether requests and browsers may be sent to an address."""
     try:
         parts = urlsplit(address)
         host, _ = parts.hostname, parts.port

@@ -1,4 +1,4 @@
-"""In charge of the providers that the operator has named: each is pinned to its issuer, client and algorithms."""
+"""The operator's providers, each pinned to issuer, client and algorithms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from keyrack.db.connection import Connection, Database, Row, Statements
 from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.encrypted_columns import CLIENT_SECRET
 
-# What may sign an identity token: a public key verifies each of them (RFC 7518, section 3.1; RFC 8037)
+# Algorithms of identity tokens, each with public keys (RFC 7518, section 3.1; RFC 8037)
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 LONGEST = 1_000  # characters of an issuer, a client id and a label
 
@@ -32,9 +32,9 @@ select provider_id as id, name, label, issuer, client_id as "clientId", algorith
   (select count(*) from manager_identity i where i.provider_id = p.provider_id) as people, created_at as "createdAt"
 from provider p order by name
 """
-# The release before stored a domain in its own notation
+# The previous release stored a domain in its own notation
 DOMAINS: LiteralString = "select domain from provider_domain order by 1"
-# The audit trigger refuses another key. A domain whose normal form is listed already stays, and matches no address
+# The audit trigger rejects another key. A domain whose normal form is listed already stays, and matches no address
 NORMALISE: LiteralString = """
 with old as (delete from provider_domain where domain = $1
   and not exists (select from provider_domain where domain = $2) returning provider_id)
@@ -46,12 +46,12 @@ from unnest($1::text[], $2::text[]) f (domain, form) join provider_domain o on o
 join provider p using (provider_id) join provider_domain h on h.domain = f.form
 join provider q on q.provider_id = h.provider_id
 """
-MOST = 50  # of which buttons are shown
+MOST = 50  # buttons on the sign-in page
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """What is expected of a provider: nothing that it says of itself changes any of it."""
+    """The pinned properties of a provider. Its own metadata change none of them."""
 
     id: int
     name: str
@@ -59,7 +59,7 @@ class Provider:
     issuer: str
     client_id: str
     algorithms: tuple[str, ...]
-    counts_mfa: bool  # whether what it says of a second factor counts
+    counts_mfa: bool  # whether its report of a second factor counts
 
 
 def _provider(row: Row | None) -> Provider | None:
@@ -72,17 +72,17 @@ def _provider(row: Row | None) -> Provider | None:
 
 
 async def named(statements: Statements, name: str) -> Provider | None:
-    """The provider of a name, None where there is none."""
+    """The provider with this name; None if there is none."""
     return _provider(await statements.fetchrow(NAMED, name))
 
 
 async def of_id(statements: Statements, id: int) -> Provider | None:
-    """The provider of an id, None where there is none."""
+    """The provider with this id; None if there is none."""
     return _provider(await statements.fetchrow(OF_ID, id))
 
 
 async def as_json(statements: Statements) -> list[tuple[str, str]]:
-    """Name and label of each, as pages offer them."""
+    """Name and label of each provider, for pages."""
     return [(row["name"], row["label"]) for row in await statements.fetch(SHOWN, MOST)]
 
 
@@ -92,7 +92,7 @@ async def secret(statements: Statements, vault: Encryption, provider: Provider) 
 
 
 async def seal(connection: Connection, vault: Encryption, id: int, client_secret: str) -> None:
-    """Keep the client's secret, sealed. Raises `CannotDecrypt`."""
+    """Seal and store the client's secret. Raises `CannotDecrypt`."""
     await connection.execute(SEAL, id, await vault.seal(connection, client_secret, CLIENT_SECRET, 0, id))
 
 
@@ -107,15 +107,17 @@ async def add(
     *,
     counts_mfa: bool,
 ) -> int:
-    """Add one, whose client has this id and this secret; its id. Raises `asyncpg.IntegrityConstraintViolationError`
-    for a name that there is already."""
+    """Add a provider with the id and secret of its client. Returns its id.
+
+    Raises `asyncpg.IntegrityConstraintViolationError` if the name exists already.
+    """
     id: int = await connection.fetchval(INSERT, name, label, issuer, client[0], list(algorithms), counts_mfa)
     await seal(connection, vault, id, client[1])
     return id
 
 
 def comparable_domain(domain: str) -> str:
-    """The normal form of a domain, or the domain itself where it has none."""
+    """The normal form of a domain, or the domain itself."""
     return address_form(f"@{domain}").removeprefix("@")
 
 
@@ -126,13 +128,19 @@ async def normalise_domains(db: Database, _settings: Settings) -> None:
 
 
 async def domain_conflicts(statements: Statements) -> list[Row]:
-    """Domains of an older notation whose normal form is listed too: domain, name of the provider, form, holder."""
+    """Domains of an older notation whose normal form is listed too.
+
+    Each row has the domain, the name of its provider, the form, and the holder of the form.
+    """
     notations = await _other_notations(statements)
     return await statements.fetch(CONFLICTS, [domain for domain, _ in notations], [form for _, form in notations])
 
 
 async def _other_notations(statements: Statements) -> list[tuple[str, str]]:
-    """Each domain in another notation, with its normal form. A domain without one stays, and matches no address."""
+    """Each domain in another notation, with its normal form.
+
+    A domain without a normal form stays, and matches no address.
+    """
     domains = [row["domain"] for row in await statements.fetch(DOMAINS)]
     forms = [(domain, comparable_domain(domain)) for domain in domains]
     return [(domain, form) for domain, form in forms if domain != form]

@@ -1,20 +1,20 @@
-"""In charge of what a caller has: the server's address and key, a manager's name and password, a token and its end."""
+"""Access data of an API client: server address, login and token."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
 
-EARLY = 30.0  # seconds before its end that a token is renewed: the way to the server takes some, and clocks differ
+EARLY = 30.0  # seconds before its expiry that a token is renewed: requests take time, and clocks differ
 
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """Where the server is, and what a request tells it of the caller beside the token."""
+    """The address of a server, and the headers that identify the caller."""
 
     url: str  # with the base path, as in https://keyrack.example.com/v3
     api_key: str = field(repr=False)
-    customer: int | None = None  # whose resources; None for what needs no Customer-ID
+    customer: int | None = None  # None for requests without Customer-ID
     brand: str = "vendor"  # of the API key's header
 
     @property
@@ -29,7 +29,7 @@ class ServerAddress:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """A manager's name and password, for the password grant (RFC 6749, section 4.3)."""
+    """Name and password, for the password grant (RFC 6749, section 4.3)."""
 
     username: str
     password: str = field(repr=False)
@@ -40,10 +40,13 @@ class Login:
 
 @dataclass(frozen=True, slots=True)
 class StoredToken:
-    """What the token endpoint gave. `refresh` is there where the server gives one (RFC 6749, section 6)."""
+    """The answer of the token endpoint.
+
+    `refresh` is set if the server issues refresh tokens (RFC 6749, section 6).
+    """
 
     access: str = field(repr=False)
-    ends: float | None = None  # seconds since 1970; None where the server does not say
+    ends: float | None = None  # seconds since 1970; None if unknown
     refresh: str | None = field(default=None, repr=False)
 
     @property

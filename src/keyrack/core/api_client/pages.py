@@ -1,4 +1,7 @@
-"""In charge of walking through a list: page by page in a stable order, whatever of OData the server knows."""
+"""Reads of a list page by page, in a stable order.
+
+The options of OData are used as far as the server supports them.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,16 @@ from keyrack.core.api_client.responses import ApiError
 PAGE = 500  # rows of one read
 
 
-Read = Callable[[str], Awaitable[Any]]  # what the read of a path answers
+Read = Callable[[str], Awaitable[Any]]  # returns the answer to the read of a path
 
 
 async def pages(get: Read, path: str, key: str, query: Mapping[str, str], size: int) -> AsyncGenerator[list[Any]]:
-    """The pages of a list, none of them empty. A row that stays as it is meanwhile comes exactly once.
+    """The pages of a list, none of them empty. Raises `ApiError`.
 
-    `key` is a member with whole numbers, each of them once. A page begins behind the last key of the one before
-    (`id gt 17`), so that rows that come and go do not move the others. A server that knows no `$filter` there is asked
-    by `$skip`; one that knows no options has told everything at once. `query` holds further options, among them a
-    `$filter`. Raises `ApiError`.
+    A row that does not change meanwhile comes exactly once. `key` is a field with unique whole numbers. A page begins
+    after the last key of the previous one (`id gt 17`), so that rows that come and go do not move the others. If a
+    server ignores this `$filter`, the pages are read by `$skip`. A server that supports no options returns everything
+    at once. `query` has further options, such as a `$filter`.
     """
     last: int | None = None
     seen, skipping = 0, False
@@ -34,7 +37,7 @@ async def pages(get: Read, path: str, key: str, query: Mapping[str, str], size: 
         page = await _read(get, path, options)
         new = sorted((row for row in page if last is None or row[key] > last), key=lambda row: row[key])
         if page and not new and not skipping:
-            skipping = True  # the server has told the same again
+            skipping = True  # the server has returned the same page again
             continue
         if not new:
             return

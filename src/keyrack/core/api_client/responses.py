@@ -1,4 +1,4 @@
-"""In charge of what a server answered: read up to a bound, and a refusal in the words of its body."""
+"""Responses of a server: bounded reading, and errors in the server's words."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, cast
 
 import aiohttp
 
-LONGEST = 64_000_000  # bytes of an answer
-SHOWN = 300  # characters of a body that is in no form that we know
-WORDS = ("detail", "message", "error_description", "title", "error")  # the members that say what is wrong, best first
+LONGEST = 64_000_000  # bytes of a response
+SHOWN = 300  # characters of a body in an unknown format
+WORDS = ("detail", "message", "error_description", "title", "error")  # the members that describe an error, best first
 
 
 class ApiError(Exception):
-    """What the server answered, or that it did not.
+    """An error response, or a missing response.
 
-    `status` is None where there was no answer; `code` is that of problems (docs/errors.md), where the server has it.
+    `status` is None without a response. `code` is the error code of the server (docs/errors.md), if it sends one.
     """
 
     def __init__(self, text: str, status: int | None = None, code: str | None = None) -> None:
@@ -28,7 +28,7 @@ class ApiError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ApiResponse:
-    """An answer, read whole."""
+    """A response, read completely."""
 
     method: str
     path: str
@@ -38,7 +38,7 @@ class ApiResponse:
 
     @property
     def json(self) -> Any:
-        """The body's value; None of an empty one. Raises `ApiError`."""
+        """The value of the body; None for an empty one. Raises `ApiError`."""
         if not self.body:
             return None
         try:
@@ -47,13 +47,13 @@ class ApiResponse:
             raise ApiError(f"{self.method} {self.path}: {self.status}, but the body is no JSON.", self.status) from None
 
     def checked(self) -> Any:
-        """The body's value of an answer that is no refusal. Raises `ApiError` with what the server says."""
+        """The value of the body. Raises `ApiError` for an error response."""
         if self.status < 300:
             return self.json
         raise self.error()
 
     def error(self) -> ApiError:
-        """The refusal, in the server's words."""
+        """The error of the response, in the server's words."""
         text, code = self._error_details()
         return ApiError(f"{self.method} {self.path}: {self.status} {text}".rstrip(), self.status, code)
 
@@ -74,7 +74,7 @@ class ApiResponse:
 
 
 async def read(method: str, path: str, answer: aiohttp.ClientResponse) -> ApiResponse:
-    """The whole answer. Raises `ApiError` for one that is longer than `LONGEST`."""
+    """Read a response. Raises `ApiError` if it is longer than `LONGEST`."""
     body = bytearray()
     async for piece in answer.content.iter_any():
         body += piece

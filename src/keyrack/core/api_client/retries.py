@@ -1,4 +1,4 @@
-"""In charge of how long a caller tries: what is sent again, when, and how many requests go out in a second."""
+"""Retries of an API client: conditions, pauses and a rate limit."""
 
 from __future__ import annotations
 
@@ -14,25 +14,28 @@ PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How long a call is tried; seconds."""
+    """The limits on retries of a call, in seconds."""
 
     attempts: int = 6
     first_pause: float = 0.4  # before the second attempt; each further pause is twice as long
-    max_pause: float = 5.0  # between two attempts where the server names no time
-    max_retry_after: float = 60.0  # that the server may ask to wait for; beyond it the call is given up at once
+    max_pause: float = 5.0  # between two attempts, unless the server names a time
+    max_retry_after: float = 60.0  # longest `Retry-After` that is accepted; beyond it the call fails at once
     timeout: float = 60.0  # of one attempt
-    per_second: float | None = None  # requests, at most
+    per_second: float | None = None  # maximum number of requests
 
     def pause(self, attempt: int, retry_after: float | None) -> float:
-        """Seconds before the attempt after number `attempt`, from 1: as the server named them, else a little by chance,
-        so that many callers do not come back together."""
+        """The pause before the next attempt, in seconds. `attempt` counts from 1.
+
+        The server's time counts. Without one it is an exponential back-off with jitter, so that many clients do not
+        return together.
+        """
         if retry_after is not None:
             return retry_after
         return min(self.first_pause * 2 ** (attempt - 1), self.max_pause) * uniform(0.5, 1)  # noqa: S311 - no secret
 
 
 class RequestThrottle:
-    """Lets requests go one after another, as far apart as `per_second` wants them."""
+    """Delays requests, so that at most `per_second` are sent."""
 
     def __init__(self, per_second: float | None) -> None:
         self._apart = 1 / per_second if per_second else 0.0
@@ -47,13 +50,15 @@ class RequestThrottle:
 
 
 def undone(status: int, retry_after: float | None) -> bool:
-    """Whether the server has done nothing, so that anything may be sent again. A 503 that names no time may be one of
-    which nobody knows (code `outcome-unknown`)."""
+    """Whether the server has done nothing, which permits a retry.
+
+    The outcome of a 503 without `Retry-After` may be unknown (code `outcome-unknown`).
+    """
     return status == 429 or (status == 503 and retry_after is not None)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that `Retry-After` names, in either of its forms (RFC 9110, section 10.2.3)."""
+    """The seconds of `Retry-After`, in either form (RFC 9110, section 10.2.3)."""
     text = headers.get("Retry-After", "").strip()
     try:
         if text.isdecimal():

@@ -1,4 +1,4 @@
-"""In charge of a caller's session at a server: a token that is renewed, requests that are tried again, answers."""
+"""A client's session at a server: token renewal, retries and responses."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from keyrack.core.api_client.pages import PAGE, pages
 from keyrack.core.api_client.responses import ApiError, ApiResponse, read
 from keyrack.core.api_client.retries import PASSING, RequestThrottle, RetryPolicy, retry_after, undone
 
-ACCEPT = "application/json, application/problem+json"  # refusals with their codes, where the server has them
+ACCEPT = "application/json, application/problem+json"  # errors with their codes, if the server has them
 KEY = "Idempotency-Key"
 STREAM = "text/event-stream"
-SILENCE = 120.0  # seconds in which a stream tells something, if only that it is there
+SILENCE = 120.0  # seconds until a silent stream counts as broken: a working one sends keep-alives
 READS = frozenset(("GET", "HEAD", "OPTIONS"))
 
 
 def _forget(token: StoredToken) -> None:
-    """Who keeps no token."""
+    """Discard a token."""
 
 
 class Client:
     """One session at a server, for as long as its `async with` lasts.
 
-    It signs in with `login` when it has no `token`, and renews the token before it ends: by its refresh token, where
-    the server gave one, else by `login`. `on_token` is told of each new token.
+    Without a `token` it signs in with `login`. It renews the token before its expiry, by the refresh token or else by
+    `login`. `on_token` is called with each new token.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Client:
         await self._http.close()
 
     async def get(self, path: str, missing: Any = None) -> Any:
-        """What a read answers; `missing` for 404, where it is given. Raises `ApiError`."""
+        """The answer to a read; `missing` for 404, if it is given. Raises `ApiError`."""
         answer = await self.call("GET", path)
         if answer.status == 404 and missing is not None:
             return missing
@@ -81,8 +81,11 @@ class Client:
         return [row async for page in self.pages(path, key) for row in page]
 
     async def write(self, method: str, path: str, value: Any = None, key: str | None = None) -> Any:
-        """Change something; what the server answers. A server that knows `Idempotency-Key`, which is `key`, does it
-        once even if it has to be sent again. Raises `ApiError`."""
+        """Change something, and return the server's answer. Raises `ApiError`.
+
+        `key` is the `Idempotency-Key`. A server that supports it makes the change once, even if the request is
+        repeated.
+        """
         headers = {KEY: key or str(uuid.uuid4())}
         body = None if value is None else json.dumps(value).encode()
         if body is not None:
@@ -99,11 +102,12 @@ class Client:
         signed_in: bool = True,
         repeatable: bool = False,
     ) -> ApiResponse:
-        """Send a request until there is an answer that does not pass; it may be a refusal. What is not `signed_in` goes
-        out with `headers` alone. Raises `ApiError`.
+        """Send a request until its response is final.
 
-        Reads, what carries an `Idempotency-Key` and what is `repeatable` are sent again also where nobody knows whether
-        the server has done it; anything else only where it has not: 429, and 503 with `Retry-After`.
+        The response may be an error. A request that is not `signed_in` has `headers` alone. Reads, requests with an
+        `Idempotency-Key` and `repeatable` ones are also repeated if the outcome is unknown. Other requests are repeated
+        only if the server has done nothing: after a failed connection, 429, and 503 with `Retry-After`. Raises
+        `ApiError`.
         """
         repeatable = repeatable or method in READS or KEY in (headers or {})
         renewed = False
@@ -120,7 +124,7 @@ class Client:
 
     @asynccontextmanager
     async def stream(self, path: str) -> AsyncGenerator[AsyncIterator[bytes]]:
-        """The lines of an answer that goes on for as long as the block, as they come. Raises `ApiError`."""
+        """The lines of a streamed response, as they arrive. Raises `ApiError`."""
         used = await self._valid_token()
         headers = self._server.headers() | {"Authorization": f"Bearer {used.access}", "Accept": STREAM}
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._patience.timeout, sock_read=SILENCE)
@@ -133,7 +137,7 @@ class Client:
             raise ApiError(f"GET {path}: {error or 'nothing came for long'}") from None
 
     async def _send(self, method: str, path: str, headers: dict[str, str], repeatable: bool, data: Any) -> ApiResponse:
-        """The first answer that does not pass. Raises `ApiError` with the last one when patience has ended."""
+        """The first final response. Raises `ApiError` with the last error if none comes."""
         patience, url = self._patience, self._server.base + path
         for attempt in range(1, patience.attempts + 1):
             named: float | None = None
@@ -170,7 +174,7 @@ class Client:
             return token
 
     async def _signed_in(self, token: StoredToken | None) -> StoredToken:
-        """A new token: by the refresh token of the one before, else by name and password. Raises `ApiError`."""
+        """A new token, by the refresh token or else by `login`. Raises `ApiError`."""
         if token is not None and token.refresh:
             answer = await self._ask_for_token({"grant_type": "refresh_token", "refresh_token": token.refresh})
             if answer.status == 200:
@@ -185,12 +189,15 @@ class Client:
 
 
 def _token(answer: ApiResponse, refresh: str | None) -> StoredToken:
-    """The token of an answer (RFC 6749, section 5.1); a refresh token holds on where no new one is given."""
+    """The token in a response (RFC 6749, section 5.1).
+
+    The refresh token stays valid if there is no new one.
+    """
     body = answer.checked()
     members = cast("dict[str, Any]", body) if isinstance(body, dict) else {}
     access, renewed = members.get("access_token"), members.get("refresh_token")
     if not isinstance(access, str):
         raise ApiError(f"{answer.method} {answer.path}: {answer.status}, but there is no access_token.", answer.status)
-    seconds = str(members.get("expires_in", ""))  # the spec has it as a text
+    seconds = str(members.get("expires_in", ""))  # a text in the spec
     ends = time.time() + int(seconds) if seconds.isdecimal() else None
     return StoredToken(access, ends, renewed if isinstance(renewed, str) else refresh)

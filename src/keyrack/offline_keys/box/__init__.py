@@ -1,1 +1,4 @@
-"""The reference box: decides on each message, without input, output, clock or randomness of its own."""
+"""The reference box: it decides on each message.
+
+It has no input, output, clock or randomness of its own.
+"""

@@ -1,4 +1,4 @@
-"""Artefacts that phones carry to a box: key sets, new roots, lists, times and receipts."""
+"""Artefacts that phones carry: key sets, roots, lists, times and receipts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 def take(state: BoxMemory, link: int, said: CarryMessage, tick: int, crypto: Crypto) -> None:
     """Verify an artefact, and apply it.
 
-    Raises `MessageRefused`. Then no more than a nonce and tokens are used up.
+    Raises `MessageRefused`. A refused artefact uses up a nonce and tokens at most.
     """
     signed = cose.read(said.artefact, KEY_SET, ROOT, STATUS_LIST, TIME, RECEIPT)
     message, claims, authority = signed.message, signed.claims, state.authority
@@ -42,7 +42,7 @@ def take(state: BoxMemory, link: int, said: CarryMessage, tick: int, crypto: Cry
 
 
 def _apply(state: BoxMemory, signed: SignedMessage, tick: int, crypto: Crypto) -> None:
-    """The effect of an artefact that was verified. Raises `MessageRefused` for a list that does not inflate."""
+    """Apply a verified artefact. Raises `MessageRefused` if a list does not inflate."""
     message, claims, lists = signed.message, signed.claims, held_lists.counting(state, tick)
     if message is STATUS_LIST:
         lists = held_lists.renewed(lists, held_lists.unpacked(signed))
@@ -81,7 +81,7 @@ def _signer(authority: Authority, signed: SignedMessage) -> PublicKey:
 
 
 def _check_newer(state: BoxMemory, signed: SignedMessage, tick: int) -> None:
-    """Raises `MessageRefused` for what the box has heard already, or something newer."""
+    """Check that an artefact is newer than what the box has. Raises `MessageRefused`."""
     claims, message = signed.claims, signed.message
     if message is STATUS_LIST:
         held_lists.check(held_lists.counting(state, tick), claims)

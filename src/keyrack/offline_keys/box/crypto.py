@@ -1,4 +1,4 @@
-"""In charge of what a box needs of a library of cryptography, beside SHA-256."""
+"""The cryptography that a box needs, apart from SHA-256."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ class Crypto(Protocol):
     """ECDSA on P-256 with SHA-256, with signatures of 64 bytes."""
 
     def verify(self, public: PublicKey, message: bytes, signature: bytes, /) -> bool:
-        """Whether the key has signed this, with a low s or a high one."""
+        """Whether the key has signed the message, with low or high s."""
         ...
 
     def sign(self, message: bytes, /) -> bytes:
-        """By the box's own key."""
+        """Sign with the box's own key."""
         ...

@@ -1,4 +1,4 @@
-"""In charge of the judgement: what a box says to a key and an answer before it has verified a signature."""
+"""The decision on an `open`, before a signature is verified."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 TOLERANCE = 300  # seconds
 
-NO_LIST = StatusList("", 0, 0, bytes(status_list_bits.BYTES), b"")  # so that all is worked out where there is none
+NO_LIST = StatusList("", 0, 0, bytes(status_list_bits.BYTES), b"")  # replaces a missing list, so that all checks run
 
-# What a driver of this box may meet, whose entries the server waits for
+# These refusals leave the link proven. A driver of this box can meet them, and the server waits for the entries that
+# the driver's phone brings
 MAY_FAIL_IN_PROOF = {BoxRefusalCode.UNCERTAIN, BoxRefusalCode.STALE, BoxRefusalCode.RIGHT}
 # If one of these fails, the `open` is for another box, or answers something else. A listener knows as much, so the
 # choice of a bucket reveals nothing about clock, lists and counters
@@ -23,13 +24,16 @@ MUST_HOLD_FOR_BUCKET = {
     BoxRefusalCode.ISSUING_KEY, BoxRefusalCode.ISSUER, BoxRefusalCode.AUDIENCE, BoxRefusalCode.OTHER_KEY,
     BoxRefusalCode.NONCE, BoxRefusalCode.CHALLENGE,
 }  # fmt: skip
-FOREIGN = {BoxRefusalCode.ISSUER, BoxRefusalCode.AUDIENCE}  # keys that are not for this box
+FOREIGN = {BoxRefusalCode.ISSUER, BoxRefusalCode.AUDIENCE}  # keys of another authority or box
 
 
 def decide(
     state: BoxMemory, link: LinkState, key: SignedMessage, answer: SignedMessage, tick: int
 ) -> list[BoxRefusalCode]:
-    """All codes of docs/key-boxes.md, "Judging", that apply, in its order; `link` has the nonce that was live."""
+    """All codes of docs/key-boxes.md, "Judging", that apply, in its order.
+
+    `link` is the link as it was before its nonce was used up.
+    """
     authority, claims, answered = state.authority, key.claims, answer.claims
     now = max(clock.now(state, tick), claims["iat"])
     index, uri = claims["status"]
@@ -56,7 +60,10 @@ def decide(
 
 
 def is_answered(link: LinkState, key: SignedMessage, answer: SignedMessage) -> bool:
-    """Whether this answers the challenge with this key. An answer to another one proves nothing, though well signed."""
+    """Whether the answer is for this challenge and this key.
+
+    An answer to another challenge proves nothing, even with a valid signature.
+    """
     return all(holds for holds, _ in _bindings(link, key, answer))
 
 

@@ -1,6 +1,6 @@
-"""In charge of a box as its firmware sees it: a reset, a start, a message on a link, and a link that has gone.
+"""The box as its firmware uses it: reset, start, links and messages.
 
-A state that was given stays as it is. Ticks are seconds of a counter that goes on while there is power.
+No function changes the state that it gets. Ticks are seconds of a counter that runs while there is power.
 """
 
 from __future__ import annotations
@@ -40,25 +40,31 @@ from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 @dataclass(frozen=True, slots=True)
 class MessageResult:
-    """What a message has led to. What is kept is written down before the lock moves and the reply goes."""
+    """The result of a message.
+
+    The firmware stores `state.kept` before it moves the lock and sends the reply.
+    """
 
     state: BoxMemory
     reply: bytes
     effect: LockAction
-    code: BoxRefusalCode  # the exact one, which the wire says only to who has a good key
-    persist: bool  # whether what is kept has changed
+    code: BoxRefusalCode  # the exact code; replies have it only after proof of a valid key
+    persist: bool  # whether `state.kept` has changed
 
 
 def reset(key: PublicKey, secret: bytes, tick: int) -> BoxMemory:
-    """A box without an authority, with a key pair and a secret of 32 bytes that were made just now."""
+    """A box without an authority.
+
+    The key pair and the secret of 32 bytes are newly generated.
+    """
     kept = PersistentState(key, secret, boot=1)
     return BoxMemory(kept, _running(kept, 0, tick))
 
 
 def start(kept: PersistentState, tick: int, elapsed: int | None, crypto: Crypto) -> BoxMemory:
-    """The box, after a loss of power. What is kept has to be written down at once.
+    """The box after a power loss. `kept` must be stored at once.
 
-    `elapsed` is how many seconds ago the floor was written down, by a clock that went on; None where it stood.
+    `elapsed` is the number of seconds since the floor was stored, by a clock that kept running. It is None if none did.
     """
     kept = replace(kept, boot=kept.boot + 1, is_certain=kept.is_certain and elapsed is not None)
     state = BoxMemory(kept, _running(kept, kept.floor + (elapsed or 0), tick))
@@ -68,13 +74,19 @@ def start(kept: PersistentState, tick: int, elapsed: int | None, crypto: Crypto)
 
 
 def connect(state: BoxMemory, tick: int) -> tuple[BoxMemory, int]:
-    """A link has begun: which one of 0 to 2 it is from now on. If none is free, another one ends."""
+    """Begin a link, and return its number from 0 to 2.
+
+    If no place is free, another link ends.
+    """
     after = state.copy()
     return after, links.connect(after, tick, TokenBucket(verification_budget.LINK, tick))
 
 
 def receive(state: BoxMemory, link: int, message: bytes, tick: int, random: bytes, crypto: Crypto) -> MessageResult:
-    """A whole message has come on a link that `connect` has given. `random` is 16 bytes, for a nonce."""
+    """Handle a complete message on a link from `connect`.
+
+    `random` is 16 bytes, for a nonce.
+    """
     after = state.copy()
     effect, code = LockAction.NONE, BoxRefusalCode.GOOD
     reply: Said = Result(BoxRefusalCode.REFUSED)
@@ -95,14 +107,17 @@ def receive(state: BoxMemory, link: int, message: bytes, tick: int, random: byte
 
 
 def disconnect(state: BoxMemory, link: int) -> BoxMemory:
-    """The link has gone, and what was on it."""
+    """End a link, and drop its state."""
     after = state.copy()
     links.put(after, link, LinkState())
     return after
 
 
 def write_down(state: BoxMemory, tick: int) -> BoxMemory:
-    """At least every 15 minutes, what is kept has to be written down as it is then."""
+    """Record the present time as the floor.
+
+    The firmware calls this, and stores `kept`, at least every 15 minutes.
+    """
     after = state.copy()
     clock.write_down(after, tick)
     return after
@@ -124,7 +139,7 @@ def _reply(
     random: bytes,
     crypto: Crypto,
 ) -> tuple[Said, LockAction]:
-    """What the box says and does. Raises `MessageRefused`."""
+    """The reply to a message, and the lock action. Raises `MessageRefused`."""
     match said:
         case Hello():
             return links.challenge(state, link, said, tick, random), LockAction.NONE

@@ -1,4 +1,4 @@
-"""The status lists of a box: which of them count, and which place a new one takes (docs/key-link.md, "Lists")."""
+"""The status lists of a box (docs/key-link.md, "Lists")."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ MOST = 2  # generations
 
 
 def counting(state: BoxMemory, tick: int) -> tuple[StatusList, ...]:
-    """The lists that are not far ahead of the clock, the higher generation first; none without an authority."""
+    """The lists that are not too far ahead of the clock.
+
+    The highest generation is first. Without an authority there are no lists.
+    """
     authority, latest = state.kept.authority, clock.now(state, tick) + clock.AHEAD
     return tuple(each for each in (authority.lists if authority else ()) if each.iat <= latest)
 
@@ -36,15 +39,15 @@ def check(lists: Sequence[StatusList], claims: Mapping[str, Any]) -> None:
 
 
 def renewed(lists: Sequence[StatusList], new: StatusList) -> tuple[StatusList, ...]:
-    """The lists that are held once a new one has its place: the higher generation first."""
+    """The lists after a new one is added, the highest generation first."""
     others = [each for each in lists if each.generation != new.generation]
     return tuple(sorted((new, *others), key=lambda each: -each.generation)[:MOST])
 
 
 def provisioned(lists: Sequence[StatusList], new: StatusList, keys: Iterable[PublicKey]) -> tuple[StatusList, ...]:
-    """The lists after a provisioning: the new one, and the next lower one.
+    """The lists after a provisioning: the new and the next lower one.
 
-    If the lower one went, an older list of its generation would take the place, and revoked keys would open again.
+    Without the lower one, an older list of its generation could take the place, and revoked keys would open again.
     """
     signers = {key.kid for key in keys}
     lower = [each for each in lists if each.generation < new.generation and each.uri != new.uri]
@@ -52,7 +55,7 @@ def provisioned(lists: Sequence[StatusList], new: StatusList, keys: Iterable[Pub
 
 
 def unpacked(signed: SignedMessage) -> StatusList:
-    """The list of a message. Raises `MessageRefused` if it does not inflate to one."""
+    """The list in a message. Raises `MessageRefused` if it does not inflate."""
     claims = signed.claims
     try:
         bits = status_list_bits.unpack(claims["status_list"])

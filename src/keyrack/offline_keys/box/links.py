@@ -1,4 +1,4 @@
-"""In charge of links: the challenge, and the nonce in it that is good for one use."""
+"""The links of a box: challenges, and nonces for one use."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from keyrack.offline_keys.cose import MessageRefused
 from keyrack.offline_keys.link_messages import VERSIONS, Challenge, Hello, VersionsMessage, write
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
-LIFE = 10  # seconds of a nonce
-PROOF_LIFE = 300  # seconds of a proof: ample for fetching a whole log
+LIFE = 10  # seconds for which a nonce is valid
+PROOF_LIFE = 300  # seconds for which a proof is valid: ample to fetch a whole log
 
 
 def connect(state: BoxMemory, tick: int, bucket: TokenBucket) -> int:
-    """The place of a new link, which ends another one if none is free.
+    """Find a place for a new link. It may end another link.
 
-    The oldest link that is not proven ends, or the oldest one of all if all are proven. No link is turned away: three
-    proven links that stay would shut out all phones, and with them the list that revokes the keys of the three.
+    The oldest unproven link ends, or the oldest of all if all are proven. No new link is refused: three proven links
+    that stay would shut out all phones, and with them the list that revokes the keys of the three.
     """
     links = state.running.links
     free = [place for place, each in enumerate(links) if not each.connection]
@@ -32,9 +32,9 @@ def connect(state: BoxMemory, tick: int, bucket: TokenBucket) -> int:
 
 
 def challenge(state: BoxMemory, link: int, said: Hello, tick: int, random: bytes) -> Challenge | VersionsMessage:
-    """The challenge, with a new nonce for this link. The proof on the link ends.
+    """The challenge, with a new nonce for this link.
 
-    `random` is 16 bytes. Returns the box's versions if the phone speaks none of them.
+    The link's proof ends. `random` is 16 bytes. Returns the box's versions if the phone supports none of them.
     """
     kept, log, authority = state.kept, state.kept.log, state.kept.authority
     begun = _begun(state.running.links[link])
@@ -63,7 +63,10 @@ def challenge(state: BoxMemory, link: int, said: Hello, tick: int, random: bytes
 
 
 def take(state: BoxMemory, link: int, tick: int) -> LinkState:
-    """The link with its live nonce, which is dead from now on. Raises `MessageRefused` where there is none."""
+    """Use up the nonce of a link, and return the former link.
+
+    Raises `MessageRefused` if the link has no nonce, or an expired one.
+    """
     was = state.running.links[link]
     put(state, link, replace(_begun(was), proven_at=was.proven_at))
     if not was.nonce or tick - was.made >= LIFE:
@@ -77,13 +80,13 @@ def prove(state: BoxMemory, link: int, tick: int) -> None:
 
 
 def is_proven(state: BoxMemory, link: int, tick: int) -> bool:
-    """Whether the link has a proof of possession that still holds."""
+    """Whether the link has a proof of possession that has not expired."""
     proven_at = state.running.links[link].proven_at
     return proven_at is not None and tick - proven_at < PROOF_LIFE
 
 
 def _begun(link: LinkState) -> LinkState:
-    """The link as it was when it was connected, but for its bucket."""
+    """The link as it was at its start, with its present bucket."""
     return LinkState(link.connection, link.bucket)
 
 
@@ -93,7 +96,7 @@ def put(state: BoxMemory, link: int, now: LinkState) -> None:
 
 
 def _nonce(state: BoxMemory, random: bytes) -> bytes:
-    """16 bytes that do not come again, even where the random source repeats."""
+    """16 bytes that never repeat, even if the random source does."""
     state.running.challenges += 1
     counters = state.kept.boot.to_bytes(8, "big") + state.running.challenges.to_bytes(8, "big")
     return hmac.digest(state.kept.secret, counters + random, hashlib.sha256)[:16]

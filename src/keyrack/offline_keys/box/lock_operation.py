@@ -1,4 +1,4 @@
-"""In charge of opening and closing: a key, and the proof that who brings it may use it."""
+"""Opening and closing: checks of a key and of its possession."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REMEMBERED_KEYS = 16
 
 
 class LockAction(IntEnum):
-    """What the lock has to do."""
+    """The action of the lock."""
 
     NONE = 0
     OPEN = 1
@@ -28,7 +28,10 @@ class LockAction(IntEnum):
 
 
 def operate(state: BoxMemory, link: int, said: Open, tick: int, crypto: Crypto) -> tuple[Result, LockAction]:
-    """What the box says and does. Raises `MessageRefused` where possession of a good key is not proven."""
+    """The result of an `open`, and the lock action.
+
+    Raises `MessageRefused` unless possession of a valid key is proven.
+    """
     live = links.take(state, link, tick)
     key, answer = cose.read(said.key, KEY), cose.read(said.answer, ANSWER)
     phone = key.claims["cnf"]
@@ -59,7 +62,10 @@ def operate(state: BoxMemory, link: int, said: Open, tick: int, crypto: Crypto) 
 
 
 def _is_signed(authority: Authority, crypto: Crypto, key: SignedMessage) -> bool:
-    """Whether an issuing key has signed this. It takes as long where none is named."""
+    """Whether an issuing key has signed the key.
+
+    A signature is verified even if the issuing key is unknown, so that both cases take equally long.
+    """
     issuing = authority.key(key.kid)
     is_signed = crypto.verify(issuing or authority.keys[0], key.to_be_signed, key.signature)
     return issuing is not None and is_signed

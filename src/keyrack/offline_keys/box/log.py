@@ -1,4 +1,4 @@
-"""In charge of a box's log: signed entries, each with the hash of the one before."""
+"""The log of a box: signed entries, each with the predecessor's hash."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from keyrack.offline_keys.message_fields import ENTRY
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 PLACES = 1024
-FOR_OPENINGS = 256  # places that other events leave free
+FOR_OPENINGS = 256  # places reserved for openings and closings
 
 
 class Event(IntEnum):
@@ -28,7 +28,7 @@ class Event(IntEnum):
 
 
 class OpenRequest(NamedTuple):
-    """Who wanted what, with which key."""
+    """A requested command, with its key, counter and phone."""
 
     cti: bytes = b""
     command: int = 0
@@ -47,7 +47,7 @@ def append(
     request: OpenRequest = NOBODY,
     code: BoxRefusalCode = BoxRefusalCode.GOOD,
 ) -> bytes:
-    """The entry, which is in the log from now on. Where there is no place, the oldest one goes."""
+    """Append an entry, and return it. A full log drops its oldest entry."""
     authority, log, lists = state.authority, state.kept.log, held_lists.counting(state, tick)
     entries = log.entries if len(log.entries) < PLACES else log.entries[1:]
     claims = request._asdict() | {
@@ -72,7 +72,10 @@ def append(
 
 
 def append_if_room(state: BoxMemory, crypto: Crypto, tick: int, event: Event) -> None:
-    """Append an event that is no opening or closing, or count it if it has no place."""
+    """Append an event other than an opening or closing.
+
+    Without room it is only counted.
+    """
     if has_room(state.kept.log):
         append(state, crypto, tick, event)
     else:
@@ -80,26 +83,29 @@ def append_if_room(state: BoxMemory, crypto: Crypto, tick: int, event: Event) ->
 
 
 def has_room(log: BoxLogState) -> bool:
-    """Whether an entry that is no opening or closing has a place."""
+    """Whether there is room for an event other than opening or closing."""
     return PLACES - len(log.entries) >= FOR_OPENINGS
 
 
 def count(state: BoxMemory, code: BoxRefusalCode) -> None:
-    """A refusal that is not written: the next entry says how many there were."""
+    """Count a refusal that gets no entry. The next entry has the count."""
     state.running.refused = (state.running.refused[0] + 1, code)
 
 
 def fetch(log: BoxLogState, begin: int) -> EntriesMessage:
-    """Entries from this number on, or from the first that is held: as many as one message takes."""
+    """Entries from a number on, as many as fit into a message.
+
+    A number below the first stored entry means the first.
+    """
     start = max(begin - log.first, 0)
     return EntriesMessage(log.next, list(log.entries[start : start + MOST_ENTRIES]))
 
 
 def free(log: BoxLogState, upto: int) -> BoxLogState:
-    """What is held when a receipt has come up to this number."""
+    """The log after a receipt up to this number."""
     return BoxLogState(log.entries[upto + 1 - log.first :], log.next, log.newest)
 
 
 def holds(log: BoxLogState, number: int, digest: bytes) -> bool:
-    """Whether the entry with this number has this SHA-256."""
+    """Whether the log has the entry with this number and SHA-256."""
     return log.first <= number < log.next and hashlib.sha256(log.entries[number - log.first]).digest() == digest

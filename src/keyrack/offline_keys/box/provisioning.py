@@ -1,4 +1,4 @@
-"""In charge of provisioning: how a box gets an authority, and hears from it at once and in whole."""
+"""Provisioning: a box gets authority, key set and status list together."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 
 def enrol(state: BoxMemory, link: int, said: Enrol, tick: int, crypto: Crypto) -> EnrolledMessage:
-    """The box's public key, with the proof that it has the private one. Raises `MessageRefused` where it has an
-    authority, or no token."""
+    """The box's public key, signed by its private key.
+
+    Raises `MessageRefused` if the box has an authority, or no token is left.
+    """
     if state.kept.authority is not None:
         raise MessageRefused(BoxRefusalCode.NOT_NOW)
     verification_budget.take(state, link, tick)
@@ -27,8 +29,10 @@ def enrol(state: BoxMemory, link: int, said: Enrol, tick: int, crypto: Crypto) -
 
 
 def take(state: BoxMemory, link: int, said: Provision, tick: int, crypto: Crypto) -> None:
-    """All three are the box's from now on. Raises `MessageRefused`, and has used up no more than a nonce and
-    tokens."""
+    """Verify the three parts of a provisioning, and apply all of them.
+
+    Raises `MessageRefused`. A refused provisioning uses up a nonce and tokens at most.
+    """
     provisioning = cose.read(said.provisioning, PROVISIONING)
     key_set, listed = cose.read(said.key_set, KEY_SET), cose.read(said.status_list, STATUS_LIST)
     claims, authority = provisioning.claims, state.kept.authority

@@ -1,6 +1,6 @@
-"""In charge of what a box knows: what it keeps over a loss of power, and what it does not.
+"""The persistent and the volatile state of a box.
 
-The two records change, their values do not: so a state is copied by copying the records.
+The two records are mutable, their values are not. So a copy of the records is a copy of the state.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from keyrack.offline_keys.cose import MessageRefused
 from keyrack.offline_keys.public_key import PublicKey
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
-LINKS = 3  # that are served at once
+LINKS = 3  # simultaneous links
 
 
 @dataclass(frozen=True, slots=True)
 class StatusList:
-    """Which keys are revoked, as it was said last."""
+    """A status list: which keys are revoked."""
 
     uri: str
     generation: int
@@ -27,12 +27,12 @@ class StatusList:
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """Whom a box obeys, and what it has heard from there."""
+    """The authority that a box obeys, with its newest keys and lists."""
 
     root: PublicKey
     iss: str
-    name: str  # of the box: the aud of what is for it
-    sequence: int  # of the key set or new root that came last
+    name: str  # of the box: `aud` of messages for it
+    sequence: int  # of the newest key set or new root
     keys: tuple[PublicKey, ...]  # 1 or 2 issuing keys
     service_keys: tuple[PublicKey, ...]  # 1 or 2
     advertising: bytes  # 16 bytes
@@ -57,23 +57,23 @@ class BoxLogState:
 
     @property
     def first(self) -> int:
-        """The lowest number that is held; `next` where none is."""
+        """The lowest stored number; `next` if the log is empty."""
         return self.next - len(self.entries)
 
 
 @dataclass(frozen=True, slots=True)
 class TokenBucket:
-    """How much may still be asked of the box; `verification_budget` counts it up."""
+    """A token bucket. `verification_budget` refills it."""
 
     tokens: int
-    since: int  # the tick up to which it was counted
+    since: int  # the tick up to which tokens were added
 
 
 @dataclass(frozen=True, slots=True)
 class PhoneBuckets:
-    """The two buckets of a remembered phone: for an `open` with a remembered key, and for one with another key.
+    """The buckets of a remembered phone: for remembered and other keys.
 
-    An attacker who knows a phone's public key can name it in made-up keys. These take from the second bucket alone.
+    An attacker who knows a phone's public key can name it in forged keys. These take from the second bucket alone.
     """
 
     remembered_key: TokenBucket
@@ -82,43 +82,44 @@ class PhoneBuckets:
 
 @dataclass(frozen=True, slots=True)
 class LinkState:
-    """What a link is at. It has a nonce from a hello on to the first use."""
+    """The state of a link. It has a nonce from a hello until the first use."""
 
-    connection: int = 0  # which one it is since the start; 0 for a free place
+    connection: int = 0  # serial number since the start; 0 for a free place
     bucket: TokenBucket = TokenBucket(0, 0)
     nonce: bytes = b""  # 16 bytes, or none
-    made: int = 0  # the tick of the nonce
-    challenge: bytes = b""  # SHA-256 of the challenge that has it
-    proven_at: int | None = None  # the tick at which possession of a good key was proven last, since the last hello
+    made: int = 0  # the tick at which the nonce was made
+    challenge: bytes = b""  # SHA-256 of the challenge with this nonce
+    proven_at: int | None = None  # the tick of the last proof of a valid key since the last hello
 
 
 @dataclass(slots=True)
 class PersistentState:
-    """What outlives a loss of power."""
+    """The state that survives a power loss."""
 
     key: PublicKey  # the box's own
     secret: bytes  # 32 bytes, for nonces
-    boot: int = 0  # how often it has started
-    floor: int = 0  # its own time as it was written down last, seconds since 1970
-    is_certain: bool = False  # that time
+    boot: int = 0  # number of starts
+    floor: int = 0  # the box's time when it was last stored, seconds since 1970
+    is_certain: bool = False  # whether the clock is certain
     ahead: int = 0  # seconds by which artefacts have moved the clock since it was set
     authority: Authority | None = None
-    phones: tuple[tuple[bytes, int], ...] = ()  # thumbprint and last counter; the last user is at the end
+    phones: tuple[tuple[bytes, int], ...] = ()  # thumbprint and last counter; the most recent user is last
     log: BoxLogState = BoxLogState()
 
 
 @dataclass(slots=True)
 class VolatileState:
-    """What is new with each start. Ticks are seconds of a counter that goes on while there is power."""
+    """The state that a power loss ends. Ticks are seconds of a counter that runs while there is power."""
 
-    booted: int  # what the clock would have said at tick 0, seconds since 1970
-    bucket: TokenBucket  # the common one
-    phone_buckets: dict[bytes, PhoneBuckets]  # by thumbprint, of all phones that are remembered
+    booted: int  # the clock's time at tick 0, seconds since 1970
+    bucket: TokenBucket  # the common bucket
+    phone_buckets: dict[bytes, PhoneBuckets]  # by thumbprint, of all remembered phones
     challenges: int = 0
     connections: int = 0
     links: tuple[LinkState, ...] = (LinkState(),) * LINKS
-    good: tuple[bytes, ...] = ()  # SHA-256 of the keys that opened or closed last under this key set, the newest last
-    # Since the newest entry: how many messages were refused without one and why the last, and other events without one
+    good: tuple[bytes, ...] = ()  # SHA-256 of the last keys that opened or closed under this key set, the newest last
+    # Since the newest entry: the number of messages refused without an entry and the last code; other events without
+    # one
     refused: tuple[int, BoxRefusalCode] = (0, BoxRefusalCode.GOOD)
     skipped: int = 0
 
@@ -134,7 +135,7 @@ class BoxMemory:
 
     @property
     def authority(self) -> Authority:
-        """Raises `MessageRefused`, as most of what a box does has no place before it has one."""
+        """The authority. Raises `MessageRefused` if the box has none."""
         if self.kept.authority is None:
             raise MessageRefused(BoxRefusalCode.NOT_NOW)
         return self.kept.authority

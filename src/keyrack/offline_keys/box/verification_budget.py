@@ -1,4 +1,7 @@
-"""The buckets: how many signatures a box verifies and makes for those on its links (docs/key-boxes.md, "Buckets")."""
+"""Token buckets for the signatures of a box (docs/key-boxes.md, "Buckets").
+
+They limit the signatures that a box verifies and makes for links and phones.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,15 @@ from keyrack.offline_keys.box.state import BoxMemory, PhoneBuckets, TokenBucket
 from keyrack.offline_keys.cose import MessageRefused
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
-COMMON, COMMON_PERIOD = 16, 1  # tokens that it holds, and the seconds after which it gets one
+COMMON, COMMON_PERIOD = 16, 1  # capacity in tokens, and seconds until the next token
 LINK, LINK_PERIOD = 8, 4
 PHONE, PHONE_PERIOD = 4, 1
 
 
 def take(state: BoxMemory, link: int, tick: int) -> None:
-    """Take a token from the link's bucket and, without a proof, the common one.
+    """Take a token from the link's bucket and from the common one.
 
-    Raises `MessageRefused` if one of them is empty, and takes none then.
+    A proven link takes none from the common one. Raises `MessageRefused` if a bucket is empty, and takes no token then.
     """
     running, this = state.running, state.running.links[link]
     own = _counted(this.bucket, tick, LINK, LINK_PERIOD)
@@ -31,9 +34,10 @@ def take(state: BoxMemory, link: int, tick: int) -> None:
 
 
 def take_for_open(state: BoxMemory, link: int, tick: int, phone: bytes | None, *, is_remembered_key: bool) -> None:
-    """Take a token for an `open`: from the fitting bucket of a known phone, else as `take` does.
+    """Take a token for an `open`.
 
-    `phone` is the thumbprint, or None for an `open` that cannot succeed. Raises `MessageRefused`.
+    A remembered phone uses its own bucket while that has tokens. Otherwise the token is taken as in `take`. `phone` is
+    the thumbprint, or None for an `open` that cannot succeed. Raises `MessageRefused`.
     """
     buckets = state.running.phone_buckets
     if phone is not None and phone in buckets:
@@ -47,13 +51,13 @@ def take_for_open(state: BoxMemory, link: int, tick: int, phone: bytes | None, *
 
 
 def full(tick: int) -> PhoneBuckets:
-    """The buckets of a phone that is remembered from now on."""
+    """The full buckets of a newly remembered phone."""
     bucket = TokenBucket(PHONE, tick)
     return PhoneBuckets(bucket, bucket)
 
 
 def _counted(bucket: TokenBucket, tick: int, most: int, period: int) -> TokenBucket:
-    """The bucket with one token more for each whole period that has passed."""
+    """The bucket with one more token for each whole period."""
     periods = (tick - bucket.since) // period
     return TokenBucket(min(most, bucket.tokens + periods), bucket.since + periods * period)
 

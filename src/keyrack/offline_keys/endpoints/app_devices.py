@@ -1,4 +1,4 @@
-"""Phones that get keys: registered, listed and removed by their user's app. Ours, beside the spec."""
+"""Register, list and remove a user's phones from the app. An extension of the spec."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ returning true
 TAKE_NONCE: LiteralString = """
 delete from registration_nonce where customer_id = $1 and user_id = $2 and nonce = $3 returning expires_at
 """
-# The lock of the user's row: one phone is registered at a time, and the user stays. An id token has whole seconds. The
-# memory of removed phones goes with a user who leaves, so a token from before the user came back is outdated as well
+# The lock on the user's row serialises registrations, and keeps the user. An id token has whole seconds. Records of
+# removed phones are deleted when the user leaves. So a token from before the user came back is outdated as well
 LOCK: LiteralString = """
 select u.user_id, position('@' in p.email_address) > 0 as has_address,
   coalesce((select not t.approves_phones from key_authority t where t.customer_id = $1), true) as is_approved,
@@ -93,7 +93,7 @@ IS_REMOVED: LiteralString = """
 select exists (select from removed_device where customer_id = $1 and device_id = $2)
 """
 COUNT: LiteralString = "select count(*) from app_device where customer_id = $1 and user_id = $2"
-# A registered phone gets its new name. No row for a key that another user has registered at the same time
+# A registered phone gets its new name. No row is returned if another user registers the key at the same time
 PUT: LiteralString = """
 insert into app_device (customer_id, device_id, user_id, public_key, name, protection, is_approved)
 values ($1, $2, $3, $4, $5, $6, $7)
@@ -110,7 +110,7 @@ select d.device_id, d.name, d.protection, d.registered_at, d.is_approved
 from app_subject s join app_device d using (customer_id, user_id)
 where s.customer_id = $1 and s.subject = $2 order by d.registered_at, d.device_id
 """
-# The user is locked first, as `REMOVE` does
+# The user is locked first, as in `REMOVE`
 REMOVE_OWN: LiteralString = """
 delete from app_device d using (
   select u.user_id from app_subject s join customer_user u using (customer_id, user_id)
@@ -145,7 +145,7 @@ class AppDevice(StrictBody):
 
 
 def app_of(request: Request) -> AppUser:
-    """For whom the app calls."""
+    """The app's user, for whom it calls."""
     assert request.app is not None  # noqa: S101 - a row of apps has one
     return request.app
 
@@ -213,9 +213,10 @@ async def register(request: Request, body: Registration, services: ReadServices)
 
 
 async def _send_notice(connection: Connection, settings: Settings, customer: int, user: int) -> None:
-    """Queue the mail to a user about a new phone, within its limits.
+    """Queue the mail to a user about a new phone.
 
-    An SDK key can register phones for all users of a customer, and mails of all customers wait in one queue.
+    It has limits per user and per customer. An SDK key can register phones for all users of a customer, and the mails
+    of all customers share one queue.
     """
     of_user, of_customer = settings.phone_mails_per_day_per_user, settings.phone_mails_per_hour_per_customer
     limits = (
@@ -232,9 +233,9 @@ async def _send_notice(connection: Connection, settings: Settings, customer: int
 async def _check_new(
     connection: Connection, settings: Settings, app: AppUser, user: Row, key: PublicKey, nonce: bytes
 ) -> None:
-    """Check that this user may register a new phone, and use the nonce up.
+    """Check that a user may register a new phone.
 
-    A phone that is registered already needs no nonce: a request that is sent again has the same effect. Raises
+    The nonce is used up. A registered phone needs no nonce, so a repeated request has the same effect. Raises
     `Unauthorized`, `Conflict`, `TooManyRequests`.
     """
     if await connection.fetchval(IS_REMOVED, app.customer, key.thumbprint):
@@ -251,7 +252,7 @@ async def _check_new(
 
 
 def _registered(data: bytes, app: AppUser) -> tuple[PublicKey, bytes]:
-    """The key that a registration for this user names, and its nonce. Raises `BadRequest`."""
+    """The key and the nonce of a registration for this user. Raises `BadRequest`."""
     try:
         message = cose.read(data, REGISTRATION)
     except MessageRefused as refused:

@@ -1,5 +1,7 @@
-"""Keys that open boxes without a network: fetched by a user's app, with what it carries to boxes; and the logs that it
-brings home. Ours, beside the spec."""
+"""Get keys and times, and upload box logs, for an app.
+
+An extension of the spec.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ NOT_APPROVED = ErrorCode(
 )
 DELIVER = "deliver the log of a box"
 TIME = "sign the time"
-# Whether the user has a key of the box of this name, and which service key signs
+# Whether the user has a key for the box of this name, and the service key that signs
 TELLS_TIME: LiteralString = (
     "select ("
     + SERVICE.newest
@@ -152,7 +154,7 @@ class SignedTime(Body):
 
 
 def a_device(text: str) -> bytes:
-    """Raises `ValueError`."""
+    """The id of a phone in a query. Raises `ValueError`."""
     device = octets(text)
     if len(device) != 32:
         raise ValueError("The value must be a device id from `PUT /sdk/devices`, which has 32 bytes.")
@@ -234,7 +236,7 @@ def _carried(issued: IssuedKeys) -> list[dict[str, object]]:
 
 
 def most_of_a_log(settings: Settings) -> int:
-    """Bytes from which on a body is refused: an entry has 500 at most, in base64."""
+    """The maximum size of an upload in bytes. An entry has at most 500 before base64."""
     return settings.boxlog_entries * 700 + 1_000
 
 
@@ -272,10 +274,10 @@ async def deliver(request: Request, body: LogEntriesBody, services: OfflineKeySe
 
 
 def time_limits(settings: Settings, app: AppUser, box: str) -> tuple[Bucket, Bucket]:
-    """The limits on times for a box: of this user, and of all users together.
+    """The limits on times for a box, per user and in total.
 
-    A box may write an entry for each time that it takes, and its log is bounded. So times without end would push out
-    openings. The limit of a user is the smaller one: no user takes all the times of a box from the others.
+    A box may write an entry for each time that it accepts, and its log is bounded. Unlimited times would push out
+    openings. The limit per user is smaller, so no user takes all times of a box from the others.
     """
     rate, burst = settings.box_times_per_hour_per_user, settings.box_time_burst_per_user
     of_user = RateLimit("box-times-of-user", rate, burst, HOUR), f"{app.customer} {box} {app.subject}"

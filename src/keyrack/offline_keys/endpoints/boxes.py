@@ -1,4 +1,4 @@
-"""Boxes that open without a network: enrolled, provisioned, and their status lists. Ours, beside the spec."""
+"""Enrol and provision boxes that open without a network. An extension of the spec."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ APPROVE = "approve enrolment"
 THUMBPRINT = 32  # bytes
 
 KIND: LiteralString = "select kind from product where customer_id = $1 and product_id = $2"
-# `:scope` is null for the whole customer, `:shows_users` whether the caller may see users. There are 20 reports of each
-# kind, and the newest of each bringer precede the second newest of any
+# `:scope` is null for the whole customer, `:shows_users` is whether the caller may see users. The newest 20 reports of
+# each kind are returned. The newest report of each user comes before the second newest of any user
 STATE = compile_statement(
     """
 select e.epoch, e.public_key, e.enrolled_at, e.up_to, e.newest, e.given_up, array(
@@ -210,7 +210,7 @@ class BoxProvisioning(Body):
 
 
 def _of_length(length: int) -> Callable[[str], bytes]:
-    """Reads so many bytes in base64url, and raises `ValueError` for others."""
+    """A converter from base64url to this many bytes, which raises `ValueError`."""
 
     def read(text: str) -> bytes:
         data = octets(text)
@@ -239,7 +239,10 @@ UNCOPIED = {"Cache-Control": "no-store"}
 
 
 async def check_box(statements: Statements, customer: int, product: int) -> None:
-    """Raises `NotFound` unless the customer has this product, and `Conflict` unless it is a key box."""
+    """Check that a product of the customer is a key box.
+
+    Raises `NotFound` if the customer has no such product, and `Conflict` if it is no key box.
+    """
     kind = await statements.fetchval(KIND, customer, product)
     if kind is None:
         raise NotFound(NO_PRODUCT)

@@ -1,4 +1,4 @@
-"""The keys of a car that are out there, and until when they open. Ours, beside the spec."""
+"""The issued keys of a car, and until when they open. An extension of the spec."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from keyrack.offline_keys.endpoints.boxes import TAG
 
 endpoints = Endpoints[ReadServices](TAG, "access", is_extension=True, is_preview=True)
 
-# docs/keys.md, "How long a revoked key opens": with the tolerance, and without what the box's clock is slow by
+# docs/keys.md, "How long a revoked key opens". The tolerance is included, a slow clock of the box is not
 TOLERANCE: LiteralString = "interval '300 seconds'"
 _LIMIT: LiteralString = "make_interval(secs => {t}.freshness)"
-# The box claims the list that was the first to show the revocation, or a later one; but none that is later than the
-# newest one that the server has signed: a thief of an issuing key can sign lists of the future
+# The box claims the first list that shows the revocation, or a later one. A list later than the server's newest one
+# does not count: a thief of an issuing key can sign lists of the future
 _IS_KNOWN: LiteralString = (
     "(({t}_e.held_generation = {t}.generation and {t}_e.held_at between {t}.shown_at and (select g.listed_at"
     " from status_generation g where g.customer_id = {t}.customer_id and g.product_id = {t}.product_id"
@@ -31,7 +31,7 @@ _UNTIL: LiteralString = (
     "case when " + _IS_KNOWN + " then {t}_e.held_at when {t}.revoked_at is null then {t}.expires_at + " + TOLERANCE
     + " else least({t}.expires_at, greatest({t}.issued_at, {t}.revoked_at) + " + _LIMIT + ") + " + TOLERANCE + " end"
 )  # fmt: skip
-# The key opens while the clock is uncertain, and a clock that has no power stands still: it is slow by the whole outage
+# The key opens while the clock is uncertain. A clock without power stops, so it is slow by the whole outage
 _CAN_POWER_LOSS_EXTEND: LiteralString = "(3 = any({t}.rights) and not " + _IS_KNOWN + ")"
 ISSUED_KEY = Resource(
     "IssuedKey",

@@ -1,4 +1,4 @@
-"""Status lists of boxes: which of their keys are revoked. Ours, beside the spec."""
+"""Status lists of boxes: which of their keys are revoked. An extension of the spec."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NO_LIST = ErrorCode(
 )
 LIST_TYPE = "application/statuslist+cwt"
 
-# The one that is asked for, or the one that grows: of the epoch in force, not of a pending one
+# The requested list, or the growing one of the epoch in force rather than of a pending epoch
 LIST: LiteralString = """
 select g.epoch, g.generation, g.uri, g.is_outdated, g.listed_at, g.list,
   exists (select from key_authority where customer_id = $1) as is_signed
@@ -100,7 +100,10 @@ async def status(request: Request, services: OfflineKeyServices) -> Response:
 
 
 async def _signed(request: Request, signers: IssuingKeySigners, product: int, row: Row) -> bytes:
-    """The list of the row, signed anew as far as that is still due. Raises `NotFound` where it has gone meanwhile."""
+    """The list of the row, signed again if that is still due.
+
+    Raises `NotFound` if the list or the authority was deleted meanwhile.
+    """
     place = StatusListId(product, row["epoch"], row["generation"])
     async with request.db.transaction() as connection:
         signer = await signers.newest(connection, request.customer)

@@ -1,4 +1,4 @@
-"""Phones of users that get keys: listed, approved and removed by managers. Ours, beside the spec."""
+"""List, approve and remove users' phones, for managers. An extension of the spec."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ DEVICE = Resource(
     permission=Permission.USERS_READ,
 )
 
-# The user is locked first: a user that leaves the customer meanwhile has the same order of locks
+# The user is locked first. The removal of a user from the customer has the same order of locks
 REMOVE: LiteralString = """
 delete from app_device d using (
   select user_id from customer_user where customer_id = $1 and user_id = $2 for key share) u
@@ -53,7 +53,7 @@ where d.customer_id = $1 and d.user_id = u.user_id and d.device_id = $3 returnin
 APPROVE: LiteralString = """
 update app_device set is_approved = true where customer_id = $1 and user_id = $2 and device_id = $3 returning true
 """
-# The revocations stay in the status lists, and so do the places in them
+# The revocations stay in the status lists, with their places
 UNCOUNT: LiteralString = """
 update box_key k set is_counted = false
 where customer_id = $1 and user_id = $2 and is_placed and is_counted and revoked_at is not null
@@ -63,7 +63,7 @@ HAS_USER: LiteralString = "select exists (select from customer_user where custom
 
 
 def device_id(text: str) -> bytes:
-    """The thumbprint of a path; what is none finds nothing."""
+    """The thumbprint in a path. An invalid one finds no phone."""
     try:
         return octets(text)
     except ValueError:
