@@ -227,7 +227,7 @@ def test_a_connect_query_that_is_too_long_is_rejected(house: House) -> None:
         pass
     with pytest.raises(subprocess.CalledProcessError) as refused:
         printed(house.settings.model_copy(update={"public_url": "https://keys.example/" + 400 * "x"}))
-    assert "PgBouncer takes 505" in refused.value.stderr
+    assert "PgBouncer accepts at most 505" in refused.value.stderr
 
 
 def test_lists_of_any_length(house: House, dora: Person) -> None:
