@@ -44,7 +44,7 @@ vacuum analyze
 SEEN = """
 globalThis.when = new Promise((done) => { globalThis.shown = done; });
 const look = () => {
-  if (globalThis.seen || ![...document.querySelectorAll("[data-outcome]")].some((e) => /Succeeded/.test(e.textContent)))
+  if (globalThis.seen || ![...document.querySelectorAll("[data-outcome]")].some((e) => /Done/.test(e.textContent)))
     return;
   globalThis.seen = true;
   requestAnimationFrame(() => setTimeout(() => shown(Date.now())));
@@ -89,8 +89,8 @@ async def outcomes(page: Page, dsn: str) -> list[float]:
     for number in range(OUTCOMES):
         start = f"{2031 + number // 12}-{1 + number % 12:02}-01T08:00"
         await page.goto(f"/console/{LARGE}/assignments/new?car=101&user=1&start={start}&end={start[:8]}02T08:00")
-        await page.get_by_role("button", name="Assign", exact=True).last.click()
-        await page.get_by_text("Succeeded").first.wait_for()
+        await page.get_by_role("button", name="Book", exact=True).last.click()
+        await page.get_by_text("Done", exact=True).first.wait_for()
         shown = await page.evaluate("globalThis.when")
         found.append(shown - await raw.fetchval(FINISHED, LARGE) * 1e3)
     await raw.close()

@@ -161,9 +161,6 @@ def test_an_external_server_has_no_backups_here(house: House) -> None:
         "KEYRACK_DATABASE_URL selects an external server. Back it up with pgBackRest, or with your provider's backups "
         "(docs/backups.md)."
     )
-    assert "'here' is neither a whole path, from / on, nor `off`" in house.refused(
-        "backup", "list", KEYRACK_BACKUP_DIRECTORY="here"
-    )
     assert "'here' is not an absolute path or `off`" in house.refused("backup", "list", KEYRACK_BACKUP_DIRECTORY="here")
     house.lose()
     assert house.refused("backup", "create") == f"There is no database in {house.state}/pgdata."
