@@ -131,9 +131,9 @@ async def _with_patience(
         if time.monotonic() + pause > began + patience.whole:
             times = "1 try" if tries == 1 else f"{tries} tries"
             raise LocksNotHad(
-                f"The migration to revision {seen.revision} has not got its locks in {patience.whole:g} s, by {times}; "
-                f"it waited for {seen.blockers()}. Nothing of it is left. End what holds the table, and run `keyrack "
-                "migrate` again."
+                f"The migration to revision {seen.revision} did not get its locks within {patience.whole:g} s "
+                f"({times}). It was blocked by {seen.blockers()}. It was rolled back. End the blocking session, then "
+                "run `keyrack migrate` again."
             )
         log.warning(
             "migration lock timeout, retrying",
@@ -156,7 +156,7 @@ class MigrationProgress:
 
     def blockers(self) -> str:
         """The sessions that blocked it last."""
-        return ", ".join(self._blockers) or "somebody who is gone"
+        return ", ".join(self._blockers) or "a session that has ended"
 
     @asynccontextmanager
     async def watched(self) -> AsyncGenerator[None]:

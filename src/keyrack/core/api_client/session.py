@@ -134,7 +134,7 @@ class Client:
                     raise (await read("GET", path, reply)).error()
                 yield aiter(reply.content)
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise ApiError(f"GET {path}: {error or 'nothing came for long'}") from None
+            raise ApiError(f"GET {path}: {error or 'timeout'}") from None
 
     async def _send(self, method: str, path: str, headers: dict[str, str], repeatable: bool, data: Any) -> ApiResponse:
         """The first final response. Raises `ApiError` with the last error if none comes."""
