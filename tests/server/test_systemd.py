@@ -286,7 +286,7 @@ def test_the_first_process_of_a_container_ends_when_it_has_just_begun(database_s
         holding.execute("select pg_advisory_lock($1)", MIGRATION_LOCK)
         first = subprocess.Popen(
             ["unshare", "--pid", "--fork", sys.executable, "-m", "keyrack", "serve", "--port", "0"],
-            env=os.environ | {"KEYRACK_DATABASE_URL": empty}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            env=os.environ | {"KEYRACK_DATABASE_URL": empty, "PYTHONFAULTHANDLER": "1"}, stdout=subprocess.DEVNULL,
         )  # fmt: skip
         connected = "select count(*) from pg_stat_activity where application_name = $1 and datname = current_database()"
         eventually(lambda: holding.value(connected, "keyrack migration"), "the connection of the migration")

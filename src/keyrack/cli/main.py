@@ -132,8 +132,11 @@ def _called(arguments: Sequence[str]) -> str:
 
 
 def _end(number: int, frame: object) -> None:
-    """Exit on a signal, until a command installs its own handler."""
-    sys.exit(128 + number)
+    """End at once on a signal, as the kernel ends every other process, until a command installs its own handler.
+
+    `sys.exit` would finalize the interpreter wherever the signal arrives: in a driver's C code that can crash.
+    """
+    os._exit(128 + number)
 
 
 def application(called: str) -> typer.Typer:
