@@ -1,0 +1,58 @@
+"""The rotating name that a box advertises, as in docs/key-bluetooth.md, so that no stranger can follow a car.
+
+The server derives a key for each day from the box's secret. A phone gets the keys of the days on which it may open.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from uuid import UUID
+
+from keyrack.offline_keys.transports.bluetooth import SERVICE
+
+SLOT_SECONDS = 900  # how long a name lasts
+SLOTS_A_DAY = 96
+ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_FLAGS = bytes.fromhex("020106")  # general discoverable, no BR/EDR
+
+
+def slot_at(time: int) -> int:
+    """The slot of a time in seconds since 1970."""
+    return time // SLOT_SECONDS
+
+
+def day_of(slot: int) -> int:
+    """The day of a slot, counted from 1970-01-01 in UTC."""
+    return slot // SLOTS_A_DAY
+
+
+def day_key(secret: bytes, day: int) -> bytes:
+    """The key of a day, 16 bytes, from the box's advertising secret."""
+    return hmac.digest(secret, b"keyrack-day-1" + day.to_bytes(4, "big"), hashlib.sha256)[:16]
+
+
+def name(key: bytes, slot: int) -> str:
+    """The name in a slot, by the key of its day: `K-` and six characters."""
+    return _name(hmac.digest(key, b"keyrack-name-1" + slot.to_bytes(4, "big"), hashlib.sha256))
+
+
+def name_at(secret: bytes, time: int) -> str:
+    """The name of a box with this advertising secret, at a time in seconds since 1970."""
+    slot = slot_at(time)
+    return name(day_key(secret, day_of(slot)), slot)
+
+
+def name_without_authority(box_secret: bytes, boot: int) -> str:
+    """The name of a box without an authority, from its secret for nonces and its boot counter."""
+    return _name(hmac.digest(box_secret, b"keyrack-name-0" + boot.to_bytes(8, "big"), hashlib.sha256))
+
+
+def advertisement(name: str) -> bytes:
+    """The 31 bytes of the advertisement: flags, the service, the complete local name."""
+    return _FLAGS + b"\x11\x07" + UUID(SERVICE).bytes[::-1] + b"\x09\x09" + name.encode()
+
+
+def _name(digest: bytes) -> str:
+    bits = int.from_bytes(digest[:4], "big") >> 2
+    return "K-" + "".join(ALPHABET[bits >> place & 31] for place in range(25, -1, -5))
