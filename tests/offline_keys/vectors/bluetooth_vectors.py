@@ -215,7 +215,8 @@ def _scripts() -> Iterator[tuple[str, list[Step]]]:
     yield (
         "a message that is late, at a tick",
         [connect(0, 0), connect(0, 1), write(0, 0, "830002c0"), tick(1_000), write(1_000, 1, HELLO),
-         following(1_000, 1), tick(1_001), following(1_001, 0), write(1_002, 1, HELLO), write(1_003, 0, "00c1"), following(1_003, 0)],
+         following(1_000, 1), tick(1_001), following(1_001, 0), write(1_002, 1, HELLO), write(1_003, 0, "00c1"),
+         following(1_003, 0)],
     )  # fmt: skip
     yield "a link without a message ends after 5 s", [connect(0, 0), tick(4_999), tick(5_000)]
     yield (
