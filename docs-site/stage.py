@@ -3,7 +3,8 @@
     python docs-site/stage.py .site/pages
 
 A generator sees one directory only, so the documents beside docs/ are laid into it under the names of `BESIDE`, and
-links between the two are written anew. Nothing else is changed: what is read in the repository is what the site shows.
+links between the two are written anew. A link of these documents to another file of the repository becomes its text,
+because the site does not have that file. Nothing else is changed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ LICENSE = {"LICENSE": "license.txt"}
 NAMES = {**BESIDE, **LICENSE}
 UP = re.compile(rf"\]\(((?:\.\./)+)({'|'.join(map(re.escape, NAMES))})(#[^)]*)?\)")
 DOWN = re.compile(rf"\]\((?:docs/|({'|'.join(map(re.escape, NAMES))}))")
-SHOWN = {".md", ".png", ".svg", ".css"}
+OFF_SITE = re.compile(rf"\[([^\]]+)\]\((?!#|docs/|[a-z]+:|{'|'.join(map(re.escape, NAMES))})[^)]*\)")
+SHOWN = {".md", ".png", ".svg", ".css", ".json"}
 
 
 def of_docs(text: str) -> str:
@@ -35,7 +37,7 @@ def of_docs(text: str) -> str:
 
 def of_beside(text: str) -> str:
     """A document beside docs/, as if it lay in it."""
-    return DOWN.sub(lambda link: f"]({NAMES[link[1]] if link[1] else ''}", text)
+    return DOWN.sub(lambda link: f"]({NAMES[link[1]] if link[1] else ''}", OFF_SITE.sub(r"\1", text))
 
 
 def stage(pages: Path) -> None:

@@ -78,6 +78,15 @@ def test_links_out_of_docs_lead_only_to_pages_of_the_site() -> None:
             assert ":" in target or led.is_relative_to(DOCS) or led in beside, f"{document.name}: {target}"
 
 
+def test_links_of_the_staged_pages_lead_to_staged_files(tmp_path: Path) -> None:
+    """The README also links files that are not on the site, such as those in reference/."""
+    staging().stage(tmp_path)
+    for page in tmp_path.rglob("*.md"):
+        for target in LINK.findall(CODE.sub("", prose(page))):
+            path = target.partition("#")[0]
+            assert ":" in path or (page.parent / path).exists(), f"{page.name}: {target}"
+
+
 def test_every_document_is_in_the_navigation_once() -> None:
     named = list(_pages(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]))
     there = [str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")]

@@ -31,7 +31,7 @@ from keyrack.server import process as running
 from keyrack.server.worker import Worker, connect
 
 # Seconds for a condition to become true on any busy machine. A waiting test continues at once when it is
-DEADLINE = 60.0
+DEADLINE = 120.0
 # Seconds for a script of many commands, each of which starts an interpreter
 SCRIPT_DEADLINE = 600.0
 
@@ -145,6 +145,7 @@ class Sql:
                 dsn,
                 server_settings={
                     **session(Settings(statement_timeout_seconds=DEADLINE, lock_timeout_seconds=DEADLINE)),
+                    "idle_in_transaction_session_timeout": "0",  # a test may hold a lock while a process starts
                     "application_name": "keyrack tests",
                     "keyrack.who": TESTS,
                 },

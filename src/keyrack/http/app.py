@@ -67,7 +67,8 @@ class Route:
 
     async def serve(self, http: falcon.asgi.Request, reply: falcon.asgi.Response, **params: str) -> None:
         route = self._by_method.get("GET" if http.method == "HEAD" else http.method)
-        request_state(http.scope).route = self._path
+        state = request_state(http.scope)
+        state.route = self._path
         try:
             if route is None:
                 if self._cors is not None and self._cors.asks(http):
@@ -75,7 +76,7 @@ class Route:
                     return
                 await self._server.services.authentication.caller(http, key=self._needs_key, token=self._needs_token)
                 raise MethodNotAllowed(sorted(self._by_method))
-            answer = await self._pipeline.serve(http, route, params)
+            answer = await self._pipeline.serve(http, state, route, params)
             put(
                 reply,
                 answer if route.endpoint.responses.has_secret else await self._server.compression.packed(http, answer),
@@ -86,8 +87,8 @@ class Route:
             _put(http, reply, refusal, self._server.settings)
         except Exception as error:
             _put(http, reply, map_exception(error, http.method, http.path, http.query_string), self._server.settings)
-        read_position.set_position_header(http, reply)
-        set_ignored_members_header(http, reply)
+        read_position.set_position_header(state, reply)
+        set_ignored_members_header(state, reply)
 
 
 for _method in METHODS:

@@ -12,7 +12,7 @@ import falcon.asgi
 from pydantic import TypeAdapter
 
 from keyrack.api.schema import unknown_members
-from keyrack.http.request_state import request_state
+from keyrack.http.request_state import RequestState
 
 HEADER = "Keyrack-Ignored"
 MEANING = (
@@ -22,15 +22,15 @@ MEANING = (
 NAMED = 20  # maximum number of properties in the header
 
 
-def record_ignored_members(http: falcon.asgi.Request, adapter: TypeAdapter[Any], document: object) -> None:
+def record_ignored_members(state: RequestState, adapter: TypeAdapter[Any], document: object) -> None:
     """Record the ignored properties of a valid body that was read leniently."""
     if members := unknown_members.unknown(adapter, document):
-        request_state(http.scope).ignored_members = ", ".join(_encoded(member) for member in members[:NAMED])
+        state.ignored_members = ", ".join(_encoded(member) for member in members[:NAMED])
 
 
-def set_ignored_members_header(http: falcon.asgi.Request, reply: falcon.asgi.Response) -> None:
+def set_ignored_members_header(state: RequestState, reply: falcon.asgi.Response) -> None:
     """Set the header in the reply if properties were ignored."""
-    if (ignored := request_state(http.scope).ignored_members) is not None:
+    if (ignored := state.ignored_members) is not None:
         reply.set_header(HEADER, ignored)
 
 

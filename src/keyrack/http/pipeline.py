@@ -55,7 +55,7 @@ from keyrack.http.receive_steps import (
     validate_batch,
     validate_body,
 )
-from keyrack.http.request_state import request_state
+from keyrack.http.request_state import RequestState
 from keyrack.http.server_process import ServerProcess
 from keyrack.http.steps import CheckStep, WrapperStep, chosen, compose
 
@@ -153,9 +153,11 @@ class RequestPipeline:
         self._server.routes.append(route)
         return route
 
-    async def serve(self, http: falcon.asgi.Request, route: BoundEndpoint, params: Mapping[str, str]) -> Response:
+    async def serve(
+        self, http: falcon.asgi.Request, state: RequestState, route: BoundEndpoint, params: Mapping[str, str]
+    ) -> Response:
         """Answer one request of a client. Raises `Refusal`."""
-        services, state = self._server.services, request_state(http.scope)
+        services = self._server.services
         return await route.receive(HttpCall(route=route, services=services, http=http, state=state, params=params))
 
     async def perform(self, route: BoundEndpoint, request: Request, value: Any, key: str | None) -> Response:

@@ -19,7 +19,7 @@ from keyrack.db.replication.read_routing import ReadRouter, ReplicaLease
 from keyrack.db.replication.replica import is_of_replica
 from keyrack.db.replication.wal_positions import INVALID, position
 from keyrack.http.calls import Call, HttpCall
-from keyrack.http.request_state import request_state
+from keyrack.http.request_state import RequestState
 from keyrack.http.steps import Next
 
 HEADER = "Keyrack-Position"
@@ -39,9 +39,9 @@ def parse_position(call: HttpCall) -> None:
         raise BadRequest(INVALID, errors=[fault]) from None
 
 
-def set_position_header(http: falcon.asgi.Request, reply: falcon.asgi.Response) -> None:
+def set_position_header(state: RequestState, reply: falcon.asgi.Response) -> None:
     """Set the position in the reply, if there is one."""
-    if (read_position := request_state(http.scope).read_position) is not None:
+    if (read_position := state.read_position) is not None:
         reply.set_header(HEADER, str(read_position))
 
 

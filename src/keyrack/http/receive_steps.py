@@ -114,7 +114,7 @@ def _validate(call: HttpCall, *, strict: bool) -> None:
     assert isinstance(body, JsonBody)  # noqa: S101 - the step is for rows with a JSON body
     call.value, document = request_body.read_body(body.adapter, call.body, body.action, strict=strict)
     if not call.is_strict:
-        record_ignored_members(call.http, body.adapter, document)
+        record_ignored_members(call.state, body.adapter, document)
 
 
 def read_idempotency_key(call: HttpCall) -> None:

@@ -8,22 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
 
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.exchange import Response
 
 C = TypeVar("C")  # the call that a step receives
+D = TypeVar("D", contravariant=True)
 Next = Callable[[C], Awaitable[Response]]
 # A plain function returns None. The runner awaits any other result, so that a cheap check needs no coroutine
 CheckFunction = Callable[[C], Awaitable[None] | None]
-WrapperFunction = Callable[[C, Next[Any]], Awaitable[Response]]
 When = Callable[[Endpoint[Any]], bool]
 
 
 def always(_row: Endpoint[Any]) -> bool:
     """The condition of a step that every row needs."""
     return True
+
+
+class WrapperFunction(Protocol[D]):
+    """The function of a `WrapperStep`."""
+
+    __name__: str
+
+    def __call__(self, call: D, call_next: Next[Any]) -> Awaitable[Response]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +78,7 @@ def compose(steps: Steps[C], row: Endpoint[Any], handler: Next[C]) -> Next[C]:
         if isinstance(step, CheckStep):
             checks.insert(0, step.run)
         else:
-            call_next = _wrapped(step.run, _checked(checks, call_next))
+            call_next = partial(step.run, call_next=_checked(checks, call_next))
             checks = []
     return _checked(checks, call_next)
 
@@ -94,12 +103,5 @@ def _checked(checks: Iterable[CheckFunction[C]], call_next: Next[C]) -> Next[C]:
             if (waiting := check(call)) is not None:
                 await waiting
         return await call_next(call)
-
-    return run
-
-
-def _wrapped(wrapper: WrapperFunction[C], call_next: Next[C]) -> Next[C]:
-    def run(call: C) -> Awaitable[Response]:
-        return wrapper(call, call_next)
 
     return run

@@ -166,7 +166,7 @@ SHARED: tuple[tuple[str, Callable[[Endpoint[Any]], object], ByStatus], ...] = (
         {503: (customer_lock.STUCK,)},
     ),
     (
-        "every delivery of lines",
+        "every delivery of telemetry or events by a unit",
         lambda row: isinstance(row.body, RawBody),
         {
             400: (INVALID_LINES, error_codes.NO_GZIP),

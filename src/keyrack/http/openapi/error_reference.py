@@ -41,8 +41,8 @@ X-Request-Id: 5f0c0d1f7a5e4f0e9a0f1b3c5d7e9f11
  "code": "car-not-found", "traceId": "5f0c0d1f7a5e4f0e9a0f1b3c5d7e9f11"}
 ```
 
-- `application/json, application/problem+json` requests responses as JSON and errors as problems. If the header prefers
-  the media type of the spec's body (`q`), the error has that body.
+- A request with `Accept: application/json, application/problem+json` gets JSON, and a problem for an error. If the
+  header gives the media type of the spec's body a higher `q`, the error has that body.
 - `code` identifies the error. It keeps its meaning and its status. Messages may change, so programs use the code.
 - `previousCode` is the name of a [renamed code](#renamed-codes) in the previous release.
 - `traceId` is the id of the request, which the log also contains. It is the `X-Request-Id` of the request (1 to 128
