@@ -120,7 +120,7 @@ struct kr_kept {
     struct kr_public_key service[2];
     uint8_t service_count;
     uint64_t sequence;         /* of the key set or new root that came last */
-    uint8_t advertising[KR_ADVERTISING]; /* secret of rotating names; not used yet */
+    uint8_t advertising[KR_ADVERTISING]; /* secret of the names that the box advertises */
     struct kr_list lists[KR_LISTS]; /* the higher generation first */
 
     uint64_t floor;            /* the box's own time as it was written down last */
