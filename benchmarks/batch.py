@@ -148,7 +148,7 @@ async def compare(dsn: str, headers: dict[str, str]) -> None:
         bench = Bench(port, headers, raw)
         singly = await asyncio.to_thread(single, server.pid, port, headers)
         table(
-            "batch calls", "in one call", "ms", "as single requests ms", "times quicker", "bare insert ms",
+            "batch calls", "in one call", "ms", "as single requests ms", "times faster", "bare insert ms",
             "times the floor",
         )  # fmt: skip
         for name, customer, body, floor in cases():

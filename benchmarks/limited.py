@@ -74,7 +74,7 @@ async def fill(dsn: str) -> None:
 def permissions() -> None:
     """Print the cost of checking the caller's permission and its group limit."""
     (endpoint,) = [row for row in ALL if (row.method, row.path) == ("GET", "/cars")]
-    table("limited permissions", "Look whether the caller may", "us")
+    table("limited permissions", "Check the caller's permission", "us")
     for name, grant in (
         ("an owner", load_grants("Owner", is_limited=False, lacks_factor=False)),
         ("a viewer who is limited to groups", in_scope("Viewer", 1, [1], lacks_factor=False)),
@@ -98,7 +98,7 @@ def main() -> None:
         command = ["keyrack", "serve", "--port", str(port), "--no-worker"]
         with running(command, port, "/health", {"KEYRACK_DATABASE_URL": dsn, **UNLIMITED}) as keyrack:
             signed_in = key | {"Authorization": f"Bearer {token(port, key)}"}
-            columns = "1,000 cars are all", f"{(CARS - 1_100) // 100:,} of {CARS - 1_100:,}"
+            columns = "all of 1,000 cars", f"{(CARS - 1_100) // 100:,} of {CARS - 1_100:,}"
             table("limited lists", "CPU us: server + PostgreSQL", *columns, "ratio")
             for name, path, count in CASES:
                 totals = {LARGE: Spent(), WHOLE: Spent()}

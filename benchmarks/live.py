@@ -154,7 +154,7 @@ def main() -> None:
                 found = asyncio.run(outcomes(dsn, port, request))
             p50, p99 = statistics.median(found), found[int(len(found) * 0.99)]
             row(
-                f"From before a worker's commit to the line at the last of {STREAMS} clients (goal: below 300 ms)",
+                f"From before a worker's commit to the event at the last of {STREAMS} clients (goal: below 300 ms)",
                 f"p50 **{p50:.0f} ms**, p99 {p99:.0f} ms",
             )
             writes = [http("PUT", "/v3/cars", headers, {"name": "Told"})]
@@ -162,7 +162,7 @@ def main() -> None:
             write = measure(keyrack.pid, port, writes, WRITES).cpu
         telling, notice = asyncio.run(cost(dsn))
         row(
-            f"The notification of a write, of the {write:.0f} us that `PUT /cars` takes",
+            f"Publishing a write to the streams, as part of the {write:.0f} us of `PUT /cars`",
             f"{telling:.2f} us ({telling / write:.2%})",
         )
-        row("A notice, at most 20 a second of a process", f"{notice:.0f} us")
+        row("A notification to other processes, at most 20 per second and process", f"{notice:.0f} us")

@@ -168,12 +168,12 @@ def compiling() -> None:
     def compiled(text: bytes) -> odata.Query:
         return odata.query(CAR, text, select.shape, alias="t", limits=limits)
 
-    def compiled_anew(text: bytes) -> None:
+    def recompiled(text: bytes) -> None:
         query_string._shapes = Shapes()  # pyright: ignore[reportPrivateUsage] - an empty cache
         compiled(text)
 
     table(
-        "query texts", "`$filter`", "characters", "parse us", "a new shape: parse, bind, compile us", "new literals us",
+        "query texts", "`$filter`", "characters", "parse us", "new shape: parse, bind, compile us", "new literals us",
         "cached us", "cached, with statement us",
     )  # fmt: skip
     for name, text in TEXTS.items():
@@ -181,7 +181,7 @@ def compiling() -> None:
         texts = [[text.format(n=next(numbers)) for _ in range(TEXT_BATCH)] for _ in range(14)]
         sent = [[b"$filter=" + quote(item).encode() for item in batch] for batch in texts]
         parsed = microseconds(lambda item: odata.parse("filter", item), texts)
-        cold = microseconds(compiled_anew, sent[:7])
+        cold = microseconds(recompiled, sent[:7])
         other = microseconds(compiled, sent[7:])
         again = [[sent[-1][-1]] * TEXT_REPEATS] * 5
         cached = microseconds(compiled, again)
@@ -211,10 +211,10 @@ async def fill(dsn: str, rows: list[dict[str, Any]]) -> dict[str, str]:
     return headers
 
 
-def asked(n: int, *, anew: bool = False) -> str:
-    """The path of the query from id `n`. `anew` uses an alias, which is compiled each time."""
-    question = quote(QUESTION.format(n="@n" if anew else n))
-    return f"/cars?$filter={question}&$orderby=name&$top=10" + (f"&@n={n}" if anew else "")
+def asked(n: int, *, recompiled: bool = False) -> str:
+    """The path of the query from id `n`. `recompiled` uses an alias, which is compiled each time."""
+    question = quote(QUESTION.format(n="@n" if recompiled else n))
+    return f"/cars?$filter={question}&$orderby=name&$top=10" + (f"&@n={n}" if recompiled else "")
 
 
 EXPAND = "/cars?$expand=products,assignments"
@@ -245,10 +245,14 @@ def beside_the_floor(keyrack: Running, floor: Running, headers: dict[str, str]) 
     assert (status, rows) == answer(floor.port, f"/{LARGE}/cars/{FROM}", {}), "the floor answers something else"
     table("query floor", *foundation.BESIDE_FLOOR)
     again, new = itertools.cycle(range(1000, 1100)), itertools.count(2 * FROM)
-    kinds = (("100 texts in turn", again, False), ("each text new", new, False), ("each compiled anew", new, True))
-    for name, numbers, anew in kinds:
+    kinds = (
+        ("100 texts in turn", again, False),
+        ("each text new", new, False),
+        ("each text compiled again", new, True),
+    )
+    for name, numbers, recompiled in kinds:
         asked_for = [*itertools.islice(numbers, WARM + COUNT)]
-        requests = [http("GET", "/v3" + asked(n, anew=anew), mine) for n in asked_for]
+        requests = [http("GET", "/v3" + asked(n, recompiled=recompiled), mine) for n in asked_for]
         theirs = [http("GET", f"/{LARGE}/cars/{n}", {}) for n in asked_for]
         measure(keyrack.pid, keyrack.port, requests[:WARM], WARM)
         measure(floor.pid, floor.port, theirs[:WARM], WARM)
@@ -294,7 +298,7 @@ async def statements(dsn: str) -> None:
     settings = Settings()
     raw = await asyncpg.connect(dsn, server_settings=session(settings))
     await prepare(raw)
-    table("query figures", f"`$apply` over {CARS:,} rows", "ms", "by hand ms", "ratio")
+    table("query figures", f"`$apply` over {CARS:,} rows", "ms", "hand-written SQL ms", "ratio")
     for name, (resource, apply, sql) in FIGURES.items():
         plan = odata.query(
             resource, b"$apply=" + quote(apply).encode(), odata.Shape.COLLECTION, alias="t",

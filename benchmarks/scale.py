@@ -351,28 +351,30 @@ async def compare(few: System, many: System) -> None:
         return await read(system, requests[system.name][kind])
 
     firsts = [await of(kinds[0], system) for system in both]
-    memory.append((f"{READS:,} reads later: every customer was seen once", few.memory, many.memory))
+    memory.append((f"after {READS:,} reads, one for each customer", few.memory, many.memory))
     table(
         "scale times", "", f"{few.name} customers: ms", f"{many.name}: ms", "ratio",
         f"{few.name}: CPU us, Keyrack + PostgreSQL", f"{many.name}: CPU us", "ratio", "goal",
     )  # fmt: skip
-    beside(f"the first {READS:,} of them", [firsts[0]], [firsts[1]], "")
+    beside(f"the first {READS:,} reads of one car after the start", [firsts[0]], [firsts[1]], "")
     for kind in kinds:
         shown = await rounds(both, lambda system, kind=kind: of(kind, system))
         beside(kind, *shown, GOAL_READS)
-    memory.append((f"{ROUNDS * len(kinds)} times as many", few.memory, many.memory))
+    memory.append((f"after {ROUNDS * len(kinds)} times as many reads", few.memory, many.memory))
     applied = await rounds(both, apply)
     spent_few, spent_many = ([spent for spent, _ in of] for of in applied)
     beside(f"an operation applied and delivered, {HOSTS} receivers", spent_few, spent_many, GOAL_OUTCOMES)
-    memory.append((f"{ROUNDS * OPERATIONS:,} outcomes", few.memory, many.memory))
+    memory.append((f"after {ROUNDS * OPERATIONS:,} outcomes", few.memory, many.memory))
     times = await rounds(both, outcome)
-    memory.append((f"{ROUNDS * RATE * (WARM + SECONDS):,} more through the API", few.memory, many.memory))
+    memory.append(
+        (f"after {ROUNDS * RATE * (WARM + SECONDS):,} more, requested through the API", few.memory, many.memory)
+    )
     for system in both:
         await spread(system)
     own_few, own_many = ([spent for spent, _ in of] for of in await rounds(both, apply))
-    beside(f"the same, {OWN_HOSTS:,} receivers", own_few, own_many, "")
-    memory.append((f"{ROUNDS * OPERATIONS:,} outcomes to those", few.memory, many.memory))
-    note(f"Applied a second: {' and '.join(f'{max(rate for _, rate in of):,.0f}' for of in applied)}.")
+    beside(f"an operation applied and delivered, {OWN_HOSTS:,} receivers", own_few, own_many, "")
+    memory.append((f"after {ROUNDS * OPERATIONS:,} outcomes to {OWN_HOSTS:,} receivers", few.memory, many.memory))
+    note(f"Operations applied per second: {' and '.join(f'{max(rate for _, rate in of):,.0f}' for of in applied)}.")
     table(
         "scale outcomes", f"204 to webhook, {RATE}/s", f"{few.name} customers, ms", f"{many.name}, ms", "ratio", "goal"
     )
