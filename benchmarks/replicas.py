@@ -162,7 +162,8 @@ def main() -> None:
             with writing(without.port, signed_in, customer):
                 share = chained(at_replica.port, metrics, small)
             note(
-                f"Chained reads at the replica, each with the position of the previous response, writes {meanwhile}: {share:.1%}."
+                f"Chained reads at the replica, each with the position of the previous response, "
+                f"writes {meanwhile}: {share:.1%}."
             )
         write = [http("PUT", "/v3/cars", small, {"name": "New car"})]
         costs = [measure(server.pid, server.port, write, COUNT, 4) for _ in range(ROUNDS) for server in servers]
