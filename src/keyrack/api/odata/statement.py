@@ -25,8 +25,8 @@ class QuerySql(NamedTuple):
     # than their JSON. Expanded or computed rows, and rows without a key, are part of something larger, and of sorted
     # rows many more are read than returned
     plain: bool
-    # The keys of the page's rows are found first, then their columns: of skipped, sorted or filtered rows many more are
-    # read than returned, and PostgreSQL would compute the columns of all
+    # Whether the statement finds the keys of the page's rows first, then their columns. Of skipped, sorted or filtered
+    # rows, PostgreSQL reads many more than it returns, and would otherwise compute the columns of all
     apart: bool
     lead: IndexOrder | None  # the index that finds the first rows of such a page
     source: ApplySource | None  # the rows and their JSON, with `$apply` and `$compute`
