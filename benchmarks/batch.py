@@ -1,4 +1,4 @@
-"""Batches beside single requests, and beside a bare insert of their rows.
+"""Batches, compared with single requests and with a bare insert of their rows.
 
 The database writes to disk as in production. No worker applies the operations meanwhile.
 """
@@ -86,7 +86,7 @@ def cases() -> list[tuple[str, int, Json, str]]:
 
 
 class Bench:
-    """A server with its database, and the rows that are removed between two runs."""
+    """A server with its database, and the removal of rows between two runs."""
 
     def __init__(self, port: int, headers: dict[str, str], raw: Any) -> None:
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)

@@ -1,4 +1,4 @@
-"""The access history: queries about who could open a car, over a log of ten million changes.
+"""Queries of the access history, over a log of ten million changes.
 
 Cars pass from one user to the next. Each assignment has three changes in the log: its creation, a change of its end,
 and its deletion. So it has two access periods.

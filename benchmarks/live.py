@@ -80,7 +80,7 @@ class Heard:
 
 
 async def rest(pid: int, port: int, request: bytes) -> tuple[float, float, float]:
-    """Share of a core without and with streams, and their memory in MB."""
+    """The idle share of a core without and with streams, and their memory in MB."""
     before, memory = cpu_seconds(pid), resident(pid)
     await asyncio.sleep(REST)
     idle = (cpu_seconds(pid) - before) / REST
@@ -118,7 +118,7 @@ async def outcomes(dsn: str, port: int, request: bytes) -> list[float]:
 
 
 async def cost(dsn: str) -> tuple[float, float]:
-    """CPU microseconds of publishing a write, and of a notice, in the publishing process."""
+    """CPU microseconds of publishing a write, and of a notification to other processes."""
     db: Any = await Database.connect(dsn, Settings(), application="keyrack bench", size=1)
     tell, row = ChangeNotifier(db), next(row for row in ALL if (row.method, row.path) == ("PUT", "/cars"))
     begin = time.process_time()

@@ -1,4 +1,4 @@
-"""Present and past positions beside a floor: one handwritten statement over asyncpg, without HTTP.
+"""Current and past positions, compared with a handwritten statement over asyncpg.
 
 There are 10,000 cars with 20 assignments each, a car that reports every ten seconds for a month, and a stationary one.
 """

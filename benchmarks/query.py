@@ -1,4 +1,4 @@
-"""OData queries: compilation, reads beside their floor, `$expand` beside separate calls, and peers.
+"""OData queries: compilation, reads, `$expand`, aggregation, and other servers.
 
 The peers (`benchmarks.peers`) are servers that a Python team would write instead, on the same data. The floor is a bare
 ASGI function with handwritten SQL. Neither the floor nor the peers check key, token or customer.
@@ -149,7 +149,7 @@ def serve_floor(dsn: str, port: str) -> None:
 
 
 def microseconds(run: Callable[[Any], object], batches: list[list[Any]]) -> float:
-    """CPU time of one `run`: the best batch, because other processes use the machine, too."""
+    """CPU time of one `run`, in the best batch, because other processes disturb the rest."""
     times: list[float] = []
     for batch in batches:
         start = time.process_time_ns()
@@ -263,7 +263,7 @@ def beside_the_floor(keyrack: Running, floor: Running, headers: dict[str, str]) 
 
 
 def expanding(keyrack: Running, headers: dict[str, str]) -> None:
-    """Print the table of one request with `$expand` beside the calls that it replaces."""
+    """Print the table that compares `$expand` with the calls that it replaces."""
     mine = headers | {"Customer-ID": str(FLEET)}
     _, cars = answer(keyrack.port, "/v3" + EXPAND, mine)
     assert [(len(car["products"]), len(car["assignments"])) for car in cars] == [(2, 5)] * 100
@@ -294,7 +294,7 @@ def expanding(keyrack: Running, headers: dict[str, str]) -> None:
 
 
 async def statements(dsn: str) -> None:
-    """Print the table of aggregation statements: Keyrack's and the handwritten one in turn, medians."""
+    """Print the table of aggregation statements: medians of Keyrack's and handwritten ones."""
     settings = Settings()
     raw = await asyncpg.connect(dsn, server_settings=session(settings))
     await prepare(raw)
@@ -521,7 +521,7 @@ def measured(name: str, server: Running, base: str, headers: dict[str, str]) -> 
 
 
 def peers(keyrack: Running, dsn: str, headers: dict[str, str], filters: dict[str, set[int]]) -> None:
-    """Print the tables of Keyrack beside servers that a Python team would write."""
+    """Print the tables that compare Keyrack with servers that a Python team would write."""
     large, fleet = headers | {"Customer-ID": str(LARGE)}, headers | {"Customer-ID": str(FLEET)}
     _, rows = answer(keyrack.port, "/v3" + asked(FROM), large)
     ours = measured("Keyrack", keyrack, "/v3", headers)

@@ -1,8 +1,8 @@
-"""Ten thousand customers beside ten, each with a hundred cars and active: reads, outcomes, memory.
+"""Ten thousand active customers, compared with ten: reads, outcomes and memory.
 
-There are two databases on separate servers, each with an API process and two workers, with the same settings. They take
-turns in changing order, so that other load affects both alike. The ratios are medians over the rounds. Each customer
-has a manager with a token, and a webhook.
+Each customer has a hundred cars. There are two databases on separate servers, each with an API process and two workers,
+with the same settings. They run in turn, in changing order, so that other load affects both equally. The ratios are
+medians over the rounds. Each customer has a manager with a token, and a webhook.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ def gained(before: dict[int, float]) -> float:
 
 
 def reads(system: System) -> dict[str, list[bytes]]:
-    """The requests of each kind: customer after customer, each time of another car."""
+    """The requests of each kind, for one customer after another, each for another car."""
     cars = len(system.callers) * USED
     turns = list(itertools.islice(itertools.cycle(system.callers), max(cars, READS)))
     paths: dict[str, Callable[[Caller, int], str]] = {

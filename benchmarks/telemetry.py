@@ -1,4 +1,7 @@
-"""Telemetry, events and history: samples by HTTP beside COPY, by MQTT, events, location by date."""
+"""Telemetry, events and history.
+
+Measures samples by HTTP, compared with COPY, samples by MQTT, events, and locations by date.
+"""
 
 from __future__ import annotations
 
