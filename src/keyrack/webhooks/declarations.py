@@ -22,9 +22,9 @@ from keyrack.webhooks.dialects import DEFAULT, DIALECTS
 
 
 def check_url(url: str) -> None:
-    """Raises `ValueError` for a URL that a webhook cannot have. Its text is a sentence.
+    """Check the form of a webhook's URL. Raises `ValueError` with a sentence for the caller.
 
-    The sender decides whether the address may be dialled.
+    The sender checks the address itself, each time before it connects.
     """
     try:
         parts = urlsplit(url)
