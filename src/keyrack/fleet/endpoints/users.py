@@ -196,7 +196,8 @@ async def create(request: Request, new: UserWithHash) -> Response:
 async def _require_user(statements: Statements, request: Request, user: UserReference) -> int:
     """The id of the identified user.
 
-    Raises `BadRequest` unless exactly one valid identifier is given, and `NotFound` if it identifies no user.
+    Raises `BadRequest` unless exactly one valid identifier is given. Raises `NotFound` if it identifies no user, or a
+    user of this customer who is out of the caller's scope.
     """
     id = await _find_user(statements, request, user, NOBODY)
     if await _is_elsewhere(statements, request, id) and await statements.fetchval(MEMBER, request.customer, id):
@@ -259,8 +260,8 @@ def _is_address(text: str) -> bool:
 async def limit_lookups(request: Request, user: UserReference, services: FleetServices) -> UserReference:
     """Take from the customer's rate limit on finding persons by address. Raises `TooManyRequests`.
 
-    A caller finds persons of other customers by address, and can then read their names. The limit prevents guessing of
-    addresses.
+    A caller finds persons of other customers by address, and can then read their names. The limit prevents unlimited
+    guessing of addresses.
     """
     if user.email_address:
         rate, burst = services.settings.user_lookups_per_hour, services.settings.user_lookup_burst
