@@ -227,7 +227,7 @@ async def _find_user(statements: Statements, request: Request, user: UserReferen
         id = await statements.fetchval(BY_ADDRESS, address_form(user.email_address or ""), address_form(address))
         valid = id is not None or _is_address(address)
     else:
-        id = await statements.fetchval(BY_ID, user.user_id, _readable_customers(request))
+        id = await statements.fetchval(BY_ID, user.user_id, readable_customers(request))
         valid = (user.user_id or 0) > 0
     if not valid:
         place = "/emailAddress" if address else "/userId"
@@ -237,10 +237,10 @@ async def _find_user(statements: Statements, request: Request, user: UserReferen
     return id
 
 
-def _readable_customers(request: Request) -> list[int]:
+def readable_customers(request: Request) -> list[int]:
     """Customers whose users the caller may list.
 
-    The caller has no group scope there, except perhaps in the customer of the request.
+    A customer in which the caller is group-limited is not among them, unless it is the customer of the request.
     """
     caller, customers = request.caller, request.customers_with(Permission.USERS_READ)
     return [
