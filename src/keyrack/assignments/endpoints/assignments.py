@@ -118,8 +118,8 @@ endpoints.read(
         "listHiddenAssignments",
         "List times at which users outside the groups have cars",
         "For group-limited callers. Returns only the car and the times of assignments whose car is in the caller's"
-        " groups and whose user is not. If several begin at the same time, the list has the longest one. For all"
-        " other callers the list is empty.",
+        " groups and whose user is not. If several of a car begin at the same time, the list has the longest one."
+        " For all other callers the list is empty.",
         is_extension=True,
     ),
 )

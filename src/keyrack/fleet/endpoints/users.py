@@ -275,7 +275,7 @@ async def limit_lookups(request: Request, user: UserReference, services: FleetSe
         "addUserToCustomer",
         "Add an existing user to the customer",
         "Identify the person by exactly one of `emailAddress` and `userId`. `userId` only finds users of customers"
-        " that the caller may act for.",
+        " whose users the caller may list.",
     ),
     auth=CustomerAuth(Permission.USERS_WRITE, is_group_scoped=True),
     body=JsonBody(TypeAdapter(UserReference), "assign user to customer"),
