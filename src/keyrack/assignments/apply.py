@@ -212,6 +212,7 @@ class LastOperations:
     created: list[UUID] = field(default_factory=list[UUID])
 
     def as_json(self, keys: Iterable[Key]) -> str:
+        """The operation of each assignment by `customer/assignment`, for `keyrack.operations`."""
         return json.dumps({f"{customer}/{id}": str(self.by_assignment[customer, id]) for customer, id in keys})
 
 

@@ -112,6 +112,7 @@ class DeliveryWorker:
             await self._sender.close()
 
     def stop(self) -> None:
+        """Claim no more lanes and start no more attempts, so that `run` ends."""
         self._stopping = True
         self._wake.set()
 
