@@ -26,7 +26,10 @@ SECONDS = 3.0  # limit for each handshake
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """The check of a host: the end of its certificate's validity, or the fault. Both are None without an answer."""
+    """The check of a host: the end of its certificate's validity, or the fault.
+
+    Both are None if no connection was possible, or if the guard allows no address of the host.
+    """
 
     host: str
     until: datetime | None = None
@@ -74,7 +77,7 @@ async def _handshake(host: str, port: int, guard: Guard, tls: ssl.SSLContext) ->
 
 
 async def _looked_up(host: str, port: int) -> list[Any]:
-    """The result of `getaddrinfo`, in a daemon thread: a silent name server does not delay shutdown."""
+    """The addresses of a host; none on errors. The thread is a daemon: a silent name server does not delay shutdown."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[list[Any]] = loop.create_future()
 

@@ -68,7 +68,7 @@ where customer_id = $1 and webhook_id = $2 and is_enabled and url = $4
 
 
 class DeliveryWorker:
-    """The deliveries of one worker."""
+    """Claims, sends and records the deliveries of one worker."""
 
     def __init__(
         self, db: Database, settings: Settings, vault: Encryption, call_others: Callable[[], None], notify: Notify
@@ -112,6 +112,7 @@ class DeliveryWorker:
             await self._sender.close()
 
     def stop(self) -> None:
+        """Claim no more lanes and start no more attempts, so that `run` ends."""
         self._stopping = True
         self._wake.set()
 
@@ -266,7 +267,7 @@ class DeliveryWorker:
         )
 
     def _log_hidden_error(self, lane: DeliveryLane, pace: EndpointThrottle, attempt: DeliveryAttempt) -> None:
-        """Log each new cause that the customer must not see."""
+        """Log a cause that the customer must not see, once for consecutive attempts with the same cause."""
         if attempt.hidden and attempt.hidden != pace.last_hidden_error:
             log.info("webhook endpoint unreachable", customer=lane.key[0], webhook=lane.key[1], reason=attempt.hidden)
         pace.last_hidden_error = attempt.hidden
@@ -278,7 +279,7 @@ class DeliveryWorker:
             self._notify(lane.key[0], DELIVERED)
 
     async def _recording(self) -> None:
-        """Record finished lanes in batches, until the worker has stopped."""
+        """Record finished lanes in batches, until the worker stops and no lane is being sent."""
         while True:
             await self._record.wait()
             self._record.clear()

@@ -107,7 +107,7 @@ class _Names(AbstractResolver):
         ]
 
     def is_public(self, host: str) -> bool:
-        """Whether all addresses of a host were public at its last lookup; False if there was none."""
+        """Whether all addresses of a host were public at its last lookup; False if none is known."""
         with suppress(ValueError):  # aiohttp does not look up IP addresses
             return self._guard.is_public(host)
         return self._public.get(host, False)
@@ -198,6 +198,10 @@ class Sender:
         return {"error": NOT_REACHED, "hidden": f"{type(cause).__name__}: {cause}"[:ANSWER]}
 
     def _socket(self, info: Any) -> socket.socket:
+        """The socket for the address that is dialled now, whatever its name resolved to before.
+
+        Raises `AddressForbidden`.
+        """
         family, kind, proto, _, where = info
         if not self._guard.may_dial(where[0]):
             raise AddressForbidden(f"{where[0]} is not public and not in KEYRACK_WEBHOOK_ALLOWED_NETWORKS")
@@ -218,7 +222,7 @@ def _retry_after(text: str | None, now: datetime) -> float | None:
 
 
 def _reason(fault: Exception | None) -> str | None:
-    """The error text for the owner of a public endpoint; None if there was no connection."""
+    """The error text for the owner of a public endpoint; None for a cause that only the operator sees."""
     match fault:
         case TimeoutError():
             return TIMED_OUT

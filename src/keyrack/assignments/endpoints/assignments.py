@@ -118,8 +118,8 @@ endpoints.read(
         "listHiddenAssignments",
         "List times at which users outside the groups have cars",
         "For group-limited callers. Returns only the car and the times of assignments whose car is in the caller's"
-        " groups and whose user is not. If several begin at the same time, the list has the longest one. For all"
-        " other callers the list is empty.",
+        " groups and whose user is not. If several of a car begin at the same time, the list has the longest one."
+        " For all other callers the list is empty.",
         is_extension=True,
     ),
 )
@@ -157,7 +157,7 @@ class AssignmentRequest:
 async def accept(
     db: Database, customer: int, parts: Sequence[Sequence[AssignmentRequest]]
 ) -> list[list[Mapping[str, str] | Refusal]]:
-    """Accept the requests of several callers of a customer; return each one's rate-limit headers or error.
+    """Accept requests of several callers of a customer; return the rate-limit headers or the error of each.
 
     The rate limit has a statement of its own. In the statement of the operations its row would stay locked until they
     are on disk, and the customer's requests would queue behind one another.
@@ -358,7 +358,7 @@ def _check(
 ) -> None:
     """Check the values that need no database; `place` maps a member to its pointer. Raises `BadRequest`.
 
-    Without `complete` the assignment keeps its lifetime.
+    Without `complete` the assignment keeps its lifetime, so the check of `renewableAfter` assumes the longest one.
     """
     if start is not None and end is not None and end < start:
         raise _of_member(END_BEFORE_START, action, "end", place)

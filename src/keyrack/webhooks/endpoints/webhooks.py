@@ -187,7 +187,7 @@ async def create(request: Request, webhook: NewWebhook, services: WebhookService
         "updateWebhook",
         "Update a webhook",
         "A JSON Patch (RFC 6902) with `remove` and `replace`. `remove` restores the default; the URL cannot be"
-        " removed. If the webhook is enabled, the waiting deliveries are sent.",
+        " removed. Enabling a disabled webhook sends its waiting deliveries.",
     ),
     body=JsonBody(TypeAdapter(Patch[WebhookPatch]), UPDATE),
     concurrency=Concurrency(if_match=WEBHOOK),
@@ -297,8 +297,8 @@ async def replay(request: Request, services: WebhookServices) -> Response:
         "replayDeliveries",
         "Send the outcomes and changes of a time range again",
         "Sends all outcomes and changes of the webhook's `kinds` from `from` up to, but not including, `to`, oldest"
-        " first. Checkpoints are not included. If there are more than one request can send, `next` is the `from` of"
-        " the next request." + IS_LIMITED,
+        " first. Checkpoints are not included. If one request cannot send all of them, `next` is the `from` of the"
+        " next request." + IS_LIMITED,
     ),
     body=JsonBody(TypeAdapter(TimeRange), REPLAY),
     responses=Responses(

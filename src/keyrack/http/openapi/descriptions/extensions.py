@@ -210,7 +210,10 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
             "The data that stays, with the reasons.",
             [{"kind": "receivers", "code": "was-sent", "text": "It was sent already."}],
         ),
-        "customers": ("The caller's other customers that have this person. The person stays there.", []),
+        "customers": (
+            "Other customers that have this person, if the caller may list all of their users. The person stays there.",
+            [],
+        ),
         "kind": ("The kind of data.", "assignments"),
         "how": ("`removed` or `ended` at once, or made `anonymous` within minutes.", "ended"),
         "count": ("The number of records.", 2),
