@@ -53,7 +53,7 @@ class WrapperStep(Generic[C]):
 Steps = Sequence[CheckStep[C] | WrapperStep[C]]
 
 
-def chosen(steps: Steps[C], row: Endpoint[Any]) -> list[CheckStep[C] | WrapperStep[C]]:
+def select_steps(steps: Steps[C], row: Endpoint[Any]) -> list[CheckStep[C] | WrapperStep[C]]:
     """The steps that the row needs, in their order."""
     return [step for step in steps if step.when(row)]
 
@@ -65,13 +65,13 @@ def compose(steps: Steps[C], row: Endpoint[Any], handler: Next[C]) -> Next[C]:
     """
     call_next = handler
     checks: list[CheckFunction[C]] = []
-    for step in reversed(chosen(steps, row)):
+    for step in reversed(select_steps(steps, row)):
         if isinstance(step, CheckStep):
             checks.insert(0, step.run)
         else:
-            call_next = _wrapped(step.run, _checked(checks, call_next))
+            call_next = _with_wrapper(step.run, _with_checks(checks, call_next))
             checks = []
-    return _checked(checks, call_next)
+    return _with_checks(checks, call_next)
 
 
 async def run_checks(checks: Iterable[CheckFunction[C]], call: C) -> None:
@@ -81,7 +81,7 @@ async def run_checks(checks: Iterable[CheckFunction[C]], call: C) -> None:
             await waiting
 
 
-def _checked(checks: Iterable[CheckFunction[C]], call_next: Next[C]) -> Next[C]:
+def _with_checks(checks: Iterable[CheckFunction[C]], call_next: Next[C]) -> Next[C]:
     """The checks, then `call_next`."""
     flat = tuple(checks)
     if not flat:
@@ -98,7 +98,7 @@ def _checked(checks: Iterable[CheckFunction[C]], call_next: Next[C]) -> Next[C]:
     return run
 
 
-def _wrapped(wrapper: WrapperFunction[C], call_next: Next[C]) -> Next[C]:
+def _with_wrapper(wrapper: WrapperFunction[C], call_next: Next[C]) -> Next[C]:
     def run(call: C) -> Awaitable[Response]:
         return wrapper(call, call_next)
 
