@@ -101,7 +101,8 @@ def test_nothing_is_missing_unsure_or_left_over(language: str) -> None:
     known = {
         text: entry for entry in whole if entry.id for text in ([entry.id] if isinstance(entry.id, str) else entry.id)
     }
-    assert {text: place for text, place in texts.items() if text not in known} == {}
+    missing = {text: place for text, place in texts.items() if text not in known}
+    assert missing == {}, f"Add these texts with their translations to src/keyrack/console/catalogue/{language}.po."
     assert {text for text in known if text not in texts} <= of_refusals()
     assert [text for text, entry in known.items() if entry.fuzzy or not all(entry.string)] == []
     assert not whole.obsolete and not whole.header_comment.startswith("#, fuzzy")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from keyrack.api.auth_schemes import AppAuth
@@ -119,3 +121,19 @@ def test_blanks_in_a_query_do_not_reveal_another_customer_s_rows(alice: Person, 
         "$filter=(id%20gt%200)or(true)",
     ):
         assert car not in [row["id"] for row in alice.get(f"/cars?{query}").json()]
+
+
+WORTHLESS = ("", "x", "-1", "!", "9" * 50, "AAAAA", "\u2028", "2026-13-01T00:00:00Z")
+
+
+@pytest.mark.parametrize("endpoint", [row for row in ALL if row.query_parameters], ids=named)
+def test_errors_of_parameters_are_sentences(endpoint: Endpoint) -> None:
+    for parameter in endpoint.query_parameters:
+        rejected = 0
+        for text in WORTHLESS:
+            try:
+                parameter.parse(text)
+            except ValueError as error:
+                rejected += 1
+                assert re.fullmatch(r"[A-Z`'].*[.?]", str(error)), f"{parameter.name}={text}: {error}"
+        assert rejected, parameter.name

@@ -128,7 +128,7 @@ def test_an_invalid_enrolment_is_refused(alice: Person, box: Firmware) -> None:
         refused(
             alice.put(path(box.product), {"enrolment": text}),
             400,
-            f"{WRONG} A box would reject the message with the code {code}.",
+            f"{WRONG} A box would reject the message with the code `{code}`.",
         )
     bodies: list[Any] = [{}, {"enrolment": None}, {"enrolment": 7}, {"enrolment": b64(good) + "="}, [], "x"]
     for body in bodies:

@@ -40,13 +40,9 @@ def _once(scopes: list[str]) -> list[str]:
 def _scope(name: str) -> str:
     """Raises `PydanticCustomError` for a name that is not a permission of machine clients."""
     if name not in PROGRAMS:
-        sentence = "{scope} is not a scope of machine clients.{suggestion} Valid scopes: {scopes}."
-        values = {
-            "scope": f"{name[:60]!a}",
-            "suggestion": did_you_mean(name, PROGRAMS),
-            "scopes": ", ".join(sorted(PROGRAMS)),
-        }
-        raise PydanticCustomError("no_scope", sentence, values)
+        valid = did_you_mean(name, PROGRAMS) or f" The scopes are {', '.join(sorted(PROGRAMS))}."
+        sentence = f"{name[:60]!a} is not a scope of machine clients.{valid}"
+        raise PydanticCustomError("no_scope", "{sentence}", {"sentence": sentence})
     return name
 
 

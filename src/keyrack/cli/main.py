@@ -44,7 +44,7 @@ HEADINGS: dict[str, dict[str, tuple[str, str]]] = {
         "audit": ("keyrack.cli.commands.audit", "Export, checkpoint and verify change logs."),
     },
     "Customers and people": {
-        "customer": ("keyrack.cli.commands.customer", "Add, list, rename and remove customers."),
+        "customer": ("keyrack.cli.commands.customer", "Add, list, change and remove customers."),
         "manager": ("keyrack.cli.commands.manager", "Manage managers: accounts, roles and sign-in methods."),
         "provider": ("keyrack.cli.commands.provider", "Configure single sign-on."),
         "client": ("keyrack.cli.commands.client", "Manage machine clients and their scopes."),

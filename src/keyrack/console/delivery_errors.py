@@ -22,9 +22,9 @@ class Cause:
     remedy: str
 
 
-LOOK_INTO_ITS_LOG = N_("Check the receiver's log at this time.")
+CHECK_RECEIVER_LOG = N_("Check the receiver's log at this time.")
 # Error of the log of deliveries -> cause and remedy
-TOLD: Mapping[str, tuple[str, str]] = {
+CAUSES: Mapping[str, tuple[str, str]] = {
     delivery_errors.NOT_REACHED: (
         N_("The address could not be reached."),
         N_(
@@ -40,8 +40,8 @@ TOLD: Mapping[str, tuple[str, str]] = {
         N_("The connection was refused."),
         N_("No program listens at this port. Start the receiver, or correct the port in the address."),
     ),
-    delivery_errors.CLOSED: (N_("The receiver closed the connection without an answer."), LOOK_INTO_ITS_LOG),
-    delivery_errors.CUT: (N_("The answer was interrupted."), LOOK_INTO_ITS_LOG),
+    delivery_errors.CLOSED: (N_("The receiver closed the connection without an answer."), CHECK_RECEIVER_LOG),
+    delivery_errors.CUT: (N_("The answer was interrupted."), CHECK_RECEIVER_LOG),
     delivery_errors.NO_HTTP: (
         N_("The answer is not valid HTTP."),
         N_("The program at this port is not a web server. Check the address."),
@@ -56,7 +56,7 @@ TOLD: Mapping[str, tuple[str, str]] = {
     ),
 }
 # The same for an address that is visibly not public. It reveals no more about the inner network
-INSIDE = (
+NOT_PUBLIC = (
     N_("The address is not public."),
     N_(
         "Enter a public address, or ask the operator of this server to allow its network. If the network is"
@@ -64,7 +64,7 @@ INSIDE = (
     ),
 )
 # Beginnings of errors that end with a text from the receiver
-BEGUN: Mapping[str, tuple[str, str]] = {
+CAUSES_BY_BEGINNING: Mapping[str, tuple[str, str]] = {
     delivery_errors.CERTIFICATE.partition("{")[0]: (
         N_("The certificate is not valid: %(said)s"),
         N_("Give the receiver a certificate that browsers trust, for the name in the address."),
@@ -74,15 +74,12 @@ BEGUN: Mapping[str, tuple[str, str]] = {
         N_("Check that the port in the address speaks https, with TLS 1.2 or newer."),
     ),
 }
-STATUSES: Mapping[int, str] = {
-    401: N_(
-        "The receiver rejected the signature or the static secret. Check the signing secret and the static secret"
-        " there."
-    ),
-    403: N_(
-        "The receiver rejected the signature or the static secret. Check the signing secret and the static secret"
-        " there."
-    ),
+SIGNATURE_REJECTED = N_(
+    "The receiver rejected the signature or the static secret. Check the signing secret and the static secret there."
+)
+REMEDIES_BY_STATUS: Mapping[int, str] = {
+    401: SIGNATURE_REJECTED,
+    403: SIGNATURE_REJECTED,
     404: N_("The receiver has no resource at this path. Correct the address."),
     405: N_("The receiver does not accept POST at this path. Correct the address."),
     410: N_("The receiver answered that it is gone for good. Correct the address, then enable the webhook again."),
@@ -91,9 +88,9 @@ STATUSES: Mapping[int, str] = {
     429: N_("The receiver throttles requests. Nothing is lost: Keyrack sends the message again later."),
     503: N_("The receiver is not ready. Nothing is lost: Keyrack sends the message again later."),
 }
-REDIRECTED = N_("Keyrack does not follow redirects. Enter the address to which this one redirects.")
-ITS_FAULT = N_("The receiver answered with a client error. Check its log at this time.")
-ITS_OWN_FAULT = N_("The receiver had an error. Check its log at this time.")
+REDIRECT = N_("Keyrack does not follow redirects. Enter the address to which this one redirects.")
+CLIENT_ERROR = N_("The receiver answered with a client error. Check its log at this time.")
+SERVER_ERROR = N_("The receiver had an error. Check its log at this time.")
 # Reason for disabling a webhook -> cause and remedy
 DISABLED: Mapping[str, tuple[str, str]] = {
     delivery_errors.DISABLED_BY_GONE: (
@@ -127,14 +124,14 @@ def of_delivery(visit: Visit, delivery: Mapping[str, Any], url: str) -> Cause | 
             gettext(visit, "The receiver answered %(status)s.", status=status), gettext(visit, _of_status(status))
         )
     seconds = f"{visit.settings.webhook_timeout:g}"
-    if error in TOLD:
-        inside = error == delivery_errors.NOT_REACHED and _is_inside(url)
-        text, remedy = INSIDE if inside else TOLD[error]
+    if error in CAUSES:
+        is_not_public = error == delivery_errors.NOT_REACHED and _is_not_public(url)
+        text, remedy = NOT_PUBLIC if is_not_public else CAUSES[error]
         return Cause(gettext(visit, text, seconds=seconds), gettext(visit, remedy))
-    for beginning, (text, remedy) in BEGUN.items():
+    for beginning, (text, remedy) in CAUSES_BY_BEGINNING.items():
         if error.startswith(beginning):
             return Cause(gettext(visit, text, said=error.removeprefix(beginning)), gettext(visit, remedy))
-    return Cause(error, gettext(visit, LOOK_INTO_ITS_LOG))
+    return Cause(error, gettext(visit, CHECK_RECEIVER_LOG))
 
 
 def of_disabling(visit: Visit, reason: str) -> Cause:
@@ -145,7 +142,7 @@ def of_disabling(visit: Visit, reason: str) -> Cause:
     return Cause(gettext(visit, text), gettext(visit, remedy))
 
 
-def _is_inside(url: str) -> bool:
+def _is_not_public(url: str) -> bool:
     """Whether an address with a numeric host is not public. Names are not resolved."""
     host = urlsplit(url).hostname or ""
     try:
@@ -155,8 +152,8 @@ def _is_inside(url: str) -> bool:
 
 
 def _of_status(status: int) -> str:
-    if status in STATUSES:
-        return STATUSES[status]
+    if status in REMEDIES_BY_STATUS:
+        return REMEDIES_BY_STATUS[status]
     if status < 400:
-        return REDIRECTED
-    return ITS_FAULT if status < 500 else ITS_OWN_FAULT
+        return REDIRECT
+    return CLIENT_ERROR if status < 500 else SERVER_ERROR

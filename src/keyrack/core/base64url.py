@@ -29,7 +29,7 @@ def octets(text: str) -> bytes:
     >>> octets("-_8")
     b'\\xfb\\xff'
     """
-    if not _FORM(text) or len(text) > LONGEST:
+    if not _FORM(text) or len(text) > LONGEST or len(text) % 4 == 1:
         raise ValueError(INVALID)
     data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     if base64url(data) != text:

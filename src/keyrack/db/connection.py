@@ -15,7 +15,9 @@ import asyncpg
 
 from keyrack.core.error_codes import DATABASE_AWAY
 from keyrack.core.errors import Unavailable
+from keyrack.core.log_config import cause
 from keyrack.core.metrics.catalog import STATEMENT_SECONDS
+from keyrack.core.os_errors import connection_failure
 from keyrack.core.settings import Settings
 from keyrack.db.audit_context import UNRECORDED, acting, begin_statement
 from keyrack.db.fair_semaphore import PROCESS, TenantShares
@@ -58,6 +60,13 @@ UNREACHABLE = (*GOING, asyncpg.TooManyConnectionsError)
 # - revoked rights (a file system that has become read-only reports the same)
 # - resources such as a full disk; locks and timeouts; operator intervention; the system
 PASSING = ("08", "25", "40", "42501", "53", "55", "57", "58", "XX")
+
+
+def unreachable(error: BaseException) -> str:
+    """Why the database cannot be reached, and what to check."""
+    if isinstance(error, OSError):
+        return f"{connection_failure(error)}. Check that PostgreSQL runs, and that KEYRACK_DATABASE_URL is its address."
+    return f"{cause(error)}."
 
 
 def is_interruption(error: BaseException) -> bool:
@@ -180,7 +189,9 @@ class Database:
                 server_settings={**session_parameters, "application_name": application, **own},
             )
         except UNREACHABLE as error:
-            raise Unavailable(DATABASE_AWAY.with_text(f"The database cannot be reached: {error}")) from error
+            raise Unavailable(
+                DATABASE_AWAY.with_text(f"The database cannot be reached: {unreachable(error)}")
+            ) from error
         database = cls(Pool(pool, size, settings, connector, application))
         if lacking := await database.fetchval(LACKING, list(session_parameters), list(session_parameters.values())):
             await database.close()

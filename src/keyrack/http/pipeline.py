@@ -57,7 +57,7 @@ from keyrack.http.receive_steps import (
 )
 from keyrack.http.request_state import RequestState
 from keyrack.http.server_process import ServerProcess
-from keyrack.http.steps import CheckStep, WrapperStep, chosen, compose
+from keyrack.http.steps import CheckStep, WrapperStep, compose, select_steps
 
 
 def reads(row: Endpoint[Any]) -> bool:
@@ -135,7 +135,7 @@ def step_names(row: Endpoint[Any] | None = None) -> list[str]:
     """The names of all steps in their order, or of those that a row needs."""
     if row is None:
         return [step.name for step in (*RECEIVE, *PERFORM)]
-    return [step.name for step in (*chosen(RECEIVE, row), *chosen(PERFORM, row))]
+    return [step.name for step in (*select_steps(RECEIVE, row), *select_steps(PERFORM, row))]
 
 
 class RequestPipeline:

@@ -27,6 +27,7 @@ from keyrack.core.error_codes import (
 )
 from keyrack.core.errors import (
     JSON,
+    LONGEST_VALUE,
     BadRequest,
     ContentTooLarge,
     Refusal,
@@ -219,9 +220,8 @@ def customer(http: IncomingRequest, caller: Caller) -> int:
         raise BadRequest(NO_CUSTOMER_ID, errors=[FieldError("missing", NO_CUSTOMER_ID.text, header=CUSTOMER_ID)])
     digits = text[1:] if text[0] in "+-" else text
     if not (digits.isascii() and digits.isdigit()):
-        raise BadRequest(
-            INVALID_CUSTOMER_ID, errors=[FieldError("wrong-type", INVALID_CUSTOMER_ID.text, header=CUSTOMER_ID)]
-        )
+        detail = f"The header Customer-ID must be an integer, but is {text[:LONGEST_VALUE]!a}."
+        raise BadRequest(INVALID_CUSTOMER_ID, errors=[FieldError("wrong-type", detail, header=CUSTOMER_ID)])
     tenant = int(text) if len(text) <= 12 else 0
     caller.check(tenant)
     return tenant

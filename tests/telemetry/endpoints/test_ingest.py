@@ -322,7 +322,7 @@ def test_a_repeated_member_is_refused(unit: Unit, form: str, members: str, repea
     line = json.dumps(unit.sample(1))[:-1] + f", {members}}}"
     good = json.dumps(unit.sample(2, rpm=5, vin='a "quoted" text', dtc=[{"key": "P0", "value": '"'}], fuelType=None))
     report = unit.deliver(content=(form % (line, good)).encode()).json()
-    reason = f"The property {repeated} is given more than once."
+    reason = f"The property '{repeated}' is given more than once."
     assert report == {"accepted": 1, "duplicates": 0, "refused": [{"line": 1, "reason": reason}]}
     assert unit.get("telemetry")["vin"] == 'a "quoted" text'
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast
 from pydantic import TypeAdapter
 
 from keyrack.core.error_codes import FieldError
-from keyrack.core.text import direction_control, is_blank
+from keyrack.core.text import code_point, direction_control, is_blank
 
 Problem = Mapping[str, Any]  # one of pydantic's errors
 Location = Sequence[int | str]
@@ -25,13 +25,17 @@ _CODES = {
     "less_than_equal": "out-of-range",
     "finite_number": "out-of-range",
     "not_positive": "out-of-range",
+    "past": "out-of-range",
     "literal_error": "not-one-of",
+    "enum": "not-one-of",
     "no_kind": "not-one-of",
+    "no_scope": "not-one-of",
     "string_pattern_mismatch": "wrong-form",
     "value_error": "wrong-form",
     "url": "wrong-form",
     "moment": "wrong-form",
     "wall_clock": "wrong-form",
+    "base64url": "wrong-form",
     "json_invalid": "invalid-json",
 }
 # Kind of pydantic's errors -> the sentence about it; of other kinds, pydantic's own sentence is shown
@@ -55,7 +59,7 @@ _SENTENCES = {
     "finite_number": "{subject} must be a finite number.",
     "not_positive": "{subject} must be at least 1, but is {value}.",
     "literal_error": "{subject} must be {expected}, but is {value}.",
-    "string_pattern_mismatch": "{subject} contains a character that is not allowed.",
+    "enum": "{subject} must be {expected}, but is {value}.",
     "moment": "{subject} must be a time in the format of RFC 3339, such as 2026-01-31T08:00:00Z"
     " or 2026-01-31T09:00:00+01:00.",
     "wall_clock": "{subject} must be a time in the format of RFC 3339, with or without an offset, such as"
@@ -156,9 +160,8 @@ def _fault(adapter: TypeAdapter[Any], problem: Problem) -> FieldError:
     kind, location = problem["type"], problem["loc"]
     if kind == "string_pattern_mismatch" and is_blank(problem["input"]):
         return blank(pointer(location))
-    if kind == "string_pattern_mismatch" and (control := direction_control(problem["input"])):
-        detail = DIRECTION_CONTROL.format(subject=_subject(location), control=control)
-        return FieldError("direction-control", detail, pointer(location))
+    if kind == "string_pattern_mismatch" and direction_control(problem["input"]):
+        return FieldError("direction-control", sentence(problem), pointer(location))
     code = _CODES.get(kind, "wrong-type")
     detail = sentence(problem)
     valid = problem.get("valid") or (_values(schema(adapter), location) if code == "not-one-of" else ())
@@ -169,6 +172,8 @@ def sentence(problem: Problem) -> str:
     """The sentence about an error: the place, the valid values, and the value that came."""
     template = _SENTENCES.get(problem["type"])
     subject = _subject(problem["loc"])
+    if problem["type"] == "string_pattern_mismatch":
+        return _forbidden_character(problem["input"], subject)
     if template is None:
         return _own_sentence(problem["msg"], subject)
     context: Mapping[str, object] = problem.get("ctx", {})
@@ -179,6 +184,18 @@ def sentence(problem: Problem) -> str:
     length = len(value) if isinstance(value, str) else 0
     given = _shown(value) if isinstance(value, float) else _json_type(value)
     return template.format(subject=subject, value=_shown(value), given=given, length=length, **bounds)
+
+
+def _forbidden_character(text: str, subject: str) -> str:
+    """The sentence about a text that its pattern forbids. It shows no other character, because a text may be secret."""
+    control = "\0" if "\0" in text else next((character for character in text if character < " "), None)
+    if control is not None:
+        return f"{subject} contains {code_point(control)}, which is not allowed."
+    if direction := direction_control(text):
+        return DIRECTION_CONTROL.format(subject=subject, control=direction)
+    if not text.isascii():
+        return f"{subject} must be ASCII."
+    return f"{subject} must be printable, and must not begin or end with a blank."
 
 
 def _plain(bound: object) -> object:

@@ -252,9 +252,8 @@ async def update(request: Request, patch: list[AssignmentPatch], services: ReadS
 
 def change(request: Request, patch: list[AssignmentPatch]) -> OperationRequest:
     """The operation that the patch requests. Raises `BadRequest`."""
-    changes: dict[str, Any] = {
-        name: _value(name, value, at(patch, name)) for name, value in apply_patch(patch, UPDATE).items()
-    }
+    values = apply_patch(patch, UPDATE, required=("carId", "userId", "start"))
+    changes: dict[str, Any] = {name: _value(name, value, at(patch, name)) for name, value in values.items()}
     _check(
         UPDATE,
         partial(at, patch),

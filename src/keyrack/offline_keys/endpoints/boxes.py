@@ -309,7 +309,7 @@ async def enrol(request: Request, body: Enrolment, services: OfflineKeyServices)
                 caller=request.caller_key, thumbprint=body.thumbprint, replaces=body.replaces,
             )  # fmt: skip
     except MessageRefused as refused:
-        hint = f"A box would reject the message with the code {refused.code.text}."
+        hint = f"A box would reject the message with the code `{refused.code.text}`."
         raise BadRequest(
             invalid_member(ENROL, "enrolment", hint=hint), errors=[FieldError("wrong-form", hint, "/enrolment")]
         ) from None

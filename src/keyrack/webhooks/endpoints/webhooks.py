@@ -201,10 +201,11 @@ async def create(request: Request, webhook: NewWebhook, services: WebhookService
 )
 async def update(request: Request, patch: list[WebhookPatch], services: WebhookServices) -> Response:
     # A removed member gets its default; only the URL has none
-    given = {name: value for name, value in apply_patch(patch, UPDATE).items() if value is not None or name == "url"}
+    values = apply_patch(patch, UPDATE, required=("url",))
+    given = {name: value for name, value in values.items() if value is not None or name == "url"}
     whole = validate_body(CHANGED, json.dumps(given).encode(), UPDATE, patch=patch)
-    values: dict[str, Any] = whole.model_dump(by_alias=True, exclude_unset=True)
-    changes = {name: values.get(name, WEBHOOKS.by_name[name].default) for name in (step.path[1:] for step in patch)}
+    changed: dict[str, Any] = whole.model_dump(by_alias=True, exclude_unset=True)
+    changes = {name: changed.get(name, WEBHOOKS.by_name[name].default) for name in (step.path[1:] for step in patch)}
     async with request.db.transaction() as connection:
         await conditional_requests.compare(connection, request, WEBHOOK, NO_WEBHOOK)
         version = await subscriptions.change(connection, services.encryption, request.customer, request.ids[0], changes)
