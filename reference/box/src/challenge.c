@@ -5,7 +5,7 @@
 
 #define BLOCK 64       /* of SHA-256 */
 #define NONCE_LIVES 10  /* seconds */
-#define PROOF_LIVES 300 /* seconds: ample for fetching a whole log */
+#define PROOF_LIVES 300 /* seconds; enough to fetch a whole log */
 
 static void put64(uint8_t *at, uint64_t value)
 {
@@ -14,7 +14,7 @@ static void put64(uint8_t *at, uint64_t value)
     }
 }
 
-/* Secrets do not stay on the stack. A compiler may leave out what it takes for useless, but nothing that is volatile. */
+/* Removes secrets from the stack. A compiler may remove a useless write, but not to volatile memory. */
 static void wipe(uint8_t *bytes, size_t len)
 {
     volatile uint8_t *at = bytes;
@@ -23,7 +23,7 @@ static void wipe(uint8_t *bytes, size_t len)
     }
 }
 
-/* HMAC (RFC 2104) by a key of 32 bytes. */
+/* HMAC (RFC 2104) with a key of 32 bytes. */
 static void hmac(const struct kr_port *port, const uint8_t key[KR_DIGEST], struct kr_bytes bytes,
                  uint8_t digest[KR_DIGEST])
 {
@@ -42,7 +42,7 @@ static void hmac(const struct kr_port *port, const uint8_t key[KR_DIGEST], struc
     wipe(within, sizeof within);
 }
 
-/* A nonce does not come again even where the random source repeats: both counters only go up. */
+/* A nonce never repeats, even if the random source does, because both counters only increase. */
 static void make_nonce(struct kr_box *box, const uint8_t random[KR_NONCE], uint8_t nonce[KR_NONCE])
 {
     uint8_t seed[16 + KR_NONCE], digest[KR_DIGEST];
@@ -102,7 +102,7 @@ static void write_versions(struct kr_writer *reply)
     kr_write_uint(reply, KR_VERSION);
 }
 
-/* A hello begins a visit: nonce and proof of the one before end, also without a common version. */
+/* A hello starts a visit: it ends nonce and proof of the previous visit, also without a common version. */
 enum kr_code kr_hello(struct kr_box *box, struct kr_link *link, bool is_spoken, struct kr_writer *reply)
 {
     uint8_t random[KR_NONCE];

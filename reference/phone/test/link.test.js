@@ -22,7 +22,7 @@ function challenge(changed = {}) {
   return [2, new Map(members)];
 }
 
-/** A link to a box that gives these answers one after another (one may follow from what was asked), and what it was asked. */
+/** A link to a box with these answers in turn (a function computes one from the request), and the requests it got. */
 function answering(...answers) {
   const asked = [];
   const exchange = async (message) => {
@@ -116,7 +116,7 @@ test('each code that a box may say has a text, and what helps', () => {
   assert.equal(new BoxRefusal(999).code, 'refused');
 });
 
-/** A phone's conversation, and the store behind it: with a key and a list of the box, and what the server answered. */
+/** A phone's conversation and its store, with a key and a list of the box from a response of the server. */
 async function visiting(exchange, { now = NOW, askTime, ...options } = {}) {
   const store = new Store(new MemoryRecords(), () => now * 1000);
   const answer = await authority.answer(device.publicKey, options);
@@ -129,7 +129,7 @@ async function numbers(store) {
   return (await store.state()).entries.map(({ number }) => number);
 }
 
-/** What a box answers to an open: the entry of it, with these claims in place of its own. */
+/** A box's answer to an open: its entry, with these claims replaced. */
 function opened(claims = {}, signer = authority) {
   return async ([, , answer]) => {
     const { counter, command } = read(answer, 'answer').claims;

@@ -12,7 +12,7 @@ import { Authority, BOX } from './helping.js';
 const device = await DeviceKey.generate();
 const authority = await Authority.make();
 
-/** A server that gives these answers one after another, and the requests that it got. */
+/** A server with these responses in turn, and the requests that it got. */
 function answering(...answers) {
   const requests = [];
   const fetch = async (url, { method, headers, body }) => {
@@ -24,7 +24,7 @@ function answering(...answers) {
   return { requests, server: new Server('https://keyrack.example/v3/', async () => 'a.b.c', fetch) };
 }
 
-/** An answer with its messages as the server writes them. */
+/** A response with messages in the server's encoding. */
 function written(answer) {
   const boxes = answer.boxes.map((box) => (
     { ...box, statusLists: box.statusLists.map((statusList) => ({ generation: 1, statusList })) }

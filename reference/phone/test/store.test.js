@@ -12,7 +12,7 @@ const HOUR = 3_600_000;
 const RENEW_AFTER = (NOW + 302_400) * 1000;
 const NOTHING = { name: BOX, sequence: 0, generation: 0, listIat: 0, first: 1, next: 5, root: authority.root.kid };
 
-/** A store with the keys of an answer, and a clock that the test sets. */
+/** A store with the keys of a response, and a clock that the test sets. */
 async function filled(options, customer = authority) {
   const clock = { now: NOW * 1000 };
   const records = new MemoryRecords();

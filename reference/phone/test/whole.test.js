@@ -1,5 +1,6 @@
 /**
- * A phone, a server and a box: tests/offline_keys/test_js_phone_end_to_end.py starts the latter two, and looks at what came of it.
+ * A phone with a server and a box, which tests/offline_keys/test_js_phone_end_to_end.py starts; it also checks the
+ * results.
  */
 
 import assert from 'node:assert/strict';

@@ -1,4 +1,4 @@
-"""The frame of commands on the database: open it, run the command, print the result, explain errors.
+"""Runs commands on the database: opens it, prints the result, explains errors.
 
 A command is an async function that gets a `DatabaseSession` and returns its result. It runs in one transaction. An
 error leaves no trace. A printed result is already committed, and all processes are notified.

@@ -296,7 +296,7 @@ def strict(dsn: str, settings: Settings) -> Iterator[RunningServer]:
 
 @pytest.fixture
 def strict_alone(own: str, settings: Settings) -> Iterator[Town]:
-    """The same on a database without a worker, so without notifications but those of the test."""
+    """The same on a database without a worker, where only the test sends notifications."""
     with RunningServer(settings.model_copy(update=BOUNDS), own, worker=False) as running, closing(Sql(own)) as sql:
         yield Town(sql, running)
 

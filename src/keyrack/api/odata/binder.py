@@ -35,7 +35,7 @@ from keyrack.api.odata.visible_properties import View, member
 from keyrack.api.schema.fields import Complex, Field, Relation, Resource
 from keyrack.core.errors import BadRequest, NotImplemented
 
-# Longer paths are joins that nobody needs, and that PostgreSQL plans slowly
+# Longer paths have no use, and PostgreSQL plans their joins slowly
 RELATIONS_OF_A_PATH = 5
 # Keeps the recursion far below Python's limit: an operator costs no nesting, but a level of the tree
 _DEPTH_PER_LEVEL = 4
@@ -283,7 +283,10 @@ class Binder:
             raise self._with_forms_of_time(refusal, node) from None
 
     def _with_forms_of_time(self, refusal: UnknownName, node: ast.AstComparison) -> UnknownName:
-        """The error for an unknown name; beside a time, such as `yesterday`, with the formats of times."""
+        """The error for an unknown name.
+
+        If the other side is a time, the name may be one, such as `yesterday`. The error then has the formats of times.
+        """
         for side in (node.left, node.right):
             with suppress(BadRequest, NotImplemented):
                 if self.value(side).type in _TIMES:

@@ -123,9 +123,10 @@ def _natural_order(text: Value) -> Value:
 
 
 def _substring(arguments: tuple[Value, ...]) -> Value:
-    """The substring from a position, from 0, or from the end if it is negative; with an optional length.
+    """The substring from a position, with an optional length.
 
-    Literals that are not negative, the usual case, need no helper function: `substr` counts from 1.
+    Positions count from 0, or from the end if they are negative. Literals that are not negative, the usual case, need
+    no helper function: `substr` counts from 1.
     """
     text, start, *rest = arguments
     _check("substring", text, (Edm.STRING,))
@@ -146,7 +147,10 @@ def _substring(arguments: tuple[Value, ...]) -> Value:
 
 
 def arithmetic(operator: str, left: Value, right: Value) -> Value:
-    """`add sub mul div divby mod` of two numbers, in the wider of their types: Int32, Int64, Decimal, Double."""
+    """`add sub mul div divby mod` of two numbers, in the wider of their types.
+
+    The types from narrow to wide: Int32, Int64, Decimal, Double.
+    """
     if operator == "sub" and left.type in _DAYS and right.type in _DAYS:
         refuse_unsupported("A duration (the difference of two times)")
     for side in (left, right):
@@ -195,7 +199,7 @@ def negation(operand: Value) -> Value:
 
 
 def as_double(value: Value) -> Value:
-    """A numeric literal beside a Double as a Double, so that its parameter has that type."""
+    """The value as Double if it is a numeric literal, so that its parameter has that type."""
     if isinstance(value, PlanParameter) and value.type in NUMERIC:
         return converted(value, Edm.DOUBLE) or value
     return value

@@ -1,4 +1,4 @@
-"""The errors in a request body: the place of each, a sentence about it, and the valid values."""
+"""Errors in a request body, each with its place, a sentence, and the valid values."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class PatchStepInfo(Protocol):
 
 
 def faults(adapter: TypeAdapter[Any], problems: Iterable[Problem]) -> list[FieldError]:
-    """Pydantic's errors about a body of the adapter's type; without those about members that it does not know."""
+    """Pydantic's errors about a body of the adapter's type, without those about unknown members."""
     return [_fault(adapter, problem) for problem in problems if problem["type"] != "extra_forbidden"]
 
 
@@ -140,7 +140,7 @@ def blank(place: str) -> FieldError:
 
 
 def at(patch: Sequence[PatchStepInfo], member: str) -> str:
-    """The JSON Pointer to the value that a patch sets for a member: the last step with its path."""
+    """The JSON Pointer to a member's value in a patch, in the last step with its path."""
     for number, step in reversed(list(enumerate(patch))):
         if step.path == f"/{member}":
             return f"/{number}/value" if "value" in step.model_fields_set else f"/{number}"

@@ -79,12 +79,12 @@ HOW: Mapping[str, str] = {
     "changes": "anonymous",
 }
 PERSON = (
-    "Name, e-mail address and password go within minutes, unless another customer has the person as well: then they "
-    "stay for that one. If any customer has let the person go within the last {days} days, they go when these are over."
-    " Whether either is so is not told."
+    "Name, e-mail address and password are deleted within minutes. They are kept for another customer if the person "
+    "belongs to one. If a customer removed the person within the last {days} days, they are deleted when this time has "
+    "passed. The response does not reveal whether one of these cases applies."
 )
-ANSWERS = "Answers that are kept for an Idempotency-Key, sealed with that key, go after {hours} hours at the latest."
-RECEIVERS = "What webhooks were sent already is with those who received it."
+ANSWERS = "Responses stored for an Idempotency-Key are encrypted, and deleted after {hours} hours at the latest."
+RECEIVERS = "Messages that webhooks already received stay with their receivers."
 
 
 @endpoints.get(

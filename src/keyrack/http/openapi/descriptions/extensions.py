@@ -208,7 +208,13 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "goes": ("The data that is erased, by kind.", [{"kind": "assignments", "how": "ended", "count": 2}]),
         "stays": (
             "The data that stays, with the reasons.",
-            [{"kind": "receivers", "code": "was-sent", "text": "It was sent already."}],
+            [
+                {
+                    "kind": "receivers",
+                    "code": "was-sent",
+                    "text": "Messages that webhooks already received stay with their receivers.",
+                }
+            ],
         ),
         "customers": (
             "Other customers that have this person, if the caller may list all of their users. The person stays there.",
@@ -218,7 +224,7 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "how": ("`removed` or `ended` at once, or made `anonymous` within minutes.", "ended"),
         "count": ("The number of records.", 2),
         "code": ("Why the data stays, for programs.", "was-sent"),
-        "text": ("Why the data stays, in words.", "What webhooks were sent already is with those who received it."),
+        "text": ("Why the data stays, in words.", "Messages that webhooks already received stay with their receivers."),
         "id": ("The id of the customer, as a string.", "2"),
         "name": ("The name of the customer.", "Example Fleet North"),
     },
