@@ -320,7 +320,10 @@ def _hints(problems: Sequence[Any], named: Sequence[str]) -> Iterator[str]:
 
 
 # Kinds of error whose sentence adds something to the text
-HINTED = {"string_too_long", "greater_than_equal", "less_than_equal", "too_long", "literal_error", "no_kind", "url"}
+HINTED = {
+    "string_too_long", "greater_than_equal", "less_than_equal", "too_long", "literal_error", "enum", "no_kind",
+    "no_scope", "past", "base64url", "url",
+}  # fmt: skip
 
 
 def _member(location: tuple[int | str, ...]) -> str | None:
