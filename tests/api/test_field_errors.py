@@ -1,4 +1,4 @@
-"""Errors in request bodies: each has a code that fits it, and says what came and what is valid."""
+"""Errors in request bodies: codes, details and messages."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ def with_member(wrap: Wrap, constants: Json, name: str, value: Any) -> Any:
 
 
 def places(whole: Json, schema: Json, pointer: str = "", wrap: Wrap = lambda value: value) -> Iterator[Any]:
-    """Each place of a body: its JSON Pointer, its schemas, and a body with a given value at this place."""
+    """Each place of a body.
+
+    A place is its JSON Pointer, its schemas, and a function that makes a body with a given value there.
+    """
     allowed = choices(whole, schema)
     yield pointer, allowed, wrap
     forms = [resolved(whole, form) for choice in allowed for form in choice.get("oneOf", ())]
@@ -71,7 +74,7 @@ def errors(row: Endpoint, body: Any) -> tuple[FieldError, ...]:
 
 
 def expected(allowed: list[Json], value: Any) -> set[str]:
-    """The codes that fit an invalid value at a place with these schemas."""
+    """The codes that fit an invalid value of these schemas."""
     if any(schema.keys() & {"enum", "const"} for schema in allowed):
         return {"not-one-of", "wrong-type"} - ({"wrong-type"} if isinstance(value, str) else set())
     types = {schema.get("type", "object") for schema in allowed}

@@ -1,4 +1,4 @@
-"""Hints about failed deliveries and disabled webhooks, by the text that the database stores."""
+"""Hints about failed deliveries and disabled webhooks."""
 
 from __future__ import annotations
 

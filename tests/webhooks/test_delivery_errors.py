@@ -1,4 +1,4 @@
-"""Codes of stored delivery errors: the texts of this release and of earlier ones."""
+"""Codes of stored delivery errors, also of earlier releases."""
 
 from __future__ import annotations
 

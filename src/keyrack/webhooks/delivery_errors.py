@@ -80,7 +80,10 @@ REASONS = (DISABLED_BY_GONE, SECRETS_LOST, DISABLED_BY_TOO_MUCH)
 
 
 def find(stored: str, errors: Iterable[DeliveryError]) -> FoundError | None:
-    """The error whose text, of this or an earlier release, is stored; None for a text of another release."""
+    """The error whose text is stored.
+
+    The text may be of an earlier release. Returns None for a text that this release does not know.
+    """
     for error in errors:
         for text in (error.text, *error.earlier_texts):
             beginning, place, end = text.partition(PLACE)
