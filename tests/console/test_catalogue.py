@@ -14,7 +14,7 @@ from babel.messages.pofile import read_po
 
 import keyrack
 from keyrack import console
-from keyrack.api.permissions import MEANINGS
+from keyrack.api.permissions import MEANINGS, ROLES
 from keyrack.assignments import failure_codes
 from keyrack.console import error_messages, static_files
 from keyrack.console.languages import CATALOGUE, DEFAULT, LANGUAGES
@@ -70,7 +70,7 @@ def said() -> dict[str, str]:
     of_dialects = [text for dialect in DIALECTS.values() for text in (dialect.label, dialect.hint)]
     return (
         found
-        | dict.fromkeys(MEANINGS.values(), "keyrack/api/permissions.py")
+        | dict.fromkeys([*MEANINGS.values(), *ROLES.values()], "keyrack/api/permissions.py")
         | dict.fromkeys(failure_codes.TEXTS.values(), "keyrack/assignments/failure_codes.py")
         | dict.fromkeys(of_dialects, "keyrack/webhooks/dialects.py")
     )

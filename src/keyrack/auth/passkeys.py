@@ -109,7 +109,7 @@ def host(settings: Settings) -> str | None:
     return None
 
 
-async def creation(statements: Statements, settings: Settings, manager: int) -> dict[str, Any]:
+async def create_registration_options(statements: Statements, settings: Settings, manager: int) -> dict[str, Any]:
     """The options for a new passkey (PublicKeyCredentialCreationOptionsJSON).
 
     Raises `Conflict` if none can be added.
@@ -118,7 +118,7 @@ async def creation(statements: Statements, settings: Settings, manager: int) -> 
     if name is None:
         raise Conflict(NO_PASSKEYS.format(url=settings.public_url))
     manager_row = await statements.fetchrow(WHO, manager)
-    assert manager_row is not None  # noqa: S101 - who calls
+    assert manager_row is not None  # noqa: S101 - the row of the caller
     has = await statements.fetch(OF_MANAGER, manager)
     if len(has) >= settings.passkeys_per_manager:
         raise Conflict(TOO_MANY)
@@ -140,10 +140,10 @@ async def creation(statements: Statements, settings: Settings, manager: int) -> 
     return json.loads(options_to_json(options))
 
 
-async def authentication_options(statements: Statements, manager: int, credential: Mapping[str, Any]) -> bytes:
-    """The challenge that a new passkey answers.
+async def use_registration_challenge(statements: Statements, manager: int, credential: Mapping[str, Any]) -> bytes:
+    """The challenge that a new passkey answers. It is used up in any case.
 
-    The manager must have been given it. The challenge is used up in any case. Raises `PasskeyNotVerified`.
+    Raises `PasskeyNotVerified` if it is not one of the manager's own.
     """
     try:
         parsed = parse_registration_credential_json(dict(credential))
@@ -191,7 +191,7 @@ async def register(
     return id, _kind(made.credential_device_type)
 
 
-async def registration_options(
+async def create_authentication_options(
     vault: Encryption, settings: Settings, cookie: str | None
 ) -> tuple[dict[str, Any], str] | None:
     """The options to sign in (PublicKeyCredentialRequestOptionsJSON), and the new cookie.

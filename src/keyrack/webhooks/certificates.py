@@ -69,9 +69,9 @@ async def _handshake(host: str, port: int, guard: Guard, tls: ssl.SSLContext) ->
             writer.transport.abort()
             return Certificate(name, datetime.fromtimestamp(ssl.cert_time_to_seconds(certificate["notAfter"]), UTC))
     except ssl.SSLCertVerificationError as error:
-        return Certificate(name, wrong=CERTIFICATE.format(why=error.verify_message))
+        return Certificate(name, wrong=CERTIFICATE.format(error.verify_message))
     except ssl.SSLError as error:
-        return Certificate(name, wrong=TLS.format(why=error.reason))
+        return Certificate(name, wrong=TLS.format(error.reason))
     except (OSError, UnicodeError):  # includes timeouts, which are no fault of the certificate
         return Certificate(name)
 

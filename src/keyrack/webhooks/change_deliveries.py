@@ -158,7 +158,7 @@ class Publisher:
 
     async def _disable(self, statements: Statements, keys: Sequence[Key]) -> set[Key]:
         customers, webhooks = [key[0] for key in keys], [key[1] for key in keys]
-        rows = await statements.fetch(DISABLE, customers, webhooks, DISABLED_BY_TOO_MUCH)
+        rows = await statements.fetch(DISABLE, customers, webhooks, DISABLED_BY_TOO_MUCH.text)
         disabled_keys = {(row["customer_id"], row["webhook_id"]) for row in rows}
         for customer, webhook in disabled_keys:
             log.warning(

@@ -250,7 +250,7 @@ class DeliveryWorker:
         """Sign and send one delivery. Sends nothing if its dialect is unknown or a secret cannot be decrypted."""
         dialect = DIALECTS.get(lane.dialect)
         if dialect is None:
-            return DeliveryAttempt(datetime.now(UTC), 0, error=UNKNOWN_DIALECT)
+            return DeliveryAttempt(datetime.now(UTC), 0, error=UNKNOWN_DIALECT.text)
         try:
             secrets = [
                 await subscriptions.signing_secret(self._vault, lane.key, value) for value in lane.signing_secrets
@@ -261,7 +261,7 @@ class DeliveryWorker:
                 else await subscriptions.static_secret(self._vault, lane.key, lane.secret)
             )
         except CannotDecrypt:
-            return DeliveryAttempt(datetime.now(UTC), 0, error=SEALED)
+            return DeliveryAttempt(datetime.now(UTC), 0, error=SEALED.text)
         return await self._sender.send(
             DeliveryRequest(lane.url, dialect, delivery.message, secrets, static or None, delivery.traceparent)
         )
@@ -274,8 +274,8 @@ class DeliveryWorker:
 
     async def _disable(self, lane: DeliveryLane) -> None:
         with suppress(*UNREACHABLE, asyncpg.PostgresError):
-            await self._db.execute(DISABLE, *lane.key, DISABLED_BY_GONE, lane.url)
-            log.warning("webhook disabled", customer=lane.key[0], webhook=lane.key[1], reason=DISABLED_BY_GONE)
+            await self._db.execute(DISABLE, *lane.key, DISABLED_BY_GONE.text, lane.url)
+            log.warning("webhook disabled", customer=lane.key[0], webhook=lane.key[1], reason=DISABLED_BY_GONE.text)
             self._notify(lane.key[0], DELIVERED)
 
     async def _recording(self) -> None:

@@ -336,7 +336,7 @@ def _hints(problems: Sequence[Any], named: Sequence[str]) -> Iterator[str]:
 # Kinds of error whose sentence adds something to the text
 HINTED = {
     "string_too_long", "greater_than_equal", "less_than_equal", "not_positive", "past", "too_long", "literal_error",
-    "enum", "no_kind", "no_scope", "url",
+    "enum", "no_kind", "no_scope", "base64url", "url",
 }  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from keyrack.auth.password_hashing import SHORTEST
 from keyrack.auth.services import AuthServices
 from keyrack.core.error_codes import RATE_LIMITED, ErrorCode
 from keyrack.core.errors import Forbidden, NotFound, WrongCredentials
+from keyrack.core.suggestions import did_you_mean
 
 TAG = Tag("Me", "The calling manager: preferences, password and sessions.")
 endpoints = Endpoints[AuthServices](TAG, AccountAuth(Free.PERSON), is_extension=True)
@@ -82,7 +83,8 @@ def _zones() -> frozenset[str]:
 
 def _zone(name: str) -> str:
     if name not in _zones():
-        raise ValueError(f"{name[:60]!a} is not a time zone of the IANA database")
+        hint = did_you_mean(name, _zones()) or " Send a name such as 'Europe/Berlin'."
+        raise ValueError(f"{name[:60]!a} is not a time zone of the IANA database.{hint}")
     return name
 
 
