@@ -396,7 +396,7 @@ def test_an_unknown_user_costs_as_much_as_a_wrong_password() -> None:
         passwords = Passwords()
         spy = Spy(passwords._hasher)
         known = await passwords.hash("right")
-        passwords._hasher = spy  # type: ignore[assignment]
+        passwords._hasher = spy
         assert await passwords.verify("wrong", known) is False
         assert await passwords.verify("wrong", None) is False
         assert await passwords.verify("right", known) is True

@@ -121,13 +121,13 @@ def test_only_names_are_replaced(parts: list[tuple[str, str | None]]) -> None:
         if name is not None:
             named += f":{name} "
             numbered += f"${numbers.setdefault(name, len(numbers) + 1)} "
-    statement = compile_statement(named)  # type: ignore[arg-type]
+    statement = compile_statement(named)
     assert (statement.sql, statement.names) == (numbered, tuple(numbers))
 
 
 @given(st.lists(NAMES, min_size=1), st.dictionaries(NAMES, st.integers()))
 def test_each_number_gets_the_value_of_its_name(used: list[str], others: dict[str, int]) -> None:
-    statement = compile_statement(", ".join(f":{name}" for name in used))  # type: ignore[arg-type]
+    statement = compile_statement(", ".join(f":{name}" for name in used))
     values = {**others, **{name: number for number, name in enumerate(used)}}
     arguments = statement.select(values)
     assert [arguments[int(number[1:]) - 1] for number in statement.sql.split(", ")] == [values[name] for name in used]
