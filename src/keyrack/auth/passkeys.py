@@ -118,7 +118,7 @@ async def creation(statements: Statements, settings: Settings, manager: int) -> 
     if name is None:
         raise Conflict(NO_PASSKEYS.format(url=settings.public_url))
     manager_row = await statements.fetchrow(WHO, manager)
-    assert manager_row is not None  # noqa: S101 - who calls
+    assert manager_row is not None  # noqa: S101 - the calling manager
     has = await statements.fetch(OF_MANAGER, manager)
     if len(has) >= settings.passkeys_per_manager:
         raise Conflict(TOO_MANY)
@@ -143,7 +143,8 @@ async def creation(statements: Statements, settings: Settings, manager: int) -> 
 async def authentication_options(statements: Statements, manager: int, credential: Mapping[str, Any]) -> bytes:
     """The challenge that a new passkey answers.
 
-    The manager must have been given it. The challenge is used up in any case. Raises `PasskeyNotVerified`.
+    The manager must have been given it. It is used up even if the registration fails afterwards. Raises
+    `PasskeyNotVerified`.
     """
     try:
         parsed = parse_registration_credential_json(dict(credential))
@@ -160,8 +161,8 @@ async def register(
 ) -> tuple[int, str]:
     """Store a new passkey that answers this challenge.
 
-    Returns its id, and the `amr` value of its key. Runs in one transaction, in which the manager's row is locked first.
-    Raises `PasskeyNotVerified`, `Conflict`.
+    Returns its id, and the `amr` value of its key. Runs in the caller's transaction, which has the manager's row
+    locked. Raises `PasskeyNotVerified`, `Conflict`.
     """
     rp = host(settings)
     if rp is None:

@@ -118,7 +118,7 @@ def read_public_key(text: str) -> PublicKey:
 def sign(wanted: Sequence[Unsigned], roots: Sequence[PrivateKey]) -> list[bytes]:
     """Sign what the server has requested, on the machine of the root.
 
-    A new root is signed only if its private key is here as well: a server in other hands may request its own root.
+    A new root is signed only if its private key is here as well: an attacker on the server may request another root.
     Raises `InvalidRequest` if a key is missing.
     """
     keys = {root.public: root for root in roots}

@@ -82,7 +82,10 @@ class OutgoingMail(NamedTuple):
 
 
 class MailDispatcher:
-    """The mails of all customers, sent by one worker at a time."""
+    """Sends the mails of all customers, one after another.
+
+    Each worker runs one. Workers never claim the same mail at the same time.
+    """
 
     def __init__(self, db: Database, settings: Settings) -> None:
         self._db = db

@@ -56,7 +56,7 @@ async def find_manager(
 ) -> AuthenticatedManager:
     """The manager of an account, connected now if the address allows it.
 
-    `actor` is the actor of that change, in the manager's name. Raises `NotSignedIn`.
+    The change log records `actor` for such a connection. Raises `NotSignedIn`.
     """
     row = await db.fetchrow(KNOWN, provider.id, account.subject)
     is_first_proof = False
@@ -84,7 +84,8 @@ async def _by_address(connection: Connection, provider: Provider, account: Provi
     row = await connection.fetchrow(BY_ADDRESS, provider.id, form, form.rpartition("@")[2])
     if row is None or row["is_disabled"]:
         raise NotSignedIn("unknown", "nobody is connected with the account, or known by its address")
-    # A colleague who had the address before stays connected. An account of another address does not
+    # An identity with the manager's address stays, perhaps that of a colleague who had the address before. A first
+    # proof removes one with another address
     is_first_proof = not row["is_proven"] and not _has_own_identity(row)
     if is_first_proof:
         await address_proofs.prove(connection, row["manager_id"], ProofSource.PROVIDER)
@@ -96,7 +97,7 @@ async def _by_address(connection: Connection, provider: Provider, account: Provi
 
 
 def _has_own_identity(row: Row) -> bool:
-    """Whether the manager's identity had the manager's address, or none known."""
+    """Whether the manager has an identity of the provider with the same address, or an unknown one."""
     address = row["identity_address"]
     is_own = address is None or address_form(address) == address_form(row["username"])
     return row["has_identity"] and is_own

@@ -26,7 +26,7 @@ log = structlog.get_logger("keyrack.logins")
 Find = Callable[[str | None], Awaitable[list[Key]]]  # finds the keys of a `kid`
 LONGEST = 32_768  # characters of a token
 LONGEST_SUBJECT = 255  # ASCII characters (OpenID Connect Core, section 2)
-OLDEST = 600  # seconds since a token was issued: it is fetched at once
+OLDEST = 600  # maximum age in seconds: a token is fetched right after it was issued
 KINDS: dict[str, type[Key]] = {"RS": RSAKey, "PS": RSAKey, "ES": ECKey, "Ed": OKPKey}
 # Values by which a provider reports a second factor (RFC 8176; OpenID PAPE)
 MFA = frozenset(("mfa", "http://schemas.openid.net/pape/policies/2007/06/multi-factor"))
@@ -51,7 +51,8 @@ async def verified(
 ) -> ProviderAccount:
     """The account of a valid token. Raises `ProviderTrouble`.
 
-    `keys` finds the provider's keys by their `kid`.
+    `now` is in seconds since 1970, `skew` the tolerance for clocks in seconds. `keys` finds the provider's keys by
+    their `kid`.
     """
     if not isinstance(token, str) or not token:
         raise ProviderTrouble("id_token: there is none in the answer")
