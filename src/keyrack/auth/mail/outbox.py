@@ -136,7 +136,7 @@ class MailDispatcher:
     async def _not_taken(self, row: Row, error: Exception) -> None:
         """Drop a mail after a permanent error, or retry it.
 
-        `_is_permanent` tells them apart.
+        `_is_permanent` decides.
         """
         error_text, for_good = _described(error), _is_permanent(error)
         MAILS.add("refused" if for_good else "failed")

@@ -60,7 +60,7 @@ def read(document: dict[str, Any], provider: Provider, settings: Settings) -> Me
     if not isinstance(methods, list) or not {"client_secret_basic", "client_secret_post"}.intersection(
         str(method) for method in cast("list[object]", methods)
     ):
-        raise ProviderTrouble("the provider takes neither client_secret_basic nor client_secret_post")
+        raise ProviderTrouble("the provider supports neither client_secret_basic nor client_secret_post")
     return Metadata(
         where("authorization_endpoint"),
         where("token_endpoint"),

@@ -164,7 +164,7 @@ def _one(query: Mapping[str, Sequence[str]], name: str) -> str:
 def _check_issuer(query: Mapping[str, Sequence[str]], provider: Provider, metadata: Metadata) -> None:
     """Check the issuer of an answer (RFC 9207, section 2.4)."""
     if ("iss" in query or metadata.tells_issuer) and _one(query, "iss") != provider.issuer:
-        raise ProviderTrouble("iss: the answer is not of the provider that was asked")
+        raise ProviderTrouble("iss: the answer does not name the provider that was asked")
 
 
 def _code(query: Mapping[str, Sequence[str]]) -> str:
