@@ -114,7 +114,7 @@ class ClientRow(Body):
             "({t}_c.managed_by is not distinct from {t}.customer_id)",
         ),
     ]
-    created: Annotated[datetime, shown("When the secret was created.", "2026-04-30T12:00:00Z", "{t}_c.created_at")]
+    created: Annotated[datetime, shown("When the client was created.", "2026-04-30T12:00:00Z", "{t}_c.created_at")]
     last_used: Annotated[
         datetime | None,
         shown(

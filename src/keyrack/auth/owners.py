@@ -28,7 +28,7 @@ select c as customer_id from unnest($1::integer[]) c where not exists (
 
 
 async def lock_roles(connection: Statements, *customers: int) -> None:
-    """Lock the roles in these customers for the caller's transaction."""
+    """Lock the roles in these customers until the caller's transaction ends."""
     await connection.execute(LOCK, sorted(customers))
 
 
@@ -38,6 +38,6 @@ async def find_customers_without_owner(connection: Statements, *customers: int) 
 
 
 async def ensure_owner_remains(connection: Statements, customer: int) -> None:
-    """Raise `Conflict` if the transaction leaves the customer without an owner."""
+    """Raise `Conflict` if the customer now has no owner who may sign in."""
     if await find_customers_without_owner(connection, customer):
         raise Conflict(LAST_OWNER)

@@ -118,7 +118,7 @@ async def create_registration_options(statements: Statements, settings: Settings
     if name is None:
         raise Conflict(NO_PASSKEYS.format(url=settings.public_url))
     manager_row = await statements.fetchrow(WHO, manager)
-    assert manager_row is not None  # noqa: S101 - the row of the caller
+    assert manager_row is not None  # noqa: S101 - the calling manager
     has = await statements.fetch(OF_MANAGER, manager)
     if len(has) >= settings.passkeys_per_manager:
         raise Conflict(TOO_MANY)
@@ -143,7 +143,7 @@ async def create_registration_options(statements: Statements, settings: Settings
 async def use_registration_challenge(statements: Statements, manager: int, credential: Mapping[str, Any]) -> bytes:
     """The challenge that a new passkey answers. It is used up in any case.
 
-    Raises `PasskeyNotVerified` if it is not one of the manager's own.
+    The manager must have been given it. Raises `PasskeyNotVerified`.
     """
     try:
         parsed = parse_registration_credential_json(dict(credential))
@@ -160,8 +160,8 @@ async def register(
 ) -> tuple[int, str]:
     """Store a new passkey that answers this challenge.
 
-    Returns its id, and the `amr` value of its key. Runs in one transaction, in which the manager's row is locked first.
-    Raises `PasskeyNotVerified`, `Conflict`.
+    Returns its id, and the `amr` value of its key. Runs in the caller's transaction, which has the manager's row
+    locked. Raises `PasskeyNotVerified`, `Conflict`.
     """
     rp = host(settings)
     if rp is None:

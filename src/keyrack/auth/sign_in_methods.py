@@ -85,7 +85,7 @@ async def sign_in_methods(statements: Statements, manager: int) -> list[SignInMe
 async def remove_chosen(statements: Statements, manager: int, methods: Collection[SignInMethod]) -> None:
     """Remove these methods of the manager.
 
-    A session is not among them: it ends with the password.
+    A session among them is ignored, since it ends when the password is set.
     """
     kinds = [method.kind for method in methods]
     await statements.execute(REMOVE, manager, kinds, [method.id for method in methods])

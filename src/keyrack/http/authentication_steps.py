@@ -16,7 +16,10 @@ DEVICE_KEY = "Device-Key"
 
 
 def needs_caller(row: Endpoint[Any]) -> bool:
-    """Whether the response depends on the caller. Such a response must come from the confirmed primary."""
+    """Whether the response depends on the caller.
+
+    If so, the primary must be confirmed first: a server that lost contact with it may not know of a revoked access.
+    """
     return not isinstance(row.auth, PublicAuth)
 
 

@@ -75,7 +75,10 @@ class Cors:
         )
 
     def _allowed(self, origin: bytes) -> bytes | None:
-        """The allowed origin for the response, or None. `null` is the origin of sandboxed pages."""
+        """The allowed origin for the response, or None.
+
+        `*` does not cover `null`, the origin of sandboxed pages.
+        """
         if ANY in self._origins:
             return None if origin.lower() == b"null" else ANY
         return origin if origin.lower() in self._origins else None

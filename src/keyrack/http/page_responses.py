@@ -100,7 +100,7 @@ for _method in ("get", "head", "post", "put", "patch", "delete", "options", "tra
 
 
 def _headers(answer: Response, visit: Visit) -> dict[str, str]:
-    """The headers of a page: its content security policy, and no caching unless the page sets it."""
+    """The headers of a page: its content security policy, and `no-store` unless the page sets `Cache-Control`."""
     return {
         **POLICY,
         **({} if "Cache-Control" in answer.headers else FRESH),

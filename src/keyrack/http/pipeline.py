@@ -1,8 +1,8 @@
 """The request pipeline: all steps of a request, in their order.
 
 The order is part of the API and of its security. A caller learns nothing about a body before the key is checked, and
-nothing about an id before the permission is. docs/spec-notes.md has the order, and tests/http enforces it. Each
-step has the condition under which a row needs it. `compose` chooses a row's steps once, at startup.
+nothing about an id before the permission is. docs/spec-notes.md has the order, and tests/http enforce it. Each step has
+the condition under which a row needs it. `compose` chooses a row's steps once, at startup.
 """
 
 from __future__ import annotations

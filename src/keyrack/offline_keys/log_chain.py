@@ -26,7 +26,7 @@ def hash_of(entry: bytes) -> bytes:
 
 
 def _follows(previous: bytes, before: bytes) -> bool:
-    """Whether a hash names the stored entry before."""
+    """Whether `previous` is the SHA-256 of the stored entry `before`, or of its form with a low s."""
     signature = len(before) - cose.SIGNATURE
     low = before[:signature] + cose.with_low_s(before[signature:])
     return previous in (hash_of(before), hash_of(low))

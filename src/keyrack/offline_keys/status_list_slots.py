@@ -120,7 +120,7 @@ LIST_FULL = "status-list-full"  # both lists of the box are full of keys that ma
 
 @dataclass(frozen=True, slots=True)
 class SlotAllocation:
-    """Places by right, reasons for refused rights, and new lists' URIs."""
+    """The places for new keys, by right; the reasons of rights without one; the URIs of new lists."""
 
     places: Mapping[Right, tuple[StatusListId, int]]
     refused: Mapping[Right, str]

@@ -67,7 +67,7 @@ SESSION = Resource(
 
 PREFER: LiteralString = "update manager set language = $2, time_zone = $3, theme = $4 where manager_id = $1"
 USERNAME: LiteralString = "select username from manager where manager_id = $1"
-# A trigger signs the manager out. A sign-out since then means that the verified password is no longer valid
+# A trigger signs the manager out. A sign-out since the verification means that the verified password is no longer valid
 CHANGE: LiteralString = """
 update manager set password_hash = $2 where manager_id = $1 and sign_outs = $3 returning true
 """

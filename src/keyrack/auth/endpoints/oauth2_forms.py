@@ -114,7 +114,8 @@ def revocation(body: bytes) -> Revocation:
 def credentials(authorization: str | None, form: InForm) -> ClientCredentials | None:
     """The client credentials in the header or form, or None.
 
-    Raises `GrantRefused` if both have some or a part is missing, and `InvalidClient` if the header is malformed.
+    Raises `GrantRefused` if both have a secret, if their ids differ, or if a part of the form is missing. Raises
+    `InvalidClient` if the header is malformed.
     """
     scheme, _, encoded = (authorization or "").partition(" ")
     if scheme.lower() == "basic":

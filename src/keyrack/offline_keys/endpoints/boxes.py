@@ -336,8 +336,9 @@ async def enrol(request: Request, body: Enrolment, services: OfflineKeyServices)
     Doc(
         "undoEnrolment",
         "Undo the pending enrolment of a box",
-        "Deletes the pending epoch and revokes its keys. The epoch in force stays. A box that was enrolled in the"
-        " pending epoch must be reset.",
+        "Discards the pending epoch: phones no longer get keys for it. Keys that phones already have are not revoked."
+        " The epoch in force stays. A box that was enrolled in the pending epoch must be reset. If it is in use, its"
+        " next entry restores the enrolment, which then needs an approval.",
     ),
     auth=CustomerAuth(Permission.BOXES_WRITE, is_group_scoped=True),
     responses=Responses(errors={404: (NO_PRODUCT,), 409: (NO_BOX, NOT_PENDING, OTHER_KEY, IN_USE)}),

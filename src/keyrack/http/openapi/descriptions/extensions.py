@@ -242,7 +242,7 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
     },
     "Session": {
         "id": ("The id of the session.", 7),
-        "address": ("The address of the browser's last request.", "192.0.2.10"),
+        "address": ("The address from which the manager signed in.", "192.0.2.10"),
         "userAgent": ("The user agent of the browser.", "Mozilla/5.0"),
         "createdAt": ("When the manager signed in.", "2026-05-01T07:30:00Z"),
         "lastSeen": ("When the session was last used.", "2026-05-01T08:15:00Z"),
