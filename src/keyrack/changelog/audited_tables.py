@@ -17,7 +17,7 @@ from keyrack.db.schema_version import SchemaError
 RECORDED = tuple(
     table for table, columns in COLUMNS.items() if any(decisions.audit.is_included for decisions in columns.values())
 )
-# `person` needs only these triggers, because a person is created and deleted as a customer's user
+# `person` needs only the triggers of updates and truncation: a person is created and deleted as a customer's user
 MISSING: LiteralString = """
 select string_agg(wanted.name || ' of ' || wanted.relation, ', ' order by wanted.relation, wanted.name)
 from (

@@ -60,7 +60,7 @@ async def erase(statements: Statements, user: int) -> None:
 
 async def finish(statements: Statements, customer: int, user: int, rows: int) -> bool:
     """Erase a removed user from a customer's log, `rows` at a time. Returns whether nothing is left."""
-    waits = await statements.fetchval(WAITING, customer, user)  # first, so that none is missed
+    waits = await statements.fetchval(WAITING, customer, user)  # first: a later number is seen below
     last = await statements.fetchval(LAST, customer, user)
     if last is not None:
         await deliveries.erase_of_customer(statements, customer, user, last, MEMBERS)

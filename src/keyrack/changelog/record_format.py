@@ -101,9 +101,9 @@ def hash_of(data: bytes) -> bytes:
 def digest(part: Part, salt: bytes, value: Any) -> bytes:
     """The digest of a part (32 bytes).
 
-    It reveals nothing without its salt of `SALT` bytes.
-    The value is the part's JSON. That of `content` is an object with `before` and `after`, each possibly null, without
-    the personal members. Raises `ValueError` as `canonical` does.
+    Without its salt of `SALT` bytes, no guess of the value can be checked. The value is the part's JSON. That of
+    `content` is an object with `before` and `after`, each possibly null, without the personal members. Raises
+    `ValueError` as `canonical` does.
     """
     text = canonical(value)
     text = len(text).to_bytes(4, "big") + text

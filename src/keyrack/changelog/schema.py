@@ -20,7 +20,7 @@ def _content(side: LiteralString) -> LiteralString:
 
 
 def _member_field(member: LiteralString) -> Field:
-    """A member of the actor."""
+    """A member of `who`: the actor, its address and its request."""
     return string("{t}.who->>'" + member + "'", nullable=True)
 
 

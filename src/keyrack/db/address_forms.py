@@ -45,7 +45,7 @@ from (
   from unnest($1::integer[], $2::text[]) pending (id, form)) given
 where r.{key} = given.id returning r.{key} as id, given.is_later
 """
-# No row with a lower key has this address any more
+# No other row holds the address any more, and no marked row with a lower key has it
 RESOLVE: LiteralString = """
 update {table} r set has_address_conflict = false
 where has_address_conflict and not exists (

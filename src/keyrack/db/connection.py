@@ -29,9 +29,9 @@ __all__ = ["Connection", "Database", "OutcomeUnknown", "Row", "Statements"]
 Row = asyncpg.Record
 T = TypeVar("T")
 
-# Sent as statements: asyncpg's own transactions apply the statement timeout to COMMIT
+# Sent as statements: asyncpg's own transactions apply its `command_timeout` to COMMIT, which nothing may cancel
 COMMIT: LiteralString = "commit"
-# The latest savepoint of a name is the one that is meant, so these can nest
+# A name means the latest savepoint of that name, so these can nest
 INNER: tuple[LiteralString, ...] = (
     "savepoint inner_one",
     "rollback to savepoint inner_one; release savepoint inner_one",
@@ -132,10 +132,11 @@ class Connection:
 
 
 class Database:
-    """The database, charged to tenants; a statement outside a transaction takes its own connection.
+    """Runs statements and transactions on connections of a pool, charged to tenants.
 
-    A statement is not cancelled unless the database is used for reads; see `pool`. Raises `OutcomeUnknown` if the
-    connection is lost during a write.
+    A statement outside a transaction takes its own connection. It is not cancelled unless the database is used for
+    reads; see `pool`. Raises `OutcomeUnknown` if the connection is lost during a write, and `Unavailable` if no
+    connection becomes free in time.
     """
 
     __slots__ = ("_pool", "_reads", "_shares")

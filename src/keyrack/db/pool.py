@@ -32,7 +32,7 @@ ROLLBACK: LiteralString = "rollback"
 
 
 class OutcomeUnknown(ConnectionError):
-    """The connection was lost or too slow during a commit."""
+    """The connection was lost or too slow during a write, which may be committed or not."""
 
 
 class Pool:

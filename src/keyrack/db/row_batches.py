@@ -1,4 +1,4 @@
-"""Changes many rows in batches, each in its own transaction."""
+"""Changes many rows in batches, each in its own transaction, so that no other session waits long."""
 
 from __future__ import annotations
 

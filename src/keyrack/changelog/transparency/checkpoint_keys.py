@@ -1,7 +1,8 @@
 """The keys that sign checkpoints: a file outside of the database, and the signers of each log.
 
 Each secret of 32 bytes has two keys. One signs logs, under the name of each log. The other one signs the time.
-Verifiers pin the first secret of the file. The others sign as well, for verifiers that have pinned an older one.
+Verifiers pin the public keys of the file's first secret. The other secrets sign as well, for verifiers that have pinned
+older keys.
 """
 
 from __future__ import annotations

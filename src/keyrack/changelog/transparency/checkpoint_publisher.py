@@ -28,7 +28,6 @@ from keyrack.db.connection import Database, Statements
 ROWS = 100  # copies per batch, after which they are marked as published
 MOST = 1_000_000  # maximum files of a directory that are read
 
-# In the order of creation
 SOME: LiteralString = """
 select customer_id, epoch, size, root, at, note from change_checkpoint
 where not is_published and (at, customer_id, epoch, size) > ($2, $3, $4, $5)

@@ -53,7 +53,8 @@ class OsAccount:
     def choose(cls, data: Path) -> OsAccount:
         """Choose Keyrack's own account; for root, which PostgreSQL rejects, an unprivileged one.
 
-        The candidates for root are the owner of `data`, then `postgres`, then `nobody`.
+        The candidates for root are the owner of `data`, then `postgres`, then `nobody`. Raises EmbeddedServerError if
+        another account owns `data`, or if no candidate exists.
         """
         euid = os.geteuid()
         if euid != 0:

@@ -134,7 +134,10 @@ def make_sockets(layout: Layout, account: OsAccount) -> None:
 
 
 def check_sockets(layout: Layout, account: OsAccount) -> None:
-    """Reject a socket directory in which another account could run a server."""
+    """Raise EmbeddedServerError if another account could run a server in the socket directory.
+
+    In /tmp, which all accounts may write to, another account could have made the directory first.
+    """
     status = layout.sockets.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != account.uid or status.st_mode & 0o022:
         raise EmbeddedServerError(
@@ -180,7 +183,7 @@ def init(fresh: Path, binaries: Binaries, account: OsAccount, *, checksums: bool
     """Make an empty cluster, with or without `checksums` of its pages. Raises EmbeddedServerError."""
     command = [binaries.directory / "initdb", "-D", fresh, "-U", NAME, "-E", "UTF8", "-A", "peer"]
     command += ["--no-sync", *(["--data-checksums"] if checksums else [])]
-    if not checksums and binaries.major >= 18:  # the default since 18
+    if not checksums and binaries.major >= 18:  # checksums are the default since 18
         command += ["--no-data-checksums"]
     if binaries.major >= 17:
         command += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]

@@ -138,7 +138,7 @@ def restore_parameters(layout: Layout, directory: Path, other: Path | None) -> d
 
 
 def owner(directory: Path) -> str | None:
-    """The identifier of the database that the backups belong to; None without backups."""
+    """The identifier of the database that the backups belong to; None without backups. Raises EmbeddedServerError."""
     try:
         return (directory / "cluster").read_text().strip()
     except FileNotFoundError:

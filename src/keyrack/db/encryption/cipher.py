@@ -1,8 +1,8 @@
-"""Seals secrets: only this database's data keys open them, and only in their own row.
+"""Seals secrets: only this database's data keys open them, and only in their own place.
 
 A sealed value is AES-256-GCM: a byte 1 for this form, the number of the data key (4 bytes), a nonce (12 bytes), the
 ciphertext with its tag. Its place (column, customer, row) is authenticated with it, so a value that was moved to
-another row does not open. The database stores a data key wrapped by each master key that may open it.
+another place does not open. The database stores a data key wrapped by each master key that may open it.
 
 A sealed message leaves the database, such as the state of a sign-in in a browser's cookie. It has a byte 2, the number
 of the data key (4 bytes), a salt (32 bytes), and the ciphertext with its tag. Key and nonce are derived from the data

@@ -122,7 +122,7 @@ def make(settings: Settings) -> list[MasterKey]:
 
 
 def replace(settings: Settings, keys: Sequence[MasterKey]) -> None:
-    """Replace the file atomically. The caller excludes concurrent writers."""
+    """Replace the file atomically. The caller excludes concurrent writers. Raises `MasterKeyError`."""
     with _writing(settings) as file:
         file.parent.mkdir(parents=True, exist_ok=True)
         atomic_files.write_temporary(file, _lines(keys), 0o600).replace(file)
