@@ -256,7 +256,9 @@ class Database:
             await self._pool.mend(self._shares, raw, error)
             raise
         if await self._pool.finish(self._write(raw, raw.execute, COMMIT, ())) != "COMMIT":
-            raise asyncpg.InFailedSQLTransactionError("a statement of the transaction had failed: it was undone")
+            raise asyncpg.InFailedSQLTransactionError(
+                "The transaction was rolled back, because one of its statements failed."
+            )
 
     async def _write(
         self,
@@ -274,7 +276,7 @@ class Database:
         except BaseException as error:
             await self._pool.mend(self._shares, raw, error)
             if is_shutting_down(error):
-                raise OutcomeUnknown(f"the connection was lost while something was being written: {error}") from error
+                raise OutcomeUnknown(f"the connection was lost during a write: {error}") from error
             raise
         self._pool.give_back(self._shares, raw)
         return result

@@ -169,8 +169,8 @@ def head() -> str:
 def too_new(status: SchemaStatus) -> str:
     """The error text if a newer release has migrated the schema."""
     return (
-        f"The database's schema is at revision {status.revision}; this Keyrack, {__version__}, knows revisions up to "
-        f"{head()}: a newer one has migrated it. Start that one, or use a database of this one's own."
+        f"The database's schema is at revision {status.revision}, but Keyrack {__version__} knows revisions only up to "
+        f"{head()}. A newer release has migrated it. Start that release, or use another database."
     )
 
 
@@ -211,8 +211,8 @@ async def _wait_for_stop(raw: asyncpg.Connection, status: SchemaStatus) -> None:
     while running := [row["name"] for row in await raw.fetch(RUNNING)]:
         if time.monotonic() > end:
             raise SchemaError(
-                f"The schema is at revision {status.revision}, and what brings it to {head()} breaks the release that "
-                f"made it, which is still running: {', '.join(running)}. Nothing was changed. Stop every process of "
+                f"The migration from revision {status.revision} to {head()} breaks the previous release, which is "
+                f"still running: {', '.join(running)}. Nothing was changed. Stop every process of "
                 "Keyrack on this database, and run `keyrack migrate` again"
                 f"{explain_workaround(status)} (docs/upgrading.md)."
             )

@@ -79,7 +79,7 @@ REMEDY_OF_POOLER = (
     "pgbouncer.ini, and restart it."
 )
 NOT_TOLD = (
-    "The database's sessions lack what Keyrack sets at their start, or have other values: {lacking}. "
+    "The database's sessions lack settings that Keyrack sends at their start, or have other values: {lacking}. "
     f"{REMEDY_OF_POOLER}"
 )
 

@@ -104,7 +104,7 @@ def check_reachable(state: Path, account: OsAccount) -> None:
         return
     barred = next((path for path in reversed((state, *state.parents)) if not account.can_enter(path)), state)
     raise EmbeddedServerError(
-        f"The OS user {account.name}, who runs PostgreSQL for root, cannot enter {barred}. Choose a state "
+        f"The OS user {account.name}, which runs PostgreSQL for root, cannot enter {barred}. Choose a state "
         "directory (KEYRACK_STATE) that this user can reach, or run Keyrack as a normal user."
     )
 
@@ -114,8 +114,8 @@ def make_sockets(layout: Layout, account: OsAccount) -> None:
     ours = layout.sockets.parent == layout.state
     if account.shared and not ours:
         raise EmbeddedServerError(
-            f"{layout.state} is too long a path for the sockets of PostgreSQL, and outside of it every process of the "
-            f"OS user {account.name} could get at them. Choose a state directory with a shorter path."
+            f"The path {layout.state} is too long for the sockets of PostgreSQL, and outside of it every process of "
+            f"the OS user {account.name} could use them. Choose a state directory with a shorter path."
         )
     try:
         layout.sockets.mkdir(mode=0o700)
@@ -141,8 +141,8 @@ def check_sockets(layout: Layout, account: OsAccount) -> None:
     status = layout.sockets.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != account.uid or status.st_mode & 0o022:
         raise EmbeddedServerError(
-            f"{layout.sockets}, where the sockets of PostgreSQL belong, is not a directory of the OS user "
-            f"{account.name} alone. Remove it, or choose a state directory with a shorter path."
+            f"The directory {layout.sockets} for the sockets of PostgreSQL must belong to the OS user {account.name}, "
+            "and only that user may write to it. Remove it, or choose a state directory with a shorter path."
         )
 
 
@@ -175,7 +175,7 @@ def refuse_interrupted(layout: Layout) -> None:
     if before:
         raise EmbeddedServerError(
             f"{layout.data} is missing, but {before[-1]} is there: an upgrade was interrupted. Nothing was changed. "
-            f"Bring back what was with `mv {before[-1]} {layout.data}`, and upgrade again."
+            f"Restore the old data with `mv {before[-1]} {layout.data}`, then upgrade again."
         )
 
 
@@ -202,9 +202,9 @@ def _check_major(layout: Layout, binaries: Binaries) -> None:
     if made_by != str(binaries.major):
         raise EmbeddedServerError(
             f"{layout.data} was made by PostgreSQL {made_by}, but the programs in {binaries.directory} are "
-            f"PostgreSQL {binaries.version}. Nothing was changed. Go on with the old programs by setting "
-            f"KEYRACK_POSTGRES_BIN to the directory of those of PostgreSQL {made_by}; or bring the data over with "
-            "`keyrack database upgrade --from` that directory (docs/upgrading-postgresql.md)."
+            f"PostgreSQL {binaries.version}. Nothing was changed. To keep the old version, set KEYRACK_POSTGRES_BIN to "
+            f"the directory of the programs of PostgreSQL {made_by}. To upgrade the data, run `keyrack database "
+            "upgrade --from` with that directory (docs/upgrading-postgresql.md)."
         )
 
 

@@ -157,7 +157,7 @@ class PrimaryConnector:
                     answer = task.result()
                     best, refused = self._better(best, answer)
                     if refused is not None:
-                        failed[refused.host] = "replica" if not refused.timeline else "no leader any more"
+                        failed[refused.host] = "replica" if not refused.timeline else "no longer the primary"
                         refused.raw.terminate()
                 if best is not None and (best.host == leader or self.leadership.is_new(best.system, best.timeline)):
                     break
@@ -216,7 +216,7 @@ class PrimaryConnector:
             f"{host}: {error_or_reason if isinstance(error_or_reason, str) else _reason(error_or_reason)}"
             for host, error_or_reason in failed.items()
         ]
-        self._last_error = NoPrimary(f"no server leads ({'; '.join(reasons)})")
+        self._last_error = NoPrimary(f"no server is the primary ({'; '.join(reasons)})")
         for error in failed.values():  # errors unrelated to the primary, such as a wrong password
             if isinstance(error, asyncpg.PostgresError) and not is_shutting_down(error):
                 self._last_error = error

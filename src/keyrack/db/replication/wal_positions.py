@@ -65,7 +65,7 @@ def position(text: str) -> Position:
     """
     match = _TEXT.fullmatch(text)
     if match is None:
-        raise ValueError("no position")
+        raise ValueError(f"{text[:100]!r} is not a position")
     return Position(WalHistory(int(match[1]), int(match[2])), int(match[3], 16) << 32 | int(match[4], 16))
 
 
