@@ -31,8 +31,8 @@ left join pg_trigger t on t.tgrelid = to_regclass(wanted.relation) and t.tgname 
 where t.oid is null
 """
 SWITCHED_OFF = (
-    "Changes would not be recorded: these triggers are missing, altered or switched off: {missing}. "
-    '`alter table TABLE enable trigger "NAME"` switches one on; who switched it off has changed rows unseen since.'
+    "Changes would not be recorded, because these triggers are missing, altered or disabled: {missing}. "
+    '`alter table TABLE enable trigger "NAME"` enables a trigger. The log lacks the changes since it was disabled.'
 )
 
 

@@ -70,7 +70,7 @@ async def publish_checkpoints(db: Database, settings: Settings) -> None:
         last = CreatedCheckpoint.of(rows[-1])
         behind = (last.at, last.customer, last.epoch, last.size)
     if troubles:
-        raise NotPublished(f"{troubles[0]} No copy of that was written.")
+        raise NotPublished(f"{troubles[0]} No copy of it was written.")
 
 
 async def _trouble(statements: Statements, directory: Path, made: CreatedCheckpoint) -> str | None:
@@ -79,7 +79,7 @@ async def _trouble(statements: Statements, directory: Path, made: CreatedCheckpo
     if newest is None:
         return None
     if newest.size > made.size:
-        return f"The log of customer {made.customer} had more than the {made.size} records that it has: {file} says so."
+        return f"The log of customer {made.customer} has {made.size} records, but {file} has {newest.size}."
     try:
         begins = (
             await proof_service.root_of(statements, made.customer, made.epoch, newest.size) if newest.size else EMPTY
@@ -88,7 +88,7 @@ async def _trouble(statements: Statements, directory: Path, made: CreatedCheckpo
         begins = b""
     if begins != newest.root:
         said = f"its first {newest.size} records are not those of {file}"
-        return f"The log of customer {made.customer} was written anew: {said}."
+        return f"The log of customer {made.customer} was rewritten: {said}."
     return None
 
 
@@ -103,11 +103,11 @@ def of_log(directory: Path, customer: int, epoch: object) -> Iterator[Path]:
     Raises `OSError`, or `NotPublished` if there are too many files.
     """
     if not directory.is_dir():
-        raise NotADirectoryError(20, "it is no directory")
+        raise NotADirectoryError(20, "it is not a directory")
     log = f"/{name_of(customer, epoch)}"
     for count, file in enumerate(sorted(directory.rglob("*.note"))):
         if count >= MOST:
-            raise NotPublished(f"{directory} has more than {MOST:,} checkpoints: name the directory of one customer")
+            raise NotPublished(f"{directory} has more than {MOST:,} checkpoints. Give the directory of one customer")
         with file.open("rb") as opened:
             first = opened.readline(BYTES).rstrip(b"\n")
         if first.endswith(log.encode()):
@@ -126,7 +126,7 @@ def _newest(directory: Path, made: CreatedCheckpoint) -> tuple[Path, Checkpoint 
     except FileNotFoundError:
         return file, None
     except NotANote as error:
-        raise NotPublished(f"{file} is there, and is no checkpoint: {error}.") from None
+        raise NotPublished(f"{file} exists, but is not a checkpoint: {error}.") from None
     except OSError as error:
         raise NotPublished(f"{file} cannot be read: {error.strerror or error}.") from None
 

@@ -149,7 +149,7 @@ async def create_due_checkpoints(db: Database, settings: Settings) -> None:
             behind, _ = await _some(sql, settings, secrets, behind, settings.checkpoint_seconds)
     if refused := await db.fetch(REFUSED, SHOWN):
         named = "; ".join(f"customer {row['customer_id']}: {row['refused']}" for row in refused)
-        raise LogRefused(f"Logs are not what was signed of them, and get no checkpoints: {named}.")
+        raise LogRefused(f"Logs do not match their records or checkpoints, and get no new checkpoints: {named}.")
     if trouble is not None:
         raise trouble
 

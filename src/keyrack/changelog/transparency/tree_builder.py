@@ -114,7 +114,7 @@ class PendingTree:
         """Check whether the log can have grown from its stored tree and its checkpoint."""
         known_size = max(self.tree.size, self.checkpoint_size or 0)
         if self.recorded_tree.size < known_size:
-            self.error = f"it went back: it has {self.recorded_tree.size} records, and had {known_size}"
+            self.error = f"it has shrunk: it has {self.recorded_tree.size} records, and had {known_size}"
         self.compare()
 
     def compare(self) -> None:
@@ -174,7 +174,7 @@ async def _open(sql: Connection, logs: Sequence[PendingTree]) -> None:
     for log in logs:
         log.growth.open_tiles = {place: bytearray(hashes) for place, hashes in tiles[log.customer].items()}
         if missing := [place for place in unfinished(log.tree.size) if place not in log.growth.open_tiles]:
-            log.error = f"the hashes that were kept of it are gone: tile {missing[0][1]} of level {missing[0][0]}"
+            log.error = f"its stored hashes are missing: tile {missing[0][1]} of level {missing[0][0]}"
 
 
 async def _read(sql: Connection, reads: Sequence[tuple[PendingTree, int]]) -> None:
