@@ -191,7 +191,7 @@ class AccessHistoryChanges:
 
 
 def _is_box(kind: str, members: Mapping[str, Any]) -> bool:
-    """Whether this change, which puts a product into a car, is one of a box."""
+    """Whether a change that installs a product is one of a box."""
     return kind == "box.installed" or members.get("type") == "Box"
 
 
@@ -259,9 +259,9 @@ async def _write(connection: Connection, custody: AccessHistoryChanges) -> None:
 
 
 async def prune_periods(db: Database, settings: Settings, retention: int, before: datetime) -> None:
-    """Delete the versions that were known only before `before`, for the customers of a retention class.
+    """Delete versions that were known only before `before`.
 
-    Queries of earlier times are rejected from then on.
+    It affects the customers of a retention class. Queries of earlier times are rejected from then on.
     """
     await db.execute(RAISE, retention, before)
     for sql in (FORGET, FORGET_FITTED):

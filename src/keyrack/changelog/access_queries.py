@@ -240,10 +240,10 @@ async def events(
     until: datetime | None,
     last: int,
 ) -> tuple[list[str], bool]:
-    """The changes around `since`, or from `since` to `until`, up to the number `last`.
+    """The changes around `since`, or from `since` to `until`.
 
-    Each is JSON, in the order of the numbers. The flag is true if there are more than `EVENTS`. Then these are the
-    nearest to the time, or to the end.
+    They go up to the number `last`. Each is JSON, in the order of the numbers. The flag is true if there are more than
+    `EVENTS`. Then these are the nearest to the time, or to the end.
     """
     place, begins, ends = (since, since - AROUND, since + AROUND) if until is None else (until, since, until)
     rows = await _fetch(

@@ -161,7 +161,10 @@ class CustomerFeed:
         return [subscription for subscription in self.subscriptions if isinstance(subscription, FeedSubscriber)]
 
     def _begin(self, extent: Extent, *, is_new_epoch: bool) -> None:
-        """Begin with an extent that continues no earlier one: at first, in a new epoch, or behind missing changes."""
+        """Begin with an extent that continues no earlier one.
+
+        That is the first one, one of a new epoch, or one after missing changes.
+        """
         self.extent = extent
         self.renewed += is_new_epoch
         self._wake()

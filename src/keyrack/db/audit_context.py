@@ -76,7 +76,10 @@ def begin_statement() -> str:
 
 
 def operator() -> Actor:
-    """The operator at the command line: the name of the OS account, whatever the environment says."""
+    """The operator at the command line, named by the OS account.
+
+    Variables such as USER, which each caller can set, do not count.
+    """
     uid = os.getuid()
     try:
         name = pwd.getpwuid(uid).pw_name

@@ -1,4 +1,4 @@
-"""Notifies all processes of changes, by customer and topic, always after the commit.
+"""Notifies all processes of changed topics, always after the commit.
 
 A change costs one dictionary entry. Equal entries merge, and one statement publishes all of them at a bounded rate. A
 notification carries only topic names. A receiver that shows the data reads them again.

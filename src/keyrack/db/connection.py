@@ -246,7 +246,8 @@ class Database:
     async def transaction(self) -> AsyncGenerator[Connection]:
         """Run a transaction: commit at the end of the block, roll back if it raises.
 
-        Raises `OutcomeUnknown` if the connection is lost during the commit.
+        Raises `OutcomeUnknown` if the connection is lost during the commit, and asyncpg's `InFailedSQLTransactionError`
+        if a statement failed although the block did not raise.
         """
         raw = await self._pool.take(self._shares)
         try:

@@ -118,9 +118,9 @@ class FairSemaphore:
         _increment(self._in_use, shares)
 
     def _next_in_line(self) -> TenantShares | None:
-        """Among the shares below their limit, the one whose tenants have the fewest permits.
+        """The waiting shares whose tenants have the fewest permits.
 
-        The process itself has no tenants, so it comes first.
+        Shares at their limit do not count. The process itself has no tenants, so it comes first.
         """
         return min(filter(self._can_take, self._queues), key=self._max_in_use, default=None)
 

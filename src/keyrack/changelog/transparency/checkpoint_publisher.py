@@ -1,8 +1,8 @@
 """Copies checkpoints out of the database's reach: one file each, in an external directory.
 
 The path is `<customer>/<day>/<epoch>-<size>.note`. An existing file is never written again, so the storage may forbid
-it. A file is complete before it gets its name. A copy is written at least once: after an interruption the same bytes
-are written again.
+it. A file is complete before it gets its name. After an interruption, each checkpoint that is not marked as published
+is processed again, and a missing file gets the same bytes.
 """
 
 from __future__ import annotations

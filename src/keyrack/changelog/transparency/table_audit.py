@@ -1,4 +1,4 @@
-"""Compares tables with the log: each row must be in its last state in the log.
+"""Compares the rows of tables with their last state in the log.
 
 No other check detects a change of a row while the triggers are disabled. One snapshot reads the log, the unnumbered
 changes and the rows, sorted by resource, so that only one resource is in memory.

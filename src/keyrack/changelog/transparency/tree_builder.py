@@ -71,7 +71,7 @@ on conflict (customer_id, epoch) do update set refused = excluded.refused,
 
 @dataclass(slots=True)
 class PendingTree:
-    """A log that is due: the sequencer's tree of it, and the stored tree that is extended."""
+    """A due log: the sequencer's tree of it, and the stored tree."""
 
     customer: int
     epoch: UUID
@@ -118,7 +118,10 @@ class PendingTree:
         self.compare()
 
     def compare(self) -> None:
-        """Compare the tree with the newest checkpoint and with the sequencer's tree, each if it has that size."""
+        """Compare the tree with the newest checkpoint and the sequencer's tree.
+
+        Each is compared once the tree has its size.
+        """
         if self.error is None and self.tree.size == self.checkpoint_size:
             self.is_compared = True
             if self.tree.root != self.checkpoint_root:
@@ -140,7 +143,7 @@ class PendingTree:
 async def trees_due(
     sql: Statements, behind: int, seconds: float, *, signs: bool, only: int | None = None
 ) -> list[PendingTree]:
-    """The next due logs after customer `behind`, judged by their sizes and the sequencer's trees."""
+    """The next due logs after customer `behind`, each judged (`PendingTree.judge`)."""
     rows = await sql.fetch(DUE, behind, seconds, LOGS, signs, only)
     logs = [PendingTree.of(row) for row in rows]
     for log in logs:
@@ -197,7 +200,7 @@ async def _read(sql: Connection, reads: Sequence[tuple[PendingTree, int]]) -> No
 
 
 async def _compare_by_tiles(sql: Connection, logs: Sequence[PendingTree]) -> None:
-    """Compare the beginnings of trees that were larger than their newest checkpoint already."""
+    """Compare trees that are beyond their newest checkpoint with it."""
     beyond = [
         (log, log.checkpoint_size)
         for log in logs

@@ -64,9 +64,10 @@ class Layout:
 
     @property
     def sockets(self) -> Path:
-        """`<state>/sock`, or a directory in /tmp if that is no valid socket address.
+        """The socket directory: `<state>/sock`, or one in /tmp.
 
-        Its name contains a hash of the state directory.
+        The one in /tmp is for a state directory whose path makes no valid socket address. Its name contains a hash of
+        that path.
         """
         inside = self.state / "sock"
         longest = len(os.fsencode(inside)) + len("/.s.PGSQL.5432")
@@ -134,9 +135,9 @@ def make_sockets(layout: Layout, account: OsAccount) -> None:
 
 
 def check_sockets(layout: Layout, account: OsAccount) -> None:
-    """Raise EmbeddedServerError if another account could run a server in the socket directory.
+    """Raise EmbeddedServerError unless the account alone controls the socket directory.
 
-    In /tmp, which all accounts may write to, another account could have made the directory first.
+    In /tmp, another account could have made the directory first, and could run its own server there.
     """
     status = layout.sockets.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != account.uid or status.st_mode & 0o022:

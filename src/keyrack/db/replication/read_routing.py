@@ -207,7 +207,10 @@ class ReadRouter:
         )
 
     async def choose(self, customer: int, min_position: Position | None) -> ReplicaLease | None:
-        """A replica that has `min_position` and the customer's known writes; None: the primary must answer."""
+        """A replica that may answer a read; None: the primary must answer.
+
+        The replica has `min_position` and the customer's known writes.
+        """
         history = self._leader.history
         if history is None or (min_position is not None and min_position.history != history):
             return None
