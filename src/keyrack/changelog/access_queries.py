@@ -182,7 +182,7 @@ class HistoryExtent:
     now: datetime
     last: int  # number of its newest change
     recorded: datetime  # when that change got its number
-    waits: bool  # whether a change up to the time in question is missing
+    waits: bool  # whether a change up to the time in question may be missing
     has: bool  # whether the customer has the car or user, or ever had it
 
 
