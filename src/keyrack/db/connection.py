@@ -31,9 +31,9 @@ __all__ = ["Connection", "Database", "OutcomeUnknown", "Row", "Statements"]
 Row = asyncpg.Record
 T = TypeVar("T")
 
-# Sent as statements: asyncpg's own transactions apply the statement timeout to COMMIT
+# Sent as statements: asyncpg's own transactions apply its `command_timeout` to COMMIT, which nothing may cancel
 COMMIT: LiteralString = "commit"
-# The latest savepoint of a name is the one that is meant, so these can nest
+# A name means the latest savepoint of that name, so these can nest
 INNER: tuple[LiteralString, ...] = (
     "savepoint inner_one",
     "rollback to savepoint inner_one; release savepoint inner_one",
@@ -141,10 +141,11 @@ class Connection:
 
 
 class Database:
-    """The database, charged to tenants; a statement outside a transaction takes its own connection.
+    """Runs statements and transactions on connections of a pool, charged to tenants.
 
-    A statement is not cancelled unless the database is used for reads; see `pool`. Raises `OutcomeUnknown` if the
-    connection is lost during a write.
+    A statement outside a transaction takes its own connection. It is not cancelled unless the database is used for
+    reads; see `pool`. Raises `OutcomeUnknown` if the connection is lost during a write, and `Unavailable` if no
+    connection becomes free in time.
     """
 
     __slots__ = ("_pool", "_reads", "_shares")
@@ -256,7 +257,8 @@ class Database:
     async def transaction(self) -> AsyncGenerator[Connection]:
         """Run a transaction: commit at the end of the block, roll back if it raises.
 
-        Raises `OutcomeUnknown` if the connection is lost during the commit.
+        Raises `OutcomeUnknown` if the connection is lost during the commit, and asyncpg's `InFailedSQLTransactionError`
+        if a statement failed although the block did not raise.
         """
         raw = await self._pool.take(self._shares)
         try:
@@ -266,7 +268,9 @@ class Database:
             await self._pool.mend(self._shares, raw, error)
             raise
         if await self._pool.finish(self._write(raw, raw.execute, COMMIT, ())) != "COMMIT":
-            raise asyncpg.InFailedSQLTransactionError("a statement of the transaction had failed: it was undone")
+            raise asyncpg.InFailedSQLTransactionError(
+                "The transaction was rolled back, because one of its statements failed."
+            )
 
     async def _write(
         self,
@@ -284,7 +288,7 @@ class Database:
         except BaseException as error:
             await self._pool.mend(self._shares, raw, error)
             if is_shutting_down(error):
-                raise OutcomeUnknown(f"the connection was lost while something was being written: {error}") from error
+                raise OutcomeUnknown(f"the connection was lost during a write: {error}") from error
             raise
         self._pool.give_back(self._shares, raw)
         return result

@@ -462,12 +462,12 @@ def test_data_of_another_major_version(made: Path) -> None:
 
 
 def test_programs_missing_or_too_old(base: Path, fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(EmbeddedServerError, match="does not hold the programs"):
+    with pytest.raises(EmbeddedServerError, match="does not contain the programs"):
         EmbeddedServer(fresh, bin_dir=base).start()
     for program in ("postgres", "initdb"):
         (base / program).write_text("#!/bin/sh\necho 'postgres (PostgreSQL) 14.9'\n")
         (base / program).chmod(0o755)
-    with pytest.raises(EmbeddedServerError, match=r"14\.9; Keyrack needs 15 or newer"):
+    with pytest.raises(EmbeddedServerError, match=r"14\.9, but Keyrack needs 15 or newer"):
         EmbeddedServer(fresh, bin_dir=base).start()
     monkeypatch.setattr(postgres_binaries, "_installed", lambda: iter(()))
     with pytest.raises(EmbeddedServerError, match="no PostgreSQL to run"):
