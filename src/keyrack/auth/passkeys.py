@@ -141,7 +141,7 @@ async def create_registration_options(statements: Statements, settings: Settings
 
 
 async def use_registration_challenge(statements: Statements, manager: int, credential: Mapping[str, Any]) -> bytes:
-    """The challenge that a new passkey answers. It is used up in any case.
+    """The challenge that a new passkey answers. It is used up even if the registration fails afterwards.
 
     The manager must have been given it. Raises `PasskeyNotVerified`.
     """

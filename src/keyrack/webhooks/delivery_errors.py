@@ -52,7 +52,11 @@ CUT = DeliveryError("response-incomplete", "The endpoint's answer broke off.")
 NO_HTTP = DeliveryError("response-not-http", "The endpoint's answer is not valid HTTP.")
 ANSWERED = DeliveryError("error-status", "The endpoint answered {why}.")
 CERTIFICATE = DeliveryError("certificate-invalid", "The endpoint's certificate is not valid: {why}.")
-TLS = DeliveryError("tls-failed", "There is no TLS with the endpoint: {why}.")
+TLS = DeliveryError(
+    "tls-failed",
+    "The TLS connection to the endpoint failed: {why}.",
+    earlier_texts=("There is no TLS with the endpoint: {why}.",),
+)
 UNKNOWN_DIALECT = DeliveryError(
     "dialect-unknown",
     "The worker's release does not know the dialect of the webhook, so nothing was sent. Upgrade the workers, or "
@@ -60,7 +64,8 @@ UNKNOWN_DIALECT = DeliveryError(
 )
 SEALED = DeliveryError(
     "secrets-unavailable",
-    "The webhook's secrets do not open, so nothing was sent. The log of the worker says why.",
+    "The secrets of the webhook could not be decrypted, so nothing was sent. The worker's log has the reason.",
+    earlier_texts=("The webhook's secrets do not open, so nothing was sent. The log of the worker says why.",),
 )
 ERRORS = (
     NOT_REACHED, TIMED_OUT, NOT_TAKEN, CLOSED, CUT, NO_HTTP, ANSWERED, CERTIFICATE, TLS, UNKNOWN_DIALECT, SEALED,
@@ -73,8 +78,12 @@ SECRETS_LOST = DeliveryError(
 )
 DISABLED_BY_TOO_MUCH = DeliveryError(
     "too-many-pending",
-    "As many deliveries waited as may (KEYRACK_WEBHOOK_MAX_PENDING). What was not written is sent by a replay of that "
-    "time.",
+    "The maximum number of deliveries was pending (KEYRACK_WEBHOOK_MAX_PENDING). A replay of that time sends what was "
+    "not written.",
+    earlier_texts=(
+        "As many deliveries waited as may (KEYRACK_WEBHOOK_MAX_PENDING). What was not written is sent by a replay of "
+        "that time.",
+    ),
 )
 REASONS = (DISABLED_BY_GONE, SECRETS_LOST, DISABLED_BY_TOO_MUCH)
 
