@@ -162,7 +162,7 @@ KEY: Any = Broken()
         (aiohttp.ClientConnectorDNSError(KEY, OSError("no such name")), None),
         (aiohttp.ClientConnectorCertificateError(KEY, expired()),
          "The endpoint's certificate is not valid: certificate has expired."),
-        (aiohttp.ClientConnectorSSLError(KEY, no_tls()), "There is no TLS with the endpoint: WRONG_VERSION_NUMBER."),
+        (aiohttp.ClientConnectorSSLError(KEY, no_tls()), "The TLS connection to the endpoint failed: WRONG_VERSION_NUMBER."),
         (aiohttp.ClientOSError(errno.ECONNRESET, "reset"), sending.CLOSED.text),
         (aiohttp.InvalidURL("http://public.example"), None),
     ],

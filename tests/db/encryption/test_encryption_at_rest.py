@@ -170,7 +170,10 @@ def test_secrets_do_not_open_in_another_row(home: House, column: str) -> None:
             "an attempt",
         )[0]
         assert (row["state"], row["status"]) == ("Waiting", None)
-        assert row["error"] == "The webhook's secrets do not open, so nothing was sent. The log of the worker says why."
+        assert (
+            row["error"]
+            == "The secrets of the webhook could not be decrypted, so nothing was sent. The worker's log has the reason."
+        )
     assert len(home.receiver.got) == before
     home.sql.execute(swap)
     home.delivers(home.hook, "/first", home.signing)
