@@ -30,6 +30,7 @@ from keyrack.db.encryption.bootstrap import open_vault
 from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.encrypted_columns import HOLDINGS, PRIVATE_KEY
 from keyrack.db.transaction_database import InTransaction
+from keyrack.webhooks import delivery_errors
 from tests.db.test_migrations import upgrade
 from tests.support.people import Person, Town, done, web
 from tests.support.servers import (
@@ -170,10 +171,7 @@ def test_secrets_do_not_open_in_another_row(home: House, column: str) -> None:
             "an attempt",
         )[0]
         assert (row["state"], row["status"]) == ("Waiting", None)
-        assert (
-            row["error"]
-            == "The secrets of the webhook could not be decrypted, so nothing was sent. The worker's log has the reason."
-        )
+        assert row["error"] == delivery_errors.SEALED.text
     assert len(home.receiver.got) == before
     home.sql.execute(swap)
     home.delivers(home.hook, "/first", home.signing)
