@@ -37,7 +37,7 @@ def for_all(parameter: str, cases: Iterable[T], label: Callable[[T], str] = str)
 
         signature = inspect.signature(test)
         others = [given for name, given in signature.parameters.items() if name != parameter]
-        run.__signature__ = signature.replace(parameters=others)  # pyright: ignore[reportFunctionMemberAccess] - pytest reads the fixtures from it
+        run.__signature__ = signature.replace(parameters=others)  # type: ignore[attr-defined] - pytest reads it
         return run
 
     return decorated
