@@ -6,6 +6,7 @@ import base64
 import gc
 import importlib
 import os
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -86,6 +87,21 @@ FIRST = (
 )  # fmt: skip
 
 
+# The mark of a whole file of `make test-cluster`, alone or first in a list
+CLUSTER_FILE = re.compile(r"^pytestmark = (?:\[[^\]]*?)?pytest\.mark\.cluster\b", re.MULTILINE)
+
+
+def takes_no_test_of(file: Path, config: pytest.Config) -> bool:
+    """Whether the run deselects all tests of the file, so that an import would cost time for nothing."""
+    return config.option.markexpr == "not cluster" and CLUSTER_FILE.search(file.read_text()) is not None
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the files of `make test-cluster` in a run without them."""
+    is_test = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
+    return (is_test and takes_no_test_of(collection_path, config)) or None
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int | None:
     """Three workers for two cores, unless xdist's variable is set. Workers wait a quarter of the time."""
@@ -107,6 +123,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     gc.disable()  # until the end of the collection, which produces no garbage
     named = [session.config.invocation_params.dir / argument.partition("::")[0] for argument in session.config.args]
     files = sorted({file for path in named for file in (path.rglob("test_*.py") if path.is_dir() else [path])})
+    files = [file for file in files if not takes_no_test_of(file, session.config)]
     for file in files[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
         module = ".".join(file.relative_to(session.config.rootpath).with_suffix("").parts)
         with suppress(Exception, pytest.skip.Exception):  # the collection reports the error
