@@ -19,11 +19,12 @@ import hypothesis
 import pytest
 import structlog
 
+from keyrack.auth import password_hashing
 from keyrack.core import log_config
 from keyrack.core.settings import Settings
 from keyrack.db.embedded.server import EmbeddedServer
 from tests.support.browser import close_browser
-from tests.support.people import Person, Town
+from tests.support.people import CHEAP_COST, Person, Town
 from tests.support.servers import (
     RunningServer,
     Sql,
@@ -154,6 +155,14 @@ def own_log() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def cheap_passwords() -> Iterator[None]:
+    """Hash passwords cheaply in this process. Processes of their own hash as in production."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(password_hashing, "COST", CHEAP_COST)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def shared_browser() -> Iterator[None]:
     """Close the shared browser at the end."""
     yield
@@ -203,7 +212,7 @@ def settings() -> Settings:
         login_rate_per_address=100_000,
         login_burst_per_address=10_000,
         user_lookup_burst=1_000_000,
-        worker_poll=0.2,
+        worker_poll=0.5,
         live_scoped_interval_seconds=0.2,
         webhook_allowed_networks="127.0.0.0/8",  # the network of the tests' receivers
         webhook_retry_first=0.2,
