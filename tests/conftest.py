@@ -93,7 +93,7 @@ CLUSTER_FILE = re.compile(r"^pytestmark = (?:\[[^\]]*?)?pytest\.mark\.cluster\b"
 
 
 def takes_no_test_of(file: Path, config: pytest.Config) -> bool:
-    """Whether the run deselects all tests of the file, so that an import would cost time for nothing."""
+    """Whether the run deselects every test of the file."""
     return config.option.markexpr == "not cluster" and CLUSTER_FILE.search(file.read_text()) is not None
 
 

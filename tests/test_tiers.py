@@ -1,4 +1,4 @@
-"""The two tiers of the suite: `make test` leaves out the files of `make test-cluster`, and no other file."""
+"""The tiers of the suite: `make test` leaves out only files of `make test-cluster`."""
 
 from __future__ import annotations
 

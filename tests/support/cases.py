@@ -1,4 +1,7 @@
-"""One test for all rows of a table, where a separate test for each row would cost more than its checks."""
+"""One test for all rows of a table.
+
+A separate test for each row often costs more than its checks.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A test for all cases runs each of them, and its failure names those that fail."""
+"""A test for all cases runs each, and names those that fail."""
 
 from __future__ import annotations
 

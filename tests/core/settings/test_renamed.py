@@ -136,7 +136,7 @@ def test_both_variables_are_an_error(row: tuple[str, str]) -> None:
 
 
 def lines_in_sections(names: Mapping[str, str]) -> list[str]:
-    """The lines of a file with all these settings, each in its section. `names` has the names in the file."""
+    """Lines of a file with all these settings in their sections. `names` has their names in the file."""
     by_section: dict[str, list[str]] = {}
     for new, name in names.items():
         by_section.setdefault(sections(Settings)[new], []).append(toml(name, other_than_default(new)[1]))

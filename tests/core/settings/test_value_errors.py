@@ -24,7 +24,7 @@ ERROR = re.compile(r" (KEYRACK_\w+): ")
 
 
 def errors(value: str) -> dict[str, str]:
-    """The errors of all settings for which the value is not valid, by variable."""
+    """The errors of all settings that reject the value, by variable."""
     with pytest.MonkeyPatch.context() as patch, pytest.raises(CommandFailed) as failure:
         for name in BARE:
             patch.delenv(name, raising=False)
