@@ -87,12 +87,25 @@ NUMBER = re.compile(r"\$([1-9][0-9]*)")
 
 def numbered_literals(path: Path) -> list[str]:
     """The places of a module whose text has a number that is too high."""
-    texts = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)]
+    source = path.read_text()
+    if not has_high_number(source):
+        return []
     return [
-        f"{path.relative_to(SOURCE)}:{text.lineno}"
-        for text in texts
-        if isinstance(text.value, str) and any(int(number) > MOST_NUMBERS for number in NUMBER.findall(text.value))
+        f"{path.relative_to(SOURCE)}:{node.lineno}"
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and has_high_number(node.value)
     ]
+
+
+def has_high_number(text: str) -> bool:
+    return any(int(number) > MOST_NUMBERS for number in NUMBER.findall(text))
+
+
+def test_a_literal_with_a_high_number_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.SOURCE", tmp_path)
+    module = tmp_path / "module.py"
+    module.write_text('# $9\nLOW = "select $8"\nHIGH = "select $10"\n')
+    assert numbered_literals(module) == ["module.py:3"]
 
 
 def test_statements_with_many_parameters_name_them() -> None:

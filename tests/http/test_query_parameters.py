@@ -12,6 +12,7 @@ from keyrack.api.list_responses import next_page
 from keyrack.api.permissions import Free
 from keyrack.http.routes import ALL
 from tests.auth.test_clients import Program
+from tests.support.cases import for_all
 from tests.support.people import Person
 
 PROBLEM = {"Accept": "application/problem+json"}
@@ -43,7 +44,7 @@ def program(alice: Person) -> dict[str, str]:
     ).headers()
 
 
-@pytest.mark.parametrize("endpoint", EXTENSIONS, ids=named)
+@for_all("endpoint", EXTENSIONS, label=named)
 @pytest.mark.parametrize("query", ["nonsense=1", "fliter=true", "%20nonsense%09=1", "=1", "wait%3D1"])
 def test_an_extension_rejects_every_unknown_name(alice: Person, endpoint: Endpoint, query: str) -> None:
     person = alice.app() if isinstance(endpoint.auth, AppAuth) else alice
@@ -59,7 +60,7 @@ def test_an_extension_rejects_every_unknown_name(alice: Person, endpoint: Endpoi
     assert ("$select" in error.get("valid", [])) is bool(shown)
 
 
-@pytest.mark.parametrize("endpoint", SPEC_LISTS, ids=named)
+@for_all("endpoint", SPEC_LISTS, label=named)
 def test_reads_of_the_spec_ignore_unknown_names_for_managers_only(
     alice: Person, program: dict[str, str], endpoint: Endpoint
 ) -> None:

@@ -19,10 +19,11 @@ from keyrack.db.fair_semaphore import FairSemaphore, TenantShares
 
 V = TypeVar("V")
 SHORTEST = 8  # characters of a manager's password
+COST = (2, 19_456, 1)  # OWASP's profile for Argon2id: passes, KiB of memory, threads
 
 
 class Passwords:
-    """Argon2id with OWASP's profile (19 MiB, two passes), in two threads.
+    """Argon2id at `COST`, in two threads.
 
     The threads run off the event loop, on Linux with a lower priority. A tenant, such as a manager or the address of a
     log-in, uses at most one of them. Per tenant, `waiting` calls may wait, each for `seconds`. `Unavailable` is raised
@@ -32,7 +33,7 @@ class Passwords:
     THREADS = 2
 
     def __init__(self, waiting: int = 1, seconds: float = 1.0) -> None:
-        self._hasher = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
+        self._hasher = PasswordHasher(*COST)
         self._threads = ThreadPoolExecutor(self.THREADS, thread_name_prefix="passwords", initializer=_stand_back)
         self._turns = FairSemaphore(self.THREADS, waiting, seconds, "passwords")
         self._dummy_hash = self._hasher.hash(secrets.token_hex(16))

@@ -132,9 +132,10 @@ def _called(arguments: Sequence[str]) -> str:
 
 
 def _end(number: int, frame: object) -> None:
-    """End at once on a signal, as the kernel ends every other process, until a command installs its own handler.
+    """End at once, until a command sets its own handler.
 
-    `sys.exit` would finalize the interpreter wherever the signal arrives: in a driver's C code that can crash.
+    The kernel ends every other process in this way. `sys.exit` would finalize the interpreter wherever the signal
+    arrives: in a driver's C code that can crash.
     """
     os._exit(128 + number)
 
