@@ -72,7 +72,7 @@ def record_identity(call: HttpCall) -> None:
     """Set the principal in the access log, and as the actor in the change log."""
     caller, state = call.caller, call.state
     state.customer, state.caller = call.customer, 0 if caller is None else caller.id
-    acting.set(actor(call.http, call.customer, caller, call.device, call.app))
+    acting.set(actor(call.http, state.id, call.customer, caller, call.device, call.app))
 
 
 def permit(call: HttpCall) -> None:

@@ -77,7 +77,7 @@ class PageRoute:
         return await page.run(visit)
 
     def _acts(self, http: falcon.asgi.Request, visit: Visit) -> None:
-        acting.set(actor(http, visit.customer, visit.visitor and visit.visitor.manager))
+        acting.set(actor(http, request_state(http.scope).id, visit.customer, visit.visitor and visit.visitor.manager))
 
     async def _visitor(self, http: falcon.asgi.Request) -> Person:
         """The signed-in person. Raises `Unauthorized`."""
