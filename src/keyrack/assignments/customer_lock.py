@@ -83,10 +83,10 @@ async def apply_at_once(connection: Connection, customer: int, *operations: UUID
 
 
 async def flush_pending(db: Database, customer: int, settings: Settings) -> None:
-    """Apply pending operations in batches, each with its own commit, within the limits of the settings.
+    """Apply pending operations in batches, each with its own commit.
 
-    Raises `NotFound`, and `Unavailable` beyond these limits or if an operation cannot be applied. Committed batches
-    remain applied. The customer is not locked afterwards.
+    The settings limit number and time. Committed batches remain applied. The customer is not locked afterwards. Raises
+    `NotFound`, and `Unavailable` beyond these limits or if an operation cannot be applied.
     """
     end = time.monotonic() + settings.flush_timeout_seconds
     piece = min(PIECE, settings.flush_max_operations)
@@ -157,7 +157,10 @@ class CustomerTurns:
 
 
 async def flush_all(db: Database, connection: Connection, customers: Iterable[int], settings: Settings) -> None:
-    """Flush all customers, then lock them in ascending order for a command's transaction `connection`."""
+    """Flush all customers, then lock them in ascending order.
+
+    `connection` is the transaction of a command.
+    """
     ordered = sorted(set(customers))
     for customer in ordered:
         await _drain_whole(db, customer, settings)

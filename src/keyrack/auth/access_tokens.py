@@ -44,7 +44,7 @@ class AccessTokenClaims:
 
 
 def decode_token(text: str, keys: SigningKeys) -> AccessTokenClaims | None:
-    """The claims of an access token that this installation has signed, else None.
+    """The claims of an access token of this installation, else None.
 
     The caller checks expiry and revocation.
     """

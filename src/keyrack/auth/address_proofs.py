@@ -34,7 +34,7 @@ class ProofSource(StrEnum):
 
 
 class AddressUnproven(ValueError):
-    """The account's address is not proven, so the account acts for no further customer."""
+    """The address is not proven, so the account joins no further customer."""
 
 
 async def lock(connection: Connection, manager: int) -> bool:

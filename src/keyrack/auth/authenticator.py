@@ -93,14 +93,14 @@ class Authenticator:
         self._signing.forget()
 
     def check(self) -> int:
-        """Check that the primary is confirmed: outdated data must not authenticate a caller.
+        """Check that the primary is confirmed.
 
-        Returns and raises like `Heartbeat.check`.
+        Outdated data must not authenticate a caller.         Returns and raises like `Heartbeat.check`.
         """
         return 0 if self.heartbeat is None else self.heartbeat.check()
 
     def assert_current(self, proven: int | None) -> None:
-        """Raise `Unavailable` unless all reads since that `check` are still up to date."""
+        """Raise `Unavailable` unless reads since that `check` are up to date."""
         if self.heartbeat is not None and proven is not None:
             self.heartbeat.assert_current(proven)
 
@@ -232,7 +232,7 @@ class Authenticator:
         )
 
     async def client_token(self, shown: client_authentication.AuthenticatedClient, scopes: Sequence[str]) -> str:
-        """An access token of a client for these scopes (RFC 9068, section 2.2)."""
+        """An access token of a client for these scopes (RFC 9068)."""
         return await self.sign(
             shown.subject, API_AUDIENCE, typ=TYPE, client_id=str(shown.subject), scope=" ".join(scopes),
             secret=shown.secret,

@@ -38,6 +38,6 @@ async def find_customers_without_owner(connection: Statements, *customers: int) 
 
 
 async def ensure_owner_remains(connection: Statements, customer: int) -> None:
-    """Raise `Conflict` if the customer now has no owner who may sign in."""
+    """Raise `Conflict` if the customer has no owner who may sign in."""
     if await find_customers_without_owner(connection, customer):
         raise Conflict(LAST_OWNER)

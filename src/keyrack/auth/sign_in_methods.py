@@ -59,7 +59,7 @@ select
 
 
 class SignInMethod(NamedTuple):
-    """A passkey, an app for codes, recovery codes, a connected identity or a session.
+    """A passkey, app for codes, recovery codes, identity or session.
 
     `label` is the name of a passkey, the label of an identity's provider, the user agent of a session, or the number of
     recovery codes left. `address` is the verified e-mail address of an identity, or the IP address of a session.

@@ -98,7 +98,7 @@ async def ensure(db: Database, vault: Encryption) -> None:
 
 
 async def rotate(connection: Connection, vault: Encryption) -> str:
-    """Create a new signing key, and drop keys whose tokens have all expired.
+    """Create a signing key, and drop keys whose tokens have expired.
 
     Returns the `kid` of the new key.
     """

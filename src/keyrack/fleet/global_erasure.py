@@ -92,12 +92,15 @@ select true from person where user_id = $1 and left_at < now() - make_interval(d
 
 
 async def memberships(statements: Statements, user: int) -> list[int]:
-    """The customers in which the person is a user or has an assignment, ascending, as locks are taken."""
+    """The customers in which the person is a user or has an assignment.
+
+    They are ascending: locks are taken in this order.
+    """
     return [row["customer_id"] for row in await statements.fetch(MEMBERSHIPS, user)]
 
 
 async def lock_person(statements: Statements, user: int) -> None:
-    """Prevent new links of the person to a customer until the transaction ends. Take customer locks before."""
+    """Prevent new links of the person until the transaction ends. Take customer locks before."""
     await statements.fetchval(LOCK, user)
 
 

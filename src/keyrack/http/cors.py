@@ -41,7 +41,7 @@ class Cors:
         self._max_age = str(settings.cors_max_age)
 
     def wrap_send(self, scope: dict[str, Any], send: Any) -> Any:
-        """Wrap `send` so that every response of this request has the CORS headers."""
+        """Wrap `send` so that every response has the CORS headers."""
         given = [value for name, value in scope["headers"] if name == b"origin"]
         allowed = self._allowed(given[0]) if len(given) == 1 else None
         if allowed is not None:

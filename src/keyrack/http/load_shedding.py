@@ -81,7 +81,7 @@ class Overload:
         return late > ALL * self._target or (busiest and (method in READS or late > WRITES * self._target))
 
     def _overload(self) -> float:
-        """The lag of the process if it has lasted too long; otherwise 0."""
+        """The lag of the process if it lasts too long, else 0."""
         now = self._clock()
         late = max(now - self._next_check, self._late)
         if late <= self._target:

@@ -304,7 +304,10 @@ async def _bring_back(db: Database, customer: int, box: Box, entries: Sequence[S
 
 
 def _roots(epoch_row: Row) -> frozenset[bytes]:
-    """The `kid`s of the roots that a box of this epoch may obey; none for a lost authority."""
+    """The `kid`s of the roots that a box of this epoch may obey.
+
+    There is none for a lost authority.
+    """
     return frozenset[bytes]() if epoch_row["root"] is None else root_kids(epoch_row["root"], epoch_row["new_roots"])
 
 

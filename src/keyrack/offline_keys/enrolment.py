@@ -192,7 +192,7 @@ class OtherKey(Exception):
 
 
 class InUse(Exception):
-    """The pending enrolment is in use, and the caller does not name it."""
+    """The pending enrolment is in use, and was not named."""
 
 
 class SameCaller(Exception):

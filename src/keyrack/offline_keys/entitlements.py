@@ -119,7 +119,10 @@ def needs_renewal(row: Row, phone: Phone, now: datetime) -> bool:
 
 
 def life(row: Row, issued: datetime) -> tuple[datetime, datetime]:
-    """The begin and the end of a key that is issued at this time, in whole seconds."""
+    """The begin and the end of a key issued at this time.
+
+    Both are in whole seconds.
+    """
     expires = issued + timedelta(seconds=row["lifetime"])
     return max(issued, row["starts_at"]), expires if row["ends_at"] is None else min(expires, row["ends_at"])
 

@@ -104,7 +104,7 @@ update key_authority set public_key = $2, sequence = $3, key_set = $4 where cust
 
 @dataclass(frozen=True, slots=True)
 class KeyKind:
-    """A kind of key under the root, with its statements and sealed column."""
+    """A kind of key under the root, with its statements and column."""
 
     column: str
     next_id: LiteralString
@@ -354,7 +354,7 @@ def inconsistency(
 
 
 def _inconsistent_roots(roots: list[bytes], root: PublicKey) -> str | None:
-    """The fault of new roots that do not lead to the sealed root.
+    """The fault of roots that do not lead to the sealed one.
 
     Boxes check the signers of new roots.
     """

@@ -112,7 +112,10 @@ class DeliveryWorker:
             await self._sender.close()
 
     def stop(self) -> None:
-        """Claim no more lanes and start no more attempts, so that `run` ends."""
+        """Claim no lanes and start no attempts from now on.
+
+        Then `run` ends.
+        """
         self._stopping = True
         self._wake.set()
 
@@ -267,7 +270,10 @@ class DeliveryWorker:
         )
 
     def _log_hidden_error(self, lane: DeliveryLane, pace: EndpointThrottle, attempt: DeliveryAttempt) -> None:
-        """Log a cause that the customer must not see, once for consecutive attempts with the same cause."""
+        """Log a cause that the customer must not see.
+
+        Consecutive attempts with the same cause are logged once.
+        """
         if attempt.hidden and attempt.hidden != pace.last_hidden_error:
             log.info("webhook endpoint unreachable", customer=lane.key[0], webhook=lane.key[1], reason=attempt.hidden)
         pace.last_hidden_error = attempt.hidden

@@ -39,7 +39,10 @@ def _deliveries(changes: LiteralString) -> LiteralString:
 
 
 def _without(side: LiteralString) -> LiteralString:
-    """SQL of one side of the change in the payload, `before` or `after`, without the members `$4`."""
+    """SQL of one side of the change in the payload.
+
+    `side` is `before` or `after`. The members `$4` are left out.
+    """
     return "coalesce(nullif(d.payload::jsonb #> '{data," + side + "}', 'null') - $4::text[], 'null')"
 
 

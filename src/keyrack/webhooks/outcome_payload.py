@@ -42,7 +42,7 @@ _DOCUMENT: LiteralString = "coalesce({t}.result, {t}.request)"
 
 
 def _time(name: LiteralString, column: LiteralString, condition: LiteralString = "") -> LiteralString:
-    """SQL of a time of an operation's assignment; null if there is none.
+    """SQL of a time of an operation's assignment, or null.
 
     The document (outcome or request) has it, or else the assignment `a` under this condition. The pattern only protects
     the cast: a checked request has no other text.

@@ -198,9 +198,9 @@ class Sender:
         return {"error": NOT_REACHED.text, "hidden": f"{type(cause).__name__}: {cause}"[:ANSWER]}
 
     def _socket(self, info: Any) -> socket.socket:
-        """The socket for the address that is dialled now, whatever its name resolved to before.
+        """The socket for the address that is dialled now.
 
-        Raises `AddressForbidden`.
+        Its name may have resolved to another address before. Raises `AddressForbidden`.
         """
         family, kind, proto, _, where = info
         if not self._guard.may_dial(where[0]):

@@ -157,10 +157,11 @@ class AssignmentRequest:
 async def accept(
     db: Database, customer: int, parts: Sequence[Sequence[AssignmentRequest]]
 ) -> list[list[Mapping[str, str] | Refusal]]:
-    """Accept requests of several callers of a customer; return the rate-limit headers or the error of each.
+    """Accept requests of several callers of a customer.
 
-    The rate limit has a statement of its own. In the statement of the operations its row would stay locked until they
-    are on disk, and the customer's requests would queue behind one another.
+    Returns the rate-limit headers or the error of each. The rate limit has a statement of its own. In the statement of
+    the operations its row would stay locked until they are on disk, and the customer's requests would queue behind one
+    another.
     """
     requests = [request for part in parts for request in part]
     taken = await requests[0].limit.take_many(db, customer, len(requests))

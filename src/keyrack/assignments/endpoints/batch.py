@@ -108,7 +108,10 @@ class BatchRefused(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class CheckedItem(BatchItems):
-    """A batch whose items were checked, as far as that needs no transaction. A rejected item has its error."""
+    """A batch with checked items, as far as that needs no transaction.
+
+    A rejected item has its error.
+    """
 
     body: OneBatch
     limit: RateLimit  # on assignments

@@ -188,9 +188,10 @@ class MailDispatcher:
 
 
 def _is_permanent(error: Exception) -> bool:
-    """Whether no retry can succeed: 5yz of RFC 5321, or a missing SMTPUTF8.
+    """Whether no retry can succeed.
 
-    A failed authentication is retried, because the operator can correct it.
+    That is so for 5yz of RFC 5321, and for a missing SMTPUTF8. A failed authentication is retried, because the operator
+    can correct it.
     """
     if isinstance(error, aiosmtplib.SMTPNotSupported):  # SMTPUTF8 (RFC 6531), which the address needs
         return True

@@ -97,7 +97,10 @@ async def _by_address(connection: Connection, provider: Provider, account: Provi
 
 
 def _has_own_identity(row: Row) -> bool:
-    """Whether the manager has an identity of the provider with the same address, or an unknown one."""
+    """Whether the manager has an identity of the provider with this address.
+
+    An unknown address counts as the same.
+    """
     address = row["identity_address"]
     is_own = address is None or address_form(address) == address_form(row["username"])
     return row["has_identity"] and is_own

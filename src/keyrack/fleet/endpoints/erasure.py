@@ -53,7 +53,7 @@ class KeptRows(Body):
 
 
 class AlsoIn(Body):
-    """Another customer of the caller that has the person, who stays there unchanged."""
+    """Another customer of the caller, in which the person stays unchanged."""
 
     id: str
     name: str

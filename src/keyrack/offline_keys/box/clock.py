@@ -20,7 +20,7 @@ def is_ahead(state: BoxMemory, tick: int, iat: int) -> bool:
 
 
 def move_forward(state: BoxMemory, tick: int, iat: int) -> None:
-    """Move the clock forward to an artefact's time, unless that exceeds the limit."""
+    """Move the clock forward to an artefact's time, within the limit."""
     by = iat - now(state, tick)
     if by > 0 and not is_ahead(state, tick, iat):
         state.running.booted = iat - tick
@@ -43,5 +43,5 @@ def put(state: BoxMemory, tick: int, time: int) -> bool:
 
 
 def write_down(state: BoxMemory, tick: int) -> None:
-    """Set the floor: the time at which the clock starts after a power loss."""
+    """Set the floor, at which the clock starts after a power loss."""
     state.kept.floor = now(state, tick)

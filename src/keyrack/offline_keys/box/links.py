@@ -63,7 +63,7 @@ def challenge(state: BoxMemory, link: int, said: Hello, tick: int, random: bytes
 
 
 def take(state: BoxMemory, link: int, tick: int) -> LinkState:
-    """Use up the nonce of a link, and return the link as it was before.
+    """Use up the nonce of a link, and return the former link.
 
     Raises `MessageRefused` if the link has no nonce, or an expired one.
     """

@@ -20,7 +20,7 @@ REMEMBERED_KEYS = 16
 
 
 class LockAction(IntEnum):
-    """What the lock does: nothing, open or close."""
+    """The action of the lock: nothing, open or close."""
 
     NONE = 0
     OPEN = 1

@@ -157,7 +157,7 @@ class EnrolmentApproval(StrictBody):
 
 
 class PendingEnrolment(Body):
-    """An enrolment that will replace a box in use, and is not in force yet."""
+    """An enrolment that is not in force yet, and replaces a box."""
 
     epoch: Id
     name: str
