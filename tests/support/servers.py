@@ -31,7 +31,7 @@ from keyrack.server import process as running
 from keyrack.server.worker import Worker, connect
 
 # Seconds for a condition to become true on any busy machine. A waiting test continues at once when it is
-DEADLINE = 120.0
+DEADLINE = 60.0
 # Seconds for a script of many commands, each of which starts an interpreter
 SCRIPT_DEADLINE = 600.0
 

@@ -16,7 +16,10 @@ DEVICE_KEY = "Device-Key"
 
 
 def needs_caller(row: Endpoint[Any]) -> bool:
-    """Whether the response depends on the caller. Such a response must come from the confirmed primary."""
+    """Whether the response depends on the caller.
+
+    If so, the primary must be confirmed first: a server that lost contact with it may not know of a revoked access.
+    """
     return not isinstance(row.auth, PublicAuth)
 
 
@@ -69,7 +72,7 @@ def record_identity(call: HttpCall) -> None:
     """Set the principal in the access log, and as the actor in the change log."""
     caller, state = call.caller, call.state
     state.customer, state.caller = call.customer, 0 if caller is None else caller.id
-    acting.set(actor(call.http, call.customer, caller, call.device, call.app))
+    acting.set(actor(call.http, state.id, call.customer, caller, call.device, call.app))
 
 
 def permit(call: HttpCall) -> None:

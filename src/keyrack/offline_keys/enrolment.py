@@ -192,7 +192,7 @@ class OtherKey(Exception):
 
 
 class InUse(Exception):
-    """The pending enrolment is in use, and the caller names none."""
+    """The pending enrolment is in use, and was not named."""
 
 
 class SameCaller(Exception):

@@ -103,7 +103,7 @@ def phone_of(row: Row, customer: int, device: bytes) -> Phone:
 def needs_renewal(row: Row, phone: Phone, now: datetime) -> bool:
     """Whether a right needs a new key.
 
-    It does if it has none, or if assignment, customer or authority now require another one.
+    It does if it has none, if its renewal is due, or if assignment, customer or authority now require another one.
     """
     if row["key_id"] is None:
         return True
@@ -119,7 +119,10 @@ def needs_renewal(row: Row, phone: Phone, now: datetime) -> bool:
 
 
 def life(row: Row, issued: datetime) -> tuple[datetime, datetime]:
-    """The validity period of a key that is issued at this time."""
+    """The begin and the end of a key issued at this time.
+
+    Both are in whole seconds.
+    """
     expires = issued + timedelta(seconds=row["lifetime"])
     return max(issued, row["starts_at"]), expires if row["ends_at"] is None else min(expires, row["ends_at"])
 

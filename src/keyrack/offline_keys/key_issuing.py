@@ -112,9 +112,9 @@ class IssuedKeys:
 async def issue_keys(
     db: Database, signers: IssuingKeySigners, settings: Settings, customer: int, subject: UUID, device: bytes
 ) -> IssuedKeys:
-    """The keys of a phone, and its messages for boxes. Signs due keys.
+    """The keys of a phone, and its messages for boxes.
 
-    Raises `NoDevice`, `NotApproved`, `CannotDecrypt`.
+    Issues due keys. Raises `NoDevice`, `NotApproved`, `CannotDecrypt`, `InconsistentKeys`.
     """
     arguments = (customer, subject, device, now(), settings.sdk_keys + 1)
     view = await _look(db, arguments)

@@ -407,7 +407,7 @@ def test_too_many_customers_are_notified_as_all() -> None:
 
     async def run(customers: int) -> list[str]:
         database = Notified()
-        tell = ChangeNotifier(database)  # type: ignore[arg-type]
+        tell = ChangeNotifier(database)
         for customer in range(1, customers + 1):
             tell(2_000_000_000 + customer, frozenset(TOPICS))
         telling = asyncio.create_task(tell.run())

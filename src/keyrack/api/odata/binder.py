@@ -88,7 +88,7 @@ class Binder:
         """A Boolean value for `$filter`. Raises `BadRequest`."""
         value = self.value(node)
         if value.type is not Edm.BOOLEAN and value.type is not Edm.NULL:
-            refuse(f"A condition must be Edm.Boolean, not {value.type.value}.")
+            refuse(f"A condition must be Edm.Boolean, not {value.type.value}.", "wrong-type")
         return value
 
     def value(self, node: ast.Node) -> Value:
@@ -321,13 +321,16 @@ class Binder:
     def negated(self, node: ast.AstNot) -> Value:
         value = self.value(node.operand)
         if value.type is not Edm.BOOLEAN and value.type is not Edm.NULL:
-            refuse(f"The operator 'not' takes Edm.Boolean, not {value.type.value}. {comparisons.NEEDS_PARENTHESES}")
+            refuse(
+                f"The operator 'not' takes Edm.Boolean, not {value.type.value}. {comparisons.NEEDS_PARENTHESES}",
+                "wrong-type",
+            )
         return PlanNot(value, value.nullable)
 
     def _operand(self, operator: str, node: ast.Node) -> Value:
         value = self.value(node)
         if value.type is not Edm.BOOLEAN and value.type is not Edm.NULL:
-            refuse(f"The operator '{operator}' takes Edm.Boolean, not {value.type.value}.")
+            refuse(f"The operator '{operator}' takes Edm.Boolean, not {value.type.value}.", "wrong-type")
         return value
 
 

@@ -102,7 +102,7 @@ def _check(name: str, argument: Value, takes: tuple[Edm, ...]) -> None:
     check_offset(argument)
     if argument.type not in takes and argument.type is not Edm.NULL:
         names = " or ".join(type_.value for type_ in takes)
-        refuse(f"The function '{name}' takes {names}, not {argument.type.value}.")
+        refuse(f"The function '{name}' takes {names}, not {argument.type.value}.", "wrong-type")
 
 
 def _function(type_: Edm, template: LiteralString, *operands: Value) -> Value:
@@ -155,7 +155,9 @@ def arithmetic(operator: str, left: Value, right: Value) -> Value:
         refuse_unsupported("A duration (the difference of two times)")
     for side in (left, right):
         if side.type not in _RANK and side.type is not Edm.NULL:
-            refuse(f"The operator '{operator}' takes numbers, not {left.type.value} and {right.type.value}.")
+            refuse(
+                f"The operator '{operator}' takes numbers, not {left.type.value} and {right.type.value}.", "wrong-type"
+            )
     division = operator in ("div", "divby", "mod")
     if division and isinstance(right, PlanParameter) and right.value == 0:
         refuse("A number cannot be divided by zero.")
@@ -190,7 +192,7 @@ def _template(operator: str, type_: Edm, whole: bool, zero: bool) -> LiteralStri
 def negation(operand: Value) -> Value:
     """The negated number."""
     if operand.type not in _RANK and operand.type is not Edm.NULL:
-        refuse(f"The operator '-' takes a number, not {operand.type.value}.")
+        refuse(f"The operator '-' takes a number, not {operand.type.value}.", "wrong-type")
     if operand.type is Edm.INT32:
         return _function(Edm.INT64, "(- ({0})::int8)", operand)
     return _function(operand.type, "(- {0})", operand)

@@ -131,7 +131,7 @@ def both(left: Value | None, right: Value) -> Value:
 def page(top: int | None, most: int) -> int | None:
     """The page size. Raises `BadRequest` above the limit."""
     if top is not None and top > most:
-        refuse(f"$top is greater than the limit of {most}.")
+        refuse(f"$top is greater than the limit of {most}.", "out-of-range", "$top")
     return top
 
 

@@ -211,6 +211,7 @@ class ResourceTable:
         self._shown = tuple([_member(name, field_info) for name, field_info in model.model_fields.items()])
         self.members = tuple([member for member in self._shown if member.info.is_column])
         self._written = tuple([m for m in self.members if not (m.info.is_read_only or m.info.is_secret)])
+        self._required = frozenset([m.name for m in self.members if m.is_required and not m.is_nullable])
         self.by_name: Mapping[str, Member] = {member.name: member for member in self.members}
 
     @cached_property
@@ -288,7 +289,7 @@ class ResourceTable:
         A removed member gets its default. `too_long` has the error codes of texts with their own code. Raises
         `BadRequest`.
         """
-        values = apply_patch(patch, action)
+        values = apply_patch(patch, action, self._required)
         for name, value in values.items():
             member = self.by_name[name]
             if value is None and not member.is_nullable and not member.is_required:
