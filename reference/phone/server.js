@@ -7,13 +7,18 @@ import { fromBase64url, toBase64url } from './bytes.js';
 /**
  * @typedef {import('./cose.js').Bytes} Bytes
  *
+ * @typedef {Object} DayKey the key of the names that a box advertises on one day
+ * @property {number} day counted from 1970-01-01 in UTC
+ * @property {Bytes} key 16 bytes
+ *
  * @typedef {Object} KeysAnswer the response of `GET /sdk/keys`, with messages as bytes
  * @property {Bytes | null} keySet null if the customer has no key authority
  * @property {Bytes[]} roots all new roots of the customer, each signed by the previous one
  * @property {Array<{assignmentId: number, carId: number, productId: number, box: string, issued: string,
  *   begins: string, expires: string, renewAfter: string, key: Bytes}>} keys
  * @property {Array<{box: string, productId: number, boxKey: Bytes | null, statusLists: Bytes[],
- *   receipt: Bytes | null}>} boxes `boxKey` is the box's public key, null from older servers
+ *   receipt: Bytes | null, names: DayKey[]}>} boxes `boxKey` is the box's public key, null from older servers. `names`
+ *   are the keys of its advertised names, none from older servers
  * @property {Array<{assignmentId: number, reason: string}>} withheld assignments that get no new key, and why
  * @property {boolean} isComplete whether these are all of the user's assignments
  *
@@ -164,6 +169,7 @@ function toKeysAnswer(json) {
       boxKey: typeof box.boxKey === 'string' ? fromBase64url(box.boxKey) : null,
       statusLists: box.statusLists.map((/** @type {any} */ list) => fromBase64url(list.statusList)),
       receipt: box.receipt === null ? null : fromBase64url(box.receipt),
+      names: (box.names ?? []).map((/** @type {any} */ name) => ({ day: name.day, key: fromBase64url(name.key) })),
     })),
   };
 }

@@ -18,6 +18,7 @@ import { isPublicKey } from './messages.js';
  * @typedef {import('./cbor.js').ItemMap} ItemMap
  * @typedef {import('./link.js').Challenge} Challenge
  * @typedef {import('./server.js').KeysAnswer} KeysAnswer
+ * @typedef {import('./server.js').DayKey} DayKey
  *
  * @typedef {Object} HeldKey
  * @property {number} assignmentId
@@ -33,6 +34,7 @@ import { isPublicKey } from './messages.js';
  * @typedef {Object} HeldBox a box of which the phone has a list
  * @property {string} name
  * @property {ItemMap | null} publicKey verifies its entries; null if the server did not send it
+ * @property {DayKey[]} names the keys of its advertised names, for the days on which a key of the phone may open
  *
  * @typedef {Object} HeldRoot a new root
  * @property {number} sequence
@@ -77,6 +79,7 @@ import { isPublicKey } from './messages.js';
  */
 
 const MOST_ENTRIES = 1_100; // of one box, whose log has 1,024
+const DAY_KEY_BYTES = 16;
 
 /** @returns {State} */
 export function emptyState() {
@@ -188,7 +191,8 @@ export class Store {
    * @returns {Promise<HeldBox | null>}
    */
   async boxOf(name) {
-    return (await this.state()).boxes.find((box) => box.name === name) ?? null;
+    const box = (await this.state()).boxes.find((kept) => kept.name === name);
+    return box === undefined ? null : { ...box, names: box.names ?? [] }; // an older release kept no names
   }
 
   /**
@@ -357,10 +361,16 @@ async function toRoots(messages) {
  * @param {KeysAnswer['boxes'][number]} box
  * @returns {HeldBox}
  */
-function toBox({ box: name, boxKey }) {
+function toBox({ box: name, boxKey, names }) {
   const publicKey = boxKey === null ? null : decode(boxKey);
   if (publicKey !== null && !isPublicKey(publicKey)) throw new Refused('claims', 'the key of a box is invalid');
-  return { name, publicKey: /** @type {ItemMap | null} */ (publicKey) };
+  if (!names.every(isDayKey)) throw new Refused('claims', 'the key of a day is not valid');
+  return { name, publicKey: /** @type {ItemMap | null} */ (publicKey), names };
+}
+
+/** @param {DayKey} name */
+function isDayKey({ day, key }) {
+  return Number.isSafeInteger(day) && day >= 0 && key.length === DAY_KEY_BYTES;
 }
 
 /**

@@ -108,7 +108,7 @@ export class Authority {
   }
 
   /** The response of `GET /sdk/keys` with one assignment. */
-  async answer(publicKey, { sequence = 1, roots = [], lists = [[1, NOW]], receipt = null } = {}) {
+  async answer(publicKey, { sequence = 1, roots = [], lists = [[1, NOW]], receipt = null, names = [] } = {}) {
     const key = await this.key(publicKey);
     const statusLists = await Promise.all(lists.map(([generation, iat]) => this.list(generation, iat)));
     const times = { issued: at(0), begins: at(0), expires: at(604_800), renewAfter: at(302_400) };
@@ -116,7 +116,7 @@ export class Authority {
       keySet: await this.keySet(sequence),
       roots,
       keys: [{ assignmentId: 4711, carId: 12, productId: 1041, box: BOX, ...times, key }],
-      boxes: [{ box: BOX, productId: 1041, boxKey: encode(this.box.publicKey), statusLists, receipt }],
+      boxes: [{ box: BOX, productId: 1041, boxKey: encode(this.box.publicKey), statusLists, receipt, names }],
       withheld: [],
       isComplete: true,
     };

@@ -28,9 +28,9 @@ left join lateral ("""
 left join lateral (
   select a.assignment_id, a.car_id, a.user_id, a.starts_at, a.ends_at, a.lifetime,
     coalesce(a.renewable_after, a.lifetime / 2) as renewable_after,
-    p.product_id, e.epoch, e.public_key as box_key, e.receipt, g.generation, g.uri, g.is_outdated, g.listed_at, g.list,
-    k.key_id, k.issued_at, k.begins_at, k.expires_at, k.generation as key_generation, k.issuing_key_id, k.rights,
-    k.freshness, k.token
+    p.product_id, e.epoch, e.public_key as box_key, e.receipt, e.advertising, g.generation, g.uri, g.is_outdated,
+    g.listed_at, g.list, k.key_id, k.issued_at, k.begins_at, k.expires_at, k.generation as key_generation,
+    k.issuing_key_id, k.rights, k.freshness, k.token
   from assignment a
   join product p on p.customer_id = a.customer_id and p.car_id = a.car_id and p.kind = 'Box'
   join service v on v.customer_id = p.customer_id and v.product_id = p.product_id and not v.is_terminated

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from collections.abc import Mapping
 from uuid import UUID
 
 from keyrack.offline_keys.transports.bluetooth import SERVICE
@@ -35,6 +36,15 @@ def day_key(secret: bytes, day: int) -> bytes:
 def name(key: bytes, slot: int) -> str:
     """The name in a slot, by the key of its day: `K-` and six characters."""
     return _name(hmac.digest(key, b"keyrack-name-1" + slot.to_bytes(4, "big"), hashlib.sha256))
+
+
+def names_near(keys: Mapping[int, bytes], time: int, slots: int = 1) -> list[str]:
+    """The names that a phone looks for at a time: those of the slots from -`slots` to +`slots`, in their order.
+
+    `keys` has the keys of days. A slot of another day has no name.
+    """
+    near = range(slot_at(time) - slots, slot_at(time) + slots + 1)
+    return [name(keys[day_of(slot)], slot) for slot in near if day_of(slot) in keys]
 
 
 def name_at(secret: bytes, time: int) -> str:
