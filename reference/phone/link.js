@@ -31,8 +31,9 @@ import { BoxRefusal, Refused } from './codes.js';
  * @property {Bytes} entry empty if none was written
  */
 
+/** The most bytes of a message, in both directions. */
+export const LONGEST = 2048;
 const VERSIONS = [2]; // of the protocol, ascending
-const MOST = 2048; // bytes of a message, in both directions
 const MOST_ENTRIES = 4; // in one answer
 const MOST_NAME = 40; // characters of a name
 const NONCE_SIZE = 16;
@@ -135,7 +136,7 @@ export class Link {
    */
   async #ask(request, kind, count) {
     const message = Uint8Array.from(await this.#exchange(encode(request)));
-    if (message.length > MOST) throw new Refused('too-long', `an answer of more than ${MOST} bytes`);
+    if (message.length > LONGEST) throw new Refused('too-long', `an answer of more than ${LONGEST} bytes`);
     const answer = decode(message);
     if (!Array.isArray(answer)) throw malformed('no array');
     const [said, ...members] = answer;
