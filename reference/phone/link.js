@@ -13,6 +13,8 @@ import { BoxRefusal, Refused } from './codes.js';
  * connection is lost. Any other error counts as a loss after the whole message was sent.
  * @typedef {(message: Bytes) => Promise<Uint8Array>} Exchange
  *
+ * @typedef {'none' | 'part' | 'all'} Sent
+ *
  * @typedef {Object} Challenge
  * @property {Bytes} message the whole message, whose SHA-256 is in the answer to it
  * @property {string} name of the box, as `aud`; empty before the first provisioning
@@ -54,9 +56,12 @@ const SPOKEN = 12;
 
 /** The connection to the box is lost. */
 export class TransportLost extends Error {
-  /** @param {'none' | 'part' | 'all'} sent the sent part of the message; a box ignores an incomplete one */
-  constructor(sent) {
-    super('The connection to the box is lost.');
+  /**
+   * @param {Sent} sent the sent part of the message; a box ignores an incomplete one
+   * @param {unknown} [cause]
+   */
+  constructor(sent, cause) {
+    super('The connection to the box is lost.', { cause });
     this.name = 'TransportLost';
     this.sent = sent;
     this.action = 'again';
