@@ -24,7 +24,10 @@ import { BoxBusy, NoBluetooth } from './transport.js';
  * @typedef {Object} GattServer
  * @property {() => Promise<GattServer>} connect
  * @property {() => void} disconnect
- * @property {(uuid: string) => Promise<{getCharacteristic: (uuid: string) => Promise<Characteristic>}>} getPrimaryService
+ * @property {(uuid: string) => Promise<Service>} getPrimaryService
+ *
+ * @typedef {Object} Service
+ * @property {(uuid: string) => Promise<Characteristic>} getCharacteristic
  *
  * @typedef {Object} OfCharacteristic
  * @property {DataView} [value] of the last notification
@@ -33,6 +36,11 @@ import { BoxBusy, NoBluetooth } from './transport.js';
  * @property {() => Promise<unknown>} startNotifications
  *
  * @typedef {EventTarget & OfCharacteristic} Characteristic
+ *
+ * @typedef {Object} GattLink
+ * @property {Characteristic} toBox
+ * @property {number} size the most bytes of a fragment
+ * @property {Promise<unknown>} written the end of the last write; a reply may come before it
  */
 
 /** @param {number} number of the service or the characteristic */
@@ -101,16 +109,14 @@ export class WebBluetooth {
 export class BluetoothBox {
   #device;
   #reassembly = new Reassembly(...Object.values(Command));
-  /** @type {{toBox: Characteristic, size: number} | null} while there is a link */
+  /** @type {GattLink | null} */
   #link = null;
   /** @type {Promise<unknown>} the end of the call before */
   #turn = Promise.resolve();
-  /** @type {Promise<unknown>} the end of the last write; a reply may come before it */
-  #written = Promise.resolve();
   /** @type {Wait<any> | null} of the present call */
   #wait = null;
-  /** @type {((fragment: Uint8Array) => void) | null} takes fragments of a reply while one is due */
-  #take = null;
+  /** @type {(fragment: Uint8Array) => void} takes a fragment, in vain if no reply is due */
+  #take = () => undefined;
 
   /** @param {Device} device */
   constructor(device) {
@@ -177,6 +183,7 @@ export class BluetoothBox {
     return result;
   }
 
+  /** @returns {Promise<GattLink>} */
   async #establish() {
     const gatt = /** @type {GattServer} */ (this.#device.gatt);
     const service = await (await gatt.connect()).getPrimaryService(SERVICE);
@@ -185,7 +192,7 @@ export class BluetoothBox {
     fromBox.addEventListener('characteristicvaluechanged', this.#hear);
     await fromBox.startNotifications();
     const size = await service.getCharacteristic(SIZE);
-    return { toBox, size: sizeOf(await size.readValue()) };
+    return { toBox, size: sizeOf(await size.readValue()), written: Promise.resolve() };
   }
 
   /**
@@ -197,26 +204,24 @@ export class BluetoothBox {
     /** @type {{sent: Sent}} */
     const progress = { sent: 'none' };
     try {
-      await this.#waitFor(new Wait(SILENCE_MS), this.#written);
       const link = this.#link;
       if (link === null) throw new Error('There is no link.');
+      await this.#waitFor(new Wait(SILENCE_MS), link.written);
       /** @type {Wait<Bytes | null>} */
       const wait = new Wait(SILENCE_MS, EXCHANGE_MS);
       this.#reassembly.clear();
       this.#take = (fragment) => this.#receive(fragment, wait, progress);
-      this.#written = this.#send(link, message, wait, progress).catch(wait.reject);
+      link.written = this.#send(link, message, wait, progress).catch(wait.reject);
       return await this.#waitFor(wait);
     } catch (error) {
       throw this.#lose(progress.sent, error);
-    } finally {
-      this.#take = null;
     }
   }
 
   /**
    * Write the fragments with response, which is the only flow control of all platforms. A fragment counts as sent from
    * the beginning of its write, because the box may have it although no response came.
-   * @param {{toBox: Characteristic, size: number}} link
+   * @param {GattLink} link
    * @param {Bytes} message
    * @param {Wait<Bytes | null>} wait after whose end nothing more is sent
    * @param {{sent: Sent}} progress
@@ -235,7 +240,7 @@ export class BluetoothBox {
   #hear = ({ target }) => {
     const { buffer, byteOffset, byteLength } = /** @type {any} */ (target).value;
     const copy = buffer.slice(byteOffset, byteOffset + byteLength); // the next notification may change the value
-    this.#take?.(new Uint8Array(copy));
+    this.#take(new Uint8Array(copy));
   };
 
   /**

@@ -193,8 +193,8 @@ export class Conversation {
    * one, the other one may open, because the phone may not know that an assignment has ended.
    * @param {number} command
    * @returns {Promise<{box: string, key: HeldKey, entry: Bytes}>} the box, the used key, and the proof
-   * @throws {NoKey | OtherBox | VersionMismatch | BoxRefusal | TransportLost | OutcomeUnknown} of several rejections, that
-   *   of the best key
+   * @throws {NoKey | OtherBox | VersionMismatch | BoxRefusal | TransportLost | OutcomeUnknown} the rejection of the
+   *   best key
    */
   async #command(command) {
     let challenge = await this.greet();

@@ -112,6 +112,24 @@ test('a reply that comes slowly is received', async (t) => {
   assert.deepEqual(call.value, Uint8Array.of(0xc0, 0xc1));
 });
 
+test('slow writes are waited for, each for 5 s', async (t) => {
+  const settle = [];
+  const { box } = await nearby(t, {
+    write(value) {
+      return new Promise((resolve) => settle.push(() => resolve(this.written.push(value))));
+    },
+  });
+  const call = watched(box.exchange(LONG));
+  for (let place = 0; place < 3; place += 1) {
+    await pass(4_999);
+    settle[place]();
+  }
+  await pass(4_999);
+  assert.equal(call.isOver, false);
+  await pass(1);
+  assertLost(call, 'part', box);
+});
+
 for (const [place, sent] of [[0, 'part'], [4, 'part'], [5, 'all']]) {
   test(`write ${place + 1} of 6 is never settled: ${sent} was sent`, async (t) => {
     const { fake, box } = await nearby(t, { ...deafFrom(place), answer: () => undefined });
@@ -138,6 +156,18 @@ for (const [place, sent] of [[0, 'part'], [4, 'part'], [5, 'all']]) {
   });
 }
 
+test('a write that is never settled holds up no later link', async (t) => {
+  const { fake, box } = await nearby(t, deafFrom(2));
+  const call = watched(box.exchange(LONG));
+  await pass(0);
+  fake.vanish();
+  await pass(0);
+  assertLost(call, 'part', box);
+  delete fake.write;
+  await box.connect();
+  assert.deepEqual(await box.exchange(SHORT), SHORT);
+});
+
 test('nothing more is written after the link has ended', async (t) => {
   const { fake, box } = await nearby(t, {
     async write(value) {
@@ -152,7 +182,12 @@ test('nothing more is written after the link has ended', async (t) => {
 });
 
 test('a box that goes before it replies is lost at once, and can be connected again', async (t) => {
-  const { fake, box } = await nearby(t, { answer() { this.vanish(); } });
+  const { fake, box } = await nearby(t, {
+    answer() {
+      this.send(Uint8Array.of(0x83, 0, 2, 0xc0));
+      this.vanish();
+    },
+  });
   const call = watched(box.exchange(SHORT));
   await pass(0);
   assertLost(call, 'all', box);
@@ -296,7 +331,7 @@ test('a connection that does not come in 10 s is given up', async (t) => {
   const steps = {
     connect: { connect: () => NEVER },
     service: { service: () => NEVER },
-    subscribe: { characteristics: { [FROM_BOX]: { addEventListener: () => undefined, startNotifications: () => NEVER } } },
+    subscribe: { characteristics: { [FROM_BOX]: { addEventListener() {}, startNotifications: () => NEVER } } },
   };
   for (const [what, behaviour] of Object.entries(steps)) {
     await t.test(what, async (t) => {

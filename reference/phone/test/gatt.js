@@ -38,7 +38,8 @@ function settled() {
 /** The state of a promise, and its result. */
 export function watched(promise) {
   const state = { isOver: false, value: undefined, error: undefined };
-  promise.then((value) => Object.assign(state, { isOver: true, value }), (error) => Object.assign(state, { isOver: true, error }));
+  const end = (outcome) => Object.assign(state, { isOver: true, ...outcome });
+  promise.then((value) => end({ value }), (error) => end({ error }));
   return state;
 }
 
@@ -75,7 +76,8 @@ export class FakeBox extends EventTarget {
     this.reassembly.clear();
     this.gatt.connected = true;
     const toBox = Object.assign(new Characteristic(), { writeValueWithResponse: (value) => this.write(value) });
-    const size = Object.assign(new Characteristic(), { readValue: async () => new DataView(Uint8Array.from(this.sizeValue).buffer) });
+    const readValue = async () => new DataView(Uint8Array.from(this.sizeValue).buffer);
+    const size = Object.assign(new Characteristic(), { readValue });
     this.fromBox = new Characteristic();
     this.characteristics = { [TO_BOX]: toBox, [FROM_BOX]: this.fromBox, [SIZE]: size };
     return this.gatt;
