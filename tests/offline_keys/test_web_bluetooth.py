@@ -204,6 +204,16 @@ def test_an_opening_without_a_reply_is_unknown(phone: Phone) -> None:
     assert phone.tap("open") == 12
 
 
+def test_an_opening_that_did_not_reach_the_box_is_unknown_until_the_next_challenge(phone: Phone) -> None:
+    phone.tap("find")
+    phone.box.goes_before_message = OPEN
+    assert phone.tap("open") == ["OutcomeUnknown", "all"]
+    assert phone.effects == []
+    assert phone.tap("look") is True, "nothing has happened"
+    assert phone.tap("open") == 12
+    assert phone.effects == ["OPEN"]
+
+
 def test_a_driver_who_cancels_the_chooser_has_chosen_none(phone: Phone) -> None:
     phone.radio.chosen = None
     assert phone.tap("find") is None
