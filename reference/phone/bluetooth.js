@@ -17,7 +17,7 @@ import { BoxBusy, NoBluetooth } from './transport.js';
  *
  * @typedef {Object} Bluetooth
  * @property {(options: {filters: Array<{services: string[], name?: string}>}) => Promise<Device>} requestDevice
- * @property {() => Promise<boolean>} getAvailability
+ * @property {() => Promise<boolean>} [getAvailability] some replacements of Web Bluetooth lack it
  *
  * @typedef {EventTarget & {name?: string, gatt?: GattServer}} Device
  *
@@ -90,8 +90,11 @@ export class WebBluetooth {
   /**
    * Whether there is an adapter: without one, the browser reports the same error as for a chooser without a choice.
    * @param {Bluetooth} bluetooth
+   * @returns {Promise<boolean>}
    */
   async #isAvailable(bluetooth) {
+    if (bluetooth.getAvailability === undefined) return true;
+    /** @type {Wait<boolean>} */
     const wait = new Wait(SILENCE_MS);
     wait.follow(bluetooth.getAvailability());
     return wait.result.catch(() => false);

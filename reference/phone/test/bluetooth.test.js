@@ -400,6 +400,7 @@ test('no choice and no adapter are told apart', async (t) => {
   const requestDevice = async () => { throw new DOMException('texts differ', 'NotFoundError'); };
   const finding = (getAvailability) => new WebBluetooth({ requestDevice, getAvailability }).find([]);
   assert.equal(await finding(async () => true), null);
+  assert.equal(await finding(undefined), null);
   const expected = { name: 'NoBluetooth', action: 'ask', message: 'This app cannot use Bluetooth.' };
   await assert.rejects(finding(async () => false), expected);
   await assert.rejects(finding(async () => { throw new Error(); }), expected);
