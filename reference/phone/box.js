@@ -43,6 +43,18 @@ export class NoKey extends Error {
   }
 }
 
+/** The user chose another box: a key for that one would open the wrong car. `message` and `help` are for the user. */
+export class OtherBox extends Error {
+  /** @param {string} box its name */
+  constructor(box) {
+    super('This is the box of another car.');
+    this.name = 'OtherBox';
+    this.box = box;
+    this.action = 'again';
+    this.help = 'Go to your car, then choose its box.';
+  }
+}
+
 /**
  * The command was sent, but no readable answer came: the box may have opened, or not. The app must say so, and ask the
  * user to look; it must not say that the command failed. Opening again does no harm.
@@ -68,6 +80,7 @@ export class Conversation {
   #device;
   #store;
   #askTime;
+  #productId;
   /** @type {Challenge | null} the last one */
   #challenge = null;
 
@@ -76,12 +89,14 @@ export class Conversation {
    * @param {DeviceKey} device
    * @param {Store} store
    * @param {AskTime} [askTime] undefined without a network
+   * @param {number} [productId] of the box that the user wants; undefined for any box
    */
-  constructor(exchange, device, store, askTime) {
+  constructor(exchange, device, store, askTime, productId) {
     this.#link = new Link(exchange);
     this.#device = device;
     this.#store = store;
     this.#askTime = askTime;
+    this.#productId = productId;
   }
 
   open() {
@@ -137,9 +152,16 @@ export class Conversation {
     }
   }
 
+  /**
+   * @returns {Promise<Challenge>}
+   * @throws {OtherBox} if the box is not the wanted one; its epoch may differ, and it may not be set up yet
+   */
   async #hello() {
-    this.#challenge = await this.#link.hello();
-    return this.#challenge;
+    const challenge = await this.#link.hello();
+    const isWanted = this.#productId === undefined || challenge.name.startsWith(`box:${this.#productId}:`);
+    if (!isWanted && challenge.name !== '') throw new OtherBox(challenge.name);
+    this.#challenge = challenge;
+    return challenge;
   }
 
   /**
@@ -171,7 +193,8 @@ export class Conversation {
    * one, the other one may open, because the phone may not know that an assignment has ended.
    * @param {number} command
    * @returns {Promise<{box: string, key: HeldKey, entry: Bytes}>} the box, the used key, and the proof
-   * @throws {NoKey | VersionMismatch | BoxRefusal | TransportLost | OutcomeUnknown} the rejection of the best key
+   * @throws {NoKey | OtherBox | VersionMismatch | BoxRefusal | TransportLost | OutcomeUnknown} the rejection of the
+   *   best key
    */
   async #command(command) {
     let challenge = await this.greet();

@@ -41,7 +41,7 @@ export async function openBox(phone, exchange, say) {
  * @param {(text: string) => void} say
  */
 function warn(overdue, say) {
-  if (overdue.length > 0) say('Go online soon: some keys open nothing any more before long.');
+  if (overdue.length > 0) say('Go online soon, because some keys expire soon.');
 }
 
 /** @param {string} idToken */

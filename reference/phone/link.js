@@ -13,6 +13,8 @@ import { BoxRefusal, Refused } from './codes.js';
  * connection is lost. Any other error counts as a loss after the whole message was sent.
  * @typedef {(message: Bytes) => Promise<Uint8Array>} Exchange
  *
+ * @typedef {'none' | 'part' | 'all'} Sent
+ *
  * @typedef {Object} Challenge
  * @property {Bytes} message the whole message, whose SHA-256 is in the answer to it
  * @property {string} name of the box, as `aud`; empty before the first provisioning
@@ -31,8 +33,9 @@ import { BoxRefusal, Refused } from './codes.js';
  * @property {Bytes} entry empty if none was written
  */
 
+/** The most bytes of a message, in both directions. */
+export const LONGEST = 2048;
 const VERSIONS = [2]; // of the protocol, ascending
-const MOST = 2048; // bytes of a message, in both directions
 const MOST_ENTRIES = 4; // in one answer
 const MOST_NAME = 40; // characters of a name
 const NONCE_SIZE = 16;
@@ -53,9 +56,12 @@ const SPOKEN = 12;
 
 /** The connection to the box is lost. */
 export class TransportLost extends Error {
-  /** @param {'none' | 'part' | 'all'} sent the sent part of the message; a box ignores an incomplete one */
-  constructor(sent) {
-    super('The connection to the box is lost.');
+  /**
+   * @param {Sent} sent the sent part of the message; a box ignores an incomplete one
+   * @param {unknown} [cause]
+   */
+  constructor(sent, cause) {
+    super('The connection to the box is lost.', { cause });
     this.name = 'TransportLost';
     this.sent = sent;
     this.action = 'again';
@@ -135,7 +141,7 @@ export class Link {
    */
   async #ask(request, kind, count) {
     const message = Uint8Array.from(await this.#exchange(encode(request)));
-    if (message.length > MOST) throw new Refused('too-long', `an answer of more than ${MOST} bytes`);
+    if (message.length > LONGEST) throw new Refused('too-long', `an answer of more than ${LONGEST} bytes`);
     const answer = decode(message);
     if (!Array.isArray(answer)) throw malformed('no array');
     const [said, ...members] = answer;

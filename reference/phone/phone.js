@@ -53,9 +53,10 @@ export class Phone {
   /**
    * A conversation on a new link to a box: `await phone.at(exchange).open()`.
    * @param {Exchange} exchange
+   * @param {number} [productId] of the box that the user wants, so that no key opens another one
    */
-  at(exchange) {
-    return new Conversation(exchange, this.device, this.store, (box, nonce) => this.server.time(box, nonce));
+  at(exchange, productId) {
+    return new Conversation(exchange, this.device, this.store, (box, nonce) => this.server.time(box, nonce), productId);
   }
 
   async #bringHome() {
