@@ -1,9 +1,9 @@
-"""The box of the Python reference as a peripheral in the emulated radio of Chromium.
+"""The Python box as a peripheral in the emulated radio of Chromium.
 
 `Radio` is the adapter of a browser: it answers choosers. `Peripheral` is one box: it answers the operations on its
 characteristics by `BoxBluetooth` and the firmware of a `World`. Their clocks stand still unless a test moves them.
 
-The protocol domain BluetoothEmulation is experimental. What it lacks, and what it does not forgive:
+The protocol domain BluetoothEmulation is experimental. Limits of the emulation:
 
 - It has no command for a notification. So `from-box` can be read, too, and `PUMP` keeps one read pending: its answer
   raises the event of a notification. Only the test knows that.
@@ -89,7 +89,7 @@ class Radio:
         return address
 
     def answer_choosers(self, context: BrowserContext, page: Page) -> None:
-        """Tap the chosen device in each chooser of this page, once it is listed."""
+        """Tap the chosen device in each chooser of this page."""
         session = context.new_cdp_session(page)
         answered: set[str] = set()
 
@@ -164,7 +164,7 @@ class Peripheral:
         return advertisements.name_at(authority.advertising, self._world.now)
 
     def appear(self) -> None:
-        """Advertise at a new address, which the user taps in the next chooser. A link at the old one has ended."""
+        """Advertise at a new address, which the next chooser lists. A link at the old one has ended."""
         self._disconnect()
         self._characteristics.clear()
         self.address = self._radio.chosen = self._radio.add(self.name)

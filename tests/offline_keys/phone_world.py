@@ -205,7 +205,7 @@ class World:
         }
 
     def _names(self) -> list[dict[str, Any]]:
-        """The keys of the names that the box advertises, for the days of a key."""
+        """The keys of the box's names, for the days of a key."""
         first, last = (self.now + after for after in (-SLOT_SECONDS, self.lifetime + SLOT_SECONDS))
         days = range(day_of(slot_at(first)), day_of(slot_at(last)) + 1)
         return [{"day": day, "key": b64(day_key(self.box.authority.advertising, day))} for day in days]

@@ -30,7 +30,7 @@ def day(moment: datetime) -> int:
 
 
 def names_by_box(phone: Phone) -> dict[str, dict[int, bytes]]:
-    """The day keys that the phone has, by the name of the box."""
+    """The day keys of the phone, by the name of the box."""
     return {each["box"]: {one["day"]: raw(one["key"]) for one in each["names"]} for each in phone.held["boxes"]}
 
 
@@ -41,7 +41,7 @@ def names(phone: Phone) -> dict[int, bytes]:
 
 
 def advertised(box: Firmware, moment: datetime) -> str:
-    """The name that the box advertises at a time of its own clock."""
+    """The advertised name at a time of the box's clock."""
     return name_at(box.state.authority.advertising, int(moment.timestamp()))
 
 
@@ -170,7 +170,7 @@ def test_an_etag_changes_with_the_names(alice: Person, clock: Clock) -> None:
 
 
 def test_a_pending_enrolment_has_names_of_its_own(alice: Person) -> None:
-    """The phone finds the box in use, and the one that was enrolled to replace it."""
+    """The phone finds the box in use, and its replacement."""
     car, old = garage(alice)
     kim = driver(alice)
     alice.assignment(car, kim.user)
@@ -185,7 +185,7 @@ def test_a_pending_enrolment_has_names_of_its_own(alice: Person) -> None:
 
 
 def test_the_secret_of_another_row_names_no_box(alice: Person) -> None:
-    """An attacker who can write to the database does not learn the names of another box."""
+    """Write access to the database reveals no names of other boxes."""
     (car, box), (_, other) = garage(alice), garage(alice)
     kim = driver(alice)
     alice.assignment(car, kim.user)

@@ -104,7 +104,7 @@ class Phone:
         self.page.evaluate(APP, [self.path, product, keys, self.world.now])
 
     def tap(self, button: str) -> Any:
-        """The outcome of a button: a value, or an error's name and the sent part of its message."""
+        """The outcome of a button: a value, or an error."""
         self.page.evaluate("() => { globalThis.outcome = undefined; }")
         self.page.click(f"#{button}")
         return self.page.wait_for_function("globalThis.outcome").json_value()["value"]
@@ -128,7 +128,7 @@ def context(bridged: Bridge) -> Iterator[BrowserContext]:
 
 @pytest.fixture
 def phone(context: BrowserContext, bridged: Bridge) -> Iterator[Phone]:
-    """A phone with keys, next to its box and to the one of a stranger."""
+    """A phone with keys, next to its box and another one."""
     with emulated(context) as radio:
         world = World()
         bridged.worlds.append(world)

@@ -1,4 +1,4 @@
-"""The secret of the names that a box advertises in an epoch, and its day keys for phones.
+"""The secret of a box's advertised names, and its day keys.
 
 The secret is sealed in the database. Only the box gets it. A phone gets the keys of the days on which one of its keys
 may open, so a former driver cannot follow the car (docs/key-bluetooth.md, "Advertisement").
@@ -45,9 +45,9 @@ async def unseal(vault: Encryption, customer: int, box: EpochOfBox, sealed: byte
 async def day_keys(
     vault: Encryption, customer: int, box: EpochOfBox, sealed: bytes | None, periods: Iterable[Period]
 ) -> list[DayKey]:
-    """The day keys of a box for a phone whose keys have these validity periods, the first day first.
+    """The day keys of a box, the first day first.
 
-    There are none without a secret. A key is valid for 28 days at most, which are parts of 30 days with the margin.
+    `periods` are the validity periods of the phone's keys. There are none without a secret. A key is valid for 28 days at most, which are parts of 30 days with the margin.
     Raises `CannotDecrypt`.
     """
     days = sorted({day for period in periods for day in _days(*period)})

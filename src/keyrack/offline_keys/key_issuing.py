@@ -178,7 +178,7 @@ class _View:
         return IssuedKeys(key_set, roots, keys, lists, box_keys, receipts, names, withheld, self.is_complete)
 
     async def _names(self, vault: Encryption, keys: Sequence[IssuedKey]) -> dict[EpochOfBox, Sequence[DayKey]]:
-        """The day keys of each box for the validity periods of these keys."""
+        """The day keys of each box for these keys."""
         periods: dict[EpochOfBox, list[Period]] = {}
         for key in keys:
             periods.setdefault(key.box, []).append((key.begins, key.expires))
