@@ -143,7 +143,7 @@ class World:
         self.issued.clear()
 
     def replace_root(self) -> None:
-        """Replace the root: it signs another one, which signs the next key set."""
+        """Replace the root by another one, which signs the next key set."""
         successor = PrivateKey.generate()
         claims = {"iss": ISS, "iat": self.now, "sequence": self.sequence + 1, "root": successor.public}
         self.roots.append(cose.sign(message_fields.ROOT, self.root.public.kid, claims, self.root.sign))

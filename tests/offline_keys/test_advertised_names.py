@@ -1,4 +1,4 @@
-"""The day keys by which phones find boxes: only those of the days on which their keys may open."""
+"""Day keys: phones get those of the days of their keys."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def advertised(box: Firmware, moment: datetime) -> str:
 
 
 def finds(keys: dict[int, bytes], box: Firmware, moment: datetime, *, box_is_ahead: int = 0) -> bool:
-    """Whether a phone with these day keys looks for the name that the box advertises at this time."""
+    """Whether a phone with these day keys finds the box now."""
     shown = advertised(box, moment + timedelta(seconds=box_is_ahead))
     return shown in names_near(keys, int(moment.timestamp()))
 
 
 def test_a_phone_finds_the_box_while_its_key_is_valid(alice: Person) -> None:
-    """At the beginning, in the middle and at the end, across midnight, and by a clock of the box that is a slot off."""
+    """From beginning to end, across midnight, with a clock one slot off."""
     car, box = garage(alice)
     kim = driver(alice)
     begin, end = midnight() + timedelta(hours=22), midnight(2) + timedelta(hours=2)

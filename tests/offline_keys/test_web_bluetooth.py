@@ -1,7 +1,7 @@
-"""The phone in JavaScript opens the box of the Python reference over Web Bluetooth, in Chromium with an emulated radio.
+"""The phone in JavaScript opens the Python box over Web Bluetooth.
 
-Chromium's emulation cannot scan, lose packets or change the size of a connection. Times and faults are tests of
-reference/phone/test/bluetooth.test.js.
+Chromium emulates the radio. Chromium's emulation cannot scan, lose packets or change the size of a connection. Times
+and faults are tests of reference/phone/test/bluetooth.test.js.
 """
 
 from __future__ import annotations

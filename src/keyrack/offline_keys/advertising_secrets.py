@@ -47,8 +47,8 @@ async def day_keys(
 ) -> list[DayKey]:
     """The day keys of a box, the first day first.
 
-    `periods` are the validity periods of the phone's keys. There are none without a secret. A key is valid for 28 days at most, which are parts of 30 days with the margin.
-    Raises `CannotDecrypt`.
+    `periods` are the validity periods of the phone's keys. There are none without a secret. A key is valid for 28 days
+    at most, which are parts of 30 days with the margin. Raises `CannotDecrypt`.
     """
     days = sorted({day for period in periods for day in _days(*period)})
     if sealed is None or not days:

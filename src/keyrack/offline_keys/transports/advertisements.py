@@ -1,7 +1,7 @@
 """The rotating name that a box advertises (docs/key-bluetooth.md).
 
-No stranger can follow a car by it. The server derives a key for each day from the box's secret. A phone gets the keys of
-the days on which it may open.
+No stranger can follow a car by it. The server derives a key for each day from the box's secret. A phone gets the keys
+of the days on which it may open.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def name(key: bytes, slot: int) -> str:
 def names_near(keys: Mapping[int, bytes], time: int, slots: int = 1) -> list[str]:
     """The names that a phone looks for at a time, in the order of their slots.
 
-    They are those of the slots from -`slots` to +`slots`. `keys` has the keys of days. A slot of another day has no name.
+    They are those of the slots from -`slots` to +`slots`. `keys` has the keys of days. A slot of another day has no
+    name.
     """
     near = range(slot_at(time) - slots, slot_at(time) + slots + 1)
     return [name(keys[day_of(slot)], slot) for slot in near if day_of(slot) in keys]

@@ -17,9 +17,9 @@ class Phase(Enum):
 class MessageBuffer:
     """The buffer of a box, and the link that owns it. Times are in milliseconds.
 
-    The link that begins a message owns the buffer until its reply is sent. A link that is slow to send its message loses
-    the buffer to the next one that begins: no stranger shuts out phones by a message without an end. While the box
-    processes a message, the buffer stays in use, even if the link ends: the firmware still reads it.
+    The link that begins a message owns the buffer until its reply is sent. A link that is slow to send its message
+    loses the buffer to the next one that begins: no stranger shuts out phones by a message without an end. While the
+    box processes a message, the buffer stays in use, even if the link ends: the firmware still reads it.
     """
 
     def __init__(self) -> None:
