@@ -10,7 +10,7 @@ from keyrack.db.audit_context import acting
 from keyrack.http import request_parsing
 from keyrack.http.calls import HttpCall
 from keyrack.http.request_actor import actor
-from keyrack.http.steps import CheckStep, run_checks
+from keyrack.http.steps import CheckStep
 
 DEVICE_KEY = "Device-Key"
 
@@ -25,7 +25,9 @@ def needs_caller(row: Endpoint[Any]) -> bool:
 
 async def authenticate(call: HttpCall) -> None:
     """Run the row's steps of `AUTHENTICATION`. Raises `Unauthorized`, `Forbidden`, `NotFound`, `BadRequest`."""
-    await run_checks(call.route.authenticate, call)
+    for check in call.route.authenticate:
+        if (waiting := check(call)) is not None:
+            await waiting
 
 
 def read_client_secret(call: HttpCall) -> None:

@@ -83,20 +83,11 @@ def compose(steps: Steps[C], row: Endpoint[Any], handler: Next[C]) -> Next[C]:
     return _with_checks(checks, call_next)
 
 
-async def run_checks(checks: Iterable[CheckFunction[C]], call: C) -> None:
-    """Run checks in order. Raises the error of the first failing one."""
-    for check in checks:
-        if (waiting := check(call)) is not None:
-            await waiting
-
-
 def _with_checks(checks: Iterable[CheckFunction[C]], call_next: Next[C]) -> Next[C]:
     """The checks, then `call_next`."""
     flat = tuple(checks)
     if not flat:
         return call_next
-
-    # The loop of `run_checks`, without its coroutine: this runs in each request
 
     async def run(call: C) -> Response:
         for check in flat:
