@@ -86,6 +86,21 @@ class VirtualBox:
         self._since, self.is_on, self._link = at, True, None
         self._write(self._state.kept, 0)
 
+    def restart(self, kept: PersistentState, at: int) -> None:
+        """Start with a stored state, after an outage in which the clock kept running."""
+        self._write(kept, 0)
+        self._since = min(kept.floor, at)
+        self.get_power(at, stood=False)
+
+    @property
+    def kept(self) -> PersistentState:
+        """The stored state."""
+        return self._flash
+
+    @property
+    def key(self) -> PrivateKey:
+        return self._key
+
     # Messages
 
     def connect(self, at: int) -> int:
