@@ -1,4 +1,4 @@
-"""The steps of a tool that brings a box and the server together (docs/key-enrolment.md, "Provisioning").
+"""The steps of a provisioning tool (docs/key-enrolment.md, "Provisioning").
 
 Each step can be repeated, and so can all of them.
 """
@@ -47,7 +47,7 @@ class ExpectedKeys:
 
 @dataclass(frozen=True, slots=True)
 class BoxState:
-    """The result: the box as it is, and the server's state of its enrolment."""
+    """The state of the box and of its enrolment at the end."""
 
     thumbprint: str
     challenge: Challenge
@@ -66,7 +66,7 @@ class BoxState:
 
 
 class BoxEnroller:
-    """A tool with a box on its wire and a session at the server, for one product."""
+    """A tool with a link to a box, and a session at the server."""
 
     def __init__(self, client: Client, link: BoxLink, product: int, tell: Tell) -> None:
         self._client, self._link, self._tell = client, link, tell
@@ -74,7 +74,7 @@ class BoxEnroller:
         self._product = product
 
     async def run(self, expected: ExpectedKeys) -> BoxState:
-        """Enrol the box, unless it is this product's box already, and provision it.
+        """Enrol and provision the box. The box of this product stays enrolled.
 
         Raises `CommandFailed`, `ApiError`.
         """
@@ -97,7 +97,7 @@ class BoxEnroller:
         return {} if error is not None and error.code == "box-not-enrolled" else answer.checked()
 
     async def _repeated(self, step: Callable[[], Awaitable[T]]) -> T:
-        """The result of a step, which is repeated on a new link if the box does not reply. Raises `CommandFailed`."""
+        """The result of a step. Without a reply it is repeated on a new link. Raises `CommandFailed`."""
         for attempt in range(ATTEMPTS):
             try:
                 return await step()
@@ -142,7 +142,7 @@ class BoxEnroller:
         )
 
     async def _enrol(self, expected: ExpectedKeys) -> str:
-        """Enrol the box in a new epoch; returns the thumbprint of its key. Raises `CommandFailed`, `ApiError`."""
+        """Enrol the box; returns the thumbprint of its key. Raises `CommandFailed`, `ApiError`."""
         self._tell("Enrolling the box.")
         nonce = octets((await self._client.write("POST", f"{self._path}/enrolment"))["nonce"])
         reply = await self._repeated(lambda: self._link.exchange(Enrol(nonce), EnrolledMessage, Result))

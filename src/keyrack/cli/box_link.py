@@ -1,4 +1,4 @@
-"""The link of a tool to a box by a wire: one message, one reply (docs/key-wire.md)."""
+"""The link of a tool to a box by a wire (docs/key-wire.md)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class BoxLink:
         self._wire = wire
 
     async def begin(self) -> None:
-        """End what is on the wire, and begin a link: nonce and proof of the link before die."""
+        """Begin a link. What is on the wire ends, with nonce and proof."""
         self._wire.discard()
         await self._wire.write(wire.NEW_LINK)
 

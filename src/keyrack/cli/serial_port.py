@@ -1,4 +1,4 @@
-"""A serial port of this machine, for the wire to a box (docs/key-wire.md)."""
+"""A serial port of this machine (docs/key-wire.md)."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ ANY_PRODUCT = 0  # a box does not know its product
 
 
 class StoredBox(BaseModel):
-    """The file of a simulated box: what a box keeps over a loss of power."""
+    """The file of a simulated box, with its persistent state."""
 
     model_config = ConfigDict(ser_json_bytes="hex", val_json_bytes="hex")
 
@@ -32,7 +32,7 @@ class StoredBox(BaseModel):
 
 
 class WireBox:
-    """A box whose state is in a file, or in memory without a file."""
+    """A box. Its state is in a file, or only in memory."""
 
     def __init__(self, file: Path | None = None) -> None:
         """Start the box. A box without a file yet has just been reset. Raises `OSError`, `ValueError`."""
@@ -69,7 +69,7 @@ class WireBox:
 
 
 class SimulatedWire:
-    """The end of the tool of a wire to a simulated box in this process."""
+    """A wire to a simulated box in this process."""
 
     def __init__(self, box: WireBox) -> None:
         self._box = box

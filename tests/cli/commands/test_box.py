@@ -1,4 +1,4 @@
-"""`keyrack box enrol`: a box on a wire, or a simulated one, and a real server."""
+"""`keyrack box enrol`, with a pseudo-terminal and a real server."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_the_command_can_be_repeated(technician: Technician, bench: WireBench, p
 
 
 def test_an_interrupted_run_is_completed(technician: Technician, bench: WireBench, product: int) -> None:
-    """The server knows the key of the box, and the box has no authority yet."""
+    """The server knows the key of a box without an authority."""
     bench.answered = answers(Provision, AcceptedMessage(1))
     assert "The box refuses the provisioning of the server" in technician.fails(product, "--serial", bench.port)
     epoch = technician.state(product)["epoch"]

@@ -21,7 +21,7 @@ from keyrack.core.api_client.session import Client
 
 app = typer.Typer()
 
-# What helps with an error of the server
+# By error code of the server
 REMEDIES = {
     "enrolment-in-use": "If the box on the wire replaces that one, add --replaces with the thumbprint of the pending"
     " enrolment: keyrack api /boxes/{product}/enrolment",
@@ -51,7 +51,7 @@ def enrol(
     profile: ProfileName = profiles.DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """Enrol a box on a wire, and provision it with keys and time.
+    """Enrol a box on a wire, and bring it keys and time.
 
     A box without an authority gets an enrolment. A box of this product gets new keys and the time, so the command can
     be repeated. It needs the permissions boxes:read and boxes:write, and for a serial number products:read.
@@ -77,7 +77,7 @@ def enrol(
 
 @contextmanager
 def _wire(serial: str | None, state: Path | None) -> Generator[Wire]:
-    """The wire to the box on a serial port, or to a simulated one. Raises `CommandFailed`."""
+    """The wire to the box, or to a simulated one. Raises `CommandFailed`."""
     if serial is not None:
         try:
             from keyrack.cli.serial_port import SerialPort
@@ -134,7 +134,7 @@ def _shown(product: int, state: BoxState) -> CommandResult:
 
 
 def _left(product: int, state: BoxState) -> Generator[str]:
-    """What a person has to do yet."""
+    """The work that is left to a person."""
     pending = state.pending
     if state.is_enrolled_now:
         yield "Compare the thumbprint with the one that the box displays. If they differ, reset the box."
