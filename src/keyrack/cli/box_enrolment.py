@@ -66,7 +66,7 @@ class BoxState:
 
 
 class BoxEnroller:
-    """A tool with a link to a box, and a session at the server."""
+    """A tool between a box and the server."""
 
     def __init__(self, client: Client, link: BoxLink, product: int, tell: Tell) -> None:
         self._client, self._link, self._tell = client, link, tell

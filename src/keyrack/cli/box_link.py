@@ -44,7 +44,7 @@ class BoxLink:
         self._wire = wire
 
     async def begin(self) -> None:
-        """Begin a link. What is on the wire ends, with nonce and proof."""
+        """Begin a link. It ends unfinished frames, nonce and proof."""
         self._wire.discard()
         await self._wire.write(wire.NEW_LINK)
 

@@ -87,7 +87,7 @@ class VirtualBox:
         self._write(self._state.kept, 0)
 
     def restart(self, kept: PersistentState, at: int) -> None:
-        """Start with a stored state, after an outage in which the clock kept running."""
+        """Start with a stored state. The clock kept running meanwhile."""
         self._write(kept, 0)
         self._since = min(kept.floor, at)
         self.get_power(at, stood=False)
