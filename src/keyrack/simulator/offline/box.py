@@ -153,7 +153,7 @@ class VirtualBox:
         return self._bluetooth.next_fragment(link, size, now)
 
     def _end_late_links(self, now: int) -> list[int]:
-        """End the links that have been silent, or without a proof, for too long."""
+        """End the links that the box keeps no longer, and return them."""
         late = self._bluetooth.tick(now)
         for link in late:
             self.disconnect(link)

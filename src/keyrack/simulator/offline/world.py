@@ -104,7 +104,10 @@ class World:
         return link_messages.read(self.hello(product), Challenge)
 
     def carry(self, product: int, said: CarryMessage) -> bool:
-        """Carry an artefact to a box, if necessary by several connections; returns whether it was accepted."""
+        """Carry an artefact to a box; returns whether it was accepted.
+
+        A lost connection is made again.
+        """
         box, has_arrived = self.boxes[product], False
         while not has_arrived:
             try:
@@ -146,7 +149,10 @@ class World:
     def say(
         self, product: int, said: Open, phone: VirtualPhone, command: int, by: str, *, is_answer: bool = True
     ) -> tuple[BoxRefusalCode, Result] | None:
-        """Send an opening message to a box; returns the exact code and the result, or None without a result."""
+        """Send an opening message to a box.
+
+        Returns the exact code and the result, or None if the result was lost.
+        """
         box = self.boxes[product]
         key = self.issued.get(said.key)
         attempt = OpenAttempt(self.at, by, phone.id, product, key, command, phone.count, is_answer, by == MADE_KEY)
