@@ -65,6 +65,7 @@ HEADINGS: dict[str, dict[str, tuple[str, str]]] = {
         "product": ("keyrack.cli.commands.product", "Add, list, change and remove key boxes and IQ units."),
         "service": ("keyrack.cli.commands.service", "Manage services, their contracts and their pairing."),
         "brand": ("keyrack.cli.commands.brand", "Manage the catalogue of brands, key forms and compatible boxes."),
+        "box": ("keyrack.cli.commands.box", "Enrol key boxes that open without a network."),
         "keys": ("keyrack.cli.commands.keys", "Manage offline keys: policy, signing keys and roots."),
         "webhook": ("keyrack.cli.commands.webhook", "Manage webhooks, inspect deliveries and test receivers."),
         "telemetry": ("keyrack.cli.commands.telemetry", "Discard bad telemetry."),

@@ -19,6 +19,7 @@ from keyrack.simulator.client import FleetClient, SimulatorCredentials
 from keyrack.simulator.offline.box import VirtualBox
 from keyrack.simulator.offline.phone import VirtualPhone
 from keyrack.simulator.offline.provisioning_tool import enrol, octets
+from keyrack.simulator.offline.radio import PERFECT, Radio
 
 KINDS = {OPEN: "CarOpened", CLOSE: "CarClosed"}
 TRIED = 1_000  # epochs in which an earlier run may have enrolled a box
@@ -34,6 +35,7 @@ class Door:
         self._done: list[dict[str, Any]] = []  # events that the server should record
         self._met: set[int] = set()  # users whose phones have data for the server
         self._last = 0  # the newest known event
+        self._radio = Radio(PERFECT, Random())  # noqa: S311 - it loses nothing
 
     def use(self, user: int, command: int, at: int) -> bool:
         """Open or close with this user's phone, offline. Returns whether the box did it."""
@@ -42,14 +44,15 @@ class Door:
         key = None if phone is None else next((item for item in phone.keys.values() if item.box == self._name), None)
         if phone is None or key is None:
             return False
-        for said in phone.brought(box.challenge(at)):
-            box.carry(said, at)
-        message = box.hello(at)
+        box.leave()
+        for said in phone.brought(link_messages.read(box.hello(at, radio=self._radio), Challenge)):
+            box.carry(said, at, self._radio)
+        message = box.hello(at, radio=self._radio)
         challenge = link_messages.read(message, Challenge)
-        result = box.open(phone.answer(message, key.raw, command, at * 1_000), at)
+        result = box.open(phone.answer(message, key.raw, command, at * 1_000), at, self._radio)
         is_done = box.code is BoxRefusalCode.GOOD
         if result.entry:
-            phone.keep(box, challenge, result, at)
+            phone.keep(box, challenge, result, at, self._radio)
         if is_done:
             time = stamp_of(cose.read(result.entry, ENTRY).claims["iat"])
             self._done.append({"carId": self._car, "userId": user, "type": KINDS[command], "utcDateTime": time})

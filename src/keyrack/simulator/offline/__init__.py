@@ -17,6 +17,7 @@ from keyrack.server.process import run_beside
 from keyrack.simulator.offline.expected_state import Books
 from keyrack.simulator.offline.operator_actions import Operator
 from keyrack.simulator.offline.oracle import Ledger
+from keyrack.simulator.offline.radio import GARAGE, Radio, RadioConditions
 from keyrack.simulator.offline.scenario import Weeks
 from keyrack.simulator.offline.summary import ScenarioSummary
 from keyrack.simulator.offline.world import World
@@ -42,6 +43,7 @@ class Garage:
     seed: int = 1
     limit: int | None = None  # seconds that a key is valid without news from the server; None: its lifetime
     opens_uncertain: bool = False
+    radio: RadioConditions = GARAGE
 
     @property
     def seconds(self) -> int:
@@ -75,7 +77,8 @@ async def _pass(settings: Settings, db: Database, garage: Garage, progress: Call
     ledger = Ledger(Books(garage.limit), garage.opens_uncertain, summary)
     random = Random(garage.seed)  # noqa: S311 - a seed makes it reproducible
     async with Client(run.server, run.login) as client:
-        world = World(began, random, client, run, ledger)
+        radio = Radio(garage.radio, Random(f"radio {garage.seed}"))  # noqa: S311
+        world = World(began, random, client, run, ledger, radio)
         with timestamps.shown(world.clock):
             weeks = Weeks(world, garage.weeks)
             await weeks.begin(garage.cars, garage.users)

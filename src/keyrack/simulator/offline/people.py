@@ -92,7 +92,7 @@ class People:
         for command in (OPEN, CLOSE):
             code, challenge, result = world.show(phone, key.product, key.raw, command)
             if result.entry:
-                phone.keep(world.boxes[key.product], challenge, result, world.at)
+                phone.keep(world.boxes[key.product], challenge, result, world.at, world.radio)
             if code is not BoxRefusalCode.GOOD:
                 break
             world.visitors[key.product] = [*world.visitors.get(key.product, [])[-VISITORS:], (phone, key)]

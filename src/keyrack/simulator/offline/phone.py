@@ -14,6 +14,7 @@ from keyrack.offline_keys.link_messages import CarryMessage, Challenge, Open, Re
 from keyrack.offline_keys.p256 import PrivateKey
 from keyrack.simulator.offline.box import VirtualBox
 from keyrack.simulator.offline.provisioning_tool import octets, text
+from keyrack.simulator.offline.radio import Radio, TransportLost
 
 MOST = 200  # entries per delivery
 
@@ -126,19 +127,24 @@ class VirtualPhone:
         self.count = phone.counter(self.count, milliseconds)
         return phone.answer(challenge, key, command, self.count, self.key.sign)
 
-    def keep(self, box: VirtualBox, challenge: Challenge, result: Result, at: int) -> None:
-        """Fetch the new entries of the box's log."""
+    def keep(self, box: VirtualBox, challenge: Challenge, result: Result, at: int, radio: Radio | None = None) -> bool:
+        """Fetch the new entries of the box's log. Returns false if the connection was lost meanwhile."""
         if result.entry:
             self.pocket.append(phone.kept(result.entry))
         newest = max(self.seen.get(challenge.name, 0), challenge.first - 1)
         following = challenge.next + bool(result.entry)
-        while (wanted := phone.fetch(following, newest)) is not None:
-            message = box.fetch(wanted, at)
-            if message is None or not message.entries:
-                break
-            self.pocket += map(phone.kept, message.entries)
-            newest, following = newest + len(message.entries), message.next
-        self.seen[challenge.name] = newest
+        try:
+            while (wanted := phone.fetch(following, newest)) is not None:
+                message = box.fetch(wanted, at, radio)
+                if message is None or not message.entries:
+                    break
+                self.pocket += map(phone.kept, message.entries)
+                newest, following = newest + len(message.entries), message.next
+        except TransportLost:
+            return False
+        finally:
+            self.seen[challenge.name] = newest
+        return True
 
 
 def _day_keys(box: Mapping[str, Any]) -> dict[int, bytes]:

@@ -21,6 +21,7 @@ from keyrack.simulator.offline.expected_state import IssuedPhoneKey
 from keyrack.simulator.offline.operator_actions import Operator
 from keyrack.simulator.offline.oracle import BoxAction, Ledger, OpenAttempt
 from keyrack.simulator.offline.phone import HeldPhoneKey, VirtualPhone
+from keyrack.simulator.offline.radio import Radio, Sent, TransportLost
 from keyrack.simulator.offline.summary import MADE_KEY, OWNER, ScenarioSummary
 
 RECORDED = 0.2  # share of messages to boxes that an attacker records
@@ -35,6 +36,7 @@ class World:
     client: Client  # the manager's
     operator: Operator
     ledger: Ledger
+    radio: Radio
     boxes: dict[int, VirtualBox] = field(default_factory=dict[int, VirtualBox])  # by product
     cars: list[int] = field(default_factory=list[int])
     users: list[int] = field(default_factory=list[int])
@@ -84,19 +86,40 @@ class World:
 
     def hello(self, product: int) -> bytes:
         """The box's challenge as raw bytes."""
-        message = self.boxes[product].hello(self.at)
-        self.ledger.record_time(product, link_messages.read(message, Challenge).time, self.at)
-        return message
+        while True:
+            try:
+                message = self.boxes[product].hello(self.at, radio=self.radio)
+            except TransportLost as lost:
+                self._lose(lost)
+            else:
+                self.ledger.record_time(product, link_messages.read(message, Challenge).time, self.at)
+                return message
+
+    def _lose(self, lost: TransportLost) -> None:
+        """Count a lost connection. A link that has ended before the message was idle."""
+        if lost.sent is not Sent.NONE:
+            self.happens("connections lost")
 
     def challenge(self, product: int) -> Challenge:
         return link_messages.read(self.hello(product), Challenge)
 
     def carry(self, product: int, said: CarryMessage) -> bool:
-        """Carry an artefact to a box; returns whether it was accepted."""
-        taken = self.boxes[product].carry(said, self.at)
+        """Carry an artefact to a box; returns whether it was accepted.
+
+        A lost connection is made again.
+        """
+        box, has_arrived = self.boxes[product], False
+        while not has_arrived:
+            try:
+                box.carry(said, self.at, self.radio)
+            except TransportLost as lost:
+                self._lose(lost)
+                has_arrived = lost.has_arrived
+            else:
+                has_arrived = True
         artefact = cose.read(said.artefact, KEY_SET, ROOT, STATUS_LIST, TIME, RECEIPT)
-        self.ledger.carried(product, artefact, self.at, self.boxes[product].code)
-        return taken
+        self.ledger.carried(product, artefact, self.at, box.code)
+        return box.code is BoxRefusalCode.GOOD
 
     def bring(self, phone: VirtualPhone, product: int) -> None:
         """Carry what an app carries to a box before it opens."""
@@ -106,31 +129,50 @@ class World:
     def show(
         self, phone: VirtualPhone, product: int, raw: bytes, command: int, by: str = OWNER, *, count: int | None = None
     ) -> tuple[BoxRefusalCode, Challenge, Result]:
-        """Show a key, and answer with the phone's private key; `count` replaces the usual counter."""
-        message = self.hello(product)
-        challenge = link_messages.read(message, Challenge)
-        if count is not None:
-            phone.count = count - 1
-        said = phone.answer(message, raw, command, self.at * 1000 if count is None else 0)
-        if by == OWNER and self.random.random() < RECORDED:
-            self.heard.append((product, said))
-        code, result = self.say(product, said, phone, command, by)
-        return code, challenge, result
+        """Show a key, and answer with the phone's private key; `count` replaces the usual counter.
+
+        Without a result the user tries again, although the box may have opened.
+        """
+        while True:
+            message = self.hello(product)
+            challenge = link_messages.read(message, Challenge)
+            if count is not None:
+                phone.count = count - 1
+            said = phone.answer(message, raw, command, self.at * 1000 if count is None else 0)
+            if by == OWNER and self.random.random() < RECORDED:
+                self.heard.append((product, said))
+            outcome = self.say(product, said, phone, command, by)
+            if outcome is not None:
+                code, result = outcome
+                return code, challenge, result
 
     def say(
         self, product: int, said: Open, phone: VirtualPhone, command: int, by: str, *, is_answer: bool = True
-    ) -> tuple[BoxRefusalCode, Result]:
-        """Send an opening message to a box; returns the exact code and the result."""
+    ) -> tuple[BoxRefusalCode, Result] | None:
+        """Send an opening message to a box.
+
+        Returns the exact code and the result, or None if the result was lost.
+        """
         box = self.boxes[product]
         key = self.issued.get(said.key)
         attempt = OpenAttempt(self.at, by, phone.id, product, key, command, phone.count, is_answer, by == MADE_KEY)
         verdict = self.ledger.judge(attempt)
-        result = box.open(said, self.at)
-        effect = LockAction.NONE if box.last is None else box.last.effect
-        if effect is not LockAction.NONE and key is None:
+        is_lost = False
+        try:
+            box.open(said, self.at, self.radio)
+        except TransportLost as lost:
+            self._lose(lost)
+            if not lost.has_arrived:
+                return None
+            is_lost = True
+        assert box.last is not None  # noqa: S101 - the message has arrived
+        result = link_messages.read(box.last.reply, Result)
+        if box.last.effect is not LockAction.NONE and key is None:
             self.expected["UnknownKey"] += 1
-        self.ledger.note(attempt, verdict, box.code, _done(effect, key, result))
-        return box.code, result
+        if is_lost and box.last.effect is not LockAction.NONE:
+            self.happens("results lost, the box had moved its lock")
+        self.ledger.note(attempt, verdict, box.code, _done(box.last.effect, key, result))
+        return None if is_lost else (box.code, result)
 
 
 def _done(effect: LockAction, key: IssuedPhoneKey | None, result: Result) -> BoxAction | None:
