@@ -11,10 +11,11 @@ import statistics
 import time
 from dataclasses import dataclass
 
-from benchmarks.sizes import sized
-from benchmarks.tables import row, table
 from tests.offline_keys.bumble_box import BumbleBox, BumblePhone, Driver, VirtualLink
 from tests.offline_keys.phone_world import World
+
+from benchmarks.sizes import sized
+from benchmarks.tables import row, table
 
 ROUND_TRIP = sized(0.030, tiny=0.001)  # seconds; a connection interval of 15 ms in each direction
 RUNS = sized(7, tiny=1)
