@@ -1,6 +1,6 @@
-"""The reference box and phone over bumble, a real Bluetooth stack with a virtual link.
+"""The reference box and phone over bumble, a real Bluetooth stack.
 
-Packets travel by the event loop alone, so no test waits for a clock: an exchange is lost once nothing moves any more.
+The link is virtual. Packets travel by the event loop alone, so no test waits for a clock: an exchange is lost once nothing moves any more.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SERVICE, TO_BOX, FROM_BOX, SIZE = (
 
 
 class ExchangeLost(Exception):
-    """No reply will come: a packet was dropped, or the connection has ended."""
+    """A dropped packet or an ended connection: no reply will come."""
 
 
 class BoxReported(Exception):
@@ -139,7 +139,7 @@ class BumbleBox:
         await self.advertise()
 
     async def advertise(self) -> None:
-        """Advertise the present name under a new address, while a link is free."""
+        """Advertise the present name under a new address if a link is free."""
         await self.device.stop_advertising()
         if not self.transport.has_room:
             return
@@ -356,7 +356,7 @@ class Driver:
         return await self._open(over, await self._hello(over))
 
     async def converse(self, over: BumblePhone) -> list[bytes]:
-        """A first conversation: hello, all that the box lacks, hello, open, the whole log."""
+        """A first conversation: hello, artefacts, hello, open, the whole log."""
         lists = (unb64(each["statusList"]) for each in self._answer["boxes"][0]["statusLists"])
         artefacts = [unb64(self._answer["keySet"]), *lists]
         challenge = await self._hello(over)

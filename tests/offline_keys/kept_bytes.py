@@ -9,7 +9,7 @@ NO_DATA = type | ModuleType | FunctionType | BuiltinFunctionType | MethodType
 
 
 def kept_bytes(root: object) -> int:
-    """The sum of all `bytes` and `bytearray` that are reachable from this object."""
+    """The length of all `bytes` and `bytearray` reachable from an object."""
     seen: dict[int, object] = {}
     rest = [root]
     while rest:

@@ -1,4 +1,7 @@
-"""The Bluetooth binding over a real stack: bumble's host, GATT and security manager, with a virtual link."""
+"""The Bluetooth binding over a real stack.
+
+bumble has the host, GATT and the security manager. The link is virtual.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The transports: laws of fragments, links over Bluetooth, APDUs and frames, and the generators of their vectors."""
+"""The laws of the transports, and the generators of their vectors."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_a_receiver_keeps_no_more_than_the_longest_message() -> None:
 
 @dataclass(eq=False)
 class Connected:
-    """A phone on a link, and what the specification says of the link's life."""
+    """A phone on a link, and how long the link may stay."""
 
     since: int
     earliest_end: int  # the box may end the link from then on
@@ -309,7 +309,10 @@ def _lived(history: list[tuple[int, Call]]) -> Radio:
 @hypothesis_settings(max_examples=400)
 @given(HISTORIES)
 def test_any_calls_leave_the_links_consistent(history: list[tuple[int, Call]]) -> None:
-    """At most one message is in work, a reply reaches its link alone, and no link stays longer than it may."""
+    """One message is in work at most.
+
+    A reply reaches its link alone, and no link stays longer than it may.
+    """
     radio = _lived(history)
     radio.tick()
     for link in range(LINKS):
@@ -323,7 +326,10 @@ def test_any_calls_leave_the_links_consistent(history: list[tuple[int, Call]]) -
 @hypothesis_settings(max_examples=200)
 @given(HISTORIES, LINK, st.integers(200, 500))
 def test_a_busy_link_gets_its_turn(history: list[tuple[int, Call]], link: int, pause: int) -> None:
-    """Whatever came before, a phone that repeats its message is heard once the others begin nothing more."""
+    """The box hears a phone that repeats its message, after any history.
+
+    The other links begin nothing more.
+    """
     radio = _lived(history)
     radio.connect(link)
     begin = radio.now
