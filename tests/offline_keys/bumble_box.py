@@ -1,6 +1,7 @@
 """The reference box and phone over bumble, a real Bluetooth stack.
 
-The link is virtual. Packets travel by the event loop alone, so no test waits for a clock: an exchange is lost once nothing moves any more.
+The link is virtual, and packets travel by the event loop alone. So no test waits for a clock: an exchange is lost once
+nothing moves any more.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ class BumbleBox:
         await self.advertise()
 
     async def advertise(self) -> None:
-        """Advertise the present name under a new address if a link is free."""
+        """Advertise the name under a new address if a link is free."""
         await self.device.stop_advertising()
         if not self.transport.has_room:
             return
