@@ -46,6 +46,7 @@ BENCHMARKS = {
         Benchmark("compression", 1),
         Benchmark("live", 3),
         Benchmark("keys", 2),
+        Benchmark("bluetooth", 1),
         Benchmark("limited", 2),
         Benchmark("metrics", 1),
         Benchmark("traces", 2),

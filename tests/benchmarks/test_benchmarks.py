@@ -18,7 +18,7 @@ os.environ[sizes.VARIABLE] = sizes.TINY  # before a benchmark is imported: only 
 
 # What other benchmarks use, and what measures nothing
 SHARED = {"__main__", "catalog", "floor", "load", "peers", "processes", "sizes", "tables"}
-NO_PROCESSES = {"metrics"}
+NO_PROCESSES = {"metrics", "bluetooth"}
 ORIGIN = re.compile(
     r"^Taken at commit `[0-9a-f]{7,}`( with changes)? on \d+ [A-Z][a-z]+ \d{4}, on \d+ cores \(.+\) with \d+ GiB"
     r" and a load of [\d.]+, Python 3\.\d+\.\d+\.\n\n\|"

@@ -237,6 +237,12 @@ def _scripts() -> Iterator[tuple[str, list[Step]]]:
         [connect(0, 0), *_kept_up(60_000, 4_000, is_proven=True), tick(60_000)],
     )
     yield (
+        "a link that has proven a key stays after the hello that ends the proof",
+        [connect(0, 0), write(0, 0, HELLO), reply(0, 0, "c0", is_proven=True), following(0, 0),
+         write(29_999, 0, HELLO), reply(30_000, 0, "c0"), tick(30_000), following(30_000, 0), tick(59_999),
+         tick(60_000)],
+    )  # fmt: skip
+    yield (
         "a phone that does not take its reply",
         [connect(0, 0), connect(4_000, 1), write(4_000, 0, HELLO), reply(4_000, 0, "c0"), tick(8_999),
          write(8_999, 1, HELLO), following(8_999, 1), tick(14_000), disconnect(14_000, 0), tick(14_001)],

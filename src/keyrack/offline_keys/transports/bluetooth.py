@@ -23,7 +23,7 @@ from keyrack.offline_keys.transports.message_buffer import MessageBuffer, Phase
 UUID = "6e5a{:04x}-ecb0-4fec-829a-1d65e43caf56"
 SERVICE, TO_BOX, FROM_BOX, SIZE = (UUID.format(number) for number in (1, 2, 3, 4))
 FIRST_MESSAGE_MS = 5_000  # from the connection to the first whole message, or from a refusal as busy to the next
-IDLE_MS = 15_000  # between messages of a link that has proven no key
+IDLE_MS = 15_000  # between messages of a link that has proven no key since its connection
 PROVEN_IDLE_MS = 30_000  # of a link that has
 UNPROVEN_MS = 30_000  # from the connection to the proof of a key
 REPLY_MS = 10_000  # to take a reply
@@ -34,7 +34,7 @@ KEEP_ALIVE_MS = 500
 class _Link:
     connected_at: int
     drop_at: int  # unless a message comes before
-    is_proven: bool = False
+    has_proven: bool = False  # a key, since the connection
     failure: FragmentError | None = None  # the error to report next
     reassembly: Reassembly = field(default_factory=lambda: Reassembly(Command.MESSAGE))
 
@@ -95,8 +95,8 @@ class BoxBluetooth:
         state = self._links[link]
         if not self._buffer.reply(message) or state is None:
             return
-        state.is_proven = is_proven
-        state.drop_at = now + (PROVEN_IDLE_MS if is_proven else IDLE_MS)
+        state.has_proven = state.has_proven or is_proven  # a hello ends the proof, but not the place of the link
+        state.drop_at = now + (PROVEN_IDLE_MS if state.has_proven else IDLE_MS)
         self._reply_until = now + REPLY_MS
         self._sequence = -1
 
@@ -148,5 +148,5 @@ class BoxBluetooth:
         if self._buffer.is_of(link, Phase.PROCESSING):
             return False
         is_stuck = self._buffer.is_of(link, Phase.SENDING) and now >= self._reply_until
-        is_unproven = not state.is_proven and now >= state.connected_at + UNPROVEN_MS
+        is_unproven = not state.has_proven and now >= state.connected_at + UNPROVEN_MS
         return is_stuck or is_unproven or now >= state.drop_at

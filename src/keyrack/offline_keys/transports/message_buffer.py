@@ -48,8 +48,10 @@ class MessageBuffer:
 
     def reply(self, message: bytes) -> bool:
         """Begin to send the reply. False if the link has given it up."""
-        self.phase = Phase.FREE if self._is_abandoned else Phase.SENDING
-        self._reply = message
+        if self._is_abandoned:
+            self.phase = Phase.FREE
+        else:
+            self.phase, self._reply = Phase.SENDING, message
         return not self._is_abandoned
 
     @property
@@ -71,4 +73,4 @@ class MessageBuffer:
         if self.phase is Phase.PROCESSING:
             self._is_abandoned = True
         else:
-            self.phase = Phase.FREE
+            self.phase, self._reply = Phase.FREE, b""

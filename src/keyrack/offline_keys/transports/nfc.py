@@ -170,9 +170,9 @@ class NfcCard:
         is_owner = self._buffer.is_of(self._link, Phase.RECEIVING)
         if not is_owner and (self._message or not self._buffer.begin(self._link, now)):
             raise CommandRejected(Status.BUSY)  # or another link has taken the buffer
-        self._message += data
-        if len(self._message) > LONGEST or (is_last and not self._message):
+        if len(self._message) + len(data) > LONGEST or (is_last and not self._message + data):
             raise CommandRejected(Status.LENGTH)
+        self._message += data
         if not is_last:
             return _response(Status.OK)
         self._buffer.complete()
@@ -216,18 +216,22 @@ class NfcReader:
             raise ValueError("The box has another version of the application.")
 
     def exchange(self, message: bytes) -> bytes:
-        """The reply to a message. Raises `CommandRejected`."""
+        """The reply to a message. Raises `CommandRejected`, `ValueError` if the card breaks the specification."""
         pieces = [message[at : at + 255] for at in range(0, len(message), 255)]
         for piece in pieces[:-1]:
             self._send(bytes([0x90, 0x10, 0, 0, len(piece)]) + piece)
         return self._send(bytes([0x80, 0x10, 0, 0, len(pieces[-1])]) + pieces[-1] + b"\x00")
 
     def _send(self, apdu: bytes) -> bytes:
-        """The whole response data, collected by GET RESPONSE."""
+        """The whole response data, collected by GET RESPONSE. The card may be another device, so it is bounded."""
         answer, status = self._one(apdu)
-        while status & 0xFF00 == Status.MORE:
+        while status & 0xFF00 == Status.MORE and len(answer) < LONGEST:
             part, status = self._one(bytes([0x00, 0xC0, 0, 0, status & 0xFF]))
+            if not part:
+                raise ValueError("The card sent an empty part of a reply.")
             answer += part
+        if len(answer) > LONGEST or status & 0xFF00 == Status.MORE:
+            raise ValueError(f"The card sent a reply of more than {LONGEST:,} bytes.")
         if status != Status.OK:
             raise CommandRejected(Status(status))
         return answer
