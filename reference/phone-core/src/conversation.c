@@ -118,6 +118,9 @@ static struct kr_next on_challenge(struct kr_conversation *c, struct kr_bytes me
     enum kr_code code = kr_read_challenge(c->phone->port, message, &c->challenge);
 
     c->place = 0;
+    if (code == KR_GOOD && c->attempt > 0 && !kr_same(kr_name(&c->challenge.name), kr_name(&c->box))) {
+        code = KR_CODE_AUDIENCE; /* another box answers now */
+    }
     return code == KR_GOOD ? go_on(c, now) : invalid(c, code);
 }
 

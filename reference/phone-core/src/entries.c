@@ -59,9 +59,7 @@ static enum kr_code read_entries(struct kr_phone_state *phone, const struct kr_h
     struct kr_bytes bytes;
 
     for (; count > 0; count--) {
-        if (!kr_read_bytes(&in, 0, KR_WIRE_MOST, &bytes)) {
-            return KR_CODE_STRUCTURE;
-        }
+        (void)kr_read_bytes(&in, 0, KR_WIRE_MOST, &bytes); /* its form was checked before */
         enum kr_code code = keeps ? kr_read_entry(bytes, &entry) : kr_read_entry_of(phone, box, bytes, &entry);
         if (code != KR_GOOD || entry.number < *from) {
             return code != KR_GOOD ? code : KR_CODE_STRUCTURE;
@@ -79,7 +77,14 @@ enum kr_code kr_keep_entries(struct kr_phone_state *phone, struct kr_bytes name,
 {
     const struct kr_held_box *box = kr_phone_box(phone, name);
     uint64_t checked = *from;
+    struct kr_cursor form = in;
+    struct kr_bytes bytes;
 
+    for (uint64_t i = 0; i < count; i++) {
+        if (!kr_read_bytes(&form, 0, KR_WIRE_MOST, &bytes)) {
+            return KR_CODE_STRUCTURE;
+        }
+    }
     enum kr_code code = box == NULL ? KR_CODE_AUDIENCE
                                     : read_entries(phone, box, in, count, false, &checked, has_room, changed);
     if (code == KR_GOOD) {
