@@ -115,9 +115,13 @@ static struct kr_next go_on(struct kr_conversation *c, uint64_t now)
 
 static struct kr_next on_challenge(struct kr_conversation *c, struct kr_bytes message, uint64_t now)
 {
-    enum kr_code code = kr_read_challenge(c->phone->port, message, &c->challenge);
+    struct kr_challenge challenge;
+    enum kr_code code = kr_read_challenge(c->phone->port, message, &challenge);
 
     c->place = 0;
+    if (code == KR_GOOD) {
+        c->challenge = challenge;
+    }
     if (code == KR_GOOD && c->attempt > 0 && !kr_same(kr_name(&c->challenge.name), kr_name(&c->box))) {
         code = KR_CODE_AUDIENCE; /* another box answers now */
     }

@@ -346,4 +346,4 @@ def _fetches() -> Iterator[Visit]:
     yield Visit("a fetch that the box rejects", calls=both, changes={FETCHED: _result(Code.NOT_NOW)})
     yield Visit("five entries in one reply", calls=both, changes={FETCHED: lambda _: encode([8, 9, [b""] * 5])})
     yield Visit("the connection is lost within the log", calls=both, changes={FETCHED: _lost(is_whole=True)})
-    yield Visit("a fetch without a known box", calls=both, state=replace(phone_of(Authority()), boxes=(), keys=()))
+    yield Visit("a fetch without a known box", calls=both, state=replace(phone_of(Authority()), boxes=(), lists=()))
