@@ -136,6 +136,10 @@ class CPhone:
         data = encode([list[Value](entries), list[Value](receipts)])
         _check(self._call("home", data, ctypes.c_size_t(len(data))))
 
+    def bring_home_own(self, begin: int, count: int) -> None:
+        """Bring home entries of the phone's own memory, from one on."""
+        _check(self._call("home_own", ctypes.c_size_t(begin), ctypes.c_size_t(count)))
+
     def keep(self, entry: bytes) -> None:
         _check(self._call("keep", entry, ctypes.c_size_t(len(entry))))
 

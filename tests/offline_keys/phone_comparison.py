@@ -135,11 +135,31 @@ class Chance:
         roots = tuple(self.root() for _ in range(random.randint(0, 4)))
         keys = tuple(self.key() for _ in range(random.choice((0, 1, 2, 3, 6))))
         answer = KeysAnswer(random.choice((None, self.key_set(), self.key_set())), roots, keys, tuple(boxes))
-        return (
-            replace(answer, keys=(*keys[1:], replace(keys[0], message=self.mutated(keys[0].message))))
-            if (keys and random.random() < 0.1)
-            else answer
-        )
+        return self.damaged(answer) if random.random() < 0.2 else answer
+
+    def damaged(self, answer: KeysAnswer) -> KeysAnswer:
+        """The answer with one message that is changed, and is never empty."""
+
+        def other(message: bytes) -> bytes:
+            return self.mutated(message) or b"\0"
+
+        boxes = answer.boxes
+        match self.random.choice(("key set", "root", "key", "box")):
+            case "key set" if answer.key_set:
+                return replace(answer, key_set=other(answer.key_set))
+            case "root" if answer.roots:
+                return replace(answer, roots=(*answer.roots[1:], other(answer.roots[0])))
+            case "key" if answer.keys:
+                first, *others = answer.keys
+                return replace(answer, keys=(*others, replace(first, message=other(first.message))))
+            case "box" if boxes:
+                names = [name for name in ("key", "receipt") if getattr(boxes[0], name)]
+                name = self.random.choice((*names, "lists"))
+                value = getattr(boxes[0], name)
+                wrong = tuple(other(each) for each in value[:1]) + value[1:] if name == "lists" else other(value)
+                return replace(answer, boxes=(replace(boxes[0], **{name: wrong}), *boxes[1:]))
+            case _:
+                return answer
 
     def challenge(self) -> bytes:
         random = self.random
@@ -254,10 +274,13 @@ class Twins:
         self.c.keep(entry)
 
     def bring_home(self) -> None:
-        entries = [each for each in self.state.entries if self.chance.random.random() < 0.3]
+        """Upload some entries from one on, as apps do: with pointers into the memory of the phone."""
+        begin = self.chance.random.randint(0, len(self.state.entries))
+        entries = self.state.entries[begin : begin + 3]
         receipts = [self.chance.receipt(self.chance.box())]
         self.state = phone_state.bring_home(self.state, entries, receipts)
-        self.c.bring_home(entries, receipts)
+        self.c.bring_home_own(begin, len(entries))
+        self.c.bring_home([], receipts)
 
     def ask(self) -> None:
         """Queries that change nothing."""

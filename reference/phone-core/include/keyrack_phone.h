@@ -180,8 +180,8 @@ void kr_phone_have_met(struct kr_phone_state *phone, uint64_t now);
 
 /* uploads.c */
 
-/* Removes the entries that were uploaded by PUT /sdk/boxlog, and takes the receipts. KR_GOOD, or the code of an invalid
- * receipt; then the state is unchanged. */
+/* Removes the entries that were uploaded by PUT /sdk/boxlog, and takes the receipts. `entries` may point
+ * into the memory of the phone. KR_GOOD, or the code of an invalid receipt; then the state is unchanged. */
 enum kr_code kr_phone_bring_home(struct kr_phone_state *phone, const struct kr_bytes *entries, size_t entry_count,
                                  const struct kr_bytes *receipts, size_t receipt_count);
 /* The message of PUT /sdk/devices, in KR_REGISTRATION_MOST bytes. 0 if the port does not sign, or `subject` is invalid. */

@@ -26,6 +26,7 @@ EXPORT void kr_phone_test_end(struct kr_phone_test *t);
 EXPORT void kr_phone_test_sizes(uint64_t sizes[8]);
 EXPORT int kr_phone_test_take(struct kr_phone_test *t, const uint8_t *answer, size_t len, uint64_t now);
 EXPORT int kr_phone_test_home(struct kr_phone_test *t, const uint8_t *lists, size_t len);
+EXPORT int kr_phone_test_home_own(struct kr_phone_test *t, size_t begin, size_t count);
 EXPORT int kr_phone_test_keep(struct kr_phone_test *t, const uint8_t *entry, size_t len);
 EXPORT void kr_phone_test_set(struct kr_phone_test *t, uint64_t counter, uint64_t met_server);
 EXPORT void kr_phone_test_met(struct kr_phone_test *t, uint64_t now);
@@ -207,6 +208,18 @@ int kr_phone_test_home(struct kr_phone_test *t, const uint8_t *both, size_t len)
     size_t entry_count = bytes_list(&in, entries);
     size_t receipt_count = bytes_list(&in, receipts);
     return (int)kr_phone_bring_home(&t->phone, entries, entry_count, receipts, receipt_count);
+}
+
+/* Entries of the phone itself, as an app uploads them. */
+int kr_phone_test_home_own(struct kr_phone_test *t, size_t begin, size_t count)
+{
+    struct kr_bytes entries[MOST];
+
+    for (size_t i = 0; i < count && i < MOST; i++) {
+        const struct kr_held_entry *entry = &t->phone.memory.entries[begin + i];
+        entries[i] = (struct kr_bytes){entry->message, entry->len};
+    }
+    return (int)kr_phone_bring_home(&t->phone, entries, count, NULL, 0);
 }
 
 int kr_phone_test_keep(struct kr_phone_test *t, const uint8_t *entry, size_t len)

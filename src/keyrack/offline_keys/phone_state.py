@@ -200,8 +200,7 @@ def _box_key(encoded: bytes | None) -> PublicKey | None:
 def _brought(challenge: Challenge, artefacts: Iterable[bytes]) -> list[bytes]:
     """What a box lacks. All artefacts of the state are of one authority."""
     read = [cose.read(each, KEY_SET, ROOT, STATUS_LIST, RECEIPT) for each in artefacts]
-    issuer = read[0].claims["iss"] if read else ""
-    return [each.artefact for each in phone.brought(challenge, issuer, [each.raw for each in read])]
+    return [each.artefact for each in phone.in_order(challenge, read)]
 
 
 def _with_receipts(state: PhoneState, receipts: Iterable[bytes]) -> PhoneState:
