@@ -150,7 +150,7 @@ class CPhone:
         return self._call("counter", ctypes.c_uint64(now))
 
     def brings(self, challenge: bytes, now: int) -> tuple[list[bytes], list[bytes], bool]:
-        """What a box lacks, in both stages, and whether its clock is right. Raises `MessageRefused`."""
+        """The artefacts of both stages, and whether the box's clock is right. Raises `MessageRefused`."""
         out, written = ctypes.create_string_buffer(DUMP), ctypes.c_size_t()
         arguments = challenge, ctypes.c_size_t(len(challenge)), ctypes.c_uint64(now)
         _check(self._call("brings", *arguments, out, ctypes.c_size_t(DUMP), ctypes.byref(written)))
@@ -158,7 +158,10 @@ class CPhone:
         return authority, artefacts, bool(is_right)
 
     def keys(self, box: str, now: int) -> list[tuple[bytes, bool]]:
-        """The keys for a box, the best one first, and whether the user is warned."""
+        """The keys for a box, the best one first.
+
+        Each has whether the user is warned.
+        """
         out, name = ctypes.create_string_buffer(DUMP), box.encode()
         length = self._call("keys", name, ctypes.c_size_t(len(name)), ctypes.c_uint64(now), out, ctypes.c_size_t(DUMP))
         return [(key, bool(overdue)) for key, overdue in cast("list[Any]", decode(ctypes.string_at(out, length)))]

@@ -67,7 +67,7 @@ ACTIONS = {
 
 
 def action(code: int) -> PhoneAction:
-    """The remedy for a code that a box sent, also for a number that is unknown."""
+    """The remedy for a box's code, also for an unknown number."""
     return ACTIONS.get(Code(code), PhoneAction.ONLINE) if code <= max(Code) else PhoneAction.ONLINE
 
 

@@ -25,7 +25,10 @@ CLOCK_TOLERANCE = 300_000  # the tolerance of boxes
 
 @dataclass(frozen=True, slots=True)
 class HeldKey:
-    """A key with its assignment, and the time from which the server has a newer one."""
+    """A key with its assignment.
+
+    From `renew_after` on, the server has a newer one.
+    """
 
     message: bytes
     assignment: int
@@ -72,9 +75,9 @@ class PhoneState:
 
 
 def take_keys(state: PhoneState, answer: KeysAnswer, public: PublicKey, now: int) -> PhoneState:
-    """The state after an answer of `GET /sdk/keys` to the phone with this public key.
+    """The state after an answer of `GET /sdk/keys`.
 
-    Answers may come in the wrong order, so an older key set or root never replaces a newer one. Raises
+    `public` is the key of this phone. Answers may come in the wrong order, so an older key set or root never replaces a newer one. Raises
     `MessageRefused`.
     """
     authority = _authority_messages(answer.key_set, answer.roots)
@@ -132,13 +135,13 @@ def next_counter(state: PhoneState, now: int) -> PhoneState:
 
 
 def authority_for(state: PhoneState, challenge: Challenge) -> list[bytes]:
-    """The new roots and the key set that a box lacks, in the order to send."""
+    """The new roots and key set for a box, in the order to send."""
     artefacts = [*state.roots, *([] if state.key_set is None else [state.key_set])]
     return _brought(challenge, artefacts) if box_of(state, challenge.name) else []
 
 
 def artefacts_for(state: PhoneState, challenge: Challenge) -> list[bytes]:
-    """The lists and the receipt that a box lacks, in the order to send."""
+    """The lists and the receipt for a box, in the order to send."""
     return _brought(challenge, [*state.lists, *state.receipts])
 
 
@@ -159,7 +162,10 @@ def keep_entries(state: PhoneState, box: str, entries: Iterable[bytes]) -> Phone
 
 
 def first_missing(state: PhoneState, box: str, first: int) -> int:
-    """The lowest number from `first` on that neither the phone nor, as far as it knows, the server has."""
+    """The lowest number, from `first` on, of an entry to fetch.
+
+    Neither the phone nor, as far as it knows, the server has that entry.
+    """
     receipts = [_read(each, RECEIPT).claims for each in state.receipts]
     entries = [_read(each, ENTRY).claims for each in state.entries]
     numbers = {claims["number"] for claims in entries if claims["aud"] == box}
@@ -198,13 +204,16 @@ def _box_key(encoded: bytes | None) -> PublicKey | None:
 
 
 def _brought(challenge: Challenge, artefacts: Iterable[bytes]) -> list[bytes]:
-    """What a box lacks. All artefacts of the state are of one authority."""
+    """The artefacts for a box. All artefacts of the state are of one authority."""
     read = [cose.read(each, KEY_SET, ROOT, STATUS_LIST, RECEIPT) for each in artefacts]
     return [each.artefact for each in phone.in_order(challenge, read)]
 
 
 def _with_receipts(state: PhoneState, receipts: Iterable[bytes]) -> PhoneState:
-    """The state with the receipt of each box that has the highest number, else the latest time."""
+    """The state with the newest receipt of each box.
+
+    It has the highest number. Of equal numbers, it has the latest time.
+    """
     kept = {_read(each, RECEIPT).claims["aud"]: each for each in state.receipts}
     for receipt in receipts:
         box = _read(receipt, RECEIPT).claims["aud"]
