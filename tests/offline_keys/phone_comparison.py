@@ -229,6 +229,7 @@ class Chance:
                 begin = items[1]
                 assert isinstance(begin, int)
                 name = conversation.challenge.name if conversation.challenge else BOXES[0]
+                begin = max(1, begin - (random.random() < 0.1))
                 numbers = [begin + place for place in range(random.randint(0, 4))]
                 entries = [self.entry(aud=name, number=number) for number in numbers]
                 return link_messages.write(EntriesMessage(begin + random.randint(0, 9), entries))

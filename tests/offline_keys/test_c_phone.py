@@ -318,7 +318,14 @@ def test_signatures_of_key_stores(library: ctypes.CDLL) -> None:
             assert converted(der) == r.to_bytes(32, "big") + s.to_bytes(32, "big")
             assert [converted(der[:end]) for end in range(len(der))] == [None] * len(der)
             assert converted(der + b"\0") is None
-    for wrong in ("3006020100020100ff", "30060281010201", "3008020200010201ff", "300602018102017f", "3006030101020101"):
+    for wrong in (
+        "3006020100020100ff",
+        "30060281010201",
+        "3008020200010201ff",
+        "300602018102017f",
+        "3006030101020101",
+        "30070202007f020101",
+    ):
         assert converted(bytes.fromhex(wrong)) is None, wrong
     long = encode_dss_signature(1 << 256, 1)
     assert converted(long) is None

@@ -184,7 +184,8 @@ void kr_phone_have_met(struct kr_phone_state *phone, uint64_t now);
  * into the memory of the phone. KR_GOOD, or the code of an invalid receipt; then the state is unchanged. */
 enum kr_code kr_phone_bring_home(struct kr_phone_state *phone, const struct kr_bytes *entries, size_t entry_count,
                                  const struct kr_bytes *receipts, size_t receipt_count);
-/* The message of PUT /sdk/devices, in KR_REGISTRATION_MOST bytes. 0 if the port does not sign, or `subject` is invalid. */
+/* The message of PUT /sdk/devices, in KR_REGISTRATION_MOST bytes. 0 if `subject` is invalid, or the port does not
+ * sign. */
 size_t kr_phone_registration(const struct kr_phone_state *phone, struct kr_bytes subject, const uint8_t nonce[KR_NONCE],
                              uint8_t *message);
 

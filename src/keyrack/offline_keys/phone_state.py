@@ -77,8 +77,8 @@ class PhoneState:
 def take_keys(state: PhoneState, answer: KeysAnswer, public: PublicKey, now: int) -> PhoneState:
     """The state after an answer of `GET /sdk/keys`.
 
-    `public` is the key of this phone. Answers may come in the wrong order, so an older key set or root never replaces a newer one. Raises
-    `MessageRefused`.
+    `public` is the key of this phone. Answers may come in the wrong order, so an older key set or root never replaces a
+    newer one. Raises `MessageRefused`.
     """
     authority = _authority_messages(answer.key_set, answer.roots)
     for key in answer.keys:

@@ -343,6 +343,19 @@ def _fetches() -> Iterator[Visit]:
     ):
         box = _full(2)
         yield Visit(f"the log has {comment}", box, phone_of(box.authority), both, changes={FETCHED: _entries(change)})
+    box = _full(2)
+    has_two = phone_of(box.authority, entries=box.state.kept.log.entries[:2])
+    earlier = box.state.kept.log.entries[0]
+    yield Visit(
+        "the log has an entry below the requested number", box, has_two, both,
+        changes={FETCHED: _entries(lambda each: [earlier, *each])},
+    )  # fmt: skip
+    box = Box()
+    box.passes(60)
+    yield Visit(
+        "the log after a challenge that is invalid", box, phone_of(box.authority), both,
+        changes={HELLO: _challenge(lambda each: each | {13: 0}, after=1)},
+    )  # fmt: skip
     yield Visit("a fetch that the box rejects", calls=both, changes={FETCHED: _result(Code.NOT_NOW)})
     yield Visit("five entries in one reply", calls=both, changes={FETCHED: lambda _: encode([8, 9, [b""] * 5])})
     yield Visit("the connection is lost within the log", calls=both, changes={FETCHED: _lost(is_whole=True)})
