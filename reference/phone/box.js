@@ -205,6 +205,7 @@ export class Conversation {
     let refusal = null;
     for (const key of keys.slice(0, MOST_KEYS)) {
       if (refusal !== null) challenge = await this.#hello();
+      if (challenge.name !== name) throw new Refused('audience', 'another box answers now');
       try {
         return await this.#use(key, box, challenge, command);
       } catch (error) {

@@ -24,6 +24,7 @@ static const struct {
     [KR_PROVISIONING] = {"application/vnd.keyrack.provisioning-2+cwt", 600},
     [KR_ENROLMENT] = {"application/vnd.keyrack.enrolment-2+cwt", 400},
     [KR_ENTRY] = {"application/vnd.keyrack.entry-2+cwt", KR_ENTRY_MOST},
+    [KR_REGISTRATION] = {"application/vnd.keyrack.registration-2+cwt", 500},
 };
 
 static struct kr_bytes typ_of(enum kr_message message)
@@ -148,9 +149,7 @@ bool kr_verify(const struct kr_port *port, const struct kr_signed *message, cons
     return port->verify(port->user, key->point, digest, message->signature);
 }
 
-/* Replaces s with the lower one of s and n - s. Both are valid, but an entry has only one form. An s that is no
- * scalar is unchanged. */
-static void make_s_low(uint8_t s[KR_SIGNATURE / 2])
+void kr_make_s_low(uint8_t s[KR_SIGNATURE / 2])
 {
     static const uint8_t n[KR_SIGNATURE / 2] = {
         0xff, 0xff, 0xff, 0xff, 0x00, 0x00, 0x00, 0x00, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
@@ -194,7 +193,7 @@ bool kr_write_signed(const struct kr_port *port, const struct kr_public_key *sel
         return false;
     }
     if (kind == KR_ENTRY) {
-        make_s_low(signature + sizeof signature / 2);
+        kr_make_s_low(signature + sizeof signature / 2);
     }
     kr_write_raw(out, (struct kr_bytes){sign1, sizeof sign1});
     kr_write_bytes(out, written);

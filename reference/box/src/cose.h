@@ -6,7 +6,7 @@
 
 enum kr_message {
     KR_KEY, KR_ANSWER, KR_STATUS_LIST, KR_KEY_SET, KR_NEW_ROOT, KR_TIME, KR_RECEIPT, KR_PROVISIONING, KR_ENROLMENT,
-    KR_ENTRY,
+    KR_ENTRY, KR_REGISTRATION,
     KR_MESSAGES /* their number */
 };
 
@@ -35,7 +35,10 @@ enum kr_code kr_read_signed(struct kr_bytes bytes, struct kr_signed *message);
 bool kr_is_by(const struct kr_signed *message, const struct kr_public_key *key);
 bool kr_verify(const struct kr_port *port, const struct kr_signed *message, const struct kr_public_key *key);
 
-/* Writes a message with this payload, signed by the box; entries have a low s. False if the port does not sign, or
+/* Replaces s with the lower one of s and n - s, which are both valid. An s that is no scalar is unchanged. */
+void kr_make_s_low(uint8_t s[KR_SIGNATURE / 2]);
+
+/* Writes a message with this payload, signed by the port; entries have a low s. False if the port does not sign, or
  * the room is too small. */
 bool kr_write_signed(const struct kr_port *port, const struct kr_public_key *self, enum kr_message kind,
                      struct kr_bytes payload, struct kr_writer *out);
