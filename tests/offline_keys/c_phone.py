@@ -178,7 +178,7 @@ class CPhone:
         return self.call(BEGIN, b"", command + (16 if has_network else 0))
 
     def call(self, call: int, message: bytes, now: int = 0) -> bytes | Ending | int | None:
-        """The next message, an ending, or None if the phone asks for a time. `UNSIGNED` has no ending in Python."""
+        """The next message, an ending, or None for a time. `UNSIGNED` has no ending in Python."""
         following = (ctypes.c_uint64 * 6)()
         length = ctypes.c_size_t(len(message))
         self._call("call", call, message, length, ctypes.c_uint64(now), following, self._out)

@@ -40,7 +40,7 @@ PHONE, BOX = "phone-1", "box"
 
 
 def answer_of(state: PhoneState) -> KeysAnswer:
-    """The answer of the server that brings this state, except for receipts and entries."""
+    """The answer of the server that brings this state."""
     lists = {box.name: list[bytes]() for box in state.boxes}
     orphans: list[bytes] = []
     for each in state.lists:
@@ -202,7 +202,7 @@ class Chance:
         )
 
     def reply(self, message: bytes, conversation: PhoneConversation) -> bytes | ConnectionLost:
-        """A reply to a message of the phone, mostly of the expected type."""
+        """A reply to the phone, mostly of the expected type."""
         random, items = self.random, decode(message)
         assert isinstance(items, list)
         if random.random() < 0.02:
@@ -275,7 +275,7 @@ class Twins:
         self.c.keep(entry)
 
     def bring_home(self) -> None:
-        """Upload some entries from one on, as apps do: with pointers into the memory of the phone."""
+        """Upload some entries by pointers into the memory of the phone."""
         begin = self.chance.random.randint(0, len(self.state.entries))
         entries = self.state.entries[begin : begin + 3]
         receipts = [self.chance.receipt(self.chance.box())]

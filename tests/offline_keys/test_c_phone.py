@@ -1,4 +1,4 @@
-"""The phone in C: the vectors, and the decisions of the Python phone."""
+"""The phone in C: vectors, and comparison with Python."""
 
 from __future__ import annotations
 
@@ -156,14 +156,14 @@ def test_conversations(c: CPhone, test: Json) -> None:
 
 
 def test_both_phones_behave_alike(library: ctypes.CDLL) -> None:
-    """At random, with random states, answers of the server, boxes and changed replies."""
+    """Random states, answers of the server, boxes and replies."""
     ends = Counter(phone_comparison.run(library, TWINS, SEED))
     assert sum(ends.values()) >= TWINS
     assert set(ends) == set(ConversationEnd), ends
 
 
 def test_sanitizers_find_nothing(tmp_path: Path) -> None:
-    """Both phones again, with a phone in C that is built with sanitizers."""
+    """The same with a phone in C built with sanitizers."""
     make = c_box.compiler(), "-print-file-name=libasan.so"
     preload = subprocess.run(make, capture_output=True, text=True, check=True).stdout.strip()
     if not Path(preload).is_absolute():
@@ -257,7 +257,7 @@ def test_a_receipt_or_entry_without_room_is_dropped(library: ctypes.CDLL) -> Non
 
 
 def test_a_box_fills_1100_entries_at_most(library: ctypes.CDLL) -> None:
-    """Another box still has room, and the log of the full one is fetched no further."""
+    """A full log ends the fetch; another box still has room."""
     box = Box()
     claims = cose.read(box.state.kept.log.entries[0], ENTRY).claims
 

@@ -62,7 +62,7 @@ def brought(challenge: Challenge, authority: str, artefacts: Iterable[bytes]) ->
 
 
 def in_order(challenge: Challenge, own: list[SignedMessage]) -> list[CarryMessage]:
-    """Those of these artefacts that a box lacks, in the order to send. All are of the box's authority."""
+    """The artefacts that a box lacks, in the order to send. All are of the box's authority."""
     roots = _roots(challenge, [each for each in own if each.message is ROOT])
     has_newer_set = any(each.message is KEY_SET and _is_wanted(challenge, each) for each in own)
     wanted = [each for each in own if each.message is not ROOT and _is_wanted(challenge, each, has_newer_set)]

@@ -1,4 +1,4 @@
-"""A conversation of the reference phone with a box: what it sends, and what it learns.
+"""A conversation of the reference phone with a box.
 
 It has no input, output or clock: generators yield what the app does next, and get the reply and the time.
 """
@@ -142,11 +142,11 @@ class PhoneConversation:
         return _whole(self._visit(command))
 
     def fetch(self) -> Conversation:
-        """Fetch the log, after a command that proved a key, on the same link."""
+        """Fetch the log on a link with a proven key."""
         return _whole(self._fetch())
 
     def has_done_nothing(self, later: Challenge) -> bool:
-        """Whether a command with an unknown outcome had no effect, by a later challenge."""
+        """Whether a lost command had no effect, by a later challenge."""
         challenge = self.challenge
         return challenge is not None and (later.name, later.next) == (challenge.name, challenge.next)
 
@@ -182,7 +182,7 @@ class PhoneConversation:
         return bool(artefacts)
 
     def _set_clock(self, challenge: Challenge) -> Generator[SendMessage | AskTime, Reply, bool]:
-        """Bring a signed time, which ends the nonce, also if the box rejects it."""
+        """Bring a signed time, which ends the nonce in any case."""
         if not self.has_network or phone_state.is_clock_right(challenge, self._now):
             return False
         time, self._now = yield AskTime(challenge.name, challenge.nonce)
@@ -225,7 +225,7 @@ class PhoneConversation:
         return result.code
 
     def _is_proof(self, entry: SignedMessage, command: int) -> bool:
-        """Whether the entry is of this command; an older one is no proof."""
+        """Whether the entry is of this command, and no older one."""
         claims = entry.claims
         expected = command, self.counter, self.public.thumbprint
         return (claims["event"], claims["counter"], claims["device"]) == expected

@@ -115,7 +115,7 @@ def box_of(state: PhoneState, name: str) -> HeldBox | None:
 
 
 def keys_for(state: PhoneState, box: str, now: int) -> list[HeldKey]:
-    """The keys for a box: first the valid ones, then those that expire last."""
+    """The keys for a box: valid ones first, then by expiry."""
 
     def order(key: HeldKey) -> tuple[bool, int]:
         claims = _read(key.message, KEY).claims
@@ -135,13 +135,13 @@ def next_counter(state: PhoneState, now: int) -> PhoneState:
 
 
 def authority_for(state: PhoneState, challenge: Challenge) -> list[bytes]:
-    """The new roots and key set for a box, in the order to send."""
+    """The roots and key set for a box, in order."""
     artefacts = [*state.roots, *([] if state.key_set is None else [state.key_set])]
     return _brought(challenge, artefacts) if box_of(state, challenge.name) else []
 
 
 def artefacts_for(state: PhoneState, challenge: Challenge) -> list[bytes]:
-    """The lists and the receipt for a box, in the order to send."""
+    """The lists and the receipt for a box, in order."""
     return _brought(challenge, [*state.lists, *state.receipts])
 
 
@@ -151,12 +151,12 @@ def is_clock_right(challenge: Challenge, now: int) -> bool:
 
 
 def entry_room(state: PhoneState, box: str) -> int:
-    """The number of entries of this box that the phone has room for."""
+    """The number of entries for which the phone has room."""
     return max(0, MOST_ENTRIES - sum(_read(each, ENTRY).claims["aud"] == box for each in state.entries))
 
 
 def keep_entries(state: PhoneState, box: str, entries: Iterable[bytes]) -> PhoneState:
-    """The state with these entries of a box, as far as there is room. The oldest ones are kept."""
+    """The state with as many of these entries as fit. The oldest ones are kept."""
     fresh = [each for each in entries if each not in state.entries]
     return replace(state, entries=(*state.entries, *fresh[: entry_room(state, box)]))
 
@@ -212,7 +212,7 @@ def _brought(challenge: Challenge, artefacts: Iterable[bytes]) -> list[bytes]:
 def _with_receipts(state: PhoneState, receipts: Iterable[bytes]) -> PhoneState:
     """The state with the newest receipt of each box.
 
-    It has the highest number. Of equal numbers, it has the latest time.
+    It has the highest number. The latest time wins if numbers are equal.
     """
     kept = {_read(each, RECEIPT).claims["aud"]: each for each in state.receipts}
     for receipt in receipts:

@@ -1,4 +1,4 @@
-"""States and answers of the reference phone as JSON, with bytes as hexadecimal."""
+"""States and answers of the reference phone as JSON."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def name(key: bytes, slot: int) -> str:
 
 
 def names_near(keys: Mapping[int, bytes], time: int, slots: int = 1) -> list[str]:
-    """The names that a phone looks for at a time, in the order of their slots.
+    """The names that a phone looks for, in order of slots.
 
     They are those of the slots from -`slots` to +`slots`. `keys` has the keys of days. A slot of another day has no
     name.
@@ -50,7 +50,7 @@ def names_near(keys: Mapping[int, bytes], time: int, slots: int = 1) -> list[str
 
 
 def name_at(secret: bytes, time: int) -> str:
-    """The name of a box with this secret at a time, in seconds since 1970."""
+    """The name of a box with this secret at this time."""
     slot = slot_at(time)
     return name(day_key(secret, day_of(slot)), slot)
 

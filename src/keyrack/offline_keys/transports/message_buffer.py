@@ -1,4 +1,4 @@
-"""The one message and reply of a box, for all links and transports."""
+"""The one message and reply of a box."""
 
 from __future__ import annotations
 

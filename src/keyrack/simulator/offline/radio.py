@@ -67,7 +67,7 @@ class Fate:
     place: float = 0.0  # the first half is that of the message, the second that of the reply
 
     def of(self, half: int, number: int, count: int) -> Fault:
-        """The fault of a fragment, by its half (0 or 1) and number."""
+        """The fault of a fragment, by its half and number."""
         is_hit = number == int((2 * self.place - half) * count) and half <= 2 * self.place < half + 1
         return self.fault if is_hit else Fault.NONE
 
