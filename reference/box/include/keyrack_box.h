@@ -120,7 +120,7 @@ struct kr_kept {
     struct kr_public_key service[2];
     uint8_t service_count;
     uint64_t sequence;         /* of the key set or new root that came last */
-    uint8_t advertising[KR_ADVERTISING]; /* secret of rotating names; not used yet */
+    uint8_t advertising[KR_ADVERTISING]; /* secret of rotating names */
     struct kr_list lists[KR_LISTS]; /* the higher generation first */
 
     uint64_t floor;            /* the box's own time as it was written down last */
@@ -205,6 +205,9 @@ unsigned kr_box_connect(struct kr_box *box, uint64_t tick);
 /* A whole message has come on a link. `reply` has room for KR_WIRE_MOST bytes, elsewhere than the message. */
 struct kr_outcome kr_box_receive(struct kr_box *box, unsigned link, struct kr_bytes message, uint64_t tick,
                                  uint8_t *reply);
+
+/* Whether possession of a key is proven on this link, as of the last message. Transports keep such a link longer. */
+bool kr_box_is_proven(const struct kr_box *box, unsigned link);
 
 /* A link has gone: what was on it dies. */
 void kr_box_disconnect(struct kr_box *box, unsigned link);
