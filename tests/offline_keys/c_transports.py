@@ -82,7 +82,6 @@ class CBuffer:
     """The message and the reply."""
 
     def __init__(self, built: ctypes.CDLL) -> None:
-        built.kr_test_transports_size.restype = ctypes.c_size_t
         assert built.kr_test_transports_size() == sum(ctypes.sizeof(each) for each in (Buffer, Ble, Nfc, Wire))
         self.struct = Buffer()
         built.kr_buffer_init(ctypes.byref(self.struct))
@@ -122,7 +121,9 @@ class CBluetooth:
         self._built.kr_ble_reply(self._at, link, length, Flag(is_proven), Uint(now))
 
     def next_fragment(self, link: int, size: int, now: int) -> bytes | None:
-        return _written(size, lambda out: self._built.kr_ble_next(self._at, link, ctypes.c_size_t(size), Uint(now), out))
+        return _written(
+            size, lambda out: self._built.kr_ble_next(self._at, link, ctypes.c_size_t(size), Uint(now), out)
+        )
 
     def tick(self, now: int) -> list[int]:
         due = self._built.kr_ble_tick(self._at, Uint(now))
