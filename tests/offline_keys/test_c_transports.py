@@ -16,8 +16,9 @@ import pytest
 from keyrack.offline_keys.box import clock
 from keyrack.offline_keys.link_messages import LONGEST
 from keyrack.offline_keys.transports import advertisements, bluetooth, wire
-from keyrack.offline_keys.transports.fragments import MOST_SIZE
+from keyrack.offline_keys.transports.fragments import MOST_SIZE, Command, Reassembly, split
 from keyrack.offline_keys.transports.message_buffer import Phase
+from keyrack.offline_keys.transports.nfc import NfcReader
 from tests.offline_keys import c_box, fuzz_boxes, fuzz_transports
 from tests.offline_keys.c_box import CBox
 from tests.offline_keys.c_transports import CBluetooth, CBuffer, CNfcCard, CReassembly, CWire, WireEvent
@@ -79,10 +80,8 @@ def test_a_phone_receives_as_in_the_vectors(library: ctypes.CDLL, vector: Json) 
     for step in vector["steps"]:
         error, whole = reassembly.accept(bytes.fromhex(step["fragment"]), step["at"])
         assert error == step.get("error", 0)
-        assert whole == (expected := step.get("whole")) or whole == (
-            expected["command"],
-            bytes.fromhex(expected["data"]),
-        )
+        expected = step.get("whole")
+        assert whole == (expected and (expected["command"], bytes.fromhex(expected["data"])))
 
 
 @pytest.mark.parametrize("vector", BLE["box"], ids=name)
@@ -176,7 +175,7 @@ def test_a_longest_fragment_of_each_kind_fits(library: ctypes.CDLL, buffer: CBuf
     box = CBluetooth(library, buffer)
     box.connect(0, 0)
     message = bluetooth_vectors.filled(LONGEST)
-    pieces = list(fuzz_transports.fragments.split(message, MOST_SIZE))
+    pieces = list(split(message, MOST_SIZE))
     assert [box.write(0, each, 0) for each in pieces] == [*[None] * (len(pieces) - 1), message]
 
 
@@ -333,6 +332,52 @@ def test_a_wire_that_is_slow_loses_the_buffer(library: ctypes.CDLL) -> None:
     assert rivals.bluetooth("write", 0, HELLO, 3_001) is not None
     assert rivals.wire("receive", frame[3:], 3_002) == (WireEvent.NOTHING, b"")
     assert rivals.buffer.phase is Phase.PROCESSING
+
+
+@pytest.fixture(scope="module")
+def conversation(library: ctypes.CDLL) -> tuple[bytes, bytes]:
+    """The longest message of the vectors that a box answers with an entry, and the reply of the box in C."""
+    test = max((each for each in fuzz_boxes.vectors("Box") if each["effect"]), key=lambda each: len(each["message"]))
+    box = CBox(library, fuzz_boxes.own_key())
+    box.load(load(fuzz_boxes.states()[test["state"]] | test["set"]), test["tick"])
+    message = bytes.fromhex(test["message"])
+    reply = box.receive(test["link"], message, test["tick"], bytes.fromhex(test["random"])).reply
+    assert (reply.hex(), len(reply) > 300) == (test["reply"], True)
+    return message, reply
+
+
+@pytest.mark.parametrize("size", [20, 182, 244, 512])
+def test_an_opening_travels_over_bluetooth(
+    library: ctypes.CDLL, buffer: CBuffer, conversation: tuple[bytes, bytes], size: int
+) -> None:
+    """The phone is the one in Python."""
+    (message, reply), box, phone = conversation, CBluetooth(library, buffer), Reassembly(*Command)
+    box.connect(0, 0)
+    assert [box.write(0, each, 0) for each in split(message, size)][-1] == message
+    box.reply(0, reply, 0, is_proven=True)
+    received = [phone.accept(each, 0) for each in iter(lambda: box.next_fragment(0, size, 0), None)]
+    assert received[-1] == (Command.MESSAGE, reply)
+
+
+def test_an_opening_travels_over_nfc(library: ctypes.CDLL, buffer: CBuffer, conversation: tuple[bytes, bytes]) -> None:
+    """The phone is the one in Python."""
+    (message, reply), card = conversation, CNfcCard(library, buffer, 0)
+
+    def transceive(apdu: bytes) -> bytes:
+        return card.receive(apdu, 0) or card.reply(reply if card.message == message else b"another message")
+
+    reader = NfcReader(transceive)
+    reader.select()
+    assert reader.exchange(message) == reply
+
+
+def test_an_opening_travels_over_a_wire(buffer: CBuffer, tool: CWire, conversation: tuple[bytes, bytes]) -> None:
+    """The tool is the one in Python."""
+    message, reply = conversation
+    assert tool.receive(wire.frame(message), 0) == (WireEvent.MESSAGE, b"")
+    assert buffer.message == message
+    tool.reply(reply)
+    assert wire.Deframer().feed(tool.next(4_000)) == [reply]
 
 
 def test_both_sides_behave_alike_for_random_calls(library: ctypes.CDLL) -> None:

@@ -3,8 +3,10 @@
  *
  * The host owns radio, NFC controller and UART. It passes on what comes, and sends what these functions return. Nothing
  * is allocated, and nothing is kept outside of the structs that the caller provides. Links are those of kr_box_connect.
- * `now` is in milliseconds of a counter that goes on, and never back, while there is power. One task calls, one call at
- * a time. */
+ * `now` is in milliseconds of a counter that goes on, and never back, while there is power.
+ *
+ * One call at a time. But kr_box_receive may work on the buffer's message in another task, until one of kr_ble_reply,
+ * kr_nfc_reply and kr_wire_reply. */
 #ifndef KEYRACK_TRANSPORTS_H
 #define KEYRACK_TRANSPORTS_H
 
