@@ -218,6 +218,20 @@ def test_a_card_that_a_phone_has_left_touches_no_message_of_another_link(library
     assert rivals.bluetooth("write", 0, bytes.fromhex("00c1"), 2) == b"\xc0\xc1"
 
 
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        ("00b0000eff", "9000"), ("00b0000fff", "6a86"), ("00b000000000", "6700"), ("00b0000000ff", "6700"),
+        ("00b0ffff00", "6a86"), ("00b00000", "9000"), ("00b00000ff00", "6700"), ("00b00000020000", "6700"),
+    ],
+)  # fmt: skip
+def test_a_read_has_no_bytes_beyond_the_file(library: ctypes.CDLL, command: str, status: str) -> None:
+    rivals = Rivals(library)
+    for each in (apdu_vectors.SELECT_NDEF, "00a4000c02e103"):
+        assert rivals.nfc("receive", bytes.fromhex(each), 0) == b"\x90\0"
+    assert rivals.nfc("receive", bytes.fromhex(command), 0)[-2:].hex() == status
+
+
 def messages() -> list[bytes]:
     """Messages with zeros in many places, and with none."""
     random = Random(SEED)
