@@ -171,7 +171,21 @@ def test_links_that_do_not_exist_do_nothing(library: ctypes.CDLL, buffer: CBuffe
     assert (box.has_room, box.tick(60_000), buffer.struct.phase) == (True, [], 0)
 
 
-def test_a_longest_fragment_of_each_kind_fits(library: ctypes.CDLL, buffer: CBuffer) -> None:
+def test_a_reply_over_another_transport_than_its_message_is_dropped(
+    library: ctypes.CDLL, buffer: CBuffer, tool: CWire
+) -> None:
+    bluetooth, card = CBluetooth(library, buffer), CNfcCard(library, buffer, 0)
+    bluetooth.connect(1, 0)
+    for reply in (
+        lambda: bluetooth.reply(2, b"reply", 0, is_proven=True), lambda: card.reply(b"reply"),
+        lambda: bluetooth.reply(1, b"reply", 0, is_proven=True),
+    ):  # fmt: skip
+        assert tool.receive(wire.frame(b"message"), 0)[0] is WireEvent.MESSAGE
+        reply()
+        assert (buffer.struct.phase, tool.next(100), bluetooth.next_fragment(1, 20, 0)) == (0, b"", None)
+
+
+def test_the_longest_fragments_make_the_longest_message(library: ctypes.CDLL, buffer: CBuffer) -> None:
     box = CBluetooth(library, buffer)
     box.connect(0, 0)
     message = bluetooth_vectors.filled(LONGEST)

@@ -109,7 +109,7 @@ void kr_ble_reply(struct kr_ble *ble, unsigned link, size_t reply_len, bool prov
 {
     struct kr_ble_link *state = connection(ble, link);
 
-    if (!kr_buffer_reply(ble->buffer, link, reply_len) || state == NULL) {
+    if (!kr_buffer_reply(ble->buffer, state == NULL ? KR_NO_LINK : link, reply_len) || state == NULL) {
         return;
     }
     state->proven = proven;
