@@ -115,7 +115,7 @@ test-faults: install-dev
 test-keys-long: install-dev
 	$(BIN)/python -m tests.offline_keys.fuzz_boxes $(KEYS_ARGS)
 
-## test-transports-long: 2 million random calls to the transports in Python and in C, then the ones in C alone (half an hour)
+## test-transports-long: 2 million random calls to the transports in Python and in C, then the ones in C alone (ten minutes)
 test-transports-long: install-dev
 	$(BIN)/python -m tests.offline_keys.fuzz_transports $(TRANSPORTS_ARGS)
 
