@@ -1,4 +1,4 @@
-# Keyrack: `make demo` and `make test` do all the set-up they need; repeated, the set-up takes no time.
+# Keyrack. `make demo` and `make test` install everything that they need, unless it is installed.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -9,14 +9,14 @@ TRANSPORTS_ARGS ?= 2000000 1 1000000
 TOOLS := .venv-tools
 CLIENTS := .clients
 SITE_TOOLS := .venv-site
-# Where it is set, each test run would read all tests anew, and each command that they start the changed modules
+# If it were set, each test run would compile all tests again, and each started command the changed modules
 unexport PYTHONDONTWRITEBYTECODE
 ASSETS := src/keyrack/console/assets
 BUILD_ASSETS := $(PYTHON) console-assets/build.py
 
 .PHONY: help demo install install-dev test test-cluster dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench bench-tables clean docs lock screenshots test-console-long cluster test-failover soak site test-site test-clients test-phone test-moving test-order test-keys-weeks test-keys-long test-transports-long golden test-recordings record-requests migration
 
-## help: these lines
+## help: show these lines
 help:
 	@sed -n 's/^## \([a-z-]*\): \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do \
 	  printf '  %-16s %s\n' "$$target" "$$text"; done
@@ -25,12 +25,12 @@ help:
 demo: install
 	@exec $(BIN)/keyrack demo $(DEMO_ARGS)
 
-## install: the virtual environment with .venv/bin/keyrack, from pinned and hashed packages
+## install: create the virtual environment with .venv/bin/keyrack, from packages with pinned versions and hashes
 install: $(VENV)/.installed $(ASSETS)/built-from.txt
 
 $(VENV)/.installed: requirements/runtime.txt $(INSTALLER) pyproject.toml hatch_build.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "Keyrack needs Python 3.11 or newer; say which one with: make PYTHON=python3.12 ..." >&2; exit 1; }
+	  { echo "Keyrack needs Python 3.11 or newer. Choose one with: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@$(PYTHON) requirements/install.py $(VENV) $< --editable
 	@touch $@
 
@@ -38,21 +38,21 @@ $(ASSETS)/built-from.txt: $(VENV)/.installed requirements/assets.txt $(wildcard 
 	@$(BUILD_ASSETS)
 	@touch $@
 
-## install-dev: the same with the tools for tests, types and lint
+## install-dev: install, with the tools for tests, types and lint
 install-dev: $(VENV)/.installed-dev $(ASSETS)/built-from.txt
 
 $(VENV)/.installed-dev: requirements/dev.txt $(VENV)/.installed
 	@$(PYTHON) requirements/install.py $(VENV) $<
 	@touch $@
 
-# One process of pytest for each file at a time, as a file's tests share what its fixtures made
+# All tests of a file run in one process of pytest, because they share the file's fixtures
 UNIT := $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
 
-## test: lint, types, and the suite without the tests of `make test-cluster`
+## test: check lint and types, and run all tests except those of `make test-cluster`
 test: check
 	$(UNIT) -m "not cluster" $(PYTEST_ARGS)
 
-## test-cluster: the tests that start servers or clusters as processes of their own, simulate weeks, or take a minute a file
+## test-cluster: run the tests that start servers or clusters, simulate weeks, or take a minute per file
 test-cluster: install-dev
 	$(UNIT) -m cluster $(or $(PYTEST_ARGS),$(shell grep -rl --include='test_*.py' pytest.mark.cluster tests))
 
@@ -60,7 +60,7 @@ test-cluster: install-dev
 migration: install-dev
 	@$(BIN)/python tools/new_migration.py "$(NAME)"
 
-## check: lint and types
+## check: check lint, types, imports and language
 check: install-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -68,16 +68,16 @@ check: install-dev
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/prose.py --limits
 
-## unit: all tests without lint and types; PYTEST_ARGS="tests/fleet/endpoints/test_cars.py -x"
+## unit: run all tests, without lint and types; PYTEST_ARGS="tests/fleet/endpoints/test_cars.py -x"
 unit: install-dev
 	$(UNIT) $(PYTEST_ARGS)
 
-## test-odata-long: 100,000 mutants of OData texts, 20,000 random filters, and 5,000 with other literals
+## test-odata-long: test 100,000 mutated OData texts, 20,000 random filters, and 5,000 with other literals
 test-odata-long: install-dev
 	KEYRACK_LONG=1 $(BIN)/pytest -n auto --dist loadscope tests/api/odata/test_parser.py tests/api/odata/test_random_filters.py \
 	  tests/api/odata/test_filter_cache.py
 
-## test-openapi-long: 100 requests of each kind at each endpoint, as OpenAPI allows them and as it does not
+## test-openapi-long: send 100 valid and 100 invalid requests to each endpoint, generated from the OpenAPI document
 test-openapi-long: install-dev
 	KEYRACK_LONG=1 $(BIN)/pytest tests/http/openapi/test_openapi.py $(PYTEST_ARGS)
 
@@ -85,15 +85,15 @@ test-openapi-long: install-dev
 test-recordings: install-dev
 	KEYRACK_RECORDINGS=1 $(BIN)/pytest -s -p no:cacheprovider tests/recordings $(PYTEST_ARGS)
 
-## record-requests: record the requests anew; the commit explains each difference in tests/recordings/data
+## record-requests: record the requests again; explain each difference in tests/recordings/data in the commit
 record-requests: install-dev
 	$(BIN)/python -m tests.recordings.record
 
-## test-clients: lint OpenAPI, generate clients, check their types, run them; others' libraries verify keys (two minutes)
+## test-clients: lint OpenAPI, run generated clients, and verify keys with third-party libraries (two minutes)
 test-clients: install-dev $(CLIENTS)/.installed
 	KEYRACK_CLIENTS=$(CURDIR)/$(CLIENTS) $(BIN)/pytest -s -p no:cacheprovider tests/clients $(PYTEST_ARGS)
 
-## test-phone: types of reference/phone, and keys and lists that another library of COSE verifies
+## test-phone: check the types of reference/phone, and verify keys and lists with a third-party COSE library
 test-phone: install-dev $(CLIENTS)/.installed
 	KEYRACK_CLIENTS=$(CURDIR)/$(CLIENTS) $(BIN)/pytest -s -p no:cacheprovider tests/clients/test_phone.py $(PYTEST_ARGS)
 
@@ -102,16 +102,16 @@ $(CLIENTS)/.installed: requirements/clients.txt tests/clients/package-lock.json 
 	@$(BIN)/python tests/clients/tools.py $(CLIENTS)
 	@touch $@
 
-## test-console-long: the tests of the console, with every page in both themes, both languages, narrow and wide, and in all time zones
+## test-console-long: test every console page in both themes, both languages, narrow and wide, and in all time zones
 test-console-long: install-dev
 	KEYRACK_LONG=1 $(BIN)/pytest -n auto --dist loadfile tests/console $(PYTEST_ARGS)
 
-## test-faults: 10,000 operations and readers of changes while processes are killed and the database is restarted; 1,000 random histories
+## test-faults: 10,000 operations while processes are killed and the database restarts; 1,000 random histories
 test-faults: install-dev
 	KEYRACK_FAULTS=10000 KEYRACK_HISTORIES=1000 $(BIN)/pytest -s -p no:cacheprovider \
 	  tests/assignments/test_faults.py tests/assignments/test_histories.py $(PYTEST_ARGS)
 
-## test-keys-long: 10 million changed messages to the boxes in Python and in C, then the one in C alone (half an hour)
+## test-keys-long: fuzz the boxes in Python and C with 10 million messages, then the box in C alone (half an hour)
 test-keys-long: install-dev
 	$(BIN)/python -m tests.offline_keys.fuzz_boxes $(KEYS_ARGS)
 
@@ -119,31 +119,31 @@ test-keys-long: install-dev
 test-transports-long: install-dev
 	$(BIN)/python -m tests.offline_keys.fuzz_transports $(TRANSPORTS_ARGS)
 
-## test-order: numbers of changes in order under storms of half a minute, and an unsound way that is caught
+## test-order: check the order of change numbers under 30 s of concurrent writes, and that a wrong order is detected
 test-order: install-dev
 	KEYRACK_ORDER=30 $(BIN)/pytest -s -p no:cacheprovider tests/changelog/test_sequence_order.py $(PYTEST_ARGS)
 
-## test-abuse: attacks on a server, their figures beside their goals (nine minutes); PYTEST_ARGS="-k memory"
+## test-abuse: attack a server, and compare the measurements with the goals (nine minutes); PYTEST_ARGS="-k memory"
 test-abuse: install-dev
 	KEYRACK_ABUSE=1 $(BIN)/pytest -s -p no:cacheprovider tests/abuse $(PYTEST_ARGS)
 
-## test-keys-weeks: eight simulated weeks of keys without a network, with thieves, by five seeds (ten minutes)
+## test-keys-weeks: simulate eight weeks of offline keys, with thieves, for five seeds (ten minutes)
 test-keys-weeks: install-dev
 	KEYRACK_LONG=1 $(BIN)/pytest -s -p no:cacheprovider tests/simulator/offline/test_scenario.py -k eight_weeks $(PYTEST_ARGS)
 
-## cluster: three PostgreSQL under Patroni and etcd, two API nodes, two workers, on this machine until Ctrl-C
+## cluster: run three PostgreSQL with Patroni and etcd, two API nodes and two workers on this machine, until Ctrl-C
 cluster: install-dev
 	@exec $(BIN)/python -m drills cluster
 
-## test-failover: machines fail under load, and nothing is lost (twenty minutes); DRILL_ARGS="--rounds 1 --only killed"
+## test-failover: check that no data is lost when machines fail under load (twenty minutes); DRILL_ARGS="--rounds 1 --only killed"
 test-failover: install-dev
 	$(BIN)/python -m drills failover $(DRILL_ARGS)
 
-## soak: a mixed load for half an hour, and what grows meanwhile; DRILL_ARGS="--minutes 5"
+## soak: run a mixed load for half an hour, and check what grows; DRILL_ARGS="--minutes 5"
 soak: install-dev
 	$(BIN)/python -m drills soak $(DRILL_ARGS)
 
-## dist: wheel, sdist, bill of materials, licences and sums in dist/, the same bytes each time
+## dist: build wheel, sdist, SBOM, licences and checksums in dist/, reproducibly
 dist: install
 	@$(BIN)/python packages/dist.py
 
@@ -151,16 +151,16 @@ dist: install
 test-dist: install-dev dist
 	KEYRACK_DIST=$(CURDIR)/dist $(BIN)/pytest -s -p no:cacheprovider tests/packaging/test_dist.py $(PYTEST_ARGS)
 
-## image: build localhost/keyrack with buildah or podman; KEYRACK_BASE=mmdebstrap where no registry is in reach
+## image: build localhost/keyrack with buildah or podman; KEYRACK_BASE=mmdebstrap if no registry is reachable
 image: dist
 	PYTHON=$(BIN)/python deploy/container/build
 
-## test-image: run the image of `make image`; PODMAN="podman --runtime runc", PODMAN_RUN="--ulimit ..." where it needs them
+## test-image: run the image of `make image`; PODMAN="podman --runtime runc", PODMAN_RUN="--ulimit ..." if needed
 test-image: install-dev
 	KEYRACK_PODMAN="$(or $(PODMAN),podman)" KEYRACK_PODMAN_RUN="$(PODMAN_RUN)" \
 	  $(BIN)/pytest -s -p no:cacheprovider tests/packaging/test_container.py $(PYTEST_ARGS)
 
-## audit: ask whether weaknesses of what is pinned are known: pip-audit and npm audit
+## audit: check pinned dependencies for known vulnerabilities, with pip-audit and npm audit
 audit: install $(TOOLS)/.installed
 	@$(BIN)/python packages/audit.py $(TOOLS)/bin/pip-audit
 
@@ -168,7 +168,7 @@ $(TOOLS)/.installed: requirements/tools.txt
 	@$(PYTHON) requirements/install.py $(TOOLS) $<
 	@touch $@
 
-## site: the documentation as a site, in .site/html: python3 -m http.server -d .site/html
+## site: build the documentation's site in .site/html; to view it: python3 -m http.server -d .site/html
 site: $(SITE_TOOLS)/.installed
 	@$(PYTHON) docs-site/stage.py .site/pages
 	@rm -rf .site/html
@@ -178,27 +178,27 @@ $(SITE_TOOLS)/.installed: requirements/site.txt
 	@$(PYTHON) requirements/install.py $(SITE_TOOLS) $<
 	@touch $@
 
-## test-site: build the site, follow each link and anchor in it, and open each page in a browser that asks nobody else
+## test-site: build the site, check all links and anchors, and open each page in a browser without network access
 test-site: install-dev site
 	KEYRACK_SITE=$(CURDIR)/.site/html $(BIN)/pytest -s -p no:cacheprovider tests/docs/test_site.py $(PYTEST_ARGS)
 
-## test-upgrade: from 0.1.0 with a stop, and from the release before without one, with many rows and under load
+## test-upgrade: upgrade from 0.1.0 with downtime, and from the previous release without, under load
 test-upgrade: install-dev
 	KEYRACK_UPGRADES=1 $(BIN)/pytest -s -p no:cacheprovider tests/upgrades tests/db/embedded/test_major_upgrade.py $(PYTEST_ARGS)
 
-## test-moving: a customer moves in from another server while the import is killed forty times, and from 0.1.0
+## test-moving: import a customer from another server and from 0.1.0, with forty killed imports
 test-moving: install-dev
 	KEYRACK_MOVING=1 $(BIN)/pytest -s -p no:cacheprovider tests/ops/transfer $(PYTEST_ARGS)
 
-## bench: print the tables of benchmarks/results.md; BENCH="outcomes live" for some, BENCH="--tiny" to see that all run
+## bench: print the tables of benchmarks/results.md; BENCH="outcomes live" for some, BENCH="--tiny" for a short run of all
 bench: install-dev
 	$(BIN)/python -m benchmarks $(BENCH)
 
-## bench-tables: take all these tables again and write them into benchmarks/results.md (100 minutes on a quiet machine); BENCH="outcomes" for one
+## bench-tables: run all benchmarks, and write the tables to benchmarks/results.md (100 minutes); BENCH="outcomes" for one
 bench-tables: install-dev
 	$(BIN)/python -m benchmarks --write $(BENCH)
 
-## docs: write docs/endpoints.md, errors.md, metrics.md, settings.md and the packages of architecture.md from their tables
+## docs: generate docs/endpoints.md, errors.md, metrics.md, settings.md, and the generated tables of other pages
 docs: install
 	$(BIN)/keyrack endpoints --markdown > docs/endpoints.md
 	$(BIN)/keyrack errors --markdown > docs/errors.md
@@ -208,16 +208,16 @@ docs: install
 	$(BIN)/python docs/implicit_context.py
 	$(BIN)/python docs/dialect_table.py
 
-## golden: write the golden files anew; explain each difference in the commit
+## golden: write the golden files again; explain each difference in the commit
 golden: install-dev
 	KEYRACK_GOLDEN=write $(BIN)/pytest -q -p no:cacheprovider tests/golden/test_golden.py
 	git --no-pager diff --stat -- tests/golden/data
 
-## screenshots: take the pictures of docs/console.md and the README from a demo of their own
+## screenshots: take the screenshots of docs/console.md and the README, from a new demo
 screenshots: install-dev
 	$(BIN)/python docs/screenshots.py
 
-## lock: pin again from pyproject.toml, requirements/*.in and console-assets/package.json (needs uv on the PATH)
+## lock: pin the dependencies again, from pyproject.toml, requirements/*.in and console-assets/package.json (needs uv on the PATH)
 lock:
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	  --no-annotate --extra embedded --extra traces pyproject.toml requirements/build.in -o requirements/runtime.txt
@@ -244,6 +244,6 @@ lock:
 	@$(MAKE) install $(TOOLS)/.installed
 	$(BIN)/python packages/materials.py $(TOOLS)/bin/cyclonedx-py
 
-## clean: without the virtual environment, the console's third-party files and what tools have left
+## clean: remove the virtual environments, the console's third-party files and the caches of tools
 clean:
 	rm -rf $(VENV) $(TOOLS) $(SITE_TOOLS) $(CLIENTS) .provider .site dist $(ASSETS) $(dir $(ASSETS)).assets-* .pytest_cache .ruff_cache

@@ -1,4 +1,4 @@
-"""In charge of what a build of the package does first: see that the console's third-party files are there."""
+"""Builds the console's third-party files before a build of the package."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class ConsoleAssets(BuildHookInterface[Any]):
-    """Of wheels, editable ones too, and of sdists. It takes no time where the files are made of the same sources."""
+    """The hook for wheels, editable ones too, and sdists. It does nothing if the files are up to date."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Raises `SystemExit` when the script has said in words what is in the way."""
+        """Build the files. Raises `SystemExit` after the script has printed the error."""
         made = subprocess.run([sys.executable, str(Path(self.root) / "console-assets/build.py")], check=False)
         if made.returncode:
             raise SystemExit(made.returncode)

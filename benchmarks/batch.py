@@ -1,4 +1,4 @@
-"""Batches beside single requests, and beside a bare insert of their rows.
+"""Batches, compared with single requests and with a bare insert of their rows.
 
 The database writes to disk as in production. No worker applies the operations meanwhile.
 """
@@ -86,7 +86,7 @@ def cases() -> list[tuple[str, int, Json, str]]:
 
 
 class Bench:
-    """A server with its database, and the rows that are removed between two runs."""
+    """A server with its database, and the removal of rows between two runs."""
 
     def __init__(self, port: int, headers: dict[str, str], raw: Any) -> None:
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
@@ -148,7 +148,7 @@ async def compare(dsn: str, headers: dict[str, str]) -> None:
         bench = Bench(port, headers, raw)
         singly = await asyncio.to_thread(single, server.pid, port, headers)
         table(
-            "batch calls", "in one call", "ms", "as single requests ms", "times quicker", "bare insert ms",
+            "batch calls", "in one call", "ms", "as single requests ms", "times faster", "bare insert ms",
             "times the floor",
         )  # fmt: skip
         for name, customer, body, floor in cases():

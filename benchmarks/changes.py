@@ -80,12 +80,12 @@ async def measured(dsn: str) -> None:
     raw = await asyncpg.connect(dsn)
     try:
         with workers(dsn, 1) as (pid,):
-            table("changes numbered", "", f"a second (goal {GOAL:,})", "us of the worker")
+            table("changes numbered", "", f"changes/s (goal {GOAL:,})", "CPU us of the worker")
             for customers in (1, 100, 10_000):
                 rate, cpu = max([await numbered(raw, pid, customers) for _ in range(RUNS)])
                 row(f"of {customers:,} customers", f"**{rate:,.0f}**", f"{cpu:.0f}")
             p50, p99 = await soon(raw)
-            row(f"one by one, {RATE} a second", f"p50 {p50:.1f} ms, p99 {p99:.1f} ms until the number", "")
+            row(f"delay of a number, {RATE} single changes per second", f"p50 {p50:.1f} ms, p99 {p99:.1f} ms", "")
     finally:
         await raw.close()
 

@@ -144,7 +144,7 @@ def main() -> None:
                     cells = f"{result.cpu:,.0f}", f"{result.p50:.2f}", f"**{times:.2f}**"
                     row(way, f"{rows:,}", f"{len(sent):,}", *cells)
                 waits[way] = beside(running_server)
-        table("compression neighbours", f"beside four readers of {HUGE_CARS:,} cars", "p50 ms", "p99 ms")
+        table("compression neighbours", f"small reads, while four clients read {HUGE_CARS:,} cars", "p50 ms", "p99 ms")
         for way, result in waits.items():
             row(way, f"{result.p50:.2f}", f"{result.p99:.2f}")
         levels(body)

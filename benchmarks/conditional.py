@@ -1,7 +1,7 @@
-"""A 304 beside its 200, in one run: CPU of the server and of PostgreSQL's backends.
+"""The CPU time of a 304, compared with that of its 200, for server and PostgreSQL.
 
-The client of the 200 has no earlier response, the client of the 304 has one. The goal concerns the last column: both
-together at most half.
+The client of the 200 has no earlier response, the client of the 304 has one. The goal is a ratio of at most a half in
+the last column, for the sum of both.
 """
 
 from __future__ import annotations

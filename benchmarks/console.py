@@ -69,18 +69,18 @@ PAGES = {
     "cars, page 10": ("/cars?page=10", ListState(CARS, page=10)),
     f"cars, page {LATE_PAGE:,}": (f"/cars?page={LATE_PAGE}", ListState(CARS, page=LATE_PAGE)),
     "cars: `Golf`": ("/cars?q=Golf", ListState(CARS, q="Golf")),
-    "cars: `99999`, which one has": ("/cars?q=99999", ListState(CARS, q="99999")),
+    "cars: `99999`, which matches one car": ("/cars?q=99999", ListState(CARS, q="99999")),
     "cars of a brand": ("/cars?brand=Audi", ListState(CARS, filters=(("brand", "Audi"),))),
     "cars in use now": ("/cars?use=now", ListState(CARS, filters=(("use", "now"),))),
     "cars free now": ("/cars?use=free", ListState(CARS, filters=(("use", "free"),))),
-    "cars seen within a day": ("/cars?seen=day", ListState(CARS, filters=(("seen", "day"),))),
-    "cars unseen for a week": ("/cars?seen=long", ListState(CARS, filters=(("seen", "long"),))),
-    "cars by when they were seen, newest first": ("/cars?sort=-seen", ListState(CARS, sort="-seen")),
-    f"cars by when they were seen, page {SORTED_PAGE}": (
+    "cars with a report within a day": ("/cars?seen=day", ListState(CARS, filters=(("seen", "day"),))),
+    "cars without a report for a week": ("/cars?seen=long", ListState(CARS, filters=(("seen", "long"),))),
+    "cars by time of the last report, newest first": ("/cars?sort=-seen", ListState(CARS, sort="-seen")),
+    f"cars by time of the last report, page {SORTED_PAGE}": (
         f"/cars?sort=-seen&page={SORTED_PAGE}",
         ListState(CARS, sort="-seen", page=SORTED_PAGE),
     ),
-    "cars by when they were seen, oldest first": ("/cars?sort=seen", ListState(CARS, sort="seen")),
+    "cars by time of the last report, oldest first": ("/cars?sort=seen", ListState(CARS, sort="seen")),
     "2,000 users": ("/users", ListState(USERS)),
     "200,000 events": ("/events", ListState(EVENTS)),
     "148,000 assignments": ("/assignments/list", ListState(ASSIGNMENTS)),
@@ -150,8 +150,8 @@ def pages(port: int, pid: int, headers: dict[str, str], names: Sequence[str]) ->
     browser = {"Cookie": session, "Accept": "text/html"}
     partial = browser | {"HX-Request": "true", "HX-Request-Type": "partial"}
     table(
-        "console pages", "Page of 50", "p50, ms", "p99, ms", "its part, p50", "the call of the API, p50", "CPU, ms",
-        "of the call",
+        "console pages", "Page of 50", "p50, ms", "p99, ms", "fragment, p50", "API call, p50", "CPU, ms",
+        "CPU of the API call, ms",
     )  # fmt: skip
     for name in names:
         path, state = PAGES[name]

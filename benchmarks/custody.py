@@ -1,4 +1,4 @@
-"""The access history: queries about who could open a car, over a log of ten million changes.
+"""Queries of the access history, over a log of ten million changes.
 
 Cars pass from one user to the next. Each assignment has three changes in the log: its creation, a change of its end,
 and its deletion. So it has two access periods.
@@ -83,7 +83,7 @@ def questions(headers: dict[str, str]) -> dict[str, list[bytes]]:
         "a car, over a week": [
             get(path, **{"from": at, "to": at + timedelta(days=7)}) for path, at in ((path, time()) for path in cars)
         ],
-        "a user, at a time": [get(path, at=time()) for path in users],
+        "the cars of a user, at a time": [get(path, at=time()) for path in users],
     }
 
 
@@ -96,7 +96,7 @@ def main() -> None:
         env = {"KEYRACK_DATABASE_URL": dsn, **UNLIMITED}
         with running(["keyrack", "serve", "--port", str(port), "--no-worker"], port, "/health", env) as keyrack:
             headers = key | {"Authorization": f"Bearer {token(port, key)}", "Customer-ID": str(CUSTOMER)}
-            table("custody questions", "Who could open", "requests/s", "p50 ms", f"p99 ms (goal {GOAL})")
+            table("custody questions", "Access to", "requests/s", "p50 ms", f"p99 ms (goal {GOAL})")
             for name, requests in questions(headers).items():
                 measure(keyrack.pid, port, requests, REQUESTS // 5, CONNECTIONS)
                 result = measure(keyrack.pid, port, requests, REQUESTS, CONNECTIONS)

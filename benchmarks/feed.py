@@ -99,7 +99,9 @@ async def measured(dsn: str, pid: int, port: int, headers: dict[str, str]) -> No
     await told([one], RATE * SECONDS)
     late = sorted(one.late)
     p50, p99 = statistics.median(late), late[int(len(late) * 0.99)]
-    row(f"one listener, {RATE} changes a second", f"p50 **{p50:.1f} ms** (goal {GOALS[0]}), p99 {p99:.1f} ms")
+    row(
+        f"delay to one listener, {RATE} changes per second", f"p50 **{p50:.1f} ms** (goal {GOALS[0]}), p99 {p99:.1f} ms"
+    )
     memory = resident(pid)
     listeners, request = [Listener() for _ in range(LISTENERS)], await stream()
     for listener in listeners:
@@ -107,7 +109,7 @@ async def measured(dsn: str, pid: int, port: int, headers: dict[str, str]) -> No
     await changed(port, write, 10)
     await told(listeners, 10)
     grown = (resident(pid) - memory) / LISTENERS * 1024
-    row(f"{LISTENERS:,} listeners in one process", f"**{grown:.0f} kB** each (goal {GOALS[1]})")
+    row(f"memory of {LISTENERS:,} listeners in one process", f"**{grown:.0f} kB** each (goal {GOALS[1]})")
     for listener in listeners:
         listener.late.clear()
     for _ in range(LAST):
@@ -115,7 +117,7 @@ async def measured(dsn: str, pid: int, port: int, headers: dict[str, str]) -> No
         await asyncio.sleep(PAUSE)
     await told(listeners, LAST)
     last = sorted(max(listener.late[n] for listener in listeners) for n in range(LAST))
-    row(f"the last of {LISTENERS:,} listeners has a change", f"p50 {statistics.median(last):.0f} ms")
+    row(f"delay to the last of {LISTENERS:,} listeners", f"p50 {statistics.median(last):.0f} ms")
     for listener in (one, *listeners):
         listener.close()
 

@@ -35,7 +35,7 @@ def statement(path: str) -> NamedStatement:
 
 
 class Floor:
-    """GET and PUT as a function without knowledge of keys, tenants or errors."""
+    """GET and PUT without keys, tenants or error handling."""
 
     def __init__(self, dsn: str, settings: Settings) -> None:
         self.dsn, self.settings = dsn, settings

@@ -1,4 +1,4 @@
-"""Reads and writes of the API beside their floor, in one run: 100 customers and 100,000 cars.
+"""Reads and writes of the API, compared with their floor: 100 customers, 100,000 cars.
 
 The floor (`benchmarks.floor`) is a bare ASGI function with asyncpg and the same SQL, without any check.
 """

@@ -147,7 +147,7 @@ def floor() -> float:
 def sizes() -> None:
     """Print the bytes of a signed status list by the share of revoked keys."""
     key = PrivateKey.generate()
-    table("keys sizes", f"Of {ENTRIES:,} keys revoked", "a signed list, bytes")
+    table("keys sizes", f"revoked of {ENTRIES:,} keys", "signed status list, bytes")
     for percent in (0, 1, 5, 10):
         chance = random.Random(percent)
         bits = bytearray(ENTRIES // 8)
@@ -186,8 +186,8 @@ def main() -> None:
             server = server_of(dsn)
             measure(keyrack.pid, port, few[:WARM], WARM)
             asyncio.run(analyze(dsn))
-            table("keys issued", "Issued", "keys/s", "CPU us a key: server + PostgreSQL")
-            for name, asked, keys in (("one a request", few[WARM:], 1), (f"{EACH} a request", many, EACH)):
+            table("keys issued", "Issued", "keys/s", "CPU us per key: server + PostgreSQL")
+            for name, asked, keys in (("one per request", few[WARM:], 1), (f"{EACH} per request", many, EACH)):
                 before = postgres(server)
                 result = measure(keyrack.pid, port, asked, len(asked))
                 assert result.statuses == {200: len(asked)}, result.statuses

@@ -80,7 +80,7 @@ class Heard:
 
 
 async def rest(pid: int, port: int, request: bytes) -> tuple[float, float, float]:
-    """Share of a core without and with streams, and their memory in MB."""
+    """The idle share of a core without and with streams, and their memory in MB."""
     before, memory = cpu_seconds(pid), resident(pid)
     await asyncio.sleep(REST)
     idle = (cpu_seconds(pid) - before) / REST
@@ -118,7 +118,7 @@ async def outcomes(dsn: str, port: int, request: bytes) -> list[float]:
 
 
 async def cost(dsn: str) -> tuple[float, float]:
-    """CPU microseconds of publishing a write, and of a notice, in the publishing process."""
+    """CPU microseconds of publishing a write, and of a notification to other processes."""
     db: Any = await Database.connect(dsn, Settings(), application="keyrack bench", size=1)
     tell, row = ChangeNotifier(db), next(row for row in ALL if (row.method, row.path) == ("PUT", "/cars"))
     begin = time.process_time()
@@ -154,7 +154,7 @@ def main() -> None:
                 found = asyncio.run(outcomes(dsn, port, request))
             p50, p99 = statistics.median(found), found[int(len(found) * 0.99)]
             row(
-                f"From before a worker's commit to the line at the last of {STREAMS} clients (goal: below 300 ms)",
+                f"From before a worker's commit to the event at the last of {STREAMS} clients (goal: below 300 ms)",
                 f"p50 **{p50:.0f} ms**, p99 {p99:.0f} ms",
             )
             writes = [http("PUT", "/v3/cars", headers, {"name": "Told"})]
@@ -162,7 +162,7 @@ def main() -> None:
             write = measure(keyrack.pid, port, writes, WRITES).cpu
         telling, notice = asyncio.run(cost(dsn))
         row(
-            f"The notification of a write, of the {write:.0f} us that `PUT /cars` takes",
+            f"Publishing a write to the streams, as part of the {write:.0f} us of `PUT /cars`",
             f"{telling:.2f} us ({telling / write:.2%})",
         )
-        row("A notice, at most 20 a second of a process", f"{notice:.0f} us")
+        row("A notification to other processes, at most 20 per second and process", f"{notice:.0f} us")

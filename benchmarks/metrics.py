@@ -34,17 +34,23 @@ def main() -> None:
     table("metrics costs", "", "")
     request = _best(_request)
     parts = _best(_parts)
-    row("Counting and measuring of a request, with its id in the response", f"{request:.1f} us")
-    row("The same of a point read's three lookups in memory, connection and statement", f"{parts:.1f} us")
-    row(f"Both, of a point read of {READ:,.0f} us (goal: below 2 %)", f"**{100 * (request + parts) / READ:.1f} %**")
+    row("The metrics of a request, and its id in the response", f"{request:.1f} us")
+    row("The metrics of a point read: three cache lookups, a connection, a statement", f"{parts:.1f} us")
+    row(
+        f"Both, as a share of a point read of {READ:,.0f} us (goal: below 2 %)",
+        f"**{100 * (request + parts) / READ:.1f} %**",
+    )
     for route in range(100):
         for method in ("GET", "PUT"):
             REQUESTS.add(method, f"/route/{route}", "200")
             REQUEST_SECONDS.observe(0.001, method, f"/route/{route}")
     page = _page()
     lines = page.text({})[0].count(b"\n")
-    row("A snapshot of a process with 200 routes, for its parent", f"{_ms(lambda: snapshot(OF_PROCESS)):.1f} ms")
-    row(f"The page of {lines:,} lines that is made of it", f"{_ms(_text):.1f} ms")
+    row(
+        "A snapshot of a process with 200 routes, which it sends to its parent",
+        f"{_ms(lambda: snapshot(OF_PROCESS)):.1f} ms",
+    )
+    row(f"The metrics page of {lines:,} lines, built from it", f"{_ms(_text):.1f} ms")
 
 
 def _best(work: Any) -> float:

@@ -314,7 +314,7 @@ async def run(dsn: str) -> None:
     first = await measured(dsn, receiver, headers, "")
     for name, dead in (("that never answers", silent), ("that refuses connections", refusing)):
         rate = max([await delivered(dsn, receiver, 1, dead) for _ in range(RUNS)])
-        row(f"webhooks beside an endpoint {name}, {WAITING:,} waiting", f"{rate:,.0f}/s", "800/s")
+        row(f"webhooks delivered, while {WAITING:,} wait for another endpoint {name}", f"{rate:,.0f}/s", "800/s")
     cost, memory = await idle(dsn)
     row("an idle worker", f"{cost:.2f} % of a core, {memory:.0f} MB", "1 %")
     raw = await asyncpg.connect(dsn)
@@ -324,20 +324,20 @@ async def run(dsn: str) -> None:
     await raw.close()
     second = await measured(dsn, receiver, headers, f", {FINISHED:,} finished operations in the table")
     growth = ", ".join(f"{name} {a / b:.2f}" for (name, a), (_, b) in zip(first, second, strict=True))
-    row(f"growth: time with {FINISHED:,} finished operations against without", growth, "")
+    row(f"time with {FINISHED:,} finished operations, divided by the time without", growth, "")
 
 
 async def measured(dsn: str, receiver: Receiver, headers: dict[str, str], under: str) -> list[tuple[str, float]]:
     rate = max([await applied(dsn, 10) for _ in range(RUNS)])
     row(f"operations of ten customers applied{under}", f"{rate:,.0f}/s", "8,000/s")
     alone = max([await applied(dsn, 1) for _ in range(RUNS)])
-    row(f"of one customer{under}", f"{alone:,.0f}/s", "")
+    row(f"operations of one customer applied{under}", f"{alone:,.0f}/s", "")
     beside, asked = max([await beside_clients(dsn, headers) for _ in range(RUNS)])
-    row(f"of one customer, while {CLIENTS} clients PUT {asked:,.0f}/s more{under}", f"{beside:,.0f}/s", "2,500/s")
+    row(f"the same, while {CLIENTS} clients PUT {asked:,.0f}/s more{under}", f"{beside:,.0f}/s", "2,500/s")
     one = max([await delivered(dsn, receiver, 1) for _ in range(RUNS)])
     row(f"webhooks delivered to one endpoint{under}", f"{one:,.0f}/s", "1,500/s")
     ten = max([await delivered(dsn, receiver, 10) for _ in range(RUNS)])
-    row(f"to ten endpoints{under}", f"{ten:,.0f}/s", "")
+    row(f"webhooks delivered to ten endpoints{under}", f"{ten:,.0f}/s", "")
     times = min([await latency(dsn, receiver, headers) for _ in range(max(RUNS - 1, 1))], key=statistics.median)
     row(f"from the 204 to the webhook, at {RATE}/s{under}", quantiles(times), "5 and 25 ms")
     return [

@@ -163,10 +163,12 @@ def main() -> None:
             seen, (begun, ended, over) = asyncio.run(_open(port, stream, [(3 * rate, OVER), (rate / 2, AFTER)]))
     good = seen.good(begun + BEGIN, ended)
     table("overload figures", "", "")
-    row(f"best rate, {CLOSED} connections", f"{rate:,.0f} a second, p99 {first.quantile(0.99, 200, 201):.0f} ms")
-    row("goodput at three times as many (goal: 85 %)", f"{good:,.0f} a second, **{good / rate:.0%}** of the best")
-    row("of these p50, p99", f"{seen.quantile(0.5, 200, 201):.0f}, {seen.quantile(0.99, 200, 201):.0f} ms")
-    row("put off with 503: p50, p99", f"{seen.quantile(0.5, 503):.0f}, {seen.quantile(0.99, 503):.0f} ms")
+    row(f"best rate, {CLOSED} connections", f"{rate:,.0f}/s, p99 {first.quantile(0.99, 200, 201):.0f} ms")
+    row(
+        "successful requests at three times that rate (goal: 85 %)", f"{good:,.0f}/s, **{good / rate:.0%}** of the best"
+    )
+    row("their p50, p99", f"{seen.quantile(0.5, 200, 201):.0f}, {seen.quantile(0.99, 200, 201):.0f} ms")
+    row("rejected with 503: p50, p99", f"{seen.quantile(0.5, 503):.0f}, {seen.quantile(0.99, 503):.0f} ms")
     row("statuses", f"{seen.statuses()}; not sent, all connections busy: {seen.unsent}")
     row("connections closed by the server", seen.closed)
-    row("well again (goal: 5 s)", f"{recovered(seen, ended, over):.0f} s after the rate fell to half of the best")
+    row("recovered (goal: 5 s)", f"{recovered(seen, ended, over):.0f} s after the rate fell to half of the best")

@@ -1,4 +1,4 @@
-"""Present and past positions beside a floor: one handwritten statement over asyncpg, without HTTP.
+"""Current and past positions, compared with a handwritten statement over asyncpg.
 
 There are 10,000 cars with 20 assignments each, a car that reports every ten seconds for a month, and a stationary one.
 """
@@ -119,15 +119,20 @@ def cases(now: datetime) -> list[tuple[str, str, LiteralString, tuple[Any, ...]]
     newer = now - timedelta(seconds=100)
     found: list[tuple[str, str, LiteralString, tuple[Any, ...]]] = [
         (f"all {CARS:,} positions", "/positions", ALL, ()),
-        ("five properties of them", "/positions?$select=carId,name,latitude,longitude,utcDateTime", ALL, ()),
-        ("the 100 that are newer", f"/positions?$filter=utcDateTime%20gt%20{stamp(newer)}", NEWER, (newer,)),
-        ("a figure: in use", "/positions?$filter=inUse%20eq%20true&$count=true&$top=0", IN_USE, ()),
+        ("the same, only five properties", "/positions?$select=carId,name,latitude,longitude,utcDateTime", ALL, ()),
+        (
+            "the 100 positions that are newer than a time",
+            f"/positions?$filter=utcDateTime%20gt%20{stamp(newer)}",
+            NEWER,
+            (newer,),
+        ),
+        ("the number of cars in use", "/positions?$filter=inUse%20eq%20true&$count=true&$top=0", IN_USE, ()),
     ]
-    for car, words in ((MOVING, "moves"), (STANDING, "stands")):
+    for car, words in ((MOVING, "moving"), (STANDING, "parked")):
         for days in (1, DAYS):
             since = TODAY - timedelta(days=days)
             time_range, args = f"from={stamp(since)}&to={stamp(TODAY)}", (car, since, TODAY)
-            name = f"of {days} days, a car that {words}" if days > 1 else f"of a day, a car that {words}"
+            name = f"of {days} days, a {words} car" if days > 1 else f"of a day, a {words} car"
             found.append((f"track {name}", f"/cars/{car}/track?{time_range}", PLACES, args))
             found.append((f"samples {name}", f"/cars/{car}/samples?{time_range}&points={24 * days}", BUCKETS, args))
     return found

@@ -1,4 +1,4 @@
-"""OData queries: compilation, reads beside their floor, `$expand` beside separate calls, and peers.
+"""OData queries: compilation, reads, `$expand`, aggregation, and other servers.
 
 The peers (`benchmarks.peers`) are servers that a Python team would write instead, on the same data. The floor is a bare
 ASGI function with handwritten SQL. Neither the floor nor the peers check key, token or customer.
@@ -149,7 +149,7 @@ def serve_floor(dsn: str, port: str) -> None:
 
 
 def microseconds(run: Callable[[Any], object], batches: list[list[Any]]) -> float:
-    """CPU time of one `run`: the best batch, because other processes use the machine, too."""
+    """CPU time of one `run`, in the best batch, because other processes disturb the rest."""
     times: list[float] = []
     for batch in batches:
         start = time.process_time_ns()
@@ -168,12 +168,12 @@ def compiling() -> None:
     def compiled(text: bytes) -> odata.Query:
         return odata.query(CAR, text, select.shape, alias="t", limits=limits)
 
-    def compiled_anew(text: bytes) -> None:
+    def recompiled(text: bytes) -> None:
         query_string._shapes = Shapes()  # pyright: ignore[reportPrivateUsage] - an empty cache
         compiled(text)
 
     table(
-        "query texts", "`$filter`", "characters", "parse us", "a new shape: parse, bind, compile us", "new literals us",
+        "query texts", "`$filter`", "characters", "parse us", "new shape: parse, bind, compile us", "new literals us",
         "cached us", "cached, with statement us",
     )  # fmt: skip
     for name, text in TEXTS.items():
@@ -181,7 +181,7 @@ def compiling() -> None:
         texts = [[text.format(n=next(numbers)) for _ in range(TEXT_BATCH)] for _ in range(14)]
         sent = [[b"$filter=" + quote(item).encode() for item in batch] for batch in texts]
         parsed = microseconds(lambda item: odata.parse("filter", item), texts)
-        cold = microseconds(compiled_anew, sent[:7])
+        cold = microseconds(recompiled, sent[:7])
         other = microseconds(compiled, sent[7:])
         again = [[sent[-1][-1]] * TEXT_REPEATS] * 5
         cached = microseconds(compiled, again)
@@ -211,10 +211,10 @@ async def fill(dsn: str, rows: list[dict[str, Any]]) -> dict[str, str]:
     return headers
 
 
-def asked(n: int, *, anew: bool = False) -> str:
-    """The path of the query from id `n`. `anew` uses an alias, which is compiled each time."""
-    question = quote(QUESTION.format(n="@n" if anew else n))
-    return f"/cars?$filter={question}&$orderby=name&$top=10" + (f"&@n={n}" if anew else "")
+def asked(n: int, *, recompiled: bool = False) -> str:
+    """The path of the query from id `n`. `recompiled` uses an alias, which is compiled each time."""
+    question = quote(QUESTION.format(n="@n" if recompiled else n))
+    return f"/cars?$filter={question}&$orderby=name&$top=10" + (f"&@n={n}" if recompiled else "")
 
 
 EXPAND = "/cars?$expand=products,assignments"
@@ -245,10 +245,14 @@ def beside_the_floor(keyrack: Running, floor: Running, headers: dict[str, str]) 
     assert (status, rows) == answer(floor.port, f"/{LARGE}/cars/{FROM}", {}), "the floor answers something else"
     table("query floor", *foundation.BESIDE_FLOOR)
     again, new = itertools.cycle(range(1000, 1100)), itertools.count(2 * FROM)
-    kinds = (("100 texts in turn", again, False), ("each text new", new, False), ("each compiled anew", new, True))
-    for name, numbers, anew in kinds:
+    kinds = (
+        ("100 texts in turn", again, False),
+        ("each text new", new, False),
+        ("each text compiled again", new, True),
+    )
+    for name, numbers, recompiled in kinds:
         asked_for = [*itertools.islice(numbers, WARM + COUNT)]
-        requests = [http("GET", "/v3" + asked(n, anew=anew), mine) for n in asked_for]
+        requests = [http("GET", "/v3" + asked(n, recompiled=recompiled), mine) for n in asked_for]
         theirs = [http("GET", f"/{LARGE}/cars/{n}", {}) for n in asked_for]
         measure(keyrack.pid, keyrack.port, requests[:WARM], WARM)
         measure(floor.pid, floor.port, theirs[:WARM], WARM)
@@ -259,7 +263,7 @@ def beside_the_floor(keyrack: Running, floor: Running, headers: dict[str, str]) 
 
 
 def expanding(keyrack: Running, headers: dict[str, str]) -> None:
-    """Print the table of one request with `$expand` beside the calls that it replaces."""
+    """Print the table that compares `$expand` with the calls that it replaces."""
     mine = headers | {"Customer-ID": str(FLEET)}
     _, cars = answer(keyrack.port, "/v3" + EXPAND, mine)
     assert [(len(car["products"]), len(car["assignments"])) for car in cars] == [(2, 5)] * 100
@@ -290,11 +294,11 @@ def expanding(keyrack: Running, headers: dict[str, str]) -> None:
 
 
 async def statements(dsn: str) -> None:
-    """Print the table of aggregation statements: Keyrack's and the handwritten one in turn, medians."""
+    """Print the table of aggregation statements: medians of Keyrack's and handwritten ones."""
     settings = Settings()
     raw = await asyncpg.connect(dsn, server_settings=session(settings))
     await prepare(raw)
-    table("query figures", f"`$apply` over {CARS:,} rows", "ms", "by hand ms", "ratio")
+    table("query figures", f"`$apply` over {CARS:,} rows", "ms", "hand-written SQL ms", "ratio")
     for name, (resource, apply, sql) in FIGURES.items():
         plan = odata.query(
             resource, b"$apply=" + quote(apply).encode(), odata.Shape.COLLECTION, alias="t",
@@ -517,7 +521,7 @@ def measured(name: str, server: Running, base: str, headers: dict[str, str]) -> 
 
 
 def peers(keyrack: Running, dsn: str, headers: dict[str, str], filters: dict[str, set[int]]) -> None:
-    """Print the tables of Keyrack beside servers that a Python team would write."""
+    """Print the tables that compare Keyrack with servers that a Python team would write."""
     large, fleet = headers | {"Customer-ID": str(LARGE)}, headers | {"Customer-ID": str(FLEET)}
     _, rows = answer(keyrack.port, "/v3" + asked(FROM), large)
     ours = measured("Keyrack", keyrack, "/v3", headers)

@@ -1,4 +1,4 @@
-"""The cost of recorded changes for writes, beside the same server without the triggers.
+"""The cost of recorded changes, compared with the same server without the triggers.
 
 The CPU time is that of the server process and of all of PostgreSQL. No worker runs. `changes` measures the numbering.
 """

@@ -131,7 +131,7 @@ def main() -> None:
         time.sleep(sized(3.0, tiny=0.5))  # time for the replay of the first heartbeats
         table(
             "replicas reads", "CPU us: Keyrack + primary (+ replica), p50 ms", "without", "with", "Keyrack", "primary",
-            "leave the primary",
+            "reads at the replica",
         )  # fmt: skip
         for name, paths in (
             ("GET /cars/{carId}", [f"/cars/{id}" for id in range(1, 101)]),
@@ -161,7 +161,10 @@ def main() -> None:
         for meanwhile, customer in (("elsewhere", ELSEWHERE), ("here", SMALL)):
             with writing(without.port, signed_in, customer):
                 share = chained(at_replica.port, metrics, small)
-            note(f"One after another, each with the position of the response before, writes {meanwhile}: {share:.1%}.")
+            note(
+                f"Chained reads at the replica, each with the position of the previous response, "
+                f"writes {meanwhile}: {share:.1%}."
+            )
         write = [http("PUT", "/v3/cars", small, {"name": "New car"})]
         costs = [measure(server.pid, server.port, write, COUNT, 4) for _ in range(ROUNDS) for server in servers]
         cpu = [sum(one.cpu for one in costs[place::2]) / ROUNDS for place in (0, 1)]

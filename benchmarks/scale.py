@@ -1,8 +1,8 @@
-"""Ten thousand customers beside ten, each with a hundred cars and active: reads, outcomes, memory.
+"""Ten thousand active customers, compared with ten: reads, outcomes and memory.
 
-There are two databases on separate servers, each with an API process and two workers, with the same settings. They take
-turns in changing order, so that other load affects both alike. The ratios are medians over the rounds. Each customer
-has a manager with a token, and a webhook.
+Each customer has a hundred cars. There are two databases on separate servers, each with an API process and two workers,
+with the same settings. They run in turn, in changing order, so that other load affects both equally. The ratios are
+medians over the rounds. Each customer has a manager with a token, and a webhook.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ def gained(before: dict[int, float]) -> float:
 
 
 def reads(system: System) -> dict[str, list[bytes]]:
-    """The requests of each kind: customer after customer, each time of another car."""
+    """The requests of each kind, for one customer after another, each for another car."""
     cars = len(system.callers) * USED
     turns = list(itertools.islice(itertools.cycle(system.callers), max(cars, READS)))
     paths: dict[str, Callable[[Caller, int], str]] = {
@@ -351,28 +351,30 @@ async def compare(few: System, many: System) -> None:
         return await read(system, requests[system.name][kind])
 
     firsts = [await of(kinds[0], system) for system in both]
-    memory.append((f"{READS:,} reads later: every customer was seen once", few.memory, many.memory))
+    memory.append((f"after {READS:,} reads, one for each customer", few.memory, many.memory))
     table(
         "scale times", "", f"{few.name} customers: ms", f"{many.name}: ms", "ratio",
         f"{few.name}: CPU us, Keyrack + PostgreSQL", f"{many.name}: CPU us", "ratio", "goal",
     )  # fmt: skip
-    beside(f"the first {READS:,} of them", [firsts[0]], [firsts[1]], "")
+    beside(f"the first {READS:,} reads of one car after the start", [firsts[0]], [firsts[1]], "")
     for kind in kinds:
         shown = await rounds(both, lambda system, kind=kind: of(kind, system))
         beside(kind, *shown, GOAL_READS)
-    memory.append((f"{ROUNDS * len(kinds)} times as many", few.memory, many.memory))
+    memory.append((f"after {ROUNDS * len(kinds)} times as many reads", few.memory, many.memory))
     applied = await rounds(both, apply)
     spent_few, spent_many = ([spent for spent, _ in of] for of in applied)
     beside(f"an operation applied and delivered, {HOSTS} receivers", spent_few, spent_many, GOAL_OUTCOMES)
-    memory.append((f"{ROUNDS * OPERATIONS:,} outcomes", few.memory, many.memory))
+    memory.append((f"after {ROUNDS * OPERATIONS:,} outcomes", few.memory, many.memory))
     times = await rounds(both, outcome)
-    memory.append((f"{ROUNDS * RATE * (WARM + SECONDS):,} more through the API", few.memory, many.memory))
+    memory.append(
+        (f"after {ROUNDS * RATE * (WARM + SECONDS):,} more, requested through the API", few.memory, many.memory)
+    )
     for system in both:
         await spread(system)
     own_few, own_many = ([spent for spent, _ in of] for of in await rounds(both, apply))
-    beside(f"the same, {OWN_HOSTS:,} receivers", own_few, own_many, "")
-    memory.append((f"{ROUNDS * OPERATIONS:,} outcomes to those", few.memory, many.memory))
-    note(f"Applied a second: {' and '.join(f'{max(rate for _, rate in of):,.0f}' for of in applied)}.")
+    beside(f"an operation applied and delivered, {OWN_HOSTS:,} receivers", own_few, own_many, "")
+    memory.append((f"after {ROUNDS * OPERATIONS:,} outcomes to {OWN_HOSTS:,} receivers", few.memory, many.memory))
+    note(f"Operations applied per second: {' and '.join(f'{max(rate for _, rate in of):,.0f}' for of in applied)}.")
     table(
         "scale outcomes", f"204 to webhook, {RATE}/s", f"{few.name} customers, ms", f"{many.name}, ms", "ratio", "goal"
     )

@@ -134,14 +134,14 @@ async def measured(port: int, dsn: str) -> None:
         found = await outcomes(page, dsn)
         table("screen times", "", "", "goal")
         p50, p95 = statistics.median(found), found[int(len(found) * 0.95)]
-        words = "From the beginning of a worker's transaction to the frame that shows its outcome"
+        words = "From the start of a worker's transaction to the frame with its outcome"
         row(words, f"p50 **{p50:.0f} ms**, p95 {p95:.0f} ms", "300 ms")
         script, whole, bars = await board(page)
         row(f"Board of 500 cars, 31 days, {bars:,} bars: all scripts of the page", f"**{script:.0f} ms**", "100 ms")
-        row("The same until the page is there", f"{whole:.0f} ms", "")
+        row("The same until the page is loaded", f"{whole:.0f} ms", "")
         drawn, p50, p95 = await fleet(page)
-        row(f"Map of {CARS - 1_100:,} cars, until it can be used", f"{drawn:.1f} s", "")
-        row("A frame of it while it is zoomed", f"p50 {p50:.1f} ms, p95 {p95:.0f} ms", "16.7 ms")
+        row(f"Map of {CARS - 1_100:,} cars, until it responds", f"{drawn:.1f} s", "")
+        row("A frame of the map while zooming", f"p50 {p50:.1f} ms, p95 {p95:.0f} ms", "16.7 ms")
         await browser.close()
 
 

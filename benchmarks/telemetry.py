@@ -1,4 +1,7 @@
-"""Telemetry, events and history: samples by HTTP beside COPY, by MQTT, events, location by date."""
+"""Telemetry, events and history.
+
+Measures samples by HTTP, compared with COPY, samples by MQTT, events, and locations by date.
+"""
 
 from __future__ import annotations
 
@@ -130,13 +133,13 @@ def _ingest(words: str, told: list[dict[str, Any]]) -> None:
         rate = result.rate * BATCH
         stored = asyncio.run(fetch(dsn, STORED))
         assert stored == SAMPLES, stored
-        row(f"samples a second over HTTP, batches of 100 {words}, {CLIENTS} clients", "20,000", f"{rate:,.0f}")
-        row("p99 of such a batch", "", f"{result.p99:.0f} ms; CPU of the server {result.cpu / 1000:.1f} ms a batch")
+        row(f"samples per second over HTTP, batches of 100 {words}, {CLIENTS} clients", "20,000", f"{rate:,.0f}")
+        row("p99 of such a batch", "", f"{result.p99:.0f} ms; CPU of the server {result.cpu / 1000:.1f} ms per batch")
         rows = [(1, int(s["serialNumber"][1:]), datetime.fromisoformat(s["carDataReadTime"]), s) for s in told]
-        ways = {BATCH: "COPY of the same rows, hundreds, 8 connections", SAMPLES: "COPY of the same, all at once"}
+        ways = {BATCH: "COPY of the same rows in batches of 100, 8 connections", SAMPLES: "COPY of all at once"}
         for size, way in ways.items():
             copied = asyncio.run(copy(dsn, rows, size))
-            row(f"samples a second by {way}", "3 times", f"{copied:,.0f}, {copied / rate:.1f} times that")
+            row(f"rows per second by {way}", "3 times", f"{copied:,.0f}, {copied / rate:.1f} times as many")
 
 
 async def fetch(dsn: str, sql: str) -> Any:
@@ -192,14 +195,14 @@ def events() -> None:
                 result = measure(server.pid, server.port, single, EVENTS // 10 if clients == 1 else EVENTS, clients)
                 assert set(result.statuses) == {201}
                 row(
-                    f"events a second, one a request, {clients} clients",
+                    f"events per second, one per request, {clients} clients",
                     "1,000",
                     f"{result.rate:,.0f} (p99 {result.p99:.1f} ms)",
                 )
             batches = [[event(n) | {"clientId": f"{k}-{n}"} for n in range(100)] for k in range(EVENTS // 20)]
             many = [http("POST", "/v3/ingest/events", headers, batch) for batch in batches]
             result = measure(server.pid, server.port, many, len(many), CLIENTS)
-            row(f"events a second in batches of 100, {CLIENTS} clients", "", f"{result.rate * 100:,.0f}")
+            row(f"events per second in batches of 100, {CLIENTS} clients", "", f"{result.rate * 100:,.0f}")
         last = asyncio.run(fetch(dsn, "select last_id from event_counter where customer_id = 1"))
         assert last == asyncio.run(fetch(dsn, "select count(*) from event"))
 
@@ -208,7 +211,7 @@ def mqtt() -> None:
     """Single samples by MQTT: waiting at a broker until all are committed, and while they are published."""
     mosquitto = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin")
     if mosquitto is None:
-        row("samples a second by MQTT, one a message", "5,000", "not measured: Mosquitto is not installed")
+        row("samples per second by MQTT, one per message", "5,000", "not measured: Mosquitto is not installed")
         return
     port, count = free_port(), MESSAGES
     configuration = Path(tempfile.mkdtemp(prefix="keyrack-bench-mqtt-")) / "mosquitto.conf"
@@ -264,7 +267,11 @@ async def _mqtt(dsn: str, port: int, command: list[str], env: dict[str, str], co
     while await fetch(dsn, STORED) < before + count:  # noqa: ASYNC110 - another process's work
         await asyncio.sleep(0.05)
     words = "that waited at the broker, start of the process included" if waiting else "while they are published"
-    row(f"samples a second by MQTT, one a message, {words}", "5,000", f"{count / (time.perf_counter() - start):,.0f}")
+    row(
+        f"samples per second by MQTT, one per message, {words}",
+        "5,000",
+        f"{count / (time.perf_counter() - start):,.0f}",
+    )
     process.terminate()
     await asyncio.to_thread(process.wait)
 
@@ -284,7 +291,7 @@ def location() -> None:
 
     The number of positions grows. They cover ten months. Cars and times of the requests are random.
     """
-    table("location search", "`location/{searchDate}` (goal: p99 5 ms)", "Seen")
+    table("location search", "`location/{searchDate}` (goal: p99 5 ms)", "Result")
     first = (NOW - timedelta(days=300)).replace(hour=0, minute=0, second=0)
     reference = 0.0
     for size in POSITIONS:
@@ -314,7 +321,7 @@ def location() -> None:
             row(
                 f"{count:,} positions",
                 f"p50 {result.p50:.2f} ms, p99 {result.p99:.2f} ms ({result.p99 / reference:.2f} times the first), "
-                f"{bytes_each:.0f} bytes a position with its index (filled in {took:.0f} s)",
+                f"{bytes_each:.0f} bytes per position with its index (filled in {took:.0f} s)",
             )
 
 
@@ -352,7 +359,7 @@ def standing() -> None:
     Each reading has a repeated position and odometer. About a minute lies between two readings of a car. A third of the
     clocks has whole seconds, a third milliseconds, and a third microseconds.
     """
-    table("standing fleet", "What", "Goal", "Seen")
+    table("standing fleet", "What", "Goal", "Result")
     count = READINGS_STANDING
     with database("standing") as dsn:
         headers = asyncio.run(set_up(dsn))
@@ -363,7 +370,7 @@ def standing() -> None:
         assert stored == count, stored
         each = [f"{size / count:.2f}" for size in sizes]
         row(
-            f"a reading of a fleet that stands, with position and odometer, {count:,}",
+            f"size of a reading of parked cars, with position and odometer, {count:,}",
             "12 bytes",
             f"{sum(sizes) / count:.2f} bytes: position {each[0]}, odometer {each[1]}, newest state {each[2]}"
             f" ({count / took:,.0f} a second, one process, no HTTP)",
@@ -378,7 +385,11 @@ def standing() -> None:
             measure(server.pid, server.port, requests, SEARCHES // 5, 2)
             result = measure(server.pid, server.port, requests, SEARCHES // 2, 1)
         assert set(result.statuses) == {200}
-        row("`location/{searchDate}` among them", "p99 5 ms", f"p50 {result.p50:.2f} ms, p99 {result.p99:.2f} ms")
+        row(
+            "`location/{searchDate}` among these readings",
+            "p99 5 ms",
+            f"p50 {result.p50:.2f} ms, p99 {result.p99:.2f} ms",
+        )
 
 
 async def _stand(dsn: str, first: datetime, count: int) -> float:
@@ -423,7 +434,7 @@ async def _row(dsn: str, sql: str) -> Any:
 
 def main() -> None:
     """Print the table of samples and events of benchmarks/results.md."""
-    table("telemetry rates", "What", "Goal", "Seen")
+    table("telemetry rates", "What", "Goal", "Result")
     ingest()
     mqtt()
     events()

@@ -1,4 +1,6 @@
-"""A cluster on one machine: three etcd, and three Patroni with PostgreSQL, from the files of deploy/ha."""
+"""A cluster on one machine, from the files of deploy/ha.
+
+It has three etcd, and three Patroni with PostgreSQL."""
 
 from __future__ import annotations
 
@@ -244,7 +246,7 @@ class Cluster:
 
 
 def variables(file: Path, own: Mapping[str, str]) -> dict[str, str]:
-    """The settings in a file of deploy/ha, with a machine's own values instead of the example's.
+    """The settings in a file of deploy/ha, with the values of a machine.
 
     Raises `KeyError` for a value without a setting in the file, which operators would not know.
     """

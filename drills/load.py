@@ -77,7 +77,7 @@ class Load:
         self._follower = asyncio.create_task(self._follow())
 
     async def stop(self) -> None:
-        """Start no more calls, finish the running ones, and wait for the last event in the feed."""
+        """Stop calling, finish the running calls, and wait for the last event in the feed."""
         self._stopping.set()
         while self._tasks:
             await asyncio.wait(self._tasks)

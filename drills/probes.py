@@ -68,7 +68,7 @@ class Writers:
 
 
 class Revocations:
-    """Keys that are in permanent use at both nodes, and are revoked during failures."""
+    """Keys in permanent use at both nodes, some of which are revoked during failures."""
 
     def __init__(self, keyrack: Keyrack, fleet: Fleet, http: aiohttp.ClientSession) -> None:
         self._keyrack = keyrack

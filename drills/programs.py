@@ -20,7 +20,10 @@ class Missing(Exception):
 
 @dataclass(frozen=True)
 class Programs:
-    """The programs' paths, and the account that runs them, because PostgreSQL and Patroni refuse root."""
+    """The programs' paths, and their account.
+
+    PostgreSQL and Patroni refuse to run as root.
+    """
 
     account: OsAccount
     directory: Path

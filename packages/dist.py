@@ -1,9 +1,14 @@
-"""In charge of a release's files: wheel and sdist of the commit that is checked out, the same bytes whoever makes them.
+"""Builds a release's files from the checked-out commit.
 
-    python packages/dist.py [DIRECTORY]    # dist/ unless another one is named
+    python packages/dist.py [DIRECTORY]    # the default is dist/
 
-It needs git, and the environment of `make install`, whose console assets it takes. The sdist is built of what the
-commit has, not of what lies about; the wheel is built of the sdist, as pip would; every time in them is the commit's.
+The files are the same bytes on each machine:
+
+- The sdist has the files of the commit, without uncommitted changes, and the console assets of `make install`.
+- The wheel is built from the sdist, as pip would build it.
+- Each time in the files is that of the commit.
+
+Needs git, and the environment of `make install`.
 """
 
 from __future__ import annotations
@@ -19,8 +24,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ASSETS = "src/keyrack/console/assets"
-# Beside wheel and sdist: what of the commit, and its name behind the version
-BESIDE = {
+# The release's other files: the path in the commit, and the end of the name, which follows the version
+OTHER_FILES = {
     "packages/keyrack.cdx.json": ".cdx.json",
     "requirements/deployed.txt": "-requirements.txt",
     f"{ASSETS}/third-party.txt": "-third-party.txt",
@@ -33,7 +38,7 @@ def git(*arguments: str) -> str:
 
 
 def hatchling(what: str, source: Path, into: Path, epoch: str) -> Path:
-    """Build the one file, in an environment in which nobody is asked."""
+    """Build the wheel or the sdist, without a package index."""
     environment = os.environ | {"SOURCE_DATE_EPOCH": epoch, "PIP_NO_INDEX": "1"}
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", what, "-d", str(into)],
@@ -49,7 +54,7 @@ def unpack(archive: Path, into: Path) -> None:
 
 
 def make(target: Path) -> list[Path]:
-    """Make the files in `target`, in the place of what is there. Raises `CalledProcessError` or `OSError`."""
+    """Replace `target` with the release's files. Raises `CalledProcessError` or `OSError`."""
     epoch = git("log", "-1", "--format=%ct")
     with tempfile.TemporaryDirectory(prefix="keyrack-dist-") as name:
         scratch = Path(name)
@@ -62,7 +67,7 @@ def make(target: Path) -> list[Path]:
         unpack(sdist, scratch)
         stem = sdist.name.removesuffix(".tar.gz")
         hatchling("wheel", scratch / stem, built, epoch)
-        for source, ending in BESIDE.items():
+        for source, ending in OTHER_FILES.items():
             shutil.copy(commit / source, built / f"{stem}{ending}")
         files = sorted(built.iterdir())
         sums = "".join(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files)
@@ -76,12 +81,12 @@ def main(arguments: list[str]) -> int:
     os.umask(0o022)
     try:
         if git("status", "--porcelain"):
-            print("Keyrack: what is not committed is not in the packages.", file=sys.stderr)
+            print("Keyrack: the packages do not have the uncommitted changes.", file=sys.stderr)
         for file in make(Path(arguments[0]) if arguments else ROOT / "dist"):
             print(f"{file.stat().st_size:>10}  {file.name}")
     except (OSError, subprocess.CalledProcessError) as error:
-        said = (getattr(error, "stderr", None) or str(error)).strip()
-        print(f"Keyrack: the packages could not be made: {said}", file=sys.stderr)
+        reason = (getattr(error, "stderr", None) or str(error)).strip()
+        print(f"Keyrack: the packages could not be built: {reason}", file=sys.stderr)
         return 1
     return 0
 

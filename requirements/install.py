@@ -1,11 +1,11 @@
-"""In charge of virtual environments: makes one, and installs into it what a lock pins, each file checked by its hash.
+"""Creates a virtual environment with the packages of a lock, and checks the hash of each file.
 
     python requirements/install.py .venv requirements/runtime.txt
     python requirements/install.py .venv requirements/runtime.txt --editable    # and this project
 
-uv installs in seconds what takes pip most of a minute. It comes from the PATH or, pinned, from the index that pip uses.
-Where it cannot be had, or cannot use that index, pip installs the same. Both follow pip.conf and PIP_*. This program
-needs Python's standard library with venv.
+uv installs in seconds, pip needs most of a minute. The program takes uv from the PATH, else a pinned one from pip's
+index. If uv is not available or cannot use that index, pip installs the packages. Both follow pip.conf and PIP_*.
+Needs Python's standard library with venv.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ASSETS = ROOT / "console-assets/build.py"
 INSTALLERS = ROOT / "requirements/installers.txt"  # uv and pip
 PINNED = re.compile(r"^[A-Za-z0-9._-]+==", re.MULTILINE)  # the entries of a lock
 SETTING = re.compile(r"^\S*\.([a-z-]+)='(.*)'$")  # a line of `pip config list`
-# pip's settings, and uv's for the same with what stands between several values
+# pip's settings -> uv's setting, and the separator of several values
 FOR_UV = {
     "index-url": ("UV_DEFAULT_INDEX", " "),
     "extra-index-url": ("UV_INDEX", " "),
@@ -42,14 +42,14 @@ VENV_ADVICE = "Python's venv module is incomplete; on Debian and Ubuntu: apt-get
 
 
 class InstallError(Exception):
-    """Why the packages could not be installed, in words."""
+    """The packages could not be installed; the text has the reason."""
 
 
 class Environment:
-    """A virtual environment, with pip, and with uv where it can be had."""
+    """A virtual environment with pip, and with uv if it is available."""
 
     def __init__(self, directory: Path) -> None:
-        """Make it where it is missing or without pip. Raises `InstallError`."""
+        """Create it if it is missing or has no pip. Raises `InstallError`."""
         self._directory = directory
         self._python = directory / "bin/python"
         is_new = not self._python.exists() or _ran(self._python, "-c", "import pip").returncode != 0
@@ -61,7 +61,7 @@ class Environment:
             _must(_ran(self._python, "-m", "ensurepip", "--default-pip"))
 
     def install(self, lock: Path) -> None:
-        """Install what the lock pins, and show the progress. Raises `InstallError`."""
+        """Install the packages of the lock, and show the progress. Raises `InstallError`."""
         packages = len(PINNED.findall(lock.read_text()))
         installer = "uv" if self._uv else "pip, which takes about a minute"
         print(f"Installing {packages} packages into {self._directory} with {installer} ...", flush=True)
@@ -71,12 +71,12 @@ class Environment:
         print(f"Installed in {time.monotonic() - start:.0f} s.", flush=True)
 
     def install_project(self) -> None:
-        """Install this project as it stands here. Raises `InstallError`."""
+        """Install this project in editable mode. Raises `InstallError`."""
         if not self._by_uv(*PROJECT):
             self._by_pip(0, *PROJECT)
 
     def _find_uv(self) -> str | None:
-        """The program; None where it cannot be had. The pip of the running Python puts it into the environment."""
+        """The path of uv, or None. The pip of the running Python installs it into the environment if needed."""
         if not (uv := shutil.which("uv")):
             own = self._python.with_name("uv")
             if not own.exists():
@@ -86,7 +86,10 @@ class Environment:
         return uv
 
     def _by_uv(self, *what: str) -> bool:
-        """Whether uv could install it. All indexes count alike, as for pip: the hashes say which files are meant."""
+        """Install by uv, and return whether it succeeded.
+
+        All indexes have the same priority, as with pip, because the hashes determine the files.
+        """
         if self._uv is None:
             return False
         terminal = sys.stderr.isatty()  # where uv shows its progress
@@ -101,11 +104,11 @@ class Environment:
         )
         if ran.returncode:
             self._uv = None
-            print(f"uv could not install them; pip tries.\n{ran.stderr or ''}", file=sys.stderr, flush=True)
+            print(f"uv could not install the packages. Trying pip.\n{ran.stderr or ''}", file=sys.stderr, flush=True)
         return ran.returncode == 0
 
     def _by_pip(self, packages: int, *what: str) -> None:
-        """Raises `InstallError` with what pip wrote."""
+        """Install by pip. Raises `InstallError` with the output of pip."""
         command = [
             str(self._python),
             "-m",
@@ -129,7 +132,9 @@ class Environment:
 
 
 def install_with_project(directory: Path, lock: Path) -> None:
-    """Install what the lock pins, and this project. Its console's files, which its build needs, are made meanwhile.
+    """Install the packages of the lock, and this project.
+
+    A parallel process builds the console's files, which the installation of the project needs.
 
     Raises `InstallError`.
     """
@@ -137,12 +142,12 @@ def install_with_project(directory: Path, lock: Path) -> None:
         environment = Environment(directory)
         environment.install(lock)
     if assets.returncode:
-        raise InstallError("The files of the console could not be made.")
+        raise InstallError("The files of the console could not be built.")
     environment.install_project()
 
 
 def _settings_of_uv() -> dict[str, str]:
-    """The variables by which uv reads the indexes and certificates that pip is set up for."""
+    """uv's variables for the indexes and certificates of pip's configuration."""
     settings: dict[str, str] = {}
     for line in _ran(Path(sys.executable), "-m", "pip", "config", "list").stdout.splitlines():
         setting = SETTING.match(line)
@@ -162,10 +167,10 @@ def _must(ran: subprocess.CompletedProcess[str]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Install what a lock pins into a virtual environment.")
-    parser.add_argument("environment", type=Path, help="its directory, which is made where it is missing")
+    parser = argparse.ArgumentParser(description="Install the packages of a lock into a virtual environment.")
+    parser.add_argument("environment", type=Path, help="its directory, which is created if it is missing")
     parser.add_argument("lock", type=Path, help="a file of requirements/")
-    parser.add_argument("--editable", action="store_true", help="install this project as well, as it stands here")
+    parser.add_argument("--editable", action="store_true", help="also install this project, in editable mode")
     given = parser.parse_args()
     try:
         if given.editable:

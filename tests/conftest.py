@@ -6,6 +6,7 @@ import base64
 import gc
 import importlib
 import os
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -18,11 +19,12 @@ import hypothesis
 import pytest
 import structlog
 
+from keyrack.auth import password_hashing
 from keyrack.core import log_config
 from keyrack.core.settings import Settings
 from keyrack.db.embedded.server import EmbeddedServer
 from tests.support.browser import close_browser
-from tests.support.people import Person, Town
+from tests.support.people import CHEAP_COST, Person, Town
 from tests.support.servers import (
     RunningServer,
     Sql,
@@ -86,6 +88,21 @@ FIRST = (
 )  # fmt: skip
 
 
+# The mark of a whole file of `make test-cluster`, alone or first in a list
+CLUSTER_FILE = re.compile(r"^pytestmark = (?:\[[^\]]*?)?pytest\.mark\.cluster\b", re.MULTILINE)
+
+
+def takes_no_test_of(file: Path, config: pytest.Config) -> bool:
+    """Whether the run deselects every test of the file."""
+    return config.option.markexpr == "not cluster" and CLUSTER_FILE.search(file.read_text()) is not None
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the files of `make test-cluster` in a run without them."""
+    is_test = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
+    return (is_test and takes_no_test_of(collection_path, config)) or None
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int | None:
     """Three workers for two cores, unless xdist's variable is set. Workers wait a quarter of the time."""
@@ -107,6 +124,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     gc.disable()  # until the end of the collection, which produces no garbage
     named = [session.config.invocation_params.dir / argument.partition("::")[0] for argument in session.config.args]
     files = sorted({file for path in named for file in (path.rglob("test_*.py") if path.is_dir() else [path])})
+    files = [file for file in files if not takes_no_test_of(file, session.config)]
     for file in files[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
         module = ".".join(file.relative_to(session.config.rootpath).with_suffix("").parts)
         with suppress(Exception, pytest.skip.Exception):  # the collection reports the error
@@ -133,6 +151,14 @@ def own_log() -> Iterator[None]:
     """Keep commands in this process from configuring the log of all later tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_config, "configure", lambda level: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cheap_passwords() -> Iterator[None]:
+    """Hash passwords cheaply in this process. Processes of their own hash as in production."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(password_hashing, "COST", CHEAP_COST)
         yield
 
 
@@ -186,7 +212,7 @@ def settings() -> Settings:
         login_rate_per_address=100_000,
         login_burst_per_address=10_000,
         user_lookup_burst=1_000_000,
-        worker_poll=0.2,
+        worker_poll=0.5,
         live_scoped_interval_seconds=0.2,
         webhook_allowed_networks="127.0.0.0/8",  # the network of the tests' receivers
         webhook_retry_first=0.2,

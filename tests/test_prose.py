@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tools.prose import LIMITS, Passage, faults, files, group, page_passages, python_passages
+from tools.prose import LIMITS, Passage, faults, files, group, page_passages, python_passages, sentences
 
 LONG = "The word " + "again " * 30 + "ends."
 
@@ -60,10 +60,28 @@ raise ValueError("The value must be a number.")
 
 
 def test_paragraphs_items_and_cells_of_a_page_are_read() -> None:
-    page = "# Heading\n\nOne\nparagraph.\n- An item.\n\n| A | B |\n\n```sh\nnot read\n```\n"
-    assert [(p.line, p.text) for p in page_passages(page)] == [
-        (3, "One paragraph."), (5, "An item."), (7, "A"), (7, "B"),
+    page = (
+        "# Heading\n\nOne in UTF-8.\nparagraph.\n- An item.\n\n<!-- A\ncomment -->\n| A | B |\n|---|---|\n\n"
+        "```sh\nnot read\n```\n"
+    )
+    assert [(p.line, p.kind, p.text) for p in page_passages(page)] == [
+        (3, "paragraph", "One in UTF-8. paragraph."), (5, "paragraph", "An item."), (9, "cell", "A"), (9, "cell", "B"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("See [two words](a.md#b) and `a b. C`.", ["See two words and `name`."]),
+        ("Next item. 3 more words.", ["Next item.", "3 more words."]),
+        ('It says "no." (It may.) **It *must*.** `x` ends.',
+         ['It says "no."', "(It may.)", "**It *must*.**", "`name` ends."]),
+        ("Use 1.5 s, e.g. of RFC 3339.", ["Use 1.5 s, e.g. of RFC 3339."]),
+        ("One\nline.\n\nanother", ["One line.", "another"]),
+    ],
+)  # fmt: skip
+def test_a_passage_is_split_into_sentences(text: str, expected: list[str]) -> None:
+    assert sentences(text) == expected
 
 
 def test_every_limit_is_of_a_directory_that_exists() -> None:

@@ -5,7 +5,7 @@
     python tools/prose.py --lower      write today's numbers into that file, if they are lower
 
 The rules are those of CONTRIBUTING.md, "Language". A finding is a place to read again, and a few are correct English.
-So each directory has a limit, which only goes down. tests/docs/test_page_rules.py has the lengths of pages.
+So each directory has a limit, which only goes down. tests/docs/test_page_rules.py checks the lengths of pages.
 
 Linters for prose read files or comments. They find neither a message in an expression nor the first sentence of a
 docstring, and the packages of Vale download its program.
@@ -29,6 +29,7 @@ ROOT = Path(__file__).parent.parent
 LIMITS = Path(__file__).with_name("prose-limits.json")
 MAX_SENTENCE = 30  # words
 MAX_FIRST_LINE = 12  # words of the first sentence of a docstring
+OF_PAGES = ("paragraph", "cell")  # passages whose lengths tests/docs/test_page_rules.py checks
 FROZEN = ("src/keyrack/db/migrations/versions/", "src/keyrack/db/migrations/frozen/", "CHANGELOG.md")
 
 # A relative clause as a subject hides the actor: "Who asks at once is rejected"
@@ -40,10 +41,12 @@ PHRASES = re.compile(
     re.IGNORECASE,
 )
 SQL = re.compile(r"\b(?:select|insert|update|delete|create|alter|drop|from|where)\b")
-CODE = re.compile(r"`[^`]*`")
+COMMENT = re.compile(r"^ *<!--.*?-->", re.DOTALL | re.MULTILINE)  # of a page; text may quote `<!--`
+CODE = re.compile(r"`[^`]+`")
 LINK = re.compile(r"!?\[([^]]*)\]\([^)]*\)")
-END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`\"'(\[])")
-LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d+\.)\s")
+# A full stop, perhaps before a quote, a bracket or an asterisk, and the start of the next sentence
+END = re.compile(r"(?:(?<=[.!?])|(?<=[.!?][\"')*])|(?<=[.!?][\"')*]{2}))\s+(?=[\"'(*\[]*[A-Z0-9`])")
+LIST_ITEM = re.compile(r"^\s*(?:[-*+]|\d+\.)\s")
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class Passage:
 
     line: int
     text: str
-    kind: str  # "docstring", "comment", "message" or "paragraph"
+    kind: str  # "docstring", "comment", "message", "paragraph" or "cell"
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,7 @@ def _comments(source: str) -> Iterator[Passage]:
 def page_passages(text: str) -> Iterator[Passage]:
     """Paragraphs, list items and table cells of a page, without headings and code."""
     first, lines, fenced = 0, list[str](), False
+    text = COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), text)
     for number, line in enumerate([*text.splitlines(), ""], 1):
         ends = (
             not line.strip()
@@ -120,17 +124,25 @@ def page_passages(text: str) -> Iterator[Passage]:
         elif fenced or line.startswith(("#", "<")) or not line.strip():
             continue
         elif line.startswith("|"):
-            yield from (Passage(number, cell.strip(), "paragraph") for cell in line.strip("|").split("|"))
+            if not set(line) <= set("|-: "):
+                yield from (Passage(number, cell.strip(), "cell") for cell in line.strip("|").split("|"))
         else:
             first = first if lines else number
             lines.append(line)
 
 
+def plain(text: str) -> str:
+    """The text as a reader counts its words.
+
+    A link is its text, and a name in backticks is one word.
+    """
+    return LINK.sub(r"\1", CODE.sub("`name`", text))
+
+
 def sentences(text: str) -> list[str]:
-    """The sentences of a passage. A name in backticks counts as one word."""
+    """The sentences of a passage, as `plain` text."""
     paragraphs = [" ".join(paragraph.split()) for paragraph in text.split("\n\n")]
-    plain = [LINK.sub(r"\1", CODE.sub("`name`", paragraph)) for paragraph in paragraphs if paragraph]
-    return [sentence for paragraph in plain for sentence in END.split(paragraph)]
+    return [sentence for paragraph in paragraphs if paragraph for sentence in END.split(plain(paragraph))]
 
 
 def faults(passage: Passage) -> Iterator[tuple[str, str]]:
@@ -143,7 +155,7 @@ def faults(passage: Passage) -> Iterator[tuple[str, str]]:
             yield "opens with a relative clause", sentence
         if phrase := PHRASES.search(sentence):
             yield f"phrase '{phrase.group().lower()}'", sentence
-        if passage.kind != "paragraph" and len(sentence.split()) > MAX_SENTENCE:
+        if passage.kind not in OF_PAGES and len(sentence.split()) > MAX_SENTENCE:
             yield f"sentence above {MAX_SENTENCE} words", sentence
 
 

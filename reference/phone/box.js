@@ -1,6 +1,7 @@
 /**
- * In charge of a conversation with a box: what it does not have yet is brought, then it opens or closes, and its log is
- * fetched. A box does not sign its challenge, so a fake one can say anything. Only entries of its log prove something.
+ * A conversation with a box: brings what the box lacks, opens or closes it, and fetches its log.
+ *
+ * A box does not sign its challenge, so a fake box can send anything. Only the signed entries of its log are proof.
  */
 
 import { equal, sha256 } from './bytes.js';
@@ -20,17 +21,17 @@ import { CLOSE, OPEN } from './messages.js';
  * @typedef {import('./messages.js').Claims} Claims
  * @typedef {import('./keys.js').DeviceKey} DeviceKey
  *
- * Asks the server for a signed time, where there is a network.
+ * Asks the server for a signed time; needs a network.
  * @typedef {(box: string, nonce: Bytes) => Promise<Bytes>} AskTime
  */
 
 const MOST_FETCHES = 300; // a box holds 1,024 entries, and gives 4 at a time
-const CLOCK_TOLERANCE_MS = 300_000; // as boxes have it
-const MOST_KEYS = 3; // that are tried for one command: each costs the box a token
-/** Refusals of a key, where another key for the same box may open. */
+const CLOCK_TOLERANCE_MS = 300_000; // the tolerance of boxes
+const MOST_KEYS = 3; // maximum of keys tried for one command, because each attempt costs a token of the box
+/** Rejections of one key, after which another key for the same box may open. */
 const OF_ONE_KEY = new Set(['refused', 'not-yet', 'expired', 'uncertain', 'list', 'index', 'revoked', 'stale', 'right']);
 
-/** The phone has no key for this box. `message` and `help` are for the user, as those of a `BoxRefusal`. */
+/** The phone has no key for this box. Like those of a `BoxRefusal`, `message` and `help` are for the user. */
 export class NoKey extends Error {
   /** @param {string} box its name, or "" */
   constructor(box) {
@@ -38,22 +39,34 @@ export class NoKey extends Error {
     this.name = 'NoKey';
     this.box = box;
     this.action = 'online';
-    this.help = 'Go where there is a network, let the app meet the server, then try again.';
+    this.help = 'Go where there is a network, let the app contact the server, then try again.';
+  }
+}
+
+/** The user chose another box: a key for that one would open the wrong car. `message` and `help` are for the user. */
+export class OtherBox extends Error {
+  /** @param {string} box its name */
+  constructor(box) {
+    super('This is the box of another car.');
+    this.name = 'OtherBox';
+    this.box = box;
+    this.action = 'again';
+    this.help = 'Go to your car, then choose its box.';
   }
 }
 
 /**
- * The command was sent, and no answer came that can be read: the box may have opened, or not. An app says so, and asks the
- * user to look. It never says that it failed. To open once more does no harm.
+ * The command was sent, but no readable answer came: the box may have opened, or not. The app must say so, and ask the
+ * user to look; it must not say that the command failed. Opening again does no harm.
  */
 export class OutcomeUnknown extends Error {
   /**
    * @param {string} box its name
-   * @param {number} next the number that its next entry had before the command
+   * @param {number} next the number of the box's next entry, before the command
    * @param {unknown} cause
    */
   constructor(box, next, cause) {
-    super('It is not known whether the box has done it.', { cause });
+    super('It is unknown whether the box opened or closed.', { cause });
     this.name = 'OutcomeUnknown';
     this.box = box;
     this.next = next;
@@ -67,6 +80,7 @@ export class Conversation {
   #device;
   #store;
   #askTime;
+  #productId;
   /** @type {Challenge | null} the last one */
   #challenge = null;
 
@@ -74,13 +88,15 @@ export class Conversation {
    * @param {Exchange} exchange
    * @param {DeviceKey} device
    * @param {Store} store
-   * @param {AskTime} [askTime] only where there is a network
+   * @param {AskTime} [askTime] undefined without a network
+   * @param {number} [productId] of the box that the user wants; undefined for any box
    */
-  constructor(exchange, device, store, askTime) {
+  constructor(exchange, device, store, askTime, productId) {
     this.#link = new Link(exchange);
     this.#device = device;
     this.#store = store;
     this.#askTime = askTime;
+    this.#productId = productId;
   }
 
   open() {
@@ -92,9 +108,9 @@ export class Conversation {
   }
 
   /**
-   * Whether a command with an unknown outcome has done nothing. A box writes an entry whenever it opens or closes, so where
-   * no entry was written since then, it has not. `false` says that the outcome stays unknown. Fetch the log before: this
-   * asks for a challenge.
+   * Whether a command with an unknown outcome had no effect. A box writes an entry whenever it opens or closes, so the
+   * command had no effect if the box has written no entry since. `false` means that the outcome remains unknown. Fetch
+   * the log first, because this method requests a challenge.
    * @param {OutcomeUnknown} unknown
    * @returns {Promise<boolean>}
    */
@@ -104,9 +120,9 @@ export class Conversation {
   }
 
   /**
-   * Get a challenge, after the box was brought whatever it does not have: keys of the authority, with which it verifies
-   * the rest, a time, which lets it take lists that are ahead of its clock, then lists and the receipt. What was brought
-   * may have taken long, and a nonce lives 10 seconds: so there is a new challenge after each step.
+   * Get a challenge, after bringing to the box what it lacks, in this order: keys of the authority, which verify the
+   * rest; a time, so that the box accepts lists ahead of its clock; lists and the receipt. Each step may take longer
+   * than the 10 seconds of a nonce, so each is followed by a new challenge.
    * @returns {Promise<Challenge>}
    */
   async greet() {
@@ -118,9 +134,9 @@ export class Conversation {
   }
 
   /**
-   * Fetch the entries that neither the phone nor, as far as it knows, the server has. For this, the last command must
-   * have proven a good key; the box says `refused` else. A challenge ends that, so there is none in between.
-   * @throws {NoKey | BoxRefusal | Refused} `Refused` if the box gives what it has not signed
+   * Fetch the entries that neither the phone nor, as far as it knows, the server has. The last command must have proven
+   * a valid key, otherwise the box answers `refused`. A challenge ends that proof, so request none in between.
+   * @throws {NoKey | BoxRefusal | Refused} `Refused` if the box sends an entry that it did not sign
    */
   async fetchLog() {
     const { name, first } = this.#challenge ?? (await this.#hello());
@@ -136,13 +152,20 @@ export class Conversation {
     }
   }
 
+  /**
+   * @returns {Promise<Challenge>}
+   * @throws {OtherBox} if the box is not the wanted one; its epoch may differ, and it may not be set up yet
+   */
   async #hello() {
-    this.#challenge = await this.#link.hello();
-    return this.#challenge;
+    const challenge = await this.#link.hello();
+    const isWanted = this.#productId === undefined || challenge.name.startsWith(`box:${this.#productId}:`);
+    if (!isWanted && challenge.name !== '') throw new OtherBox(challenge.name);
+    this.#challenge = challenge;
+    return challenge;
   }
 
   /**
-   * What the box refuses is not brought again in this conversation; it goes by what it has.
+   * Bring artefacts. A rejected artefact is not brought again in this conversation.
    * @param {Bytes[]} artefacts
    * @returns {Promise<boolean>} whether there was anything to bring
    */
@@ -152,8 +175,8 @@ export class Conversation {
   }
 
   /**
-   * Set a clock that is uncertain, or that differs from the phone's: one of both is wrong, and the server knows which.
-   * Without a network it stays as it is, and the key says whether it opens so.
+   * Set the box's clock if it is uncertain or differs from the phone's: one of the two is wrong, and the server has the
+   * right time. Without a network the clock is unchanged, and the rights of the key decide whether the box opens.
    * @param {Challenge} challenge
    */
   async #setClock({ name, nonce, time: seconds, isCertain }) {
@@ -161,16 +184,17 @@ export class Conversation {
     if (isRight || this.#askTime === undefined) return false;
     const time = await this.#askTime(name, nonce).catch(() => null);
     if (time === null) return false;
-    await this.#link.carry(time); // the nonce is dead now, whether it was taken or not
+    await this.#link.carry(time); // ends the nonce, also if the box rejects the time
     return true;
   }
 
   /**
-   * A user with two assignments has two keys for the box. Where the best one is refused, the other one may open: the
-   * phone may not know that an assignment has ended.
+   * Open or close with the best key. A user with two assignments has two keys for the box. If the box rejects the best
+   * one, the other one may open, because the phone may not know that an assignment has ended.
    * @param {number} command
-   * @returns {Promise<{box: string, key: HeldKey, entry: Bytes}>} what was opened or closed, by what, and the proof
-   * @throws {NoKey | VersionMismatch | BoxRefusal | TransportLost | OutcomeUnknown} the refusal of the best key
+   * @returns {Promise<{box: string, key: HeldKey, entry: Bytes}>} the box, the used key, and the proof
+   * @throws {NoKey | OtherBox | VersionMismatch | BoxRefusal | TransportLost | OutcomeUnknown} the rejection of the
+   *   best key
    */
   async #command(command) {
     let challenge = await this.greet();
@@ -233,12 +257,12 @@ export class Conversation {
   }
 
   /**
-   * Keep the entry of a command that the box has done. An older entry, or none, is no proof of it.
+   * Keep the entry of a command that the box carried out. An older entry is no proof of it.
    * @param {HeldBox} box
    * @param {Bytes} bytes
    * @param {number} command
    * @param {number} counter of the answer
-   * @returns {Promise<Bytes>} the entry as it is kept
+   * @returns {Promise<Bytes>} the stored form of the entry
    */
   async #keepProof(box, bytes, command, counter) {
     const { claims, message } = await verified(box, bytes);
@@ -250,11 +274,11 @@ export class Conversation {
   }
 
   /**
-   * Keep entries of a box. If it has not signed one of them, none is kept.
+   * Keep entries of a box: all of them, or none if it did not sign one of them.
    * @param {HeldBox} box
    * @param {Bytes[]} messages in the order of their numbers
-   * @param {number} least that the first number may be
-   * @returns {Promise<{following: number, hasRoom: boolean}>} the number behind the last one, and whether the store has
+   * @param {number} least the minimum of the first number
+   * @returns {Promise<{following: number, hasRoom: boolean}>} the number after the last one, and whether the store has
    *   room for more
    */
   async #keep(box, messages, least) {
@@ -262,7 +286,7 @@ export class Conversation {
     const entries = [];
     for (const bytes of messages) {
       const { claims: { number }, message } = await verified(box, bytes);
-      if (number < following) throw new Refused('structure', 'entries that are not in their order');
+      if (number < following) throw new Refused('structure', 'entries in the wrong order');
       following = number + 1;
       entries.push({ box: box.name, number, message });
     }
@@ -271,8 +295,8 @@ export class Conversation {
 }
 
 /**
- * The claims of an entry, and its bytes with a low s. An honest phone brings home no entry that the box has not signed:
- * the server would report a forgery.
+ * The claims of an entry, and its bytes with a low s. A phone delivers no entry that the box did not sign, because the
+ * server would report a forgery.
  * @param {HeldBox} box
  * @param {Bytes} bytes
  * @returns {Promise<{claims: Claims, message: Bytes}>}
@@ -280,16 +304,16 @@ export class Conversation {
  */
 async function verified(box, bytes) {
   const { entry, message } = readEntry(bytes);
-  if (entry.claims.first > entry.claims.number) throw new Refused('claims', 'an entry that the box does not hold');
-  if (entry.claims.aud !== box.name) throw new Refused('audience', 'the entry of another box');
+  if (entry.claims.first > entry.claims.number) throw new Refused('claims', 'an entry that the box no longer has');
+  if (entry.claims.aud !== box.name) throw new Refused('audience', 'an entry of another box');
   if (box.publicKey !== null && !(await isSignedBy(entry, box.publicKey))) {
-    throw new Refused('signature', 'an entry that the box has not signed');
+    throw new Refused('signature', 'an entry that the box did not sign');
   }
   return { claims: entry.claims, message };
 }
 
 /**
- * A refusal stays one, whatever entry came with it.
+ * Ignore an invalid entry that came with a rejection; throw other errors.
  * @param {unknown} error
  */
 function ignoreRefused(error) {
@@ -297,7 +321,7 @@ function ignoreRefused(error) {
 }
 
 /**
- * Whether a command did not reach the box, so that it has done nothing.
+ * Whether a command did not reach the box, so that it had no effect.
  * @param {unknown} error
  */
 function isNothingSent(error) {

@@ -1,11 +1,11 @@
 /**
- * In charge of what JavaScript lacks for bytes: comparing, base64url, SHA-256.
+ * Functions for bytes that JavaScript lacks: comparison, base64url, SHA-256.
  */
 
 /**
  * @param {Uint8Array} one
  * @param {Uint8Array} other
- * @returns {number} below 0, 0 or above 0: which comes first, byte by byte
+ * @returns {number} negative, 0 or positive: the order of the two, byte by byte
  */
 export function compare(one, other) {
   const shorter = Math.min(one.length, other.length);

@@ -1,5 +1,5 @@
 /**
- * In charge of the one encoding that docs/key-protocol.md allows ("Encoding"): deterministic CBOR, and of that a small part.
+ * The encoding of docs/key-protocol.md ("Encoding"): a small subset of deterministic CBOR.
  *
  * | CBOR              | JavaScript                                 |
  * |-------------------|--------------------------------------------|
@@ -10,13 +10,13 @@
  * | map               | Map, with numbers and strings as keys      |
  * | tag 18 around all | Tagged                                     |
  *
- * Whatever else comes is refused as `encoding`.
+ * Everything else is rejected with the code `encoding`.
  */
 
 import { compare } from './bytes.js';
 import { Refused } from './codes.js';
 
-const MOST_DEPTH = 6; // of arrays, maps and the tag
+const MOST_DEPTH = 6; // maximum nesting of arrays, maps and the tag
 const LEAST_INTEGER = -(2 ** 31);
 const SIGN1 = 18;
 const PRINTABLE = /^[ -~]*$/;
@@ -71,7 +71,7 @@ export function decode(bytes) {
 }
 
 /**
- * One item where a signed message stands: with tag 18, or without a tag, which the caller refuses.
+ * One item in the place of a signed message: with tag 18, or without a tag, which the caller rejects.
  * @param {Uint8Array} bytes
  * @returns {Item | Tagged}
  */
@@ -91,28 +91,28 @@ class Writer {
 
   /**
    * @param {Item} item
-   * @param {number} depth how many arrays, maps and tags are around it
+   * @param {number} depth number of enclosing arrays, maps and tags
    */
   item(item, depth) {
     if (typeof item === 'number') this.integer(item);
     else if (typeof item === 'string') this.text(item);
     else if (item instanceof Uint8Array) this.string(BYTES, item);
-    else if (depth === MOST_DEPTH) throw new RangeError(`This is nested more than ${MOST_DEPTH} deep.`);
+    else if (depth === MOST_DEPTH) throw new RangeError(`The nesting is deeper than ${MOST_DEPTH}.`);
     else if (Array.isArray(item)) this.array(item, depth + 1);
     else if (item instanceof Map) this.map(item, depth + 1);
-    else throw new TypeError('This is none of the types that may be encoded.');
+    else throw new TypeError('CBOR cannot encode a value of this type here.');
   }
 
   /** @param {number} value */
   integer(value) {
-    if (!Number.isSafeInteger(value) || value < LEAST_INTEGER) throw new RangeError(`Not to be encoded: ${value}`);
+    if (!Number.isSafeInteger(value) || value < LEAST_INTEGER) throw new RangeError(`Out of range: ${value}`);
     if (value < 0) this.head(NEGATIVE, -1 - value);
     else this.head(UNSIGNED, value);
   }
 
   /** @param {string} value */
   text(value) {
-    if (!PRINTABLE.test(value)) throw new RangeError('A text has the characters U+0020 to U+007E only.');
+    if (!PRINTABLE.test(value)) throw new RangeError('A text may only have the characters U+0020 to U+007E.');
     this.string(TEXT, new TextEncoder().encode(value));
   }
 
@@ -139,7 +139,7 @@ class Writer {
   }
 
   /**
-   * The shortest head that has the argument. By division: the operators for bits know 32 of them only.
+   * Write the shortest head for the argument. Uses division, because bit operators have only 32 bits.
    * @param {number} type
    * @param {number} argument
    */
@@ -165,7 +165,7 @@ class Reader {
   }
 
   /**
-   * @param {number} depth how many arrays, maps and tags are around it
+   * @param {number} depth number of enclosing arrays, maps and tags
    * @returns {Item}
    */
   item(depth) {

@@ -1,8 +1,8 @@
 /**
- * In charge of the codes of docs/key-protocol.md ("Codes"): their numbers, what they say, and what helps the user.
+ * The codes of docs/key-protocol.md ("Codes"): their numbers, texts for the user, and remedies.
  */
 
-/** The codes by their numbers; number 0 is that all is good. */
+/** The codes by their numbers; number 0 means success. */
 export const CODES = Object.freeze([
   '', 'refused', 'too-long', 'encoding', 'structure', 'header', 'algorithm', 'typ', 'claims', 'issuing-key', 'issuer',
   'audience', 'future', 'not-yet', 'expired', 'uncertain', 'list', 'index', 'revoked', 'stale', 'right', 'nonce',
@@ -10,47 +10,47 @@ export const CODES = Object.freeze([
   'signature', 'not-now', 'box', 'unknown', 'generation', 'other-part',
 ]);
 
-/** What helps: `again` at once, `wait` a little, come `online`, or `ask` whoever gave the key. */
+/** Remedies: try `again` at once, `wait` a little, go `online`, or `ask` the person who gave the key. */
 const AGAIN = 'again';
 const WAIT = 'wait';
 const ONLINE = 'online';
 const ASK = 'ask';
 
-/** @type {Record<string, [string, string]>} what a box says to a phone: the text, and what helps */
+/** @type {Record<string, [string, string]>} the text and the remedy, by the code that a box sends to a phone */
 const SAID = {
-  refused: ['The box does not take this key.', ONLINE],
-  'issuing-key': ['The box does not know who signed this key.', ONLINE],
-  issuer: ['The box belongs to somebody else.', ASK],
-  audience: ['The key is for another box, or the box was set up anew.', ONLINE],
+  refused: ['The box does not accept this key.', ONLINE],
+  'issuing-key': ['The box does not know the signer of this key.', ONLINE],
+  issuer: ['The box belongs to another customer.', ASK],
+  audience: ['The key is for another box, or this box was set up again.', ONLINE],
   future: ['The clock of the box is far behind.', ONLINE],
-  'not-yet': ['The key does not hold yet.', WAIT],
-  expired: ['The key does not hold any more.', ONLINE],
-  uncertain: ['The box does not know what time it is.', ONLINE],
-  list: ['The box does not have the list that the key stands in.', ONLINE],
+  'not-yet': ['The key is not valid yet.', WAIT],
+  expired: ['The key has expired.', ONLINE],
+  uncertain: ['The box does not know the time.', ONLINE],
+  list: ['The box does not have the list of this key.', ONLINE],
   index: ['The key has no place in its list.', ONLINE],
   revoked: ['The key was revoked.', ASK],
-  stale: ['The box has not heard from the server for too long.', ONLINE],
+  stale: ['The box has had no news from the server for too long.', ONLINE],
   right: ['The key does not allow this.', ASK],
-  counter: ['The box has seen a later answer of this phone: is its key in use elsewhere?', AGAIN],
+  counter: ['The box has already received a later command of this phone. Another device may use its key.', AGAIN],
   busy: ['The box is busy.', WAIT],
-  unknown: ['The box is too old to know what the app has asked for.', ASK],
-  generation: ['The box has another list in the place of this one.', ONLINE],
-  'other-part': ['The parts with which the box is set up do not belong together.', ONLINE],
+  unknown: ['The box is too old for this request.', ASK],
+  generation: ['The box has another list instead of this one.', ONLINE],
+  'other-part': ['The messages that set up the box do not belong together.', ONLINE],
 };
 
 /** @type {Record<string, string>} */
 const HELP = {
   [AGAIN]: 'Try again.',
   [WAIT]: 'Wait, then try again.',
-  [ONLINE]: 'Go where there is a network, let the app meet the server, then try again.',
-  [ASK]: 'Ask whoever gave you the key.',
+  [ONLINE]: 'Go where there is a network, let the app contact the server, then try again.',
+  [ASK]: 'Ask the person who gave you the key.',
 };
 
-/** A message was refused: by this phone while it read, where `code` says why. */
+/** This phone rejected a message that it read; `code` is the reason. */
 export class Refused extends Error {
   /**
    * @param {string} code one of `CODES`
-   * @param {string} why for developers
+   * @param {string} why the details, for developers
    */
   constructor(code, why) {
     super(`${code}: ${why}`);
@@ -59,17 +59,17 @@ export class Refused extends Error {
   }
 }
 
-/** A box has refused a command. `message` is for the user, and so is `help`. */
+/** A box rejected a command. `message` and `help` are for the user. */
 export class BoxRefusal extends Error {
-  /** @param {number} number of the code, as the wire says it */
+  /** @param {number} number of the code, as sent by the box */
   constructor(number) {
     const code = CODES[number] ?? 'refused';
-    const [text, action] = SAID[code] ?? ['The box and the app do not understand each other.', ONLINE];
+    const [text, action] = SAID[code] ?? ['The box sent an answer that the app does not know.', ONLINE];
     super(text);
     this.name = 'BoxRefusal';
     this.number = number;
     this.code = code;
-    /** `again`, `wait`, `online` or `ask`: for an app that has texts of its own */
+    /** `again`, `wait`, `online` or `ask`, for an app with its own texts */
     this.action = action;
     this.help = HELP[action];
   }

@@ -1,5 +1,5 @@
 /**
- * In charge of signed messages (docs/key-protocol.md, "Signed messages"): COSE_Sign1 with ES256, by WebCrypto.
+ * Signed messages (docs/key-protocol.md, "Signed messages"): COSE_Sign1 with ES256, by WebCrypto.
  */
 
 import { equal, sha256 } from './bytes.js';
@@ -16,11 +16,11 @@ import { fromPayload, MESSAGES, toPayload } from './messages.js';
  */
 
 /**
- * What a signed message says. Only `isSignedBy` says that it is true.
+ * A parsed signed message. Its signature is not verified: `isSignedBy` does that.
  * @typedef {Object} SignedMessage
  * @property {string} name of the message
  * @property {Claims} claims
- * @property {Bytes} kid of the key that signed it, as it says
+ * @property {Bytes} kid of the key that signed it, according to its header
  * @property {Bytes} toBeSigned its Sig_structure
  * @property {Bytes} signature
  */
@@ -31,7 +31,7 @@ const [ALG, KID, TYP] = [1, 4, 16]; // labels of the header
 const ALG_ES256 = -7;
 const KID_SIZE = 8;
 const SIGNATURE_SIZE = 64;
-const UNCOMPRESSED = 4; // the first byte of a point that has both coordinates
+const UNCOMPRESSED = 4; // first byte of a point with both coordinates
 
 /**
  * A public key as a COSE_Key.
@@ -80,9 +80,9 @@ export async function sign(name, claims, { privateKey, kid }) {
 /**
  * Read a signed message, in the order of docs/key-protocol.md ("Reading a signed message").
  * @param {Uint8Array} bytes
- * @param {...string} names of the messages that may come here
+ * @param {...string} names of the messages that are allowed here
  * @returns {SignedMessage}
- * @throws {Refused} with the code of the first thing that is wrong
+ * @throws {Refused} with the code of the first fault
  */
 export function read(bytes, ...names) {
   const most = Math.max(...names.map((name) => MESSAGES[name].most));
@@ -96,11 +96,11 @@ export function read(bytes, ...names) {
 }
 
 /**
- * An entry of a box's log, with a low s. A carrier of an entry can turn its s into n - s, which is as valid. By the low
- * s both are one entry, the one whose SHA-256 the box knows.
+ * An entry of a box's log, with a low s. A carrier of an entry can replace its s with n - s, which is also valid. With
+ * the low s both are the same entry, whose SHA-256 the box knows.
  * @param {Bytes} bytes
- * @returns {{entry: SignedMessage, message: Bytes}} what it says, and its bytes with the low s
- * @throws {Refused} as `read`
+ * @returns {{entry: SignedMessage, message: Bytes}} the parsed entry, and its bytes with the low s
+ * @throws {Refused} like `read`
  */
 export function readEntry(bytes) {
   const entry = read(bytes, 'entry');
@@ -110,7 +110,7 @@ export function readEntry(bytes) {
 }
 
 /**
- * Whether the holder of a key has signed a message.
+ * Whether the holder of a key signed a message.
  * @param {SignedMessage} message
  * @param {ItemMap} publicKey for which `isPublicKey` holds
  * @returns {Promise<boolean>}

@@ -17,7 +17,7 @@ export function isPoint(x, y) {
 }
 
 /**
- * The valid one of r, s and r, n - s whose s is the lower number. An s that is no scalar stays as it is.
+ * The signature with the lower one of s and n - s, which are both valid. An s that is no scalar is unchanged.
  * @param {Uint8Array<ArrayBuffer>} signature r and s
  * @returns {Uint8Array<ArrayBuffer>}
  */

@@ -1,5 +1,5 @@
 /**
- * In charge of an example: what an app does with the modules of this directory.
+ * An example of an app that uses the modules of this directory.
  */
 
 import { openPhone } from './indexeddb.js';
@@ -7,14 +7,14 @@ import { Phone } from './phone.js';
 import { Server } from './server.js';
 
 /**
- * @param {string} base where the API is: `https://keyrack.example.com/v3`
+ * @param {string} base address of the API: `https://keyrack.example.com/v3`
  * @param {() => Promise<string>} idToken from your own server, which asks `POST /sdk/token`
  */
 export async function start(base, idToken) {
-  const { device, store } = await openPhone(); // the key pair and what is kept, made at the first time
+  const { device, store } = await openPhone(); // the key pair and the stored state, created at the first start
   const phone = new Phone(device, store, new Server(base, idToken));
   const isApproved = await phone.register(subjectOf(await idToken()), 'Browser of Alice');
-  if (isApproved) await phone.meetServer(); // otherwise a manager has to approve the phone first
+  if (isApproved) await phone.meetServer(); // otherwise a manager must approve the phone first
   return phone;
 }
 
@@ -32,8 +32,8 @@ export async function openBox(phone, exchange, say) {
     const { message, help = 'Try again.' } = /** @type {any} */ (error);
     say(`${message} ${help}`);
   }
-  await conversation.fetchLog().catch(() => undefined); // another visit fetches it
-  await phone.meetServer().catch(async () => warn(await phone.store.overdue(), say)); // without a network it is tried again the next time
+  await conversation.fetchLog().catch(() => undefined); // a later visit fetches it
+  await phone.meetServer().catch(async () => warn(await phone.store.overdue(), say)); // retried later
 }
 
 /**
@@ -41,7 +41,7 @@ export async function openBox(phone, exchange, say) {
  * @param {(text: string) => void} say
  */
 function warn(overdue, say) {
-  if (overdue.length > 0) say('Go online soon: some keys open nothing any more before long.');
+  if (overdue.length > 0) say('Go online soon, because some keys expire soon.');
 }
 
 /** @param {string} idToken */

@@ -1,7 +1,7 @@
 /**
- * In charge of IndexedDB as the place where a browser keeps the key pair and the state of the store.
+ * Storage of the key pair and the store's state in a browser's IndexedDB.
  *
- * Several pages and a service worker may have it open. Each change is one transaction, under a Web Lock.
+ * Several pages and a service worker may use it at the same time. Each change is one transaction under a Web Lock.
  */
 
 import { DeviceKey } from './keys.js';
@@ -15,7 +15,7 @@ const DEVICE = 'device';
 const STATE = 'state';
 
 /**
- * The phone's key and store, as they were kept; made where there are none.
+ * The stored key and state of the phone; created if there are none.
  * @returns {Promise<{device: DeviceKey, store: Store}>}
  */
 export async function openPhone() {
@@ -49,7 +49,7 @@ class DatabaseRecords {
 }
 
 /**
- * The state that was kept, perhaps by an older version of the app, which knew fewer properties.
+ * The stored state. An older version of the app may have stored it with fewer properties.
  * @param {Partial<State> | undefined} kept
  * @returns {State}
  */
@@ -58,17 +58,17 @@ function toState(kept) {
 }
 
 /**
- * Run by one page or worker at a time.
+ * Run the work in one page or worker at a time.
  * @template T
  * @param {() => Promise<T>} work
  * @returns {Promise<T>}
  */
 function locked(work) {
-  return /** @type {Promise<any>} */ (navigator.locks.request(NAME, work)); // what the request returns is awaited
+  return /** @type {Promise<any>} */ (navigator.locks.request(NAME, work)); // resolves to the result of `work`
 }
 
 /**
- * The device's key. Only under the lock: two pages that begin at once would make a key each.
+ * The device's key. Call it under the lock, otherwise two pages that start at once would each create a key.
  * @param {IDBDatabase} database
  */
 async function openDevice(database) {
@@ -108,7 +108,7 @@ async function changed(database, edit) {
 }
 
 /**
- * One transaction, durable when the promise is fulfilled: a counter that was sent is kept.
+ * One transaction, which is on the disk when the promise is fulfilled, so that a sent counter is never lost.
  * @param {IDBDatabase} database
  * @param {(shelf: IDBObjectStore) => void} work
  * @returns {Promise<void>}

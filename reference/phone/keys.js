@@ -1,8 +1,8 @@
 /**
- * In charge of the phone's own key pair: made on the phone, and its private key never leaves it.
+ * The phone's key pair, created on the phone. The private key never leaves it.
  *
- * A browser keeps it as a CryptoKey that cannot be extracted. An app for Android or iOS makes it in the Keystore or the
- * Secure Enclave instead; what it needs of this class is `kid`, `thumbprint`, `publicKey` and a way to sign.
+ * A browser stores it as a CryptoKey that cannot be extracted. An app for Android or iOS creates it in the Keystore or
+ * the Secure Enclave instead, and implements `kid`, `thumbprint`, `publicKey` and signing.
  */
 
 import { toBase64url } from './bytes.js';
@@ -19,14 +19,14 @@ const EXTRACTABLE = false; // the private key; WebCrypto always gives the public
 
 export class DeviceKey {
   /**
-   * By `generate` or `of`.
+   * Call `generate` or `of` instead.
    * @param {CryptoKeyPair} pair
    * @param {ItemMap} publicKey
    * @param {Bytes} print
    * @param {Bytes} kid
    */
   constructor(pair, publicKey, print, kid) {
-    /** What is kept: IndexedDB takes it as it is. */
+    /** The stored form, which IndexedDB can store unchanged. */
     this.pair = pair;
     this.publicKey = publicKey;
     this.thumbprint = print;
@@ -43,7 +43,7 @@ export class DeviceKey {
   }
 
   /**
-   * The key of a pair that was kept.
+   * The key of a stored pair.
    * @param {CryptoKeyPair} pair
    */
   static async of(pair) {
@@ -60,9 +60,9 @@ export class DeviceKey {
   }
 
   /**
-   * The registration: it proves to the server that the phone has the private key.
+   * The registration message, which proves to the server that the phone has the private key.
    * @param {string} subject of the user, as in the id token
-   * @param {Bytes} nonce of the server, which lives ten minutes
+   * @param {Bytes} nonce of the server, valid for ten minutes
    */
   registration(subject, nonce) {
     return this.sign('registration', { sub: subject, cnf: new Map([[1, this.publicKey]]), nonce });

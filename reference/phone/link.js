@@ -1,5 +1,5 @@
 /**
- * In charge of what is said on the link (docs/key-link.md, "On the link"): one message there, one back.
+ * Messages of the link between phone and box (docs/key-link.md, "On the link"): a request and its answer.
  */
 
 import { decode, encode } from './cbor.js';
@@ -9,36 +9,39 @@ import { BoxRefusal, Refused } from './codes.js';
  * @typedef {import('./cose.js').Bytes} Bytes
  * @typedef {import('./cbor.js').Item} Item
  *
- * Any transport that carries one whole message to the box, and its answer back. Where the connection is lost it throws a
- * `TransportLost`. Any other error counts as one after all was sent.
+ * A transport that carries one whole message to the box, and its answer back. It throws a `TransportLost` if the
+ * connection is lost. Any other error counts as a loss after the whole message was sent.
  * @typedef {(message: Bytes) => Promise<Uint8Array>} Exchange
  *
+ * @typedef {'none' | 'part' | 'all'} Sent
+ *
  * @typedef {Object} Challenge
- * @property {Bytes} message the whole of it, which the answer names
+ * @property {Bytes} message the whole message, whose SHA-256 is in the answer to it
  * @property {string} name of the box, as `aud`; empty before the first provisioning
  * @property {Bytes} nonce
  * @property {number} time in seconds since 1970
- * @property {boolean} isCertain whether the time is
- * @property {number} sequence of the key set or new root that the box has taken last, 0 for none
+ * @property {boolean} isCertain whether the time is certain
+ * @property {number} sequence of the key set or new root that the box accepted last, 0 for none
  * @property {number} generation of its newest list, 0 for none
  * @property {number} listIat of that list, 0 for none
- * @property {number} first the lowest number of the log that it holds
- * @property {number} next the number that the next entry gets
+ * @property {number} first the lowest number in the box's log
+ * @property {number} next the number of the next entry
  * @property {Bytes} root the kid of its root; empty before the first provisioning
  *
  * @typedef {Object} Result
- * @property {number} code 0 where the box has done it
- * @property {Bytes} entry empty where none was written
+ * @property {number} code 0 if the box carried out the command
+ * @property {Bytes} entry empty if none was written
  */
 
+/** The most bytes of a message, in both directions. */
+export const LONGEST = 2048;
 const VERSIONS = [2]; // of the protocol, ascending
-const MOST = 2048; // bytes of a message, in both directions
 const MOST_ENTRIES = 4; // in one answer
-const MOST_NAME = 40; // characters
+const MOST_NAME = 40; // characters of a name
 const NONCE_SIZE = 16;
 const HASH_SIZE = 32;
 const KID_SIZE = 8;
-const SKIPPED = 128; // members of a challenge are skipped from this key on
+const SKIPPED = 128; // the lowest key of the members of a challenge that are ignored
 const MOST_VERSIONS = 8; // in one message
 
 const HELLO = 1;
@@ -53,9 +56,12 @@ const SPOKEN = 12;
 
 /** The connection to the box is lost. */
 export class TransportLost extends Error {
-  /** @param {'none' | 'part' | 'all'} sent how much of the message had left the phone; a box does nothing with a part */
-  constructor(sent) {
-    super('The connection to the box is lost.');
+  /**
+   * @param {Sent} sent the sent part of the message; a box ignores an incomplete one
+   * @param {unknown} [cause]
+   */
+  constructor(sent, cause) {
+    super('The connection to the box is lost.', { cause });
     this.name = 'TransportLost';
     this.sent = sent;
     this.action = 'again';
@@ -86,8 +92,7 @@ export class Link {
   }
 
   /**
-   * Ask for a challenge. It has a new nonce, and the one before is dead. What was proven on this link is proven no
-   * more.
+   * Request a challenge. Its new nonce replaces the previous one, and earlier proofs on this link are void.
    * @returns {Promise<Challenge>}
    * @throws {VersionMismatch} if the box speaks none of the phone's versions
    */
@@ -99,7 +104,7 @@ export class Link {
   /**
    * Bring a new root, a key set, a time, a status list or a receipt.
    * @param {Bytes} artefact
-   * @returns {Promise<boolean>} whether the box has taken it
+   * @returns {Promise<boolean>} whether the box accepted it
    */
   async carry(artefact) {
     const { members } = await this.#ask([CARRY, artefact], TAKEN, 1);
@@ -107,7 +112,7 @@ export class Link {
   }
 
   /**
-   * Answer the challenge: open or close, as the answer says.
+   * Answer the challenge, which opens or closes the box.
    * @param {Bytes} key
    * @param {Bytes} answer
    * @returns {Promise<Result>}
@@ -118,9 +123,9 @@ export class Link {
   }
 
   /**
-   * Entries of the log from a number on. The box gives them once an answer on this link has proven a good key.
+   * Entries of the log from a number on. The box sends them after an answer on this link has proven a valid key.
    * @param {number} from
-   * @returns {Promise<{next: number, entries: Bytes[]}>} `next` is the number that the box gives next
+   * @returns {Promise<{next: number, entries: Bytes[]}>} `next` is the first number after these entries
    */
   async fetch(from) {
     const { members } = await this.#ask([FETCH, from], ENTRIES, 2);
@@ -131,12 +136,12 @@ export class Link {
 
   /**
    * @param {Item[]} request
-   * @param {number} kind of the answer that is due
-   * @param {number} count of its members behind the kind
+   * @param {number} kind of the expected answer
+   * @param {number} count of its members after the kind
    */
   async #ask(request, kind, count) {
     const message = Uint8Array.from(await this.#exchange(encode(request)));
-    if (message.length > MOST) throw new Refused('too-long', `an answer of more than ${MOST} bytes`);
+    if (message.length > LONGEST) throw new Refused('too-long', `an answer of more than ${LONGEST} bytes`);
     const answer = decode(message);
     if (!Array.isArray(answer)) throw malformed('no array');
     const [said, ...members] = answer;
@@ -152,7 +157,7 @@ const bytesOf = (length) => (value) => bytes(value, length);
 /** @type {(most?: number) => (value: Item) => number} */
 const upTo = (most) => (value) => number(value, most);
 
-/** The members of a challenge: the name here, and how its value is read; their keys are 1, 2, 3 and so on. */
+/** The members of a challenge: the name, and the function that reads its value; their keys are 1, 2, 3 and so on. */
 const MEMBERS = /** @type {const} */ ([
   ['version', version],
   ['name', nameOf],
@@ -234,7 +239,7 @@ function number(value, most = Number.MAX_SAFE_INTEGER) {
 
 /**
  * @param {Item} value
- * @param {number} [length] any where none is given
+ * @param {number} [length] any length by default
  * @returns {Bytes}
  */
 function bytes(value, length) {

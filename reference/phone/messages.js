@@ -1,9 +1,8 @@
 /**
- * In charge of the members and the closed maps of docs/key-protocol.md ("Members"): which members a message has, and what each
- * may be.
+ * The members of each message, and their valid values (docs/key-protocol.md, "Members").
  *
- * Here the members have names, as in the document: `{ iss: 'customer:7', iat: 1800000000, ... }`; on the wire they are
- * the integers of the table. Members that are maps or arrays of their own stay what the codec makes of them.
+ * The members have the names of the document here: `{ iss: 'customer:7', iat: 1800000000, ... }`. In the encoding they
+ * are the integers of the table. Members that are maps or arrays keep the form of the codec.
  */
 
 import { CODES, Refused } from './codes.js';
@@ -21,7 +20,7 @@ export const CLOSE = 2;
 
 const MOST = Number.MAX_SAFE_INTEGER;
 const MOST_INT32 = 2 ** 31 - 1;
-const RIGHTS = [1, 2, 3]; // open, close, also while the clock is uncertain
+const RIGHTS = [1, 2, 3]; // open, close, use while the clock is uncertain
 const SKIPPED = [-66303, -66048]; // the least and the greatest label that readers skip
 
 /** @type {(least?: number, most?: number) => Check} */
@@ -66,7 +65,7 @@ const areRights = (value) =>
 /** @type {Check} */
 const areKeys = (value) => Array.isArray(value) && [1, 2].includes(value.length) && value.every(isPublicKey);
 
-/** @type {Record<string, [number, Check]>} the key and the range of each member, of all payloads together */
+/** @type {Record<string, [number, Check]>} the key and the check of each member of all payloads */
 export const MEMBERS = {
   iss: [1, text(1, 40)],
   sub: [2, text(1, 128)],
@@ -110,10 +109,10 @@ export const MEMBERS = {
   'root-kid': [-65564, bytes(8)],
 };
 
-/** @type {Record<string, Check>} where an entry has another range: nobody may have been there */
+/** @type {Record<string, Check>} members with another range in an entry, which may have no user */
 const IN_ENTRIES = { cti: bytes(0, 16), command: uint(0, 2) };
 
-/** A signed message: its `typ`, the members that it has, and how many bytes it has at most. */
+/** A kind of signed message: its `typ`, its members, and its maximum bytes. */
 class Message {
   /**
    * @param {string} typ
@@ -155,7 +154,7 @@ export const MESSAGES = {
 };
 
 /**
- * The payload of a message that is to be signed.
+ * The payload of a message to sign.
  * @param {string} name of the message
  * @param {Claims} claims
  * @returns {ItemMap}
@@ -164,13 +163,13 @@ export function toPayload(name, claims) {
   const { members } = MESSAGES[name];
   const unknown = Object.keys(claims).filter((given) => !members.some((member) => member.name === given));
   const wrong = members.filter((member) => !member.check(claims[member.name])).map((member) => member.name);
-  if (unknown.length + wrong.length > 0) throw new TypeError(`Not as ${name} has them: ${[...unknown, ...wrong]}`);
+  if (unknown.length + wrong.length > 0) throw new TypeError(`Invalid members of ${name}: ${[...unknown, ...wrong]}`);
   return new Map(members.map((member) => [member.key, claims[member.name]]));
 }
 
 /**
- * The claims of a payload, which must be exactly the closed map of the message (`claims`). Skippable members may stand
- * beside it, and are left out.
+ * The claims of a payload, which must have exactly the members of the message, or is rejected with the code `claims`.
+ * Members in the range `SKIPPED` are ignored.
  * @param {string} name of the message
  * @param {Item} payload
  * @returns {Claims}

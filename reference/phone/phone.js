@@ -1,5 +1,5 @@
 /**
- * In charge of what an app does: register the phone, meet the server, open and close.
+ * The operations of an app: register the phone, exchange data with the server, open and close.
  */
 
 import { Conversation } from './box.js';
@@ -26,11 +26,12 @@ export class Phone {
   }
 
   /**
-   * Once, when a user has signed in. Make another key pair if the server refuses this one as `device-removed`.
+   * Register the phone once, after a user has signed in. Create another key pair if the server answers
+   * `device-removed`.
    * @param {string} subject `sub` of the id token
-   * @param {string} name by which the user knows the phone: `Pixel 9`
-   * @param {'Software' | 'TrustedEnvironment' | 'SecureElement'} claimedProtection where the private key is
-   * @returns {Promise<boolean>} whether the phone gets keys; false if a manager has to approve it first
+   * @param {string} name of the phone for its user: `Pixel 9`
+   * @param {'Software' | 'TrustedEnvironment' | 'SecureElement'} claimedProtection the storage of the private key
+   * @returns {Promise<boolean>} whether the phone gets keys; false if a manager must approve it first
    */
   async register(subject, name, claimedProtection = 'Software') {
     const nonce = await this.server.registrationNonce();
@@ -38,8 +39,8 @@ export class Phone {
   }
 
   /**
-   * Whenever the app starts, after each opening, and in the background as often as the system lets it: bring the log
-   * home, and fetch keys, lists and receipts.
+   * Deliver the log, and fetch keys, lists and receipts. Call it at each start of the app, after each opening, and in
+   * the background as often as the system allows.
    */
   async meetServer() {
     await this.#bringHome();
@@ -52,9 +53,10 @@ export class Phone {
   /**
    * A conversation on a new link to a box: `await phone.at(exchange).open()`.
    * @param {Exchange} exchange
+   * @param {number} [productId] of the box that the user wants, so that no key opens another one
    */
-  at(exchange) {
-    return new Conversation(exchange, this.device, this.store, (box, nonce) => this.server.time(box, nonce));
+  at(exchange, productId) {
+    return new Conversation(exchange, this.device, this.store, (box, nonce) => this.server.time(box, nonce), productId);
   }
 
   async #bringHome() {

@@ -1,5 +1,5 @@
 /**
- * In charge of the app's calls to the server: HTTP and JSON, with the messages as base64url.
+ * The app's calls of the server: HTTP and JSON, with messages as base64url.
  */
 
 import { fromBase64url, toBase64url } from './bytes.js';
@@ -7,24 +7,29 @@ import { fromBase64url, toBase64url } from './bytes.js';
 /**
  * @typedef {import('./cose.js').Bytes} Bytes
  *
- * @typedef {Object} KeysAnswer what `GET /sdk/keys` says, with the messages as bytes
- * @property {Bytes | null} keySet none where nothing opens without a network at this customer
- * @property {Bytes[]} roots all new roots of the customer, each signed by the one before
+ * @typedef {Object} DayKey the key of the names that a box advertises on one day
+ * @property {number} day counted from 1970-01-01 in UTC
+ * @property {Bytes} key 16 bytes
+ *
+ * @typedef {Object} KeysAnswer the response of `GET /sdk/keys`, with messages as bytes
+ * @property {Bytes | null} keySet null if the customer has no key authority
+ * @property {Bytes[]} roots all new roots of the customer, each signed by the previous one
  * @property {Array<{assignmentId: number, carId: number, productId: number, box: string, issued: string,
  *   begins: string, expires: string, renewAfter: string, key: Bytes}>} keys
  * @property {Array<{box: string, productId: number, boxKey: Bytes | null, statusLists: Bytes[],
- *   receipt: Bytes | null}>} boxes `boxKey` is the box's public key, none where the server does not say it
+ *   receipt: Bytes | null, names: DayKey[]}>} boxes `boxKey` is the box's public key, null from older servers. `names`
+ *   are the keys of its advertised names, none from older servers
  * @property {Array<{assignmentId: number, reason: string}>} withheld assignments that get no new key, and why
  * @property {boolean} isComplete whether these are all of the user's assignments
  *
- * @typedef {Object} LogAnswer what `PUT /sdk/boxlog` says
+ * @typedef {Object} LogAnswer the response of `PUT /sdk/boxlog`
  * @property {Array<{box: string, upTo: number, receipt: Bytes}>} receipts
  * @property {Array<{index: number, reason: string}>} refused
  */
 
-const TIME_TIMEOUT_MS = 5_000; // a nonce of a box lives 10 s
+const TIME_TIMEOUT_MS = 5_000; // a nonce of a box is valid for 10 s
 
-/** The server has refused a call. `status` and `code` say why (docs/errors.md). */
+/** The server rejected a call. `status` and `code` are the reason (docs/errors.md). */
 export class ServerRefusal extends Error {
   /**
    * @param {number} status of HTTP
@@ -45,9 +50,9 @@ export class Server {
   #fetch;
 
   /**
-   * @param {string} base where the API is: `https://keyrack.example.com/v3`
-   * @param {() => Promise<string>} idToken one that is good now, from your own server (docs/how-to/sdk.md)
-   * @param {typeof fetch} [fetch] another one than that of the browser
+   * @param {string} base address of the API: `https://keyrack.example.com/v3`
+   * @param {() => Promise<string>} idToken returns a valid id token from your own server (docs/how-to/sdk.md)
+   * @param {typeof fetch} [fetch] replaces the function of the browser
    */
   constructor(base, idToken, fetch = (...request) => globalThis.fetch(...request)) {
     this.#base = base.replace(/\/+$/, '');
@@ -64,10 +69,10 @@ export class Server {
   }
 
   /**
-   * Register the phone, once or again.
+   * Register the phone. The same registration may be repeated.
    * @param {Bytes} registration
-   * @param {string} name by which its user knows it: `Pixel 9`
-   * @param {'Software' | 'TrustedEnvironment' | 'SecureElement'} claimedProtection where the private key is
+   * @param {string} name of the phone for its user: `Pixel 9`
+   * @param {'Software' | 'TrustedEnvironment' | 'SecureElement'} claimedProtection the storage of the private key
    * @returns {Promise<boolean>} whether it is approved
    */
   async putDevice(registration, name, claimedProtection) {
@@ -77,8 +82,8 @@ export class Server {
 
   /**
    * @param {string} device its id
-   * @param {string | null} etag of the answer before
-   * @returns {Promise<{answer: KeysAnswer | null, etag: string | null}>} no answer where it is as before
+   * @param {string | null} etag of the previous response
+   * @returns {Promise<{answer: KeysAnswer | null, etag: string | null}>} `answer` is null if nothing has changed
    */
   async getKeys(device, etag) {
     /** @type {Record<string, string>} */
@@ -89,7 +94,7 @@ export class Server {
   }
 
   /**
-   * Bring entries home, of any box.
+   * Deliver log entries of any boxes.
    * @param {Bytes[]} entries
    * @returns {Promise<LogAnswer>}
    */
@@ -102,8 +107,8 @@ export class Server {
   }
 
   /**
-   * A time for the box whose challenge has this nonce. It is good as long as the nonce lives, so this call waits 5 s at
-   * most.
+   * A signed time for the box whose challenge has this nonce. It is valid as long as the nonce, so this call waits 5 s
+   * at most.
    * @param {string} box its name
    * @param {Bytes} nonce
    * @returns {Promise<Bytes>}
@@ -141,7 +146,7 @@ export class Server {
         ...headers,
       },
       body: body === undefined ? undefined : JSON.stringify(body),
-      cache: 'no-store', // the store keeps what there is to keep
+      cache: 'no-store', // the store is the only cache
       signal,
     });
     if (!response.ok && response.status !== 304) throw await refusal(response);
@@ -164,6 +169,7 @@ function toKeysAnswer(json) {
       boxKey: typeof box.boxKey === 'string' ? fromBase64url(box.boxKey) : null,
       statusLists: box.statusLists.map((/** @type {any} */ list) => fromBase64url(list.statusList)),
       receipt: box.receipt === null ? null : fromBase64url(box.receipt),
+      names: (box.names ?? []).map((/** @type {any} */ name) => ({ day: name.day, key: fromBase64url(name.key) })),
     })),
   };
 }

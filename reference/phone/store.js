@@ -1,10 +1,10 @@
 /**
- * In charge of what the phone keeps: keys, what boxes are to be brought, and entries to bring home.
+ * The phone's stored state: keys, artefacts for boxes, and log entries for the server.
  *
- * All of it is one plain object, which IndexedDB takes as it is. Two pages and a service worker may use it at the same
- * time, so nobody has a copy of it: each question reads it, and each change is one transaction that reads it, changes it
- * and saves it. A method's promise is fulfilled when the change is on the disk: the box would refuse a counter that was
- * sent and is forgotten.
+ * The state is one plain object, which IndexedDB stores unchanged. Two pages and a service worker may use it at the
+ * same time, so no code caches it: each query reads it, and each change is one transaction that reads, changes and
+ * saves it. A method's promise is fulfilled when the change is on the disk. If a sent counter were lost, the phone
+ * would use it again, and the box would reject it.
  */
 
 import { equal, toBase64url } from './bytes.js';
@@ -18,6 +18,7 @@ import { isPublicKey } from './messages.js';
  * @typedef {import('./cbor.js').ItemMap} ItemMap
  * @typedef {import('./link.js').Challenge} Challenge
  * @typedef {import('./server.js').KeysAnswer} KeysAnswer
+ * @typedef {import('./server.js').DayKey} DayKey
  *
  * @typedef {Object} HeldKey
  * @property {number} assignmentId
@@ -32,11 +33,12 @@ import { isPublicKey } from './messages.js';
  *
  * @typedef {Object} HeldBox a box of which the phone has a list
  * @property {string} name
- * @property {ItemMap | null} publicKey by which its entries are verified; none where the server has not said it
+ * @property {ItemMap | null} publicKey verifies its entries; null if the server did not send it
+ * @property {DayKey[]} names the keys of its advertised names, for the days on which a key of the phone may open
  *
  * @typedef {Object} HeldRoot a new root
  * @property {number} sequence
- * @property {Bytes} signer the kid of the root before
+ * @property {Bytes} signer the kid of the previous root
  * @property {Bytes} kid its own
  * @property {Bytes} message
  *
@@ -48,7 +50,7 @@ import { isPublicKey } from './messages.js';
  *
  * @typedef {Object} HeldReceipt
  * @property {string} box
- * @property {number} number up to which the server has the log
+ * @property {number} number the last one that the server has of the log
  * @property {number} iat in seconds, as in the receipt
  * @property {Bytes} message
  *
@@ -58,8 +60,8 @@ import { isPublicKey } from './messages.js';
  * @property {Bytes} message
  *
  * @typedef {Object} State
- * @property {number} metServer when the phone has last met the server; 0 for never
- * @property {string | null} etag of what the server has said then
+ * @property {number} metServer time of the last contact with the server; 0 for never
+ * @property {string | null} etag of the server's last response
  * @property {{sequence: number, message: Bytes} | null} keySet
  * @property {HeldRoot[]} roots in the order of their sequences
  * @property {HeldBox[]} boxes
@@ -68,15 +70,16 @@ import { isPublicKey } from './messages.js';
  * @property {HeldList[]} lists
  * @property {HeldReceipt[]} receipts
  * @property {HeldEntry[]} entries
- * @property {number} counter the last one
+ * @property {number} counter the last one used
  *
- * @typedef {Object} Records where the state is kept
+ * @typedef {Object} Records the storage of the state
  * @property {() => Promise<State>} read
- * @property {<T>(edit: (state: State) => T) => Promise<T>} change run `edit` in a transaction: nobody else changes the
- *   state meanwhile, and where `edit` throws, all stays as it was
+ * @property {<T>(edit: (state: State) => T) => Promise<T>} change run `edit` in a transaction: no other code changes the
+ *   state meanwhile, and the state is unchanged if `edit` throws
  */
 
-const MOST_ENTRIES = 1_100; // of one box: it holds 1,024
+const MOST_ENTRIES = 1_100; // of one box, whose log has 1,024
+const DAY_KEY_BYTES = 16;
 
 /** @returns {State} */
 export function emptyState() {
@@ -84,7 +87,7 @@ export function emptyState() {
   return { metServer: 0, etag: null, keySet: null, counter: 0, ...lists };
 }
 
-/** Records that end with the page: for tests, and for apps that keep the state in another way. */
+/** Records in memory: for tests, and for apps that store the state in another way. */
 export class MemoryRecords {
   #state;
 
@@ -122,7 +125,7 @@ export class Store {
   }
 
   /**
-   * What is kept now: a copy, which nobody changes later.
+   * A copy of the current state.
    * @returns {Promise<State>}
    */
   state() {
@@ -130,8 +133,8 @@ export class Store {
   }
 
   /**
-   * Take what the server answers to `GET /sdk/keys`. If any of it is not what it should be, all stays as it was. Of two
-   * answers that arrive in the wrong order the later one may be the older; key set and roots never give way to older ones.
+   * Store a response of `GET /sdk/keys`. If a part of it is invalid, the state is unchanged. Responses may arrive in
+   * the wrong order, so an older key set or root never replaces a newer one.
    * @param {KeysAnswer} answer
    * @param {string | null} etag
    * @param {ItemMap} publicKey the phone's
@@ -151,7 +154,7 @@ export class Store {
     });
   }
 
-  /** The phone has met the server, which has nothing newer than what the phone has. */
+  /** Record a contact with the server, which had nothing newer for the phone. */
   async haveMet() {
     const metServer = this.now();
     await this.#records.change((state) => {
@@ -160,8 +163,8 @@ export class Store {
   }
 
   /**
-   * The keys for which an app must warn its user: there have been newer ones for a while, and the phone has not met the
-   * server since. Some time later they open nothing any more.
+   * The keys for which an app must warn its user: the server has had newer ones for a while, but the phone has had no
+   * contact with it since. These keys expire soon.
    * @returns {Promise<HeldKey[]>}
    */
   async overdue() {
@@ -170,8 +173,8 @@ export class Store {
   }
 
   /**
-   * The keys for a box, the best one first: those that hold now, then those that end last. The clock of the box decides,
-   * not ours.
+   * The keys for a box, the best one first: the valid ones, then those that expire last. The box judges by its own
+   * clock, so keys that are invalid by the phone's clock are included.
    * @param {string} box
    * @returns {Promise<HeldKey[]>}
    */
@@ -188,12 +191,13 @@ export class Store {
    * @returns {Promise<HeldBox | null>}
    */
   async boxOf(name) {
-    return (await this.state()).boxes.find((box) => box.name === name) ?? null;
+    const box = (await this.state()).boxes.find((kept) => kept.name === name);
+    return box === undefined ? null : { ...box, names: box.names ?? [] }; // an older release kept no names
   }
 
   /**
-   * The keys of the authority that the box does not have yet, in the order in which it takes them: the new roots that
-   * lead on from its own, then the key set.
+   * The keys of the authority that the box lacks, in the order in which it accepts them: the new roots that follow its
+   * own root, then the key set.
    * @param {Challenge} challenge
    * @returns {Promise<Bytes[]>}
    */
@@ -206,8 +210,8 @@ export class Store {
   }
 
   /**
-   * The lists and the receipt that the box does not have yet, in the order in which it takes them. Of two lists the
-   * newest one comes last, so that a box which has it has the one before it, too.
+   * The lists and the receipt that the box lacks, in the order in which it accepts them. The newest list comes last, so
+   * that a box with the newest list also has the previous one.
    * @param {Challenge} challenge
    * @returns {Promise<Bytes[]>}
    */
@@ -223,7 +227,7 @@ export class Store {
   }
 
   /**
-   * A counter that is higher than each before, also where the app was installed anew.
+   * A counter that is higher than all earlier ones, also after the app was installed again.
    * @returns {Promise<number>}
    */
   nextCounter() {
@@ -235,11 +239,11 @@ export class Store {
   }
 
   /**
-   * Keep what is not kept yet: 1,100 entries of one box at most, so that no box fills the phone. What comes first stays,
-   * as a box holds its newest entries itself.
+   * Store new entries: at most 1,100 of one box, so that no box fills the phone. The oldest are kept, because the box
+   * still has its newest entries.
    * @param {string} box
    * @param {HeldEntry[]} entries of this box
-   * @returns {Promise<boolean>} whether there is room for another one
+   * @returns {Promise<boolean>} whether there is room for another entry
    */
   keepEntries(box, entries) {
     return this.#records.change((state) => {
@@ -254,7 +258,7 @@ export class Store {
   /**
    * The number of the first entry that neither the phone nor, as far as it knows, the server has.
    * @param {string} box
-   * @param {number} first the lowest one that the box holds
+   * @param {number} first the lowest number in the box's log
    * @returns {Promise<number>}
    */
   async firstMissing(box, first) {
@@ -267,7 +271,7 @@ export class Store {
   }
 
   /**
-   * The server has dealt with these entries: it has them, or never takes them.
+   * Remove entries that the server has stored or will never accept, and store its receipts.
    * @param {HeldEntry[]} entries
    * @param {Bytes[]} receipts
    */
@@ -282,7 +286,7 @@ export class Store {
 }
 
 /**
- * Whether an entry is one of these, byte for byte: after each read they are other objects.
+ * Whether an entry is one of these, byte for byte, because each read returns other objects.
  * @param {HeldEntry[]} entries
  * @returns {(entry: HeldEntry) => boolean}
  */
@@ -292,8 +296,8 @@ function isAmong(entries) {
 }
 
 /**
- * Of each box the receipt with the highest number. Of two with one number the later one: a rotation with `--revoke`
- * signs them anew, and the box refuses what the key before has signed.
+ * The receipt with the highest number of each box, and of two with the same number the later one. A key rotation with
+ * `--revoke` signs receipts again, and the box rejects signatures of the previous key.
  * @param {State} state
  * @param {HeldReceipt[]} receipts
  */
@@ -314,7 +318,7 @@ function isLater(one, other) {
 }
 
 /**
- * The new roots that lead on from a box's root, in their order.
+ * The new roots that follow a box's root, in their order.
  * @param {Bytes} kid of the box's root
  * @param {HeldRoot[]} roots in the order of their sequences
  * @returns {HeldRoot[]}
@@ -325,7 +329,7 @@ function succession(kid, roots) {
 }
 
 /**
- * Key sets and new roots have one series of sequences.
+ * The last sequence: key sets and new roots share one series.
  * @param {Pick<State, 'keySet' | 'roots'>} authority
  */
 function newestSequence({ keySet, roots }) {
@@ -333,7 +337,7 @@ function newestSequence({ keySet, roots }) {
 }
 
 /**
- * @param {Bytes | null} message none where the customer has no authority
+ * @param {Bytes | null} message null if the customer has no authority
  * @returns {State['keySet']}
  */
 function toKeySet(message) {
@@ -357,10 +361,16 @@ async function toRoots(messages) {
  * @param {KeysAnswer['boxes'][number]} box
  * @returns {HeldBox}
  */
-function toBox({ box: name, boxKey }) {
+function toBox({ box: name, boxKey, names }) {
   const publicKey = boxKey === null ? null : decode(boxKey);
-  if (publicKey !== null && !isPublicKey(publicKey)) throw new Refused('claims', 'the key of a box is no public key');
-  return { name, publicKey: /** @type {ItemMap | null} */ (publicKey) };
+  if (publicKey !== null && !isPublicKey(publicKey)) throw new Refused('claims', 'the key of a box is invalid');
+  if (!names.every(isDayKey)) throw new Refused('claims', 'the key of a day is not valid');
+  return { name, publicKey: /** @type {ItemMap | null} */ (publicKey), names };
+}
+
+/** @param {DayKey} name */
+function isDayKey({ day, key }) {
+  return Number.isSafeInteger(day) && day >= 0 && key.length === DAY_KEY_BYTES;
 }
 
 /**

@@ -44,7 +44,7 @@ def test_a_notice_is_sent_once_although_its_chunk_is_repeated(dsn: str, settings
         db = await Database.connect(dsn, settings)
         names: list[LiteralString] = ["a", "b"]
         runs: list[tuple[Any, object]] = [(announcing, names[0]), (breaking, None), (announcing, names[1])]
-        todo = [batch_items.BatchItem(SimpleNamespace(handler=run), request(db), value) for run, value in runs]  # pyright: ignore
+        todo = [batch_items.BatchItem(SimpleNamespace(handler=run), request(db), value) for run, value in runs]
         notices: list[str] = []
         try:
             async with db.transaction() as connection:

@@ -19,7 +19,7 @@ from keyrack.api.read_sql import Select
 from keyrack.fleet.schema import CAR
 from keyrack.http.routes import ALL
 from keyrack.offline_keys.p256 import PrivateKey
-from tests.http.test_contract import PUBLIC, called, name, over, path_of
+from tests.http.test_contract import PUBLIC, called, each, name, over, path_of
 from tests.http.test_tenant_isolation import PATCHES, WORLDS, Ids, ask, world
 from tests.offline_keys.offline_world import confirm, driver, garage
 from tests.support.people import Person, Town, http_client, nobody_works, refused
@@ -467,7 +467,7 @@ def test_documents_have_an_etag_of_their_bytes(endpoint: Endpoint, server: Runni
         assert anyone.get(url, **none_match(OTHER)).content == answer.content
 
 
-@over(OF_APPS)
+@each(OF_APPS)
 def test_apps_get_304_for_unchanged_responses(endpoint: Endpoint, carol: Person) -> None:
     kim = driver(carol)
     app = replace(carol, headers={"Authorization": f"Bearer {kim.token}"})
@@ -480,7 +480,7 @@ def test_apps_get_304_for_unchanged_responses(endpoint: Endpoint, carol: Person)
     assert (app.get(path, **none_match(tag)).status_code, tag_of(app, path) != tag) == (200, True)
 
 
-@over([endpoint for endpoint in ALL if endpoint.path.startswith("/boxes/") and endpoint.has_etag])
+@each([endpoint for endpoint in ALL if endpoint.path.startswith("/boxes/") and endpoint.has_etag])
 def test_unchanged_boxes_get_304(endpoint: Endpoint, carol: Person) -> None:
     _, box = garage(carol)
     path = endpoint.path.format(productId=box.product)
@@ -551,7 +551,7 @@ class Change:
         )
 
 
-@over(COMPARING)
+@each(COMPARING)
 @pytest.mark.parametrize("form", ['"{}"', '"0000aa-1", "{}" ,', '"{}-gzip"', "*"])
 def test_a_write_with_the_current_etag_succeeds(endpoint: Endpoint, form: str, carol: Person) -> None:
     change = Change(endpoint, carol)
@@ -559,7 +559,7 @@ def test_a_write_with_the_current_etag_succeeds(endpoint: Endpoint, form: str, c
     assert answer.status_code == endpoint.responses.status == 204, answer.text
 
 
-@over(COMPARING)
+@each(COMPARING)
 def test_a_write_with_a_stale_etag_gets_412(endpoint: Endpoint, carol: Person) -> None:
     change = Change(endpoint, carol)
     seen = tag_of(carol, change.path)
@@ -622,7 +622,7 @@ def test_if_none_match_on_a_write_gets_412(endpoint: Endpoint, alice: Person) ->
     refused(called(endpoint, alice, **none_match("*")), 412, ONLY_FOR_READS)
 
 
-@over([endpoint for endpoint in WRITES if isinstance(endpoint.auth, DeviceAuth)])
+@each([endpoint for endpoint in WRITES if isinstance(endpoint.auth, DeviceAuth)])
 def test_conditional_headers_on_a_delivery_get_412(endpoint: Endpoint, carol: Person) -> None:
     key = {"Device-Key": unit_of(carol).key}
     refused(carol.post(endpoint.path, [], headers={**key, "If-Match": "*"}), 412, NOTHING_TO_COMPARE)

@@ -131,11 +131,11 @@ def test_a_row_may_have_any_auth(auth: Any) -> None:
 def test_a_handler_gets_the_arguments_of_its_signature() -> None:
     """The request, the body if there is one, and the services if required."""
     rows = registry()
-    rows.put("/1", DOC)(lambda request: (request,))  # type: ignore[arg-type, return-value]
-    rows.put("/2", DOC)(lambda request, services: (request, services))  # type: ignore[arg-type, return-value]
-    rows.put("/3", DOC, body=BODY)(lambda request, body: (request, body))  # type: ignore[arg-type, return-value]
-    rows.put("/4", DOC, body=BODY)(lambda request, body, services: (request, body, services))  # type: ignore[arg-type, return-value]
-    given: list[Any] = [row.handler("request", "body", "services") for row in rows.rows]  # type: ignore[arg-type]
+    rows.put("/1", DOC)(lambda request: (request,))
+    rows.put("/2", DOC)(lambda request, services: (request, services))
+    rows.put("/3", DOC, body=BODY)(lambda request, body: (request, body))
+    rows.put("/4", DOC, body=BODY)(lambda request, body, services: (request, body, services))
+    given: list[Any] = [row.handler("request", "body", "services") for row in rows.rows]
     assert given == [
         ("request",), ("request", "services"), ("request", "body"), ("request", "body", "services"),
     ]  # fmt: skip

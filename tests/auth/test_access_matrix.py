@@ -1,8 +1,8 @@
 """Every operation with every kind of caller.
 
-The tests check refusals, and answers to group-limited callers. The table of endpoints is the only source of the
-operations. The refusals follow from a row's permissions, and from the rule that the paths below `/me` and `/sessions`
-are about a person, and that a second person is no machine client.
+The tests check rejections, and answers to group-limited callers. The table of endpoints is the only source of the
+operations. Three facts determine the rejections: the permissions of a row, that only people may call the paths below
+`/me` and `/sessions`, and that a second person is no machine client.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import KeySet, RSAKey
 
-from keyrack.auth import api_keys, signing_keys
+from keyrack.auth import api_keys, password_hashing, signing_keys
 from keyrack.auth.password_hashing import Passwords
 from keyrack.core import secret_hashes
 from keyrack.core.log_config import RateLimitedLogger
@@ -31,7 +31,7 @@ from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.encrypted_columns import PRIVATE_KEY
 from keyrack.db.session_settings import prepare
 from tests.support.log_lines import captured_events
-from tests.support.people import JOIN, PASSWORD, Person, Town, done, refused, web
+from tests.support.people import CHEAP, JOIN, PASSWORD, PRODUCTION_COST, Person, Town, done, refused, web
 from tests.support.servers import SELDOM, RunningServer, Sql, eventually
 
 KEY_REFUSED = {
@@ -374,7 +374,13 @@ def test_keys_and_passwords_are_stored_hashed(carol: Person, sql: Sql) -> None:
     assert sql.value("select octet_length(hash) from api_key where name = $1", carol.username) == 32
     done(carol.put("/me/password", {"currentPassword": PASSWORD, "newPassword": "another one"}))
     hashed = sql.value("select password_hash from manager where username = $1", carol.username)
-    assert hashed.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
+    assert CHEAP.verify(hashed, "another one")
+
+
+def test_passwords_are_hashed_with_the_profile_of_owasp(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other tests hash cheaply."""
+    monkeypatch.setattr(password_hashing, "COST", PRODUCTION_COST)
+    assert asyncio.run(Passwords().hash("x")).startswith("$argon2id$v=19$m=19456,t=2,p=1$")
 
 
 class Spy:
@@ -396,7 +402,7 @@ def test_an_unknown_user_costs_as_much_as_a_wrong_password() -> None:
         passwords = Passwords()
         spy = Spy(passwords._hasher)
         known = await passwords.hash("right")
-        passwords._hasher = spy  # type: ignore[assignment]
+        passwords._hasher = spy
         assert await passwords.verify("wrong", known) is False
         assert await passwords.verify("wrong", None) is False
         assert await passwords.verify("right", known) is True

@@ -144,7 +144,7 @@ def test_a_cookie_is_bound_to_time_purpose_and_installation(
     async def made(vault: Encryption) -> bytes:
         if lie == "installation":
             # Two installations share no key, and a process cannot be given the keys of another one
-            vault._keys = dict.fromkeys(vault._keys, secrets.token_bytes(32))  # pyright: ignore[reportPrivateUsage]
+            vault._keys = dict.fromkeys(vault._keys, secrets.token_bytes(32))
         return await vault.seal_message(purpose, text)
 
     browser = PasskeyBrowser(named)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import uuid
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from tests.cli.test_operator_commands import Operator
 from tests.docs.code_blocks import block
 from tests.http.test_contract import ENDLESS, name, over, path_of
 from tests.http.test_tenant_isolation import BY, NOWHERE, ask, member, sdk_user, slots, world
-from tests.support.people import PASSWORD, Person, Town
+from tests.support.people import PASSWORD, Person, Town, done
 from tests.support.servers import Sql
 
 PAGE = "docs/group-scope.md"
@@ -218,14 +219,29 @@ def test_a_batch_is_limited_to_the_groups(house: House) -> None:
     assert [whole.get(f"/{thing}s/{id}").status_code for thing, id in ids.items()] == [200] * 3
 
 
+def owned(house: House) -> Person:
+    """Gina in the customer that she owns."""
+    own = [row["id"] for row in house.gina.get("/customers").json() if row["id"] != str(house.whole.customer)]
+    return replace(house.gina, customer=int(own[0]), headers=house.gina.headers | {"Customer-ID": own[0]})
+
+
 def test_a_number_finds_no_hidden_user_from_another_customer(house: House) -> None:
     """Each caller here is the owner of another customer."""
-    own = [row["id"] for row in house.gina.get("/customers").json() if row["id"] != str(house.whole.customer)]
-    elsewhere = replace(house.gina, customer=int(own[0]), headers=house.gina.headers | {"Customer-ID": own[0]})
+    elsewhere = owned(house)
     answers = [elsewhere.put("/users/assignments/customers", {"userId": user}) for user in (house.whole.user(), NOBODY)]
     assert [answer.status_code for answer in answers] == [404, 404]
     assert answers[0].content == answers[1].content
     assert elsewhere.get("/users").json() == []
+
+
+def test_the_preview_of_an_erasure_in_another_customer_reveals_no_hidden_user(house: House) -> None:
+    """The caller owns another customer, which adds the user by address."""
+    elsewhere = owned(house)
+    email = f"{uuid.uuid4()}@example.org"
+    user = house.whole.user(email)
+    done(elsewhere.put("/users/assignments/customers", {"emailAddress": email}))
+    assert house.gina.get(f"/users/{user}").status_code == 404
+    assert elsewhere.get(f"/users/{user}/erasure").json()["customers"] == []
 
 
 def test_parts_of_requests_are_limited_to_the_groups(house: House) -> None:

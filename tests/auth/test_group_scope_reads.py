@@ -168,7 +168,7 @@ def test_the_number_of_a_hidden_box_is_null(twins: Twins) -> None:
 
 
 def test_a_resource_without_a_group_scope_has_no_limited_plan() -> None:
-    with pytest.raises(TypeError, match="Operation says of no row"):
+    with pytest.raises(TypeError, match="Operation has no group scope"):
         limited_form(OPERATION)
     form = limited_form(CAR)
     assert all(relation.is_group_scoped for relation in form.relations.values())

@@ -208,7 +208,7 @@ def test_a_box_and_a_service_as_they_were_then(carol: Person, sql: Sql) -> None:
 
 
 def test_the_changes_nearest_to_a_time(carol: Person, sql: Sql) -> None:
-    """At most as many as an answer has, and a flag that there are more."""
+    """A response has a maximum number of changes, and a flag if there are more."""
     car = carol.car()
     times: list[datetime] = []
     for number in range(EVENTS + 20):
@@ -508,7 +508,7 @@ def test_expired_history_is_deleted_and_gives_410(carol: Person, dsn: str, sql: 
 
 
 def test_an_erased_person_stays_as_a_bare_number(carol: Person, dsn: str) -> None:
-    """As in the changes of assignments: no answer says who it was."""
+    """No response has the name or the address, as in the changes of assignments."""
     car = carol.car_with_box()
     user = carol.user("erased@example.org", userData={"firstName": "Nobody", "lastName": "Knows"})
     carol.assignment(car, user)

@@ -180,7 +180,7 @@ def test_expired_content_is_erased_on_the_day(own: str) -> None:
 def test_another_choice_counts_from_then_on(own: str) -> None:
     """Numbered changes stay in their class, but a shorter choice erases their content at once.
 
-    No change stays in front of dropped ones.
+    No change remains before dropped ones.
     """
 
     async def main() -> None:

@@ -99,7 +99,7 @@ def test_each_customer_has_a_log_of_its_own(own: str) -> None:
             await write(home, customers[1], "car.deleted", "9", {"name": "x"}, None)
             assert await home.numbering().sequence(VisibilityWatermark(home.db)) == 1
             proven(await home.db.fetchrow(LOG, customers[1]), await home.db.fetch(CHANGES, customers[1]))
-            assert (await home.db.fetchrow(LOG, customers[2]))["last_id"] == 4  # type: ignore[index]
+            assert (await home.db.fetchrow(LOG, customers[2]))["last_id"] == 4
 
     asyncio.run(main())
 

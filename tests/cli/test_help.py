@@ -18,6 +18,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from keyrack.cli.main import COMMANDS, HEADINGS, application
+from tests.support.cases import for_all
 from tests.support.servers import DEADLINE
 
 HOME = str(Path(sys.executable).parent)  # where `keyrack` is
@@ -50,7 +51,7 @@ def test_help_is_quick_and_names_every_command_below_its_heading() -> None:
         assert max(map(len, ran.stdout.splitlines())) <= int(columns)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@for_all("name", COMMANDS)
 def test_every_command_has_a_help_of_complete_sentences(name: str) -> None:
     result = said(name, "--help")
     assert result.exit_code == 0 and "Usage" in result.output, result.output
@@ -82,7 +83,7 @@ def pages(name: str, command: Any) -> Iterator[list[str]]:
         yield from ([name, *words] for words in pages(verb, member))
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@for_all("name", COMMANDS)
 def test_help_of_every_command_fits_one_screen(name: str) -> None:
     """`keyrack --help` alone is longer, because it has a line for each command."""
     found: Any = get_command(application(name))
@@ -91,7 +92,7 @@ def test_help_of_every_command_fits_one_screen(name: str) -> None:
         assert len(lines) <= LINES and max(map(len, lines)) <= COLUMNS, words
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@for_all("name", COMMANDS)
 def test_every_command_has_json_and_every_option_a_help(name: str) -> None:
     found: Any = get_command(application(name))
     for leaf, command in leaves(name, found.commands[name]):

@@ -1,7 +1,7 @@
-// In charge of a second opinion: @auth0/cose verifies messages that others have signed.
+// Verifies signed messages with a third-party library, @auth0/cose.
 //
-// Standard input: {"messages": [{"message": base64url, "key": a COSE_Key as base64url}]}; output: an array of what it
-// says of each, {"verified": true, "kid": hexadecimal, "typ": text, "members": of the payload} or {"verified": false}.
+// Standard input: {"messages": [{"message": base64url, "key": a COSE_Key as base64url}]}. Output: an array with the
+// result of each, {"verified": true, "kid": hexadecimal, "typ": text, "members": of the payload} or {"verified": false}.
 
 import { readFileSync } from 'node:fs';
 

@@ -1,4 +1,4 @@
-// In charge of where webhooks arrive in the scenarios: an address, and the first message that comes to it.
+// The receiver of webhooks in the scenarios: an address, and the first message that arrives.
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 

@@ -109,7 +109,7 @@ class Gallery:
             lstrip_blocks=True,
         )
         self.templates.globals["asset"] = lambda name: f"/assets/{name}"
-        self.templates.install_gettext_translations(gettext.NullTranslations(), newstyle=True)  # type: ignore[attr-defined]
+        self.templates.install_gettext_translations(gettext.NullTranslations(), newstyle=True)
 
     def page(self, path: str, query: dict[str, list[str]], *, partial: bool = False) -> str:
         person = {

@@ -1,4 +1,4 @@
-"""Who could open it: at a point in time and over a period, with the changes around it."""
+"""The pages of access history: at a time and over a period, with the changes around it."""
 
 from __future__ import annotations
 

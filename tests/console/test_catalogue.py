@@ -14,7 +14,7 @@ from babel.messages.pofile import read_po
 
 import keyrack
 from keyrack import console
-from keyrack.api.permissions import MEANINGS
+from keyrack.api.permissions import MEANINGS, ROLES
 from keyrack.assignments import failure_codes
 from keyrack.console import error_messages, static_files
 from keyrack.console.languages import CATALOGUE, DEFAULT, LANGUAGES
@@ -70,7 +70,7 @@ def said() -> dict[str, str]:
     of_dialects = [text for dialect in DIALECTS.values() for text in (dialect.label, dialect.hint)]
     return (
         found
-        | dict.fromkeys(MEANINGS.values(), "keyrack/api/permissions.py")
+        | dict.fromkeys([*MEANINGS.values(), *ROLES.values()], "keyrack/api/permissions.py")
         | dict.fromkeys(failure_codes.TEXTS.values(), "keyrack/assignments/failure_codes.py")
         | dict.fromkeys(of_dialects, "keyrack/webhooks/dialects.py")
     )
@@ -101,7 +101,8 @@ def test_nothing_is_missing_unsure_or_left_over(language: str) -> None:
     known = {
         text: entry for entry in whole if entry.id for text in ([entry.id] if isinstance(entry.id, str) else entry.id)
     }
-    assert {text: place for text, place in texts.items() if text not in known} == {}
+    missing = {text: place for text, place in texts.items() if text not in known}
+    assert missing == {}, f"Add these texts with their translations to src/keyrack/console/catalogue/{language}.po."
     assert {text for text in known if text not in texts} <= of_refusals()
     assert [text for text, entry in known.items() if entry.fuzzy or not all(entry.string)] == []
     assert not whole.obsolete and not whole.header_comment.startswith("#, fuzzy")

@@ -72,8 +72,9 @@ WEEKDAY = re.compile(r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Mo|Di|Mi|Do|Fr|Sa|So)")
 
 
 class Seen(HTMLParser):
-    """The visible and announced texts of a page, forms that lose entries when the session expires, and times without a
-    weekday.
+    """The visible and announced texts of a page, and two kinds of faults.
+
+    The faults are forms that lose entries when the session expires, and times without a weekday.
     """
 
     UNSEEN = ("script", "style", "template", "code", "pre")

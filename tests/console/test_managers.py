@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from html import unescape
+
 import httpx
 import pytest
 
-from keyrack.api.permissions import Role
+from keyrack.api.permissions import ROLES, Role
+from keyrack.console.languages import DEFAULT, LANGUAGES, translations
 from tests.auth.group_scope import limited, number, put, seen
 from tests.support.people import Person, Town
 
@@ -43,6 +46,16 @@ def test_a_manager_is_limited_and_gets_the_whole_fleet_again(alice: Person, town
     assert visitor.post(page, data={"part": "whole"}).status_code == 303
     assert alice.get(f"/managers/{number(kim)}").json()["groups"] is None
     kim.client.close()
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_each_role_is_described_in_each_language(alice: Person, visitor: httpx.Client, language: str) -> None:
+    path = f"/{alice.customer}/settings/managers/invite"
+    page = unescape(visitor.get(path, headers={"Accept-Language": language}).text)
+    for role in Role:
+        description = translations(language).gettext(ROLES[role])
+        assert f": {description}" in page
+        assert (description == ROLES[role]) == (language == DEFAULT)
 
 
 def test_somebody_is_invited_to_groups(alice: Person, visitor: httpx.Client) -> None:

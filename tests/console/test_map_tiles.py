@@ -291,7 +291,7 @@ def colours(page: Page) -> set[str]:
     box = page.get_by_role("region", name="Map of all cars").bounding_box()
     assert box is not None
     middle = {"x": box["x"] + box["width"] / 4, "y": box["y"] + box["height"] / 3, "width": 80, "height": 80}
-    return pixels(page.screenshot(clip=middle))  # pyright: ignore[reportArgumentType]
+    return pixels(page.screenshot(clip=middle))
 
 
 def pixels(png: bytes) -> set[str]:

@@ -82,7 +82,7 @@ def test_ticked_rows_are_ticked_again(carol: Person, desk: Desk) -> None:
 
 
 def test_what_was_filled_in_is_there_again(carol: Person, desk: Desk) -> None:
-    """In a script's form in place of a fact, and in a dialog's form that the browser sends."""
+    """In a form that a script sends, and in a dialog's form that the browser sends."""
     car = carol.car("Pool car", vin="WVW")
     page = desk(carol)
     page.goto(f"/console/{carol.customer}/cars/{car}")

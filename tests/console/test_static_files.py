@@ -14,6 +14,7 @@ import pytest
 from keyrack.console import static_files
 from keyrack.console.static_files import load_static_files
 from keyrack.core.settings import Settings
+from tests.support.cases import for_all
 from tests.support.people import web
 from tests.support.servers import RunningServer
 
@@ -66,7 +67,7 @@ def test_every_file_of_ours_and_of_others_has_an_address() -> None:
     assert not ours & OTHERS
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_all("name", NAMES)
 def test_a_file_is_there_for_ever_with_its_type(name: str, server: RunningServer) -> None:
     answer = get(server, there(name))
     assert (answer.status_code, answer.content) == (200, content(name))
@@ -76,7 +77,7 @@ def test_a_file_is_there_for_ever_with_its_type(name: str, server: RunningServer
     assert "content-encoding" not in answer.headers and "set-cookie" not in answer.headers
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_all("name", NAMES)
 def test_who_takes_gzip_gets_the_same_packed(name: str, server: RunningServer, settings: Settings) -> None:
     plain, packed = get(server, there(name)), get(server, there(name), Accept_Encoding="br, gzip")
     assert packed.content == plain.content  # the client unpacks it
@@ -182,7 +183,7 @@ def test_an_installation_without_the_files_says_so(tmp_path: Path, monkeypatch: 
         load_static_files.__wrapped__()
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name.endswith((".js", ".mjs"))])
+@for_all("name", [name for name in NAMES if name.endswith((".js", ".mjs"))])
 def test_modules_find_their_siblings(name: str) -> None:
     script = content(name).decode()
     siblings = re.findall(r"""(?:\bfrom|\bimport)\s*\(?["']\./([^"'?]+)["']""", script)
@@ -191,7 +192,7 @@ def test_modules_find_their_siblings(name: str) -> None:
         assert "`maplibre-gl-worker.mjs`" in script and "maplibre-gl-shared" not in script
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name.endswith(".css")])
+@for_all("name", [name for name in NAMES if name.endswith(".css")])
 def test_styles_fetch_nothing_from_elsewhere(name: str) -> None:
     style = content(name).decode()
     for target in re.findall(r"url\(\s*[\"']?([^\"')]+)", style):

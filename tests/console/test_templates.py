@@ -10,6 +10,7 @@ import pytest
 
 import keyrack
 from keyrack.console.languages import LANGUAGES, translations
+from tests.support.cases import for_all
 
 TEMPLATES = Path(keyrack.__file__).parent / "console" / "templates"
 EVERY = sorted(TEMPLATES.rglob("*.html"))
@@ -25,13 +26,13 @@ FORBIDDEN = {
 }
 
 
-@pytest.mark.parametrize("what", FORBIDDEN)
-@pytest.mark.parametrize("template", EVERY, ids=lambda path: str(path.relative_to(TEMPLATES)))
-def test_a_template_says_nothing_that_the_policy_forbids(template: Path, what: str) -> None:
-    assert re.search(FORBIDDEN[what], template.read_text()) is None
+@for_all("template", EVERY)
+def test_a_template_says_nothing_that_the_policy_forbids(template: Path) -> None:
+    text = template.read_text()
+    assert [what for what, pattern in FORBIDDEN.items() if re.search(pattern, text)] == []
 
 
-@pytest.mark.parametrize("template", EVERY, ids=lambda path: str(path.relative_to(TEMPLATES)))
+@for_all("template", EVERY)
 def test_a_template_says_what_it_takes(template: Path) -> None:
     assert template.read_text().startswith("{#-")
 

@@ -7,7 +7,7 @@ from html import unescape
 
 import pytest
 
-from keyrack.api.permissions import MEANINGS
+from keyrack.api.permissions import MEANINGS, ROLES
 from keyrack.assignments.failure_codes import TEXTS
 from keyrack.console.forbidden import NAMES
 from keyrack.console.languages import LANGUAGES, translations
@@ -33,8 +33,11 @@ OLD = {
 
 
 def own_texts() -> set[str]:
-    """The texts of the console, without those that belong to the API: permissions, errors of operations, formats."""
-    of_api = {*MEANINGS.values(), *TEXTS.values(), *NAMES.values()}
+    """The texts of the console without those of the API.
+
+    Permissions, roles, errors of operations and formats are described in the words of the API.
+    """
+    of_api = {*MEANINGS.values(), *ROLES.values(), *TEXTS.values(), *NAMES.values()}
     of_api |= {text for dialect in DIALECTS.values() for text in (dialect.label, dialect.hint)}
     return said().keys() - of_api
 

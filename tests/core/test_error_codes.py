@@ -24,7 +24,10 @@ KEBAB = re.compile(r"[a-z]+(-[a-z]+)*")
 def written(where: Callable[[Path], bool] = lambda _: True) -> Iterator[str]:
     """The code of every error in these source files; `*` for a placeholder."""
     for file in filter(where, SOURCE.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text())):
+        text = file.read_text()
+        if "ErrorCode(" not in text:
+            continue
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "ErrorCode":
                 code = node.args[0]
                 if isinstance(code, ast.Call) and file == KEPT:

@@ -85,7 +85,7 @@ HARMLESS = [
 
 
 def effects(*script: str, before: tuple[tuple[str, ...], ...] = ()) -> list[bool]:
-    """For each effect of a migration, whether it breaks the release, after the migrations `before`."""
+    """Whether each effect of a migration breaks the release, after the migrations `before`."""
     judge = SafetyChecker()
     for earlier in before:
         judge.effects(earlier)

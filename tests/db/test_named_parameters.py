@@ -57,7 +57,7 @@ def test_names_become_numbers_in_the_order_of_their_first_use(named: Any, number
     ],
 )
 def test_syntax_that_could_hide_a_name_is_rejected(sql: Any) -> None:
-    with pytest.raises(ValueError, match=r"supported|does not end|a colon begins"):
+    with pytest.raises(ValueError, match=r"supported|is not terminated|a colon is not followed"):
         compile_statement(sql)
 
 
@@ -87,12 +87,25 @@ NUMBER = re.compile(r"\$([1-9][0-9]*)")
 
 def numbered_literals(path: Path) -> list[str]:
     """The places of a module whose text has a number that is too high."""
-    texts = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)]
+    source = path.read_text()
+    if not has_high_number(source):
+        return []
     return [
-        f"{path.relative_to(SOURCE)}:{text.lineno}"
-        for text in texts
-        if isinstance(text.value, str) and any(int(number) > MOST_NUMBERS for number in NUMBER.findall(text.value))
+        f"{path.relative_to(SOURCE)}:{node.lineno}"
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and has_high_number(node.value)
     ]
+
+
+def has_high_number(text: str) -> bool:
+    return any(int(number) > MOST_NUMBERS for number in NUMBER.findall(text))
+
+
+def test_a_literal_with_a_high_number_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.SOURCE", tmp_path)
+    module = tmp_path / "module.py"
+    module.write_text('# $9\nLOW = "select $8"\nHIGH = "select $10"\n')
+    assert numbered_literals(module) == ["module.py:3"]
 
 
 def test_statements_with_many_parameters_name_them() -> None:
@@ -121,13 +134,13 @@ def test_only_names_are_replaced(parts: list[tuple[str, str | None]]) -> None:
         if name is not None:
             named += f":{name} "
             numbered += f"${numbers.setdefault(name, len(numbers) + 1)} "
-    statement = compile_statement(named)  # type: ignore[arg-type]
+    statement = compile_statement(named)
     assert (statement.sql, statement.names) == (numbered, tuple(numbers))
 
 
 @given(st.lists(NAMES, min_size=1), st.dictionaries(NAMES, st.integers()))
 def test_each_number_gets_the_value_of_its_name(used: list[str], others: dict[str, int]) -> None:
-    statement = compile_statement(", ".join(f":{name}" for name in used))  # type: ignore[arg-type]
+    statement = compile_statement(", ".join(f":{name}" for name in used))
     values = {**others, **{name: number for number, name in enumerate(used)}}
     arguments = statement.select(values)
     assert [arguments[int(number[1:]) - 1] for number in statement.sql.split(", ")] == [values[name] for name in used]

@@ -223,7 +223,7 @@ def test_an_interrupted_batch_is_not_retried_one_by_one() -> None:
         raise asyncpg.DiskFullError("could not extend file")
 
     async def run() -> list[Any]:
-        batches = GroupCommitter(InTransaction(Connection(None)))  # type: ignore[arg-type]
+        batches = GroupCommitter(InTransaction(Connection(None)))
         return await asyncio.gather(*(batches.put(work, 1, [n]) for n in range(10)), return_exceptions=True)
 
     assert [type(result) for result in asyncio.run(run())] == [asyncpg.DiskFullError] * 10

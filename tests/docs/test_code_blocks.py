@@ -21,6 +21,7 @@ from keyrack.core.settings import Settings, live_updates
 from keyrack.fleet import schema
 from keyrack.fleet.endpoints import cars
 from tests.docs.code_blocks import OWN, PREAMBLE, ROOT, SHELL, SHOWN, WALKS, Block, block, blocks, documents
+from tests.support.cases import for_all
 from tests.support.servers import SCRIPT_DEADLINE
 
 ALL = [one for document in documents() for one in blocks(document)]
@@ -71,7 +72,7 @@ def test_blocks_that_are_only_shown_exist_and_have_a_test() -> None:
         assert reason and (ROOT / path).is_file()
 
 
-@pytest.mark.parametrize("document", documents())
+@for_all("document", documents())
 def test_documents_link_the_block_that_their_commands_need(document: str) -> None:
     """A reader of this page alone must learn the origin of `api` and `$TOKEN`."""
     shell = "\n".join(one.text for one in blocks(document) if one.language in SHELL)

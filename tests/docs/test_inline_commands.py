@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import pytest
 import typer
 
 from keyrack.cli.main import COMMANDS, application
 from tests.docs.code_blocks import BLOCK, ROOT, documents
+from tests.support.cases import for_all
 
 NAMED = re.compile(r"`keyrack\s([^`]+)`")
 OF_ALL = {"--help", "-h", "--config", "--version", "--install-completion", "--show-completion"}
@@ -25,7 +25,7 @@ def found(words: list[str]) -> Any:
 
 
 # The changelog describes past commands
-@pytest.mark.parametrize("document", [name for name in documents() if name != "CHANGELOG.md"])
+@for_all("document", [name for name in documents() if name != "CHANGELOG.md"])
 def test_inline_commands_exist(document: str) -> None:
     for match in NAMED.finditer(BLOCK.sub("", (ROOT / document).read_text())):
         words = match[1].replace("--config FILE ", "").split()

@@ -108,7 +108,7 @@ def test_the_units_are_installed(root: Path, enabled: str) -> None:
     assert (place.stat().st_mode & 0o777, place.stat().st_gid) == (0o750, ACCOUNT.pw_gid)
     for secret in SECRETS:
         assert ((place / secret).stat().st_mode & 0o777, (place / secret).stat().st_uid) == (0o600, os.geteuid())
-    assert Settings(master_key=(place / "master-key").read_text().strip()).master_key  # type: ignore[arg-type]
+    assert Settings(master_key=(place / "master-key").read_text().strip()).master_key
 
 
 @dataclass

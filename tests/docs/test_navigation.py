@@ -14,10 +14,10 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from tests.docs.page_runner import ROOT
+from tests.support.cases import for_all
 
 DOCS = ROOT / "docs"
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
@@ -57,7 +57,7 @@ def _numbered(names: Any, mark: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+@for_all("document", DOCUMENTS)
 def test_links_and_anchors_lead_somewhere(document: Path) -> None:
     for target in LINK.findall(CODE.sub("", prose(document))):
         path, _, anchor = target.partition("#")

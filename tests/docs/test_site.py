@@ -125,7 +125,7 @@ def watched(page: Page, address: str) -> list[str]:
 @browser.needed
 @pytest.mark.parametrize("window", WINDOWS)
 def test_every_page_fits_the_window_and_uses_its_own_server_only(chromium: Browser, address: str, window: str) -> None:
-    context = chromium.new_context(viewport=WINDOWS[window])  # type: ignore[arg-type]
+    context = chromium.new_context(viewport=WINDOWS[window])
     page = context.new_page()
     wrong = watched(page, address)
     for file in pages():
@@ -138,7 +138,7 @@ def test_every_page_fits_the_window_and_uses_its_own_server_only(chromium: Brows
 
 @browser.needed
 def test_the_search_leads_to_its_results(chromium: Browser, address: str) -> None:
-    page = chromium.new_page(viewport=WINDOWS["wide"])  # type: ignore[arg-type]
+    page = chromium.new_page(viewport=WINDOWS["wide"])
     page.add_init_script(OPEN_SHADOWS)
     wrong = watched(page, address)
     page.goto(f"{address}/index.html")
@@ -153,7 +153,7 @@ def test_the_search_leads_to_its_results(chromium: Browser, address: str) -> Non
 @browser.needed
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_theme_follows_the_system(chromium: Browser, address: str, theme: str) -> None:
-    page = chromium.new_page(color_scheme=theme)  # type: ignore[arg-type]
+    page = chromium.new_page(color_scheme=theme)
     page.goto(f"{address}/concepts.html")
     scheme = page.locator("body").get_attribute("data-md-color-scheme")
     assert scheme == {"light": "default", "dark": "slate"}[theme]

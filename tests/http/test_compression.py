@@ -175,7 +175,7 @@ def test_compression_can_be_disabled(fleet: Person, dsn: str, settings: Settings
 )
 def test_compressed_responses_have_the_right_headers(answer: Response, headers: dict[str, str | None]) -> None:
     asked = {"Accept-Encoding": "gzip", "If-None-Match": '"z", "a-gzip"'}
-    request = falcon.asgi.Request(falcon.testing.create_scope(headers=asked), None)  # type: ignore[arg-type]
+    request = falcon.asgi.Request(falcon.testing.create_scope(headers=asked), None)
     packed = asyncio.run(Compression(Settings()).packed(request, answer))
     assert {name: packed.headers.get(name) for name in headers} == headers
     assert packed.status == answer.status
@@ -251,7 +251,7 @@ def test_the_first_chunk_does_not_wait_for_the_others(fleet: Person, eager: Runn
 @pytest.mark.parametrize("order", ["", "?$orderby=brand"], ids=["pieces", "file"])
 def test_http_1_0_clients_get_plain_bytes_with_a_length(fleet: Person, eager: RunningServer, order: str) -> None:
     with closing(http.client.HTTPConnection("127.0.0.1", eager.port)) as connection:
-        connection._http_vsn, connection._http_vsn_str = 10, "HTTP/1.0"  # type: ignore[attr-defined]
+        connection._http_vsn, connection._http_vsn_str = 10, "HTTP/1.0"
         connection.request("GET", f"/v3/cars{order}", headers=fleet.headers | GZIP)
         answer = connection.getresponse()
         body = answer.read()

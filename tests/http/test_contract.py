@@ -16,6 +16,7 @@ from keyrack.auth.access_tokens import API_AUDIENCE
 from keyrack.auth.app_tokens import AUDIENCE
 from keyrack.core.settings import Settings
 from keyrack.http.routes import ALL
+from tests.support.cases import for_all
 from tests.support.people import Person, Town, http_client
 from tests.support.servers import RunningServer, Sql
 
@@ -105,6 +106,12 @@ def name(endpoint: Endpoint) -> str:
 
 
 def over(rows: list[Endpoint]) -> Any:
+    """One test for all these endpoints."""
+    return for_all("endpoint", rows, label=name)
+
+
+def each(rows: list[Endpoint]) -> Any:
+    """A test for each of these endpoints, with rows of its own."""
     return pytest.mark.parametrize("endpoint", rows, ids=name)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import importlib
+import re
 import socket
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,6 +43,10 @@ def values(operands: Sequence[ast.expr], module: ModuleType) -> list[object]:
     ]
 
 
+# A text without a match has no node that `read_headers` looks for
+READS_HEADERS = re.compile(r"get_header|headers\(|\bname(?:\.lower\(\))? (?:[=!<>]|(?:in|not|is)\b)")
+
+
 def read_headers() -> set[str]:
     """Return the names of all headers that Keyrack reads.
 
@@ -50,7 +55,8 @@ def read_headers() -> set[str]:
     names = set[str]()
     for file in MODULES:
         module = importlib.import_module(".".join(("keyrack", *file.relative_to(SOURCE).with_suffix("").parts)))
-        for node in ast.walk(ast.parse(file.read_text())):
+        text = file.read_text()
+        for node in ast.walk(ast.parse(text)) if READS_HEADERS.search(text) else ():
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 operands = node.args[:1] if node.func.attr in ("get_header", "headers") else []
                 names |= {name for name in values(operands, module) if isinstance(name, str)}

@@ -17,7 +17,7 @@ from keyrack.api.endpoint import Endpoint, JsonBody
 from keyrack.core.settings import Settings
 from keyrack.http.routes import ALL
 from keyrack.offline_keys.public_key import EXAMPLE_THUMBPRINT
-from tests.http.test_contract import called, over, path_of, query_of
+from tests.http.test_contract import called, each, over, path_of, query_of
 from tests.support.people import Person, refused
 from tests.support.servers import DEADLINE, RunningServer, eventually
 
@@ -447,7 +447,7 @@ def is_id(member: str) -> bool:
     return member.endswith("Id") and member != "uniqueId"
 
 
-@over([endpoint for endpoint in WITH_JSON if not endpoint.doc.is_extension])
+@each([endpoint for endpoint in WITH_JSON if not endpoint.doc.is_extension])
 def test_every_member_with_every_json_type_gets_a_clear_response(endpoint: Endpoint, carol: Person) -> None:
     assert endpoint.body_adapter is not None
     whole = endpoint.body_adapter.json_schema()

@@ -276,7 +276,7 @@ def test_an_assignment_with_the_preference_is_applied_and_counted_once(alice: Pe
     ids=range(16),
 )
 def test_spellings_of_the_preference(alice: Person, header: str, applied: str | None) -> None:
-    answer = alice.put("/groups", {"name": str(uuid.uuid4())}, headers={"Prefer": header.encode("latin-1")})  # type: ignore[dict-item]
+    answer = alice.put("/groups", {"name": str(uuid.uuid4())}, headers={"Prefer": header.encode("latin-1")})
     assert answer.status_code == 201
     assert answer.headers.get("preference-applied") == (applied and f"return={applied}")
 

@@ -115,7 +115,9 @@ def without_trace(answer: httpx.Response) -> bytes:
 def told(problem: Json, endpoint: Endpoint, document: Json, page: str, server: RunningServer) -> None:
     """Check that the documents list the problem for this endpoint."""
     status, code = problem["status"], problem["code"]
-    assert code in {reason.code for reason in refusals(endpoint)[status]}, problem
+    reasons = [reason for reason in refusals(endpoint)[status] if reason.code == code]
+    assert reasons, problem
+    assert "`errors`" not in reasons[0].remedy or problem["errors"], "the remedy refers to the list of errors"
     assert problem["type"] == f"{server.url}/docs/errors#{code}"
     assert problem.get("previousCode") == OLD_CODES.get(code)
     assert f'<article id="{code}">' in page
@@ -169,6 +171,7 @@ def test_invalid_bodies(endpoint: Endpoint, alice: Person, document: Json, page:
         return problem
 
     assert check("invalid-json", b"{")["errors"][0]["code"] == "invalid-json"
+    assert check("invalid-json", b" ")["detail"].endswith(". The body is empty.")
     assert check("wrong-form-of-body", b"0")["errors"][0] | {"detail": ""} == {
         "code": "wrong-type", "detail": "", "pointer": "",
     }  # fmt: skip
@@ -183,11 +186,64 @@ def test_invalid_bodies(endpoint: Endpoint, alice: Person, document: Json, page:
         (fault,) = [fault for fault in faults if fault["pointer"] == "/0/path"]
         assert fault["code"] == "not-one-of"
         assert all(value.startswith("/") for value in fault["valid"]) and fault["valid"]
+        form = check("wrong-form-of-body", b'["x"]')
+        assert form["detail"].endswith("The body must be a JSON array of objects.")
     elif endpoint.body_adapter.json_schema().get("required"):
         faults = check("invalid-members", b"{}")["errors"]
         assert {(fault["pointer"], fault["code"]) for fault in faults} == {
             (f"/{member}", "missing") for member in endpoint.body_adapter.json_schema()["required"]
         }
+
+
+@over([endpoint for endpoint in ALL if isinstance(endpoint.body, JsonBody)])
+def test_values_beyond_an_enumeration(endpoint: Endpoint, alice: Person) -> None:
+    assert endpoint.body_adapter is not None
+    for body, pointer, valid in enumerated(endpoint.body_adapter.json_schema()):
+        options = {"content": json.dumps(body), "headers": content(endpoint)}
+        problem = both(calling(endpoint, alice).call, endpoint.method, path_of(endpoint), **options)
+        (fault,) = [fault for fault in problem["errors"] if fault["pointer"] == pointer]
+        assert (fault["code"], set(fault["valid"])) == ("not-one-of", valid), fault
+        assert "'nonsense'" in fault["detail"] and fault["detail"] in problem["detail"]
+
+
+def enumerated(whole: Json) -> Iterator[tuple[Any, str, set[str]]]:
+    """A body with an invalid value for each member with an enumeration, the pointer to it, and the valid values."""
+    is_patch = whole["type"] == "array" if "type" in whole else False
+    resource = resolved(whole, whole["items"] if is_patch else whole)
+    for name, member in resource.get("properties", {}).items():
+        schema = resolved(whole, member)
+        is_list = schema.get("type") == "array"
+        valid = resolved(whole, schema["items"] if is_list else schema)
+        if "enum" in valid or "const" in valid:
+            body = {name: ["nonsense"] if is_list else "nonsense"}
+            pointer = f"/{name}/0" if is_list else f"/{name}"
+            yield [body] if is_patch else body, "/0" * is_patch + pointer, set(valid.get("enum", [valid.get("const")]))
+
+
+def resolved(whole: Json, schema: Json) -> Json:
+    """The schema behind a reference, and behind the choice of null."""
+    for choice in schema.get("anyOf", ()):
+        if choice.get("type") != "null":
+            return resolved(whole, choice)
+    return whole["$defs"][schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+
+
+@over([endpoint for endpoint in ALL if endpoint.method == "PATCH"])
+def test_required_members_cannot_be_removed(endpoint: Endpoint, alice: Person) -> None:
+    assert endpoint.body_adapter is not None
+    whole = endpoint.body_adapter.json_schema()
+    step = resolved(whole, whole["items"])["properties"]
+    if "remove" not in step["op"].get("enum", ()):
+        return
+    rejected = 0
+    for path in step["path"].get("enum", [step["path"].get("const")]):
+        body = json.dumps([{"op": "remove", "path": path}])
+        problem = both(alice.call, "PATCH", path_of(endpoint), content=body, headers=content(endpoint))
+        if problem["status"] == 400:
+            detail = f"`{path[1:]}` is required, so it cannot be removed."
+            assert problem["errors"] == [{"pointer": "/0", "code": "missing", "detail": detail}]
+            rejected += 1
+    assert rejected, "no member is required"
 
 
 @over([endpoint for endpoint in ALL if endpoint.read is not None and not endpoint.parameters])
@@ -206,6 +262,9 @@ def test_invalid_query_options(
     check("$filter=not%20(", 400, "invalid-query", at | {"position": 5})
     check("$top=1&$top=2", 400, "invalid-query", {"parameter": "$top", "code": "repeated"})
     check("$filter=", 400, "invalid-query", {"parameter": "$filter", "code": "missing"})
+    if endpoint.read is not None and not endpoint.read.select.is_single:
+        check("$filter=1", 400, "invalid-query", {"parameter": "$filter", "code": "wrong-type"})
+        check("$top=9999999", 400, "invalid-query", {"parameter": "$top", "code": "out-of-range"})
     check("$format=xml", 400, "invalid-query", {"parameter": "$format", "code": "not-one-of", "valid": ["json"]})
     check("$schemaversion=1", 501, "query-not-supported", {"parameter": "$schemaversion", "code": "not-supported"})
     problem = both(alice.call, "GET", f"{endpoint.path}?$nonsense=1")
@@ -889,7 +948,7 @@ def step(path: str, *value: Any) -> Json:
         ("/cars/{car}", [step("/vin", "x"), step("/name", " ")], [("/1/value", "blank")]),
         ("/cars/{car}", [step("/name", "x"), step("/vin", "x" * 251)], [("/1/value", "too-long")]),
         ("/cars/{car}", [step("/vin")], [("/0/value", "missing")]),
-        ("/cars/{car}", [{"op": "remove", "path": "/name"}], [("/0", "blank")]),
+        ("/cars/{car}", [{"op": "remove", "path": "/name"}], [("/0", "missing")]),
         ("/cars/{car}", [step("/vin", 1)], [("/0/value", "wrong-type")]),
         ("/cars/{car}", [{"op": "add", "path": "/vin"}], [("/0/op", "not-one-of")]),
         ("/cars/{car}", [], [("", "too-short")]),
@@ -979,6 +1038,7 @@ def test_the_page_has_every_code_once(page: str, server: RunningServer) -> None:
     assert re.findall(r'<article id="([^"]+)">', page) == [row.code for row in codes(ALL)]
     for row in codes(ALL):
         assert row.remedy and row.texts and row.title
+        assert "{" not in re.sub(r"`[^`]*`", "", row.remedy), "only a message has places"
     assert "<script" not in page
     assert set(re.findall(r"https?://[^\s<\"'/&]+", page)) == {server.url}
 

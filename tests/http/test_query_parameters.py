@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from keyrack.api.auth_schemes import AppAuth
@@ -10,6 +12,7 @@ from keyrack.api.list_responses import next_page
 from keyrack.api.permissions import Free
 from keyrack.http.routes import ALL
 from tests.auth.test_clients import Program
+from tests.support.cases import for_all
 from tests.support.people import Person
 
 PROBLEM = {"Accept": "application/problem+json"}
@@ -41,7 +44,7 @@ def program(alice: Person) -> dict[str, str]:
     ).headers()
 
 
-@pytest.mark.parametrize("endpoint", EXTENSIONS, ids=named)
+@for_all("endpoint", EXTENSIONS, label=named)
 @pytest.mark.parametrize("query", ["nonsense=1", "fliter=true", "%20nonsense%09=1", "=1", "wait%3D1"])
 def test_an_extension_rejects_every_unknown_name(alice: Person, endpoint: Endpoint, query: str) -> None:
     person = alice.app() if isinstance(endpoint.auth, AppAuth) else alice
@@ -57,7 +60,7 @@ def test_an_extension_rejects_every_unknown_name(alice: Person, endpoint: Endpoi
     assert ("$select" in error.get("valid", [])) is bool(shown)
 
 
-@pytest.mark.parametrize("endpoint", SPEC_LISTS, ids=named)
+@for_all("endpoint", SPEC_LISTS, label=named)
 def test_reads_of_the_spec_ignore_unknown_names_for_managers_only(
     alice: Person, program: dict[str, str], endpoint: Endpoint
 ) -> None:
@@ -119,3 +122,19 @@ def test_blanks_in_a_query_do_not_reveal_another_customer_s_rows(alice: Person, 
         "$filter=(id%20gt%200)or(true)",
     ):
         assert car not in [row["id"] for row in alice.get(f"/cars?{query}").json()]
+
+
+WORTHLESS = ("", "x", "-1", "!", "9" * 50, "AAAAA", "\u2028", "2026-13-01T00:00:00Z")
+
+
+@pytest.mark.parametrize("endpoint", [row for row in ALL if row.query_parameters], ids=named)
+def test_errors_of_parameters_are_sentences(endpoint: Endpoint) -> None:
+    for parameter in endpoint.query_parameters:
+        rejected = 0
+        for text in WORTHLESS:
+            try:
+                parameter.parse(text)
+            except ValueError as error:
+                rejected += 1
+                assert re.fullmatch(r"[A-Z`'].*[.?]", str(error)), f"{parameter.name}={text}: {error}"
+        assert rejected, parameter.name

@@ -149,7 +149,7 @@ def test_a_repeated_member_is_rejected(
         method, path.format(car=car), content=body, headers={"Content-Type": "application/json", "Accept": PROBLEM}
     )
     assert (answer.status_code, answer.json()["code"]) == (400, "repeated-members")
-    assert f"The property {member} is given more than once." in answer.json()["detail"]
+    assert f"The property '{member}' is given more than once." in answer.json()["detail"]
     assert (alice.get(f"/cars/{car}").json(), alice.get("/users?$count=true").headers["x-total-count"]) == before
 
 

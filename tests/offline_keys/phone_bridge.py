@@ -3,7 +3,7 @@
 | Request | Does |
 |---|---|
 | `GET /` and `GET /phone/*.js` | an empty page, and the modules for a browser |
-| `POST /worlds` | creates a world, with settings of `World`; answers the path that precedes the others |
+| `POST /worlds` | creates a world, with settings of `World`; returns the path prefix of the other requests |
 | `POST .../box/0` | carries a message to the box, on a link |
 | `POST .../do` | triggers an event: `{"what": "revoke", "device": "..."}` |
 | `.../v3/sdk/...` | the app's calls |

@@ -21,6 +21,7 @@ from keyrack.offline_keys.message_fields import Message, Status
 from keyrack.offline_keys.p256 import PrivateKey, verify
 from keyrack.offline_keys.public_key import PublicKey
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
+from keyrack.offline_keys.transports.advertisements import SLOT_SECONDS, day_key, day_of, slot_at
 
 ISS, BOX, PRODUCT = "customer:7", "box:1041:3", 1041
 REASON = "forgery"
@@ -142,7 +143,7 @@ class World:
         self.issued.clear()
 
     def replace_root(self) -> None:
-        """Replace the root: it signs another one, which signs the next key set."""
+        """Replace the root by another one, which signs the next key set."""
         successor = PrivateKey.generate()
         claims = {"iss": ISS, "iat": self.now, "sequence": self.sequence + 1, "root": successor.public}
         self.roots.append(cose.sign(message_fields.ROOT, self.root.public.kid, claims, self.root.sign))
@@ -196,11 +197,18 @@ class World:
                     "boxKey": b64(self.box_key.public.encoded),
                     "statusLists": lists,
                     "receipt": receipt and b64(receipt),
+                    "names": [] if device in self.revoked else self._names(),
                 },
             ],
             "withheld": [],
             "isComplete": True,
         }
+
+    def _names(self) -> list[dict[str, Any]]:
+        """The keys of the box's names, for the days of a key."""
+        first, last = (self.now + after for after in (-SLOT_SECONDS, self.lifetime + SLOT_SECONDS))
+        days = range(day_of(slot_at(first)), day_of(slot_at(last)) + 1)
+        return [{"day": day, "key": b64(day_key(self.box.authority.advertising, day))} for day in days]
 
     def put_log(self, entries: list[bytes]) -> dict[str, Any]:
         refused: list[dict[str, Any]] = []

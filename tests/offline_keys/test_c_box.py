@@ -245,7 +245,7 @@ def test_both_boxes_treat_mutants_of_the_vectors_alike(library: ctypes.CDLL) -> 
 
 
 def test_both_boxes_behave_alike_in_long_conversations(library: ctypes.CDLL) -> None:
-    """Long ones, also with a log that is nearly full, and with a new phone in the place of another one."""
+    """Also with a log that is nearly full, and with a new phone that replaces another one."""
     codes = Counter[BoxRefusalCode]()
     for seed, (entries, phones) in enumerate(((0, 0), (0, 63), (760, 64), (1020, 0))):
         codes.update(box_conversations.run(library, STEPS, seed, entries, phones))

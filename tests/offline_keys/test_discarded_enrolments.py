@@ -223,7 +223,7 @@ def test_an_entry_under_an_earlier_root_restores_nothing(at_work: Scene, alice: 
 
 
 def test_the_same_key_is_enrolled_in_the_same_epoch(at_work: Scene, alice: Person) -> None:
-    """A provisioned box obeys the name of its epoch, so another epoch would not do."""
+    """A provisioned box accepts only messages for the name of its epoch."""
     kim, box, made = at_work.kim, at_work.box, at_work.attack()
     done(alice.delete(path(box)))
     again = at_work.attack()

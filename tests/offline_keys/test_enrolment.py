@@ -128,7 +128,7 @@ def test_an_invalid_enrolment_is_refused(alice: Person, box: Firmware) -> None:
         refused(
             alice.put(path(box.product), {"enrolment": text}),
             400,
-            f"{WRONG} A box would reject the message with the code {code}.",
+            f"{WRONG} A box would reject the message with the code `{code}`.",
         )
     bodies: list[Any] = [{}, {"enrolment": None}, {"enrolment": 7}, {"enrolment": b64(good) + "="}, [], "x"]
     for body in bodies:
@@ -192,7 +192,8 @@ def test_provisioning(alice: Person, box: Firmware) -> None:
     for query, hint in (
         ("", "The parameter is missing."), ("?nonce=", "The value must have 16 bytes, but has 0."),
         ("?nonce=" + "A" * 43, "The value must have 16 bytes, but has 32."),
-        ("?nonce=" + "A" * 21 + "B", "The value must be base64url (RFC 4648, section 5) without padding."),
+        ("?nonce=" + "A" * 21 + "B", "The value must be base64url (RFC 4648, section 5) without padding, but ends with"
+         " a character whose unused bits are not zero."),
         ("?nonce=" + "A" * 22 + "&nonce=" + "A" * 22, "The parameter is given more than once."),
     ):  # fmt: skip
         refused(alice.get(path(box.product, f"provisioning{query}")), 400, NONCE + hint)

@@ -100,7 +100,7 @@ def test_in_a_browser(bridged: Bridge) -> None:
         third = page.evaluate(START, [path, "somebody"])
         assert third["said"] == [
             "There is no key for this box on this phone. "
-            "Go where there is a network, let the app meet the server, then try again."
+            "Go where there is a network, let the app contact the server, then try again."
         ]
 
 

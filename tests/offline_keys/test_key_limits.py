@@ -147,7 +147,7 @@ where not exists (select from box_key b where b.customer_id = k.customer_id and 
 
 
 def fill(person: Person, box: Firmware, generation: int, first: int) -> None:
-    """Take all places of a list from one on, without entries in the change log."""
+    """Take all places of a list from `first` on, without entries in the change log."""
 
     async def without_triggers(raw: Any) -> None:
         # The setting ends with the transaction, also if the statement fails, because other tests share the session

@@ -198,7 +198,7 @@ def _nonce(altered: Challenge, box: Box) -> Challenge:
 
 
 def _newer(box: Box) -> list[bytes]:
-    """The artefacts of a server after a while, in another order than that to send."""
+    """Newer artefacts of a server, in an order that is wrong for the box."""
     box.passes(60)
     authority = box.authority
     authority.rotate(2)

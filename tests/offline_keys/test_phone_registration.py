@@ -150,18 +150,18 @@ def registrations(kim: Phone, lee: Phone) -> dict[str, tuple[bytes, str]]:
     flipped = bytearray(good)
     flipped[-1] ^= 1
     return {
-        "nothing": (b"", "A box would reject the message with the code encoding."),
-        "noise": (b"\x1c" + os.urandom(200), "A box would reject the message with the code encoding."),
-        "one byte": (b"\xd2", "A box would reject the message with the code encoding."),
-        "more": (good + b"\0", "A box would reject the message with the code encoding."),
-        "no tag": (good[1:], "A box would reject the message with the code structure."),
-        "too long": (b"\xd2" + bytes(500), "A box would reject the message with the code too-long."),
-        "deep": (b"\xd2" + b"\x81" * 300, "A box would reject the message with the code encoding."),
-        "huge": (b"\xd2\x9b" + b"\xff" * 8, "A box would reject the message with the code encoding."),
-        "indefinite": (b"\xd2\x9f\xff", "A box would reject the message with the code encoding."),
+        "nothing": (b"", "A box would reject the message with the code `encoding`."),
+        "noise": (b"\x1c" + os.urandom(200), "A box would reject the message with the code `encoding`."),
+        "one byte": (b"\xd2", "A box would reject the message with the code `encoding`."),
+        "more": (good + b"\0", "A box would reject the message with the code `encoding`."),
+        "no tag": (good[1:], "A box would reject the message with the code `structure`."),
+        "too long": (b"\xd2" + bytes(500), "A box would reject the message with the code `too-long`."),
+        "deep": (b"\xd2" + b"\x81" * 300, "A box would reject the message with the code `encoding`."),
+        "huge": (b"\xd2\x9b" + b"\xff" * 8, "A box would reject the message with the code `encoding`."),
+        "indefinite": (b"\xd2\x9f\xff", "A box would reject the message with the code `encoding`."),
         "another message": (
             cose.sign(ENROLMENT, own.public.kid, {"cnf": own.public, "nonce": bytes(16)}, own.sign),
-            "A box would reject the message with the code typ.",
+            "A box would reject the message with the code `typ`.",
         ),
         "signature": (bytes(flipped), "The registration must be signed by the key that it contains."),
         "another signer": (
@@ -174,7 +174,7 @@ def registrations(kim: Phone, lee: Phone) -> dict[str, tuple[bytes, str]]:
         ),
         "no point": (
             phone.registration(sub, own.public, nonce, own.sign).replace(own.public.y, bytes(32)),
-            "A box would reject the message with the code claims.",
+            "A box would reject the message with the code `claims`.",
         ),
         "another subject": (lee.registration(), "The registration is for another user."),
         "another customer's subject": (

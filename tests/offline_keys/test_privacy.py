@@ -14,7 +14,7 @@ from keyrack.offline_keys import cose
 from keyrack.offline_keys.message_fields import KEY
 from tests.cli.test_operator_commands import Operator
 from tests.offline_keys.inspection import is_revoked, one_key, tended
-from tests.offline_keys.offline_world import Firmware, Phone, driver, garage
+from tests.offline_keys.offline_world import Firmware, Phone, driver, garage, raw
 from tests.support.people import Person, done
 from tests.support.servers import NUMBERS, eventually
 
@@ -83,6 +83,9 @@ def test_an_export_has_all_data_of_a_person(kim: Somebody, operator: Operator) -
     assert customer["subject"] == kim.phone.subject
     text = json.dumps(told)
     assert kim.key.hex() not in text
+    (box,) = kim.phone.held["boxes"]
+    assert box["names"]
+    assert not any(name["key"] in text or raw(name["key"]).hex() in text for name in box["names"])
 
 
 def test_the_preview_of_an_erasure_counts_keys_and_phones(kim: Somebody) -> None:

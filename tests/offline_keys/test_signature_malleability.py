@@ -109,7 +109,7 @@ def test_a_number_outside_of_the_scalars_is_no_signature(drive: Drive) -> None:
 
 
 def test_a_box_that_signs_with_a_high_s_is_reported(drive: Drive) -> None:
-    """Its next entry names the SHA-256 of a form that the server does not store."""
+    """Its next entry has the SHA-256 of the high-s form, which the server does not store."""
     faulty = Logbook(drive.box)
     first = with_high_s(faulty.entry(1))
     faulty.hashes[1] = hashlib.sha256(first).digest()
@@ -121,7 +121,7 @@ def test_a_box_that_signs_with_a_high_s_is_reported(drive: Drive) -> None:
 
 @pytest.mark.parametrize("is_turned", [True, False])
 def test_stored_entries_with_a_high_s_still_count(drive: Drive, is_turned: bool) -> None:
-    """A carrier had turned them, or the box had signed them with a high s."""
+    """A carrier had replaced s with n - s, or the box had signed with a high s."""
     book = Logbook(drive.box)
     first, second = book.entry(), with_high_s(book.entry())
     drive.deliver(first, second)

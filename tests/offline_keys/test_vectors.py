@@ -22,6 +22,7 @@ from tests.offline_keys.fixed_keys import Own, signer
 from tests.offline_keys.vectors import vector_file
 from tests.offline_keys.vectors.message_recipes import MESSAGES, Json, changed, message, spliced
 from tests.offline_keys.vectors.state_json import changes, load
+from tests.support.cases import for_all
 
 INPUT = ("state", "set", "tick", "link", "random")
 
@@ -51,7 +52,7 @@ def test_the_generator_makes_the_file() -> None:
     assert vector_file.PATH.read_text() == vector_file.text(), "python -m tests.offline_keys.vectors.vector_file"
 
 
-@pytest.mark.parametrize("test", vectors_of("Box"), ids=name)
+@for_all("test", vectors_of("Box"), label=name)
 def test_the_box_agrees_with_the_vectors(test: Json) -> None:
     outcome, changes = vector_file.hear(test, bytes.fromhex(test["message"]), groups()["Box"]["states"])
     assert (int(outcome.code), int(outcome.effect), outcome.reply.hex()) == (
@@ -63,7 +64,7 @@ def test_the_box_agrees_with_the_vectors(test: Json) -> None:
     assert (test["result"] == "valid") is (outcome.code is BoxRefusalCode.GOOD)
 
 
-@pytest.mark.parametrize("test", vectors_of("Box"), ids=name)
+@for_all("test", vectors_of("Box"), label=name)
 def test_a_refused_message_differs_in_one_thing_from_a_valid_one(test: Json) -> None:
     """The recipe of a valid message builds it. That of a refused message is the valid one with the change."""
     good = numbered("Box")[test.get("mends", test["tcId"])]
@@ -77,7 +78,7 @@ def test_a_refused_message_differs_in_one_thing_from_a_valid_one(test: Json) -> 
     assert {part: signed.hex() for part, signed in built.signed.items()} == test["toBeSigned"]
 
 
-@pytest.mark.parametrize("test", vectors_of("Reading"), ids=name)
+@for_all("test", vectors_of("Reading"), label=name)
 def test_messages_are_read(test: Json) -> None:
     good = numbered("Reading")[test.get("mends", test["tcId"])]
     assert good["result"] == "valid"
@@ -112,7 +113,7 @@ def replies() -> list[bytes]:
     return [bytes.fromhex(test["reply"]) for test in vectors_of("Box")]
 
 
-@pytest.mark.parametrize("test", vectors_of("Encoding"), ids=name)
+@for_all("test", vectors_of("Encoding"), label=name)
 def test_items_are_decoded(test: Json) -> None:
     data = bytes.fromhex(test["item"])
     if "mends" not in test:
@@ -156,7 +157,7 @@ def test_a_link_is_proven_by_a_driver_of_the_box() -> None:
     assert proven == {BoxRefusalCode.GOOD, BoxRefusalCode.UNCERTAIN, BoxRefusalCode.STALE, BoxRefusalCode.RIGHT}
 
 
-@pytest.mark.parametrize("test", vectors_of("Connect"), ids=name)
+@for_all("test", vectors_of("Connect"), label=name)
 def test_a_link_begins_as_in_the_vectors(test: Json) -> None:
     before = load(groups()["Box"]["states"][test["state"]] | test["set"])
     after, place = firmware.connect(before, test["tick"])
@@ -164,7 +165,7 @@ def test_a_link_begins_as_in_the_vectors(test: Json) -> None:
     assert json.loads(json.dumps(changes(before, after))) == test["changes"]
 
 
-@pytest.mark.parametrize("test", vectors_of("Start"), ids=name)
+@for_all("test", vectors_of("Start"), label=name)
 def test_a_box_starts_as_in_the_vectors(test: Json) -> None:
     before = load(groups()["Box"]["states"][test["state"]] | test["set"])
     after = firmware.start(before.kept, test["tick"], test["elapsed"], Own())

@@ -36,7 +36,7 @@ WEEKDAY = re.compile(rf"\b(?:{WEEKDAYS})\.?,? (?=\d{{1,2}}\.? (?:{MONTHS}))")
 DATE = re.compile(rf"\b\d{{1,2}}\.?(?:\s?–\s?\d{{1,2}}\.?)? (?:{MONTHS})[a-zäzü]*\.?(?: (\d{{4}})\b)?")
 STAMP = re.compile(r"(?<=webhook-timestamp: )\d+")
 TODAY = ' aria-current="date"'
-LISTS = re.compile(r'("(?:codes|inclusion|consistency)" ?: ?)\[[^\]]*\]')
+LISTS = re.compile(r'("(?:codes|inclusion|consistency|names)" ?: ?)\[[^\]]*\]')
 USER_HANDLE = re.compile(r'("user": \{"id": )"[^"]*"')  # the user handle of a passkey
 DURATION = re.compile(r'("(?:duration|retryAfter)" ?: ?)\d+')
 USED = re.compile(r'("(?:lastUsed|lastSeen|usedAt)" ?: ?)(?:null|"[^"]*")')

@@ -153,10 +153,10 @@ def has_no_delay(systemd: Systemd) -> bool:
 @pytest.mark.parametrize(
     ("kind", "count", "why"),
     [
-        (socket.SOCK_STREAM, "2", "systemd hands over 2 sockets (LISTEN_FDS); Keyrack serves at one."),
-        (socket.SOCK_DGRAM, "1", "What systemd hands over (LISTEN_FDS) is not a TCP socket that listens: use"
+        (socket.SOCK_STREAM, "2", "systemd passed 2 sockets (LISTEN_FDS), but Keyrack listens on one."),
+        (socket.SOCK_DGRAM, "1", "The socket from systemd (LISTEN_FDS) is not a listening TCP socket. Use"
          " ListenStream=."),
-        (None, "1", "What systemd hands over is no socket (LISTEN_FDS): Socket operation on non-socket."),
+        (None, "1", "The descriptor from systemd (LISTEN_FDS) is not a socket: Socket operation on non-socket."),
     ],
 )  # fmt: skip
 def test_an_unusable_listener_is_reported(kind: socket.SocketKind | None, count: str, why: str) -> None:

@@ -21,6 +21,7 @@ ABSENT = "no Chromium is installed (Debian: apt-get install chromium-headless-sh
 ARGUMENTS = [
     "--no-sandbox", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update",
     "--disable-sync", "--disable-gpu-compositing", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
+    "--enable-blink-features=WebBluetooth",  # off by default on Linux; the radio is emulated
 ]  # fmt: skip
 needed = pytest.mark.skipif(CHROMIUM is None, reason=ABSENT)
 

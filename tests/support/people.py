@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import httpx
 from argon2 import PasswordHasher
 
+from keyrack.auth import password_hashing
 from keyrack.core import secret_hashes
 from keyrack.core.error_codes import PRIMARY_UNCONFIRMED, ErrorCode
 from tests.support.servers import DEADLINE, NUMBERS, Sql, eventually
@@ -62,7 +63,10 @@ HAS_PROOFS = (
     "select exists (select from information_schema.columns where table_name = 'manager' and column_name = 'proven_at')"
 )
 UNRECORD = "delete from change_inbox where customer_id = $1 and xmin = pg_current_xact_id()::xid"
-CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)  # a hash contains its own cost of verification
+# A hash contains its own cost of verification. The cost of production takes 30 ms of CPU, at a low priority
+PRODUCTION_COST = password_hashing.COST
+CHEAP_COST = (1, 8, 1)
+CHEAP = PasswordHasher(*CHEAP_COST)
 
 
 @dataclass

@@ -98,7 +98,7 @@ class Listening:
     def __init__(self, dsn: str, broker: Broker) -> None:
         env = {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_MQTT_URL": f"mqtt://127.0.0.1:{broker.port}"}
         self.process = Process("ingest-mqtt", "--json", env=env)
-        line = self.process.popen.stdout.readline()  # type: ignore[union-attr]
+        line = self.process.popen.stdout.readline()
         assert json.loads(line)["topic"] == "keyrack/{customer}/{unit}/telemetry"
 
     def kill(self) -> None:
@@ -106,7 +106,7 @@ class Listening:
 
     def stop(self) -> str:
         assert self.process.stop() == 0
-        return self.process.popen.stderr.read()  # type: ignore[union-attr]
+        return self.process.popen.stderr.read()
 
 
 def publish(broker: Broker, topic: str, *payloads: Any) -> None:

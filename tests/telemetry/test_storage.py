@@ -113,7 +113,7 @@ def test_late_data_creates_its_month(own: Any) -> None:
         # the newest one is not in history yet
         assert await names(database, "odometer") == sorted(f"odometer_{at:%Y%m}" for at in times[1:])
         # another process drops a partition that this process remembers
-        await database.execute(f"drop table odometer_{times[2]:%Y%m}")  # type: ignore[arg-type]
+        await database.execute(f"drop table odometer_{times[2]:%Y%m}")
         lines = [(1, {"serialNumber": "S", "carDataReadTime": times[2].isoformat(), "odometer": 9})]
         assert (await telemetry.ingest(owner, body(lines))).accepted == 1
 
@@ -231,7 +231,7 @@ def test_the_nearest_reading_takes_one_step_in_an_index(own: Any, mode: str) -> 
         for table in ("position", "odometer"):
             values = ", 1, 1" if table == "position" else ", 1"
             await database.execute(
-                f"insert into {table} select $1, c, t{values}, null from generate_series(1, 30) c,"  # type: ignore[arg-type]
+                f"insert into {table} select $1, c, t{values}, null from generate_series(1, 30) c,"
                 " generate_series('2026-01-01'::timestamptz, '2026-12-31', interval '6 hours') t",
                 owner,
             )
@@ -239,13 +239,13 @@ def test_the_nearest_reading_takes_one_step_in_an_index(own: Any, mode: str) -> 
         select = location_at().read.select
         plain = query(select.resource, b"", select.shape, alias="t", limits=Limits())
         async with database.transaction() as connection:
-            await connection.execute(f"set local plan_cache_mode = {mode}")  # type: ignore[arg-type]
+            await connection.execute(f"set local plan_cache_mode = {mode}")
             statement = select.statement(plain.sql)
             values = {"customer": ("int", owner), "id0": ("int", car), "id1": ("timestamptz", "'2026-07-15'")}
             types, arguments = zip(*[values[name] for name in statement.names], strict=True)
-            await connection.execute(f"prepare found ({', '.join(types)}) as {statement.sql}")  # type: ignore[arg-type]
+            await connection.execute(f"prepare found ({', '.join(types)}) as {statement.sql}")
             explain = f"explain (analyze, format json) execute found ({', '.join(map(str, arguments))})"
-            rows = await connection.fetch(explain)  # type: ignore[arg-type]
+            rows = await connection.fetch(explain)
         plan = json.loads(rows[0][0])[0]["Plan"]
         scans = [
             node for node in nodes(plan) if str(node.get("Relation Name", "")).startswith(("position_2", "odometer_2"))

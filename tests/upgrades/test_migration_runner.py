@@ -185,8 +185,8 @@ def test_a_release_works_with_a_newer_schema_that_only_expands(
     status, output, errors = said(dsn, "migrate")
     assert (status, output) == (0, "The schema is at revision 0104.\n"), errors
     newer = (
-        f"keyrack: The database's schema is at revision 0104; this Keyrack, {__version__}, knows revisions up to "
-        f"{HEAD}: a newer one has migrated it. Start that one, or use a database of this one's own.\n"
+        f"keyrack: The database's schema is at revision 0104, but Keyrack {__version__} knows revisions only up to "
+        f"{HEAD}. A newer release has migrated it. Start that release, or use another database.\n"
     )
     assert said(dsn, "customer", "list") == (1, "", newer)
     process = migrate(after_next, dsn)
@@ -235,8 +235,8 @@ def test_a_migration_with_a_stop_is_rejected_while_processes_run(
                 with pytest.raises(schema_version.SchemaError) as refused:
                     await schema_version.migrate(dsn)
                 assert re.fullmatch(
-                    rf"The schema is at revision 0004, and what brings it to {HEAD} breaks the release that made it, "
-                    r"which is still running: keyrack worker( at \S+)?\. Nothing was changed\. Stop every process of "
+                    rf"The migration from revision 0004 to {HEAD} breaks the previous release, which is "
+                    r"still running: keyrack worker( at \S+)?\. Nothing was changed\. Stop every process of "
                     r"Keyrack on this database, and run `keyrack migrate` again \(docs/upgrading\.md\)\.",
                     str(refused.value),
                 ), refused.value
@@ -255,7 +255,7 @@ def test_a_migration_with_a_stop_is_rejected_while_processes_run(
             "first: see docs/upgrading.md."
         )
         assert second.startswith("0005  One order of work per customer: ")
-        assert "      breaks: drop table operation_lane: takes away what a running release may use" in output
+        assert "      breaks: drop table operation_lane: removes an object that a running release may use" in output
         monkeypatch.undo()
         assert asyncio.run(schema_version.migrate(dsn)) == HEAD
 

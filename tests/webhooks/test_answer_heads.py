@@ -106,12 +106,12 @@ def test_an_error_status_counts_whatever_follows_the_head(status: int) -> None:
 @pytest.mark.parametrize(
     ("script", "error"),
     [
-        (sends(OK + b"Content-Length: 2"), CLOSED),
-        (sends(OK, then=reset), CLOSED),
-        (sends(b"HTTP/1.1 100 Continue\r\n\r\n"), CLOSED),
-        (sends(b"HTTP/1.1 2000 OK\r\n\r\n"), NO_HTTP),
-        (sends(b"ICY 200 OK\r\n\r\n"), NO_HTTP),
-        (sends(b"200 OK\r\n\r\n"), NO_HTTP),
+        (sends(OK + b"Content-Length: 2"), CLOSED.text),
+        (sends(OK, then=reset), CLOSED.text),
+        (sends(b"HTTP/1.1 100 Continue\r\n\r\n"), CLOSED.text),
+        (sends(b"HTTP/1.1 2000 OK\r\n\r\n"), NO_HTTP.text),
+        (sends(b"ICY 200 OK\r\n\r\n"), NO_HTTP.text),
+        (sends(b"200 OK\r\n\r\n"), NO_HTTP.text),
     ],
 )
 def test_an_answer_with_an_incomplete_head_fails(script: Script, error: str, monkeypatch: pytest.MonkeyPatch) -> None:

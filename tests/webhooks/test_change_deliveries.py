@@ -341,7 +341,7 @@ def test_a_webhook_with_too_many_waiting_deliveries_is_disabled(own: str) -> Non
                     await office.sql.execute(add, 2, 2)
                     await office.numbered()
                     row = await office.sql.fetchrow("select * from webhook where webhook_id = $1", full)
-                    assert (row["is_enabled"], row["disabled_reason"]) == (False, DISABLED_BY_TOO_MUCH)
+                    assert (row["is_enabled"], row["disabled_reason"]) == (False, DISABLED_BY_TOO_MUCH.text)
                     of = "select count(*) from delivery where webhook_id = $1 and type like 'car.%'"
                     assert (await office.sql.fetchval(of, full), await office.sql.fetchval(of, other)) == (3, 2)
                     disabled = "select count(*) from change where kind = 'webhook.updated' and customer_id = 1"

@@ -79,7 +79,7 @@ def test_the_guard_judges_the_resolved_address(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(socket, "getaddrinfo", rebound)
     attempt = send("http://public.example/", Settings())
-    assert attempt.error == NOT_REACHED
+    assert attempt.error == NOT_REACHED.text
     assert "10.1.2.3 is not public and not in KEYRACK_WEBHOOK_ALLOWED_NETWORKS" in (attempt.hidden or "")
 
 

@@ -25,10 +25,10 @@ static void sha256(void *user, const struct kr_bytes *pieces, size_t count, uint
         br_sha256_update(&context, pieces[i].at, pieces[i].len);
     }
     br_sha256_out(&context, digest);
-    wipe(&context, sizeof context); /* some of it may be of the box's secret */
+    wipe(&context, sizeof context); /* it may contain a part of the box's secret */
 }
 
-/* Whether the scalar is from 1 to n - 1, in the same time for each. */
+/* Whether the scalar is from 1 to n - 1, in constant time. */
 static bool is_scalar(const uint8_t scalar[32])
 {
     size_t len;
@@ -48,7 +48,8 @@ static void encode_point(const uint8_t point[KR_POINT], uint8_t encoded[1 + KR_P
     memcpy(encoded + 1, point, KR_POINT);
 }
 
-/* BearSSL has no function for it, but multiplies nothing else than points. By one that is cheap. */
+/* BearSSL has no function for this check, but its multiplication rejects coordinates that are no point. The factor 1 is
+ * cheap. */
 static bool is_point(void *user, const uint8_t point[KR_POINT])
 {
     static const uint8_t one = 1;
@@ -58,7 +59,7 @@ static bool is_point(void *user, const uint8_t point[KR_POINT])
     return br_ec_get_default()->mul(encoded, sizeof encoded, &one, 1, BR_EC_secp256r1) == 1;
 }
 
-/* BearSSL takes r = 0 where the digest is 0 modulo n; with the ranges of the standard nothing of the kind passes. */
+/* BearSSL accepts r = 0 if the digest is 0 modulo n. The ranges of the standard exclude that. */
 static bool verify(void *user, const uint8_t point[KR_POINT], const uint8_t digest[KR_DIGEST],
                    const uint8_t signature[KR_SIGNATURE])
 {

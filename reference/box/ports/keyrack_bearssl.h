@@ -4,17 +4,17 @@
 
 #include "keyrack_box.h"
 
-/* The box's private key, and where random bytes come from. To be kept where nobody reads it. */
+/* The box's private key, and the source of random bytes. Keep the key secret. */
 struct kr_bearssl {
     uint8_t private_key[32];
-    bool (*random)(void *user, uint8_t *bytes, size_t len); /* of the hardware */
+    bool (*random)(void *user, uint8_t *bytes, size_t len); /* random bytes of the hardware */
     void *user;
 };
 
-/* A port that uses this key; `keys` has to stay where it is. */
+/* A port that uses this key; `keys` must stay at its address. */
 struct kr_port kr_bearssl_port(struct kr_bearssl *keys);
 
-/* Makes a key pair anew, for kr_box_reset. False where there are no random bytes. */
+/* Creates a new key pair, for kr_box_reset. False if the random source fails. */
 bool kr_bearssl_make_key(struct kr_bearssl *keys, uint8_t point[KR_POINT]);
 
 #endif

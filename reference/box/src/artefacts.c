@@ -1,8 +1,8 @@
-/* What phones carry to a box: lists, key sets, new roots, times, receipts ("What phones carry to a box"). */
+/* Artefacts that phones carry to a box: lists, key sets, new roots, times and receipts. */
 #include "box.h"
 #include "inflate.h"
 
-#define SMALL_STEP 60 /* seconds: a time that moves a certain clock by less is not written down */
+#define SMALL_STEP 60 /* seconds; the box does not save a time that moves a certain clock by less */
 
 static const enum kr_message ARTEFACTS[] = {KR_STATUS_LIST, KR_KEY_SET, KR_NEW_ROOT, KR_TIME, KR_RECEIPT};
 
@@ -25,7 +25,7 @@ static enum kr_code read_artefact(const struct kr_port *port, struct kr_bytes by
     return KR_CODE_TYP;
 }
 
-/* Whether the log has this entry, to the byte. */
+/* Whether the log has this entry, byte for byte. */
 static bool holds_entry(struct kr_box *box, const struct kr_claims *receipt)
 {
     uint8_t entry[KR_ENTRY_MOST], digest[KR_DIGEST];
@@ -39,7 +39,7 @@ static bool holds_entry(struct kr_box *box, const struct kr_claims *receipt)
     return kr_equal(digest, receipt->upto_digest, KR_DIGEST);
 }
 
-/* A key set and a new root are taken by their sequence alone: a box whose clock stood for long still takes them. */
+/* Only the sequence decides about a key set or a new root, so a box whose clock stood for long accepts them, too. */
 static bool is_of_root(enum kr_message kind)
 {
     return kind == KR_KEY_SET || kind == KR_NEW_ROOT;
@@ -50,7 +50,7 @@ static bool moves_forward(enum kr_message kind)
     return kind == KR_STATUS_LIST || kind == KR_RECEIPT;
 }
 
-/* The key that has to have signed it; NULL where its `kid` is of none of the right kind. */
+/* The key that must have signed the artefact; NULL if no key of the right kind has its `kid`. */
 static const struct kr_public_key *signer_of(const struct kr_kept *kept, enum kr_message kind,
                                              const struct kr_signed *message)
 {
@@ -81,7 +81,7 @@ static enum kr_code check_newer(struct kr_box *box, enum kr_message kind, const 
     return holds_entry(box, claims) ? KR_GOOD : KR_CODE_RECEIPT;
 }
 
-/* All that stands before the bucket. */
+/* The checks before the bucket. */
 static enum kr_code check_artefact(struct kr_box *box, struct kr_link *link, enum kr_message kind,
                                    const struct kr_public_key *signer, const struct kr_claims *claims)
 {
@@ -106,7 +106,7 @@ static enum kr_code check_artefact(struct kr_box *box, struct kr_link *link, enu
     return code;
 }
 
-/* A small step is neither written down nor logged: each phone that comes by sets the clock. */
+/* A small step is neither saved nor logged, because each visiting phone sets the clock. */
 static void take_time(struct kr_box *box, uint64_t time)
 {
     uint64_t step = time > box->time ? time - box->time : box->time - time;

@@ -8,7 +8,7 @@ struct kr_bytes kr_text_bytes(const struct kr_text *text)
     return (struct kr_bytes){text->at, text->len};
 }
 
-/* A text that was read as iss or aud, so it fits. */
+/* A text of iss or aud, whose length was checked. */
 void kr_set_text(struct kr_text *text, struct kr_bytes bytes)
 {
     memset(text->at, 0, sizeof text->at);
@@ -34,7 +34,7 @@ static uint8_t take_keys(const struct kr_port *port, const struct kr_keys *keys,
     return keys->count;
 }
 
-/* What a key of the set before has signed is over. */
+/* Signatures by keys of the previous set are void. */
 void kr_take_key_set(struct kr_box *box, const struct kr_claims *set)
 {
     struct kr_kept *kept = &box->kept;
@@ -46,7 +46,7 @@ void kr_take_key_set(struct kr_box *box, const struct kr_claims *set)
     box->changed = true;
 }
 
-/* The key set stays; the next one has to be signed by this root. */
+/* Keeps the key set; this root must sign the next one. */
 void kr_take_root(struct kr_box *box, const struct kr_claims *root)
 {
     kr_public_key(box->port, root->root, &box->kept.root);

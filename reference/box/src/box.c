@@ -1,9 +1,9 @@
-/* The box as a whole: its beginnings, its links, and each message of a link (docs/key-link.md, "On the link"). */
+/* The box as a whole: reset, start, links, and messages of a link (docs/key-link.md, "On the link"). */
 #include <string.h>
 
 #include "box.h"
 
-#define VERSIONS_MOST 8 /* that a phone names */
+#define VERSIONS_MOST 8 /* maximum versions in a phone's message */
 
 static void begin(struct kr_box *box, const struct kr_port *port, const struct kr_store *store, uint64_t tick)
 {
@@ -36,7 +36,7 @@ static bool are_lists_sound(const struct kr_list lists[KR_LISTS])
            (lists[1].generation == 0 || lists[1].generation < lists[0].generation);
 }
 
-/* Whether this is what a box has written down, as far as that can be seen; so nothing is read beyond its bounds. */
+/* Whether a box may have saved this state. So no later code reads beyond its bounds. */
 static bool is_sound(const struct kr_kept *kept)
 {
     uint8_t least = kept->provisioned ? 1 : 0; /* keys of each kind */
@@ -83,7 +83,7 @@ bool kr_box_write_down(struct kr_box *box, uint64_t tick)
     return true;
 }
 
-/* The first free link, or the one that has been there longest: of those that are not proven where there are any. */
+/* The first free link, else the oldest one, preferably without a proof. */
 static unsigned choose_link(const struct kr_box *box)
 {
     unsigned oldest = 0;
@@ -139,7 +139,7 @@ static enum kr_code taken(enum kr_code code, struct kr_writer *reply)
     return code;
 }
 
-/* The rest of a message: so many byte strings. */
+/* The rest of a message, which is this number of byte strings. */
 static bool read_strings(struct kr_cursor *in, uint64_t rest, struct kr_bytes *strings, uint64_t count)
 {
     bool good = rest == count;
@@ -149,7 +149,7 @@ static bool read_strings(struct kr_cursor *in, uint64_t rest, struct kr_bytes *s
     return good;
 }
 
-/* The versions that a phone speaks, ascending; whether the box's is among them. */
+/* Reads the phone's versions, ascending, and whether the box's version is one of them. */
 static bool read_versions(struct kr_cursor *in, bool *is_spoken)
 {
     uint64_t count, version, least = 0;
@@ -168,7 +168,7 @@ static bool read_versions(struct kr_cursor *in, bool *is_spoken)
     return true;
 }
 
-/* What a message of this kind leads to. Where no reply is written, it is refused. */
+/* Handles a message of this kind. A message without a reply is rejected. */
 static enum kr_code serve(struct kr_box *box, struct kr_link *link, uint64_t what, struct kr_cursor *in, uint64_t rest,
                           enum kr_effect *effect, struct kr_writer *reply)
 {
@@ -215,7 +215,7 @@ static enum kr_code receive(struct kr_box *box, struct kr_link *link, struct kr_
     return serve(box, link, what, &in, members - 1, effect, reply);
 }
 
-/* A newer phone goes on with an older message where the box does not know this one; nothing else shows why. */
+/* A newer phone continues with an older message if the box does not know this one. Only this code shows the reason. */
 static void write_refusal(struct kr_writer *reply, enum kr_code code)
 {
     kr_write_result(reply, code == KR_CODE_UNKNOWN ? code : KR_CODE_REFUSED, (struct kr_bytes){NULL, 0});

@@ -1,4 +1,4 @@
-/* Buckets, which bound how many signatures the box verifies and makes (docs/key-boxes.md, "Buckets"). */
+/* Token buckets, which limit the signatures that the box verifies and creates (docs/key-boxes.md, "Buckets"). */
 #include "box.h"
 
 #define LINK_PERIOD 4 /* seconds for each token of a link */

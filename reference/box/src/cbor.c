@@ -1,16 +1,16 @@
-/* In charge of CBOR: one encoding of each item, and no other (docs/key-protocol.md, "Encoding"). */
+/* The subset of CBOR in docs/key-protocol.md, "Encoding": each item has exactly one encoding. */
 #include <string.h>
 
 #include "cbor.h"
 
 #define SIGNED_TAG 18u
-#define NEGATIVE_MOST ((uint64_t)0x7fffffff) /* of the argument: -1 - argument goes down to -2^31 */
+#define NEGATIVE_MOST ((uint64_t)0x7fffffff) /* maximum of the argument: -1 - argument is at least -2^31 */
 
-/* An array, a map or the tag whose members are being counted off. */
+/* An open array, map or tag, with the number of its remaining members. */
 struct level {
-    uint64_t left;          /* items that are still to come */
+    uint64_t left;          /* remaining items */
     bool is_map;            /* then each second item is a key */
-    struct kr_bytes before; /* the key before, to compare the next one with; none: len 0 */
+    struct kr_bytes before; /* the previous key, to compare with the next one; len 0 for none */
 };
 
 struct kr_cursor kr_cursor(struct kr_bytes item)
@@ -24,7 +24,7 @@ int kr_peek(const struct kr_cursor *in)
     return in->left == 0 ? -1 : in->at[0] >> 5;
 }
 
-/* Type and argument, which must be the shortest there is. Majors of 7 (floats, simple values) are never allowed. */
+/* Type and argument, in the shortest form. Major type 7 (floats, simple values) is never allowed. */
 bool kr_read_head(struct kr_cursor *in, enum kr_major *major, uint64_t *argument)
 {
     if (in->left == 0 || in->at[0] >> 5 > KR_TAG) {
@@ -45,7 +45,7 @@ bool kr_read_head(struct kr_cursor *in, enum kr_major *major, uint64_t *argument
         for (size_t i = 1; i <= more; i++) {
             value = value << 8 | in->at[i];
         }
-        uint64_t least = more == 1 ? 24 : (uint64_t)1 << (4 * more); /* what the next shorter head cannot say */
+        uint64_t least = more == 1 ? 24 : (uint64_t)1 << (4 * more); /* too large for the next shorter head */
         if (value < least) {
             return false;
         }
@@ -80,14 +80,14 @@ static bool is_allowed_text(struct kr_bytes text)
     return true;
 }
 
-/* Bytewise order; a key is never the beginning of another one, since heads say where an item ends. */
+/* Bytewise order. A key is never a prefix of another one, because heads determine the length of an item. */
 static bool comes_before(struct kr_bytes a, struct kr_bytes b)
 {
     int order = memcmp(a.at, b.at, a.len < b.len ? a.len : b.len);
     return order < 0 || (order == 0 && a.len < b.len);
 }
 
-/* One head with its string; `inside` is set to how many items it announces. */
+/* One head with its string; sets `inside` to the number of items that follow in it. */
 static bool check_one(struct kr_cursor *in, bool is_key, enum kr_major *major, uint64_t *inside)
 {
     uint64_t argument;
@@ -109,19 +109,19 @@ static bool check_one(struct kr_cursor *in, bool is_key, enum kr_major *major, u
     case KR_ARRAY:
     case KR_MAP:
         if (is_key || argument > in->left) {
-            return false; /* each member has a byte at least: this also keeps the doubling below from overflowing */
+            return false; /* each member has at least a byte; this also prevents an overflow of the doubling below */
         }
         *inside = *major == KR_MAP ? 2 * argument : argument;
         return true;
     default:
-        return false; /* a tag: kr_cbor_check has taken the one that is allowed */
+        return false; /* a tag: kr_cbor_check has read the only allowed one */
     }
 }
 
 bool kr_cbor_check(struct kr_bytes item, enum kr_tagging tagging)
 {
     struct kr_cursor in = kr_cursor(item);
-    struct level levels[KR_CBOR_DEPTH + 1] = {{1, false, {NULL, 0}}}; /* level 0 is not one: it holds the item itself */
+    struct level levels[KR_CBOR_DEPTH + 1] = {{1, false, {NULL, 0}}}; /* level 0 holds the item itself */
     size_t depth = 0;
 
     if (tagging == KR_MAY_BE_TAGGED && in.left > 0 && in.at[0] == (KR_TAG << 5 | SIGNED_TAG)) {
@@ -224,7 +224,7 @@ bool kr_read_map(struct kr_cursor *in, uint64_t count)
 
 bool kr_skip(struct kr_cursor *in)
 {
-    /* Counting suffices, without levels; more items than bytes cannot follow, which also bounds the sum. */
+    /* Counting items is enough. More items than bytes cannot follow, which also limits the sum. */
     for (uint64_t items = 1; items > 0; items--) {
         enum kr_major major;
         uint64_t argument;

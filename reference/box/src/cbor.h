@@ -1,7 +1,7 @@
-/* In charge of CBOR: one encoding of each item, and no other (docs/key-protocol.md, "Encoding").
+/* The subset of CBOR in docs/key-protocol.md, "Encoding": each item has exactly one encoding.
  *
- * An item is checked as a whole first, by kr_cbor_check; then it is read with a cursor. The readers check every bound
- * again: a caller who forgets the check reads nothing that is not there, but may meet what is not allowed. */
+ * First kr_cbor_check checks the whole item, then the caller reads it with a cursor. The readers check all bounds
+ * again. So a caller that forgets the check never reads out of bounds, but may accept a forbidden encoding. */
 #ifndef KR_CBOR_H
 #define KR_CBOR_H
 
@@ -12,13 +12,13 @@
 
 enum kr_major { KR_UINT, KR_NEGATIVE, KR_BYTES, KR_TEXT, KR_ARRAY, KR_MAP, KR_TAG };
 
-/* What is left to be read. */
+/* The remaining input. */
 struct kr_cursor {
     const uint8_t *at;
     size_t left;
 };
 
-/* What is being written. Where the room is too small, `full` is set and nothing more is written. */
+/* The output. If the room is too small, `full` is set and nothing more is written. */
 struct kr_writer {
     uint8_t *at;
     size_t room;
@@ -28,7 +28,7 @@ struct kr_writer {
 
 enum kr_tagging { KR_UNTAGGED, KR_MAY_BE_TAGGED };
 
-/* Whether these bytes are one allowed item and nothing behind; tag 18 may be around it only where `tagging` says so. */
+/* Whether these bytes are exactly one valid item; only with `tagging` it may have tag 18. */
 bool kr_cbor_check(struct kr_bytes item, enum kr_tagging tagging);
 
 struct kr_cursor kr_cursor(struct kr_bytes item);
@@ -42,11 +42,11 @@ bool kr_read_bytes(struct kr_cursor *in, size_t least, size_t most, struct kr_by
 bool kr_read_text(struct kr_cursor *in, size_t least, size_t most, struct kr_bytes *value);
 /* The next item is this text. */
 bool kr_read_name(struct kr_cursor *in, const char *expected);
-/* The head of an array or a map of so many members. */
+/* Reads the head of an array or a map with this number of members. */
 bool kr_read_array(struct kr_cursor *in, uint64_t least, uint64_t most, uint64_t *count);
 bool kr_read_map_head(struct kr_cursor *in, uint64_t *count);
 bool kr_read_map(struct kr_cursor *in, uint64_t count);
-/* One item with all that is in it. */
+/* Reads one item with its content. */
 bool kr_skip(struct kr_cursor *in);
 
 struct kr_writer kr_writer(uint8_t *at, size_t room);

@@ -5,9 +5,9 @@
 #include "hmac.h"
 
 #define NONCE_LIVES 10  /* seconds */
-#define PROOF_LIVES 300 /* seconds: ample for fetching a whole log */
+#define PROOF_LIVES 300 /* seconds; enough to fetch a whole log */
 
-/* A nonce does not come again even where the random source repeats: both counters only go up. */
+/* A nonce never repeats, even if the random source does, because both counters only increase. */
 static void make_nonce(struct kr_box *box, const uint8_t random[KR_NONCE], uint8_t nonce[KR_NONCE])
 {
     uint8_t seed[16 + KR_NONCE], digest[KR_DIGEST];
@@ -67,7 +67,7 @@ static void write_versions(struct kr_writer *reply)
     kr_write_uint(reply, KR_VERSION);
 }
 
-/* A hello begins a visit: nonce and proof of the one before end, also without a common version. */
+/* A hello starts a visit: it ends nonce and proof of the previous visit, also without a common version. */
 enum kr_code kr_hello(struct kr_box *box, struct kr_link *link, bool is_spoken, struct kr_writer *reply)
 {
     uint8_t random[KR_NONCE];

@@ -1,4 +1,4 @@
-/* In charge of payloads: the closed map of each message (docs/key-protocol.md, "Members"). */
+/* Payloads: the closed map of each message (docs/key-protocol.md, "Members"). */
 #include "claims.h"
 
 #define INT31 ((uint64_t)0x7fffffff)
@@ -55,7 +55,7 @@ static bool read_status(struct kr_cursor *in, struct kr_claims *claims)
            kr_read_text(in, 1, KR_URI_MOST, &claims->uri);
 }
 
-/* [1, 2, 3] or some of them, ascending */
+/* one or more of 1, 2 and 3, ascending */
 static bool read_rights(struct kr_cursor *in, struct kr_claims *claims)
 {
     uint64_t count, right, least = 1;
@@ -169,7 +169,7 @@ static bool read_member(const struct kr_port *port, struct kr_cursor *in, int32_
     }
 }
 
-/* A member that is skipped, with its value. */
+/* An ignored member, with its value. */
 static bool skip_member(struct kr_cursor *in)
 {
     enum kr_major major;

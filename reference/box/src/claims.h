@@ -1,4 +1,4 @@
-/* In charge of payloads: the closed map of each message (docs/key-protocol.md, "Members"). */
+/* Payloads: the closed map of each message (docs/key-protocol.md, "Members"). */
 #ifndef KR_CLAIMS_H
 #define KR_CLAIMS_H
 
@@ -10,7 +10,7 @@ struct kr_keys {
     uint8_t count;
 };
 
-/* What a box reads, of all messages together; the members of the others are not set. */
+/* The claims of all messages that a box reads. Members that a message does not have are not set. */
 struct kr_claims {
     struct kr_bytes iss;
     struct kr_bytes sub;
@@ -55,8 +55,8 @@ enum {
     KR_M_SERVICE_KEYS = -65562, KR_M_SKIPPED = -65563, KR_M_ROOT_KID = -65564
 };
 
-/* Members that every payload may have, and that are skipped: labels from -66048 to -66303, here as the arguments of their
- * heads. Their encodings come last. */
+/* Ignored members, which every payload may have: labels from -66048 to -66303, here as the arguments of their heads.
+ * Their encodings come last. */
 #define KR_SKIPPED_LEAST 66047u
 #define KR_SKIPPED_MOST 66302u
 

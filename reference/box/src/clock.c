@@ -1,4 +1,4 @@
-/* The box's clock, and what goes on with each tick (docs/key-boxes.md, "Clock"). */
+/* The box's clock, and the update at each tick (docs/key-boxes.md, "Clock"). */
 #include "box.h"
 
 uint64_t kr_add(uint64_t value, uint64_t more, uint64_t most)
@@ -16,13 +16,13 @@ void kr_tick(struct kr_box *box, uint64_t tick)
     }
 }
 
-/* Whether this is later than what is not bound to a nonce may move the clock to. */
+/* Whether this time is too late: a message without a nonce must not move the clock to it. */
 bool kr_is_future(const struct kr_box *box, uint64_t iat)
 {
     return iat + box->kept.ahead > box->time + KR_AHEAD;
 }
 
-/* It is at least this late: somebody with a key has signed. */
+/* The current time is at least this one, because a holder of a key signed it. */
 void kr_move_forward(struct kr_box *box, uint64_t iat)
 {
     if (iat > box->time && !kr_is_future(box, iat)) {
@@ -40,7 +40,7 @@ void kr_set_clock(struct kr_box *box, uint64_t time)
     box->kept.ahead = 0;
 }
 
-/* The floor, at which the clock begins after a loss of power. */
+/* The floor, at which the clock starts after a power loss. */
 void kr_write_down(struct kr_box *box)
 {
     box->changed = box->changed || box->kept.floor != box->time;

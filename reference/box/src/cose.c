@@ -1,4 +1,4 @@
-/* In charge of signed messages: COSE_Sign1 in the one form of docs/key-protocol.md, "Signed messages". */
+/* Signed messages: COSE_Sign1 in the only form that docs/key-protocol.md, "Signed messages", allows. */
 #include <string.h>
 
 #include "cose.h"
@@ -9,7 +9,7 @@
 #define TYP 16
 #define ES256 (-7)
 
-/* "Members", the last table: how long each message may be, and what its typ says. */
+/* The maximum length and the typ of each message: the last table of "Members". */
 static const struct {
     char typ[44];
     uint16_t most;
@@ -42,7 +42,7 @@ bool kr_is_typ(struct kr_bytes typ, enum kr_message message)
     return kr_same(typ, typ_of(message));
 }
 
-/* Takes the same time whatever the bytes are. */
+/* Takes constant time. */
 bool kr_equal(const uint8_t *a, const uint8_t *b, size_t len)
 {
     unsigned differs = 0;
@@ -62,7 +62,7 @@ void kr_sha256(const struct kr_port *port, struct kr_bytes bytes, uint8_t digest
     port->sha256(port->user, &bytes, 1, digest);
 }
 
-/* Step 4: which labels there are comes before what they say. */
+/* Step 4: the set of labels is checked before their values. */
 static enum kr_code read_header(struct kr_signed *message)
 {
     static const int64_t labels[3] = {ALG, KID, TYP};
@@ -117,7 +117,7 @@ enum kr_code kr_read_signed(struct kr_bytes bytes, struct kr_signed *message)
     return read_header(message);
 }
 
-/* SHA-256 of the Sig_structure (RFC 9052, section 4.4), without putting it together. */
+/* SHA-256 of the Sig_structure (RFC 9052, section 4.4), without a copy of it. */
 static void signed_digest(const struct kr_port *port, struct kr_bytes protected_header, struct kr_bytes payload,
                           uint8_t digest[KR_DIGEST])
 {
@@ -148,7 +148,8 @@ bool kr_verify(const struct kr_port *port, const struct kr_signed *message, cons
     return port->verify(port->user, key->point, digest, message->signature);
 }
 
-/* Has s be the lower one of s and n - s: both are valid, and an entry has one form. A value that is no scalar stays. */
+/* Replaces s with the lower one of s and n - s. Both are valid, but an entry has only one form. An s that is no
+ * scalar is unchanged. */
 static void make_s_low(uint8_t s[KR_SIGNATURE / 2])
 {
     static const uint8_t n[KR_SIGNATURE / 2] = {

@@ -1,7 +1,7 @@
-/* In charge of unpacking a status list: a zlib stream (RFC 1950, RFC 1951) of a length that is known.
+/* Decompression of a status list: a zlib stream (RFC 1950, RFC 1951) of known length.
  *
- * It takes exactly what zlib takes, so a list that the server has tried opens here too. What has been written is the
- * window; nothing is allocated, and speed is of no matter for 256 bytes. */
+ * It accepts exactly the streams that zlib accepts, so a list that the server tested also decompresses here. The
+ * output is the window, so it allocates no memory. Speed does not matter for 256 bytes. */
 #include <string.h>
 
 #include "inflate.h"
@@ -32,7 +32,7 @@ static bool stored_block(struct stream *s)
     unsigned length, complement, value;
 
     s->bits.held = 0;
-    s->bits.count = 0; /* what was left of a byte */
+    s->bits.count = 0; /* discard the rest of the byte */
     if (!kr_bits(&s->bits, 16, &length) || !kr_bits(&s->bits, 16, &complement) || complement != (length ^ 0xffffu)) {
         return false;
     }
@@ -44,7 +44,7 @@ static bool stored_block(struct stream *s)
     return true;
 }
 
-/* RFC 1951, section 3.2.5: the tables there follow these rules, 285 alone does not. */
+/* The rules of the tables in RFC 1951, section 3.2.5; 285 is the only exception. */
 static bool length_of(struct stream *s, unsigned symbol, unsigned *length)
 {
     unsigned n = symbol - END_OF_BLOCK - 1;
@@ -79,7 +79,7 @@ static bool copy(struct stream *s, unsigned length, unsigned distance)
     if (distance > s->len || length > s->size - s->len) {
         return false;
     }
-    for (; length > 0; length--) { /* one by one: the source may run into what is being written */
+    for (; length > 0; length--) { /* byte by byte, because source and output may overlap */
         s->out[s->len] = s->out[s->len - distance];
         s->len++;
     }
@@ -121,14 +121,14 @@ static bool fixed_block(struct stream *s, struct kr_prefix *literals, struct kr_
     return coded_block(s, literals, distances);
 }
 
-/* A code may leave words free only where it has a single word of one bit, or, of distances, none at all. */
+/* A code may be incomplete only if it has a single word of one bit; a code of distances may also be empty. */
 static bool build_code(struct kr_prefix *code, const uint8_t *lengths, size_t count)
 {
     enum kr_use use = kr_prefix_build(code, lengths, count);
     return use == KR_ALL || use == KR_ONE_BIT || use == KR_NONE;
 }
 
-/* The lengths of both codes, themselves coded (RFC 1951, section 3.2.7). */
+/* The lengths of both codes, which are encoded, too (RFC 1951, section 3.2.7). */
 static bool read_lengths(struct stream *s, const struct kr_prefix *code, uint8_t *lengths, size_t count)
 {
     size_t have = 0;
@@ -232,7 +232,7 @@ bool kr_inflate(struct kr_bytes stream, uint8_t *out, size_t size)
 {
     struct stream s = {{stream, 2, 0, 0}, out, size, 0};
 
-    /* Method 8 with a window of 32 kB, no preset dictionary, and the check that belongs to it. */
+    /* Method 8 with a window of 32 kB, no preset dictionary, and a valid check value. */
     if (stream.len < 2 || stream.at[0] != 0x78 || (stream.at[1] & 0x20) || (0x7800u | stream.at[1]) % 31 != 0) {
         return false;
     }

@@ -1,7 +1,7 @@
-/* Judging a key and its answer by what the box knows (docs/key-boxes.md, "Judging"). */
+/* The judgement of a key and its answer, by the state of the box (docs/key-boxes.md, "Judging"). */
 #include "box.h"
 
-/* The first that fails is the code; what comes after it is worked out all the same. */
+/* The first failed row is the code. The later rows are evaluated, too. */
 static void must(struct kr_judgement *judgement, bool holds, enum kr_code otherwise)
 {
     if (holds) {

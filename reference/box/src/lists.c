@@ -1,4 +1,4 @@
-/* The status lists that a box holds (docs/key-link.md, "Lists"). */
+/* The status lists of a box (docs/key-link.md, "Lists"). */
 #include <string.h>
 
 #include "box.h"
@@ -37,7 +37,7 @@ const struct kr_list *kr_find_list(const struct kr_box *box, struct kr_bytes uri
 enum kr_code kr_check_list(const struct kr_box *box, const struct kr_claims *list)
 {
     enum kr_code code = KR_GOOD;
-    uint64_t lowest = UINT64_MAX; /* generation of the list that has to go */
+    uint64_t lowest = UINT64_MAX; /* generation of the list to drop */
     size_t others = 0;
 
     for (size_t i = 0; i < KR_LISTS; i++) {
@@ -59,7 +59,7 @@ enum kr_code kr_check_list(const struct kr_box *box, const struct kr_claims *lis
     return others == KR_LISTS && list->generation < lowest ? KR_CODE_OLDER : code;
 }
 
-/* Takes a list out; the one behind it moves up. */
+/* Removes a list; the next one moves up. */
 static void drop(struct kr_box *box, size_t place)
 {
     struct kr_list *lists = box->kept.lists;
@@ -108,7 +108,7 @@ void kr_drop_replaced_lists(struct kr_box *box, const struct kr_claims *list)
     }
 }
 
-/* Where this list belongs: over the one of its generation, before lower ones, or behind a higher one. */
+/* The place of this list: that of its generation, before lower ones, or after a higher one. */
 static struct kr_list *make_place(struct kr_kept *kept, uint64_t generation)
 {
     for (size_t i = 0; i < KR_LISTS; i++) {
@@ -119,7 +119,7 @@ static struct kr_list *make_place(struct kr_kept *kept, uint64_t generation)
     if (generation < kept->lists[0].generation) {
         return &kept->lists[1];
     }
-    kept->lists[1] = kept->lists[0]; /* the lower of the two goes */
+    kept->lists[1] = kept->lists[0]; /* drops the lower one */
     return &kept->lists[0];
 }
 

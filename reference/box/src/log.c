@@ -1,4 +1,4 @@
-/* The log: signed entries, each with the SHA-256 of the one before (docs/key-log.md, "The log of a box"). */
+/* The log: signed entries, each with the SHA-256 of the previous one (docs/key-log.md, "The log of a box"). */
 #include <string.h>
 
 #include "box.h"
@@ -11,13 +11,13 @@ static uint64_t places_left(const struct kr_kept *kept)
     return KR_LOG_PLACES - (kept->next - kept->first);
 }
 
-/* Nothing but openings and closings takes the last places, so nothing else pushes them out. */
+/* Only openings and closings use the last places, so other events never displace them. */
 static bool has_place_for(const struct kr_kept *kept, enum kr_event event)
 {
     return event == KR_OPENED || event == KR_CLOSED || places_left(kept) >= KR_LOG_FOR_OPENINGS;
 }
 
-/* A refusal that is not written: the next entry has the count. */
+/* A rejection that is not logged. The next entry has the count of them. */
 void kr_count_refusal(struct kr_box *box, enum kr_code code)
 {
     if (box->refused_count < KR_UINT_MAX) {
@@ -77,7 +77,7 @@ bool kr_log(struct kr_box *box, const struct kr_record *record, uint8_t *entry, 
     uint8_t bytes[PAYLOAD_MOST];
     struct kr_writer payload = kr_writer(bytes, sizeof bytes);
     struct kr_writer out = kr_writer(entry, KR_ENTRY_MOST);
-    uint64_t first = places_left(kept) > 0 ? kept->first : kept->first + 1; /* the oldest goes */
+    uint64_t first = places_left(kept) > 0 ? kept->first : kept->first + 1; /* drops the oldest */
 
     if (!has_place_for(kept, record->event)) {
         return false;
@@ -110,7 +110,7 @@ void kr_log_event(struct kr_box *box, enum kr_event event)
     }
 }
 
-/* `entries`: from `from` on, or from the first that is held, as many as the reply has room for. */
+/* `entries`: from `from`, or else from the first one in the log, as many as fit in the reply. */
 enum kr_code kr_fetch(struct kr_box *box, const struct kr_link *link, uint64_t from, struct kr_writer *reply)
 {
     const struct kr_kept *kept = &box->kept;
@@ -133,12 +133,12 @@ enum kr_code kr_fetch(struct kr_box *box, const struct kr_link *link, uint64_t f
         }
         kr_write_bytes(reply, (struct kr_bytes){entry, len});
         if (reply->full) {
-            reply->len = before; /* for the next message */
+            reply->len = before; /* the next request gets it */
             reply->full = false;
             break;
         }
         count++;
     }
-    reply->at[head] = (uint8_t)(reply->at[head] + count); /* now it is known how many there are */
+    reply->at[head] = (uint8_t)(reply->at[head] + count); /* the count is known now */
     return KR_GOOD;
 }

@@ -3,14 +3,14 @@
 
 #include "box.h"
 
-/* Rows of the judgement without which an answer proves nothing: it was made for another key or another challenge. */
+/* Rows of the judgement that an answer must pass as a proof. If one fails, it is for another key or challenge. */
 #define FRESHNESS (KR_ROW(KR_CODE_OTHER_KEY) | KR_ROW(KR_CODE_NONCE) | KR_ROW(KR_CODE_CHALLENGE))
-/* Rows that may fail for a driver of this box, who may read its log. */
+/* Rows that may fail for a driver of this box, who may still read its log. */
 #define EXCUSED (KR_ROW(KR_CODE_UNCERTAIN) | KR_ROW(KR_CODE_STALE) | KR_ROW(KR_CODE_RIGHT))
-/* Rows without which a key is for another box, and writes nothing into the log of this one. */
+/* Rows that fail for a key of another box. Such a key writes no entry into this box's log. */
 #define FOR_THIS_BOX (KR_ROW(KR_CODE_ISSUER) | KR_ROW(KR_CODE_AUDIENCE))
-/* Rows without which an `open` spends no token of a phone. A listener can check them as well, so the choice of a bucket
- * reveals nothing about clock, lists and counters. */
+/* Rows that an `open` must pass to spend a token of a phone's bucket. An eavesdropper can evaluate them, too, so the
+ * choice of a bucket reveals nothing about clock, lists and counters. */
 #define FOR_PHONE_BUCKET (KR_ROW(KR_CODE_ISSUING_KEY) | FOR_THIS_BOX | FRESHNESS)
 
 static void look_up(const struct kr_box *box, struct kr_attempt *attempt)
@@ -23,7 +23,7 @@ static void look_up(const struct kr_box *box, struct kr_attempt *attempt)
     attempt->list = kr_find_list(box, attempt->key.uri);
 }
 
-/* A known phone whose fitting bucket is empty takes as others do. */
+/* A known phone whose own bucket is empty takes a token like an unknown one. */
 static bool take_token(struct kr_box *box, struct kr_link *link, const struct kr_attempt *attempt,
                        const struct kr_judgement *judgement)
 {
@@ -32,7 +32,7 @@ static bool take_token(struct kr_box *box, struct kr_link *link, const struct kr
            kr_take_token(box, link);
 }
 
-/* "Reading" without its last step: looks only at what the phone has sent and done. */
+/* "Reading" without its last step: uses only what the phone sent and did. */
 static enum kr_code read_attempt(struct kr_box *box, struct kr_link *link, struct kr_bytes key, struct kr_bytes answer,
                                  struct kr_attempt *attempt)
 {
@@ -55,7 +55,8 @@ static enum kr_code read_attempt(struct kr_box *box, struct kr_link *link, struc
     return KR_GOOD;
 }
 
-/* A key whose `kid` is unknown is verified too, by the first issuing key, and is not good: that takes as long. */
+/* A key with an unknown `kid` is also verified, with the first issuing key, and then rejected, to take the same
+ * time. */
 static bool is_key_good(const struct kr_box *box, const struct kr_attempt *attempt)
 {
     if (attempt->is_good_key) {
@@ -65,7 +66,7 @@ static bool is_key_good(const struct kr_box *box, const struct kr_attempt *attem
     return kr_verify(box->port, &attempt->key_message, by) && attempt->issuer != NULL;
 }
 
-/* What is proven is written down, and the lock moves only where it was. */
+/* A proven command is logged, and the lock moves only after that. */
 static enum kr_code conclude(struct kr_box *box, const struct kr_attempt *attempt,
                              const struct kr_judgement *judgement, enum kr_effect *effect, struct kr_writer *reply)
 {
@@ -93,7 +94,7 @@ static enum kr_code conclude(struct kr_box *box, const struct kr_attempt *attemp
     return code;
 }
 
-/* All is worked out before anything is answered, so that it takes as long whatever is wrong. */
+/* Evaluates everything before the answer, so that each fault takes the same time. */
 enum kr_code kr_open(struct kr_box *box, struct kr_link *link, struct kr_bytes key, struct kr_bytes answer,
                      enum kr_effect *effect, struct kr_writer *reply)
 {

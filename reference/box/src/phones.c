@@ -13,8 +13,7 @@ size_t kr_phone_place(const struct kr_kept *kept, const uint8_t thumbprint[KR_DI
     return match;
 }
 
-/* Takes the phone out where it is, or the oldest one where there is no room, and puts it at the end. A phone that is new
- * has full buckets. */
+/* Moves the phone to the end. A new phone replaces the oldest one if there is no room, and has full buckets. */
 void kr_keep_counter(struct kr_box *box, const uint8_t thumbprint[KR_DIGEST], uint64_t counter)
 {
     struct kr_kept *kept = &box->kept;
@@ -38,7 +37,7 @@ void kr_keep_counter(struct kr_box *box, const uint8_t thumbprint[KR_DIGEST], ui
     box->changed = true;
 }
 
-/* Its place among the keys; KR_GOOD_KEYS where it is not there. */
+/* Its place among the keys; KR_GOOD_KEYS if it is unknown. */
 static size_t key_place(const struct kr_box *box, const uint8_t digest[KR_DIGEST])
 {
     size_t match = KR_GOOD_KEYS;

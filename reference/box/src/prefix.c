@@ -1,4 +1,4 @@
-/* In charge of the bits and the prefix codes of a compressed stream (RFC 1951, sections 3.1.1 and 3.2.2). */
+/* Bits and prefix codes of a compressed stream (RFC 1951, sections 3.1.1 and 3.2.2). */
 #include <string.h>
 
 #include "prefix.h"
@@ -18,7 +18,7 @@ bool kr_bits(struct kr_bits *s, unsigned count, unsigned *value)
     return true;
 }
 
-/* What the words take of all the longest words that there could be. */
+/* The used share of a code, as a number of longest words. */
 static enum kr_use use_of(const struct kr_prefix *code)
 {
     unsigned left = 1u << KR_WORD_MOST;
@@ -58,7 +58,8 @@ enum kr_use kr_prefix_build(struct kr_prefix *code, const uint8_t *lengths, size
     return use_of(code);
 }
 
-/* Bit by bit: the words of a length follow, counted up, on those of the length before with a zero behind. */
+/* Reads bit by bit. The words of a length are consecutive numbers. The first one is the successor of the last
+ * shorter word, with a zero appended. */
 bool kr_prefix_decode(struct kr_bits *s, const struct kr_prefix *code, unsigned *symbol)
 {
     unsigned word = 0;
@@ -79,5 +80,5 @@ bool kr_prefix_decode(struct kr_bits *s, const struct kr_prefix *code, unsigned 
         index += code->count[length];
         first += code->count[length];
     }
-    return false; /* a word that the code leaves free */
+    return false; /* an unused word */
 }

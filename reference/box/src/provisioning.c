@@ -1,4 +1,4 @@
-/* How box and authority come together: enrolment and provisioning (docs/key-enrolment.md, "Provisioning"). */
+/* Enrolment and provisioning of a box by an authority (docs/key-enrolment.md, "Provisioning"). */
 #include <string.h>
 
 #include "box.h"
@@ -8,11 +8,11 @@
 
 enum { PROVISIONING, SET, LIST, PARTS };
 
-/* The three messages of a provisioning, and who has to have signed them. */
+/* The three messages of a provisioning, and their required signers. */
 struct three {
     struct kr_signed messages[PARTS];
     struct kr_claims claims[PARTS];
-    struct kr_public_key signers[PARTS]; /* that of the set is the root */
+    struct kr_public_key signers[PARTS]; /* the signer of the key set is the root */
 };
 
 static enum kr_code write_enrolment(const struct kr_box *box, struct kr_bytes nonce, struct kr_writer *reply)
@@ -47,7 +47,7 @@ enum kr_code kr_enrol(struct kr_box *box, struct kr_link *link, struct kr_bytes 
     return kr_take_token(box, link) ? write_enrolment(box, nonce, reply) : KR_CODE_BUSY;
 }
 
-/* Whether the message names one of these keys, which then is `signer`. */
+/* Whether the message names one of these keys; sets `signer` to it. */
 static bool find_signer(const struct kr_port *port, const struct kr_keys *keys, const struct kr_signed *message,
                         struct kr_public_key *signer)
 {
@@ -60,7 +60,7 @@ static bool find_signer(const struct kr_port *port, const struct kr_keys *keys, 
     return false;
 }
 
-/* A box that is at work stays with its authority and its name. */
+/* A provisioned box keeps its authority and its name. */
 static bool is_of_authority(const struct kr_kept *kept, const struct three *three)
 {
     const struct kr_claims *claims = &three->claims[PROVISIONING];
@@ -84,7 +84,7 @@ static bool is_named(const struct kr_port *port, const struct kr_signed *message
     return kr_equal(digest, named, KR_DIGEST);
 }
 
-/* Steps 2 to 8: what the three say of each other and of this box, before anything is verified. */
+/* Steps 2 to 8: consistency of the three with each other and with this box, before signatures are verified. */
 static enum kr_code check_three(struct kr_box *box, struct kr_link *link, struct three *three)
 {
     const struct kr_kept *kept = &box->kept;

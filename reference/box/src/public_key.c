@@ -1,10 +1,10 @@
-/* In charge of public keys: a COSE_Key of four members, in one encoding, and its thumbprint (RFC 9679). */
+/* Public keys: a COSE_Key of four members, in its only encoding, and its thumbprint (RFC 9679). */
 #include <string.h>
 
 #include "cose.h"
 
 #define COORDINATE 32
-#define X_AT 8  /* in the encoding */
+#define X_AT 8  /* offset in the encoding */
 #define Y_AT 43
 
 /* {1: 2, -1: 1, -2: x, -3: y} */

@@ -1,4 +1,4 @@
-/* In charge of writing CBOR, in the same one encoding that cbor.c reads. */
+/* Writes CBOR, in the encoding that cbor.c reads. */
 #include <string.h>
 
 #include "cbor.h"

@@ -1,5 +1,5 @@
-/* How long an opening takes: by a key that is new to the box (two verifications, one signature), and by
- * one that it has verified before (one of each). Prints the medians of 301 rounds, or of as many as are asked for. */
+/* Measures an opening: by a key that is new to the box (two verifications, one signature), and by a known key (one of
+ * each). Prints the medians of 301 rounds, or of the number given as argument. */
 #define _POSIX_C_SOURCE 199309L
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #define NAME "box:1041:3"
 #define URI "https://keyrack.example/v3/boxes/1041/status?epoch=3&generation=1"
 
-/* Somebody who signs. */
+/* A signer. */
 struct signer {
     struct kr_bearssl keys;
     struct kr_port port;
@@ -44,7 +44,7 @@ static bool get(void *user, uint64_t number, uint8_t *entry, size_t *len)
     return true;
 }
 
-/* Good enough to measure with, and for nothing else. */
+/* Only for measurements, not for keys. */
 static bool random_bytes(void *user, uint8_t *bytes, size_t len)
 {
     (void)user;
@@ -74,7 +74,7 @@ static void make_signer(struct signer *signer)
     kr_public_key(&signer->port, encoded, &signer->public_key);
 }
 
-/* The payload that was written becomes a signed message. */
+/* Signs the written payload. */
 static void sign(struct message *m, const struct signer *by, enum kr_message kind)
 {
     struct message payload = *m;
@@ -139,7 +139,7 @@ static void write_key(struct message *m, const struct signer *issuer, const stru
     sign(m, issuer, KR_KEY);
 }
 
-/* Sends `[what, bytes...]`; the milliseconds that it took. */
+/* Sends `[what, bytes...]`; returns the milliseconds. */
 static double send(uint64_t what, const struct message *const *parts, size_t count, uint64_t tick, uint8_t *reply)
 {
     struct message m;
@@ -159,7 +159,7 @@ static double send(uint64_t what, const struct message *const *parts, size_t cou
     return (double)(to.tv_sec - from.tv_sec) * 1e3 + (double)(to.tv_nsec - from.tv_nsec) / 1e6;
 }
 
-/* A hello; its nonce and the hash of the challenge are then those of the link. */
+/* Sends a hello, and stores the nonce and the hash of the challenge. */
 static void hello(uint64_t tick, uint8_t *reply)
 {
     static const uint8_t says[] = {0x82, 0x01, 0x81, KR_VERSION};
@@ -177,7 +177,7 @@ static void write_set(struct message *m, const struct signer *issuer, const stru
     one_key(m, KR_M_SERVICE_KEYS, service->public_key.point);
 }
 
-/* Names the SHA-256 of this message. */
+/* Writes the SHA-256 of this message. */
 static void hash(struct message *m, int64_t key, const struct signer *signer, const struct message *named)
 {
     uint8_t digest[KR_DIGEST];

@@ -1,5 +1,4 @@
-/* What tests need beside the header: a store in memory, given random bytes, and signatures that are not looked at. Not
- * for firmware. */
+/* Additions for tests: a store in memory, fixed random bytes, and fake signatures. Not for firmware. */
 #define _XOPEN_SOURCE 700
 #include <string.h>
 #include <ucontext.h>
@@ -16,7 +15,7 @@ struct kr_test {
     struct kr_port port;
     struct kr_store store;
     struct kr_bearssl keys;
-    uint8_t random[KR_DIGEST]; /* what the random source gives */
+    uint8_t random[KR_DIGEST]; /* the output of the random source */
     uint32_t lens[KR_STORE_PLACES];
     uint8_t entries[KR_STORE_PLACES][KR_ENTRY_MOST];
 };
@@ -82,7 +81,7 @@ static bool random_bytes(void *user, uint8_t *bytes, size_t len)
     return true;
 }
 
-/* Good is what does not begin with 255; the Python side says the same. */
+/* A fake signature is valid unless it starts with 255; the Python side has the same rule. */
 static bool verify_stub(void *user, const uint8_t point[KR_POINT], const uint8_t digest[KR_DIGEST],
                         const uint8_t signature[KR_SIGNATURE])
 {
@@ -173,7 +172,7 @@ void kr_test_receive(struct kr_test *t, unsigned link, const uint8_t *message, s
     outcome[3] = o.persist ? 1 : 0;
 }
 
-/* Calls kr_test_receive on a stack of its own, that was painted before: how many bytes lost their paint. */
+/* Calls kr_test_receive on its own stack, filled with a pattern, and returns the number of changed bytes. */
 struct on_stack {
     struct kr_test *t;
     unsigned link;

@@ -1,7 +1,7 @@
-/* Fuzzing the box alone (libFuzzer, with sanitizers): `make fuzz`, or from tests/offline_keys/fuzz_boxes.py with
- * states and messages to begin with. Signatures are not looked at; what is unpacked is compared with zlib.
+/* Fuzzes the box alone (libFuzzer, with sanitizers): `make fuzz`, or tests/offline_keys/fuzz_boxes.py with initial
+ * states and messages. Signatures are fake. Decompressed lists are compared with zlib.
  *
- * An input is a byte that says what it is, one that says when and on which link, and the rest. */
+ * An input is a byte for its kind, a byte for time and link, and the content. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "keyrack_bearssl.h"
 
 #define STATES_MOST 64
-#define IN_A_MESSAGE 100 /* from here on the rest is the payload of a message, from there on a stream */
+#define IN_A_MESSAGE 100 /* from this kind on, the content is a payload; from A_STREAM on, a zlib stream */
 #define A_STREAM 200
 #define KINDS 6
 
@@ -68,7 +68,7 @@ static struct kr_bearssl nobody;
 static struct kr_port port; /* SHA-256 as it is, the rest from above */
 static const struct kr_store store = {NULL, put, get};
 
-/* States as tests/offline_keys/fuzz_boxes.py wrote them: images of the struct. */
+/* States written by tests/offline_keys/fuzz_boxes.py: images of the struct. */
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     const char *path = getenv("KR_STATES");
@@ -118,7 +118,7 @@ static void wrap(const struct kr_public_key *by, enum kr_message kind, struct kr
     (void)kr_write_signed(&port, by, kind, payload, out);
 }
 
-/* The answer that belongs to this key, so that the fuzzer need not find hashes. */
+/* The matching answer for this key, so that the fuzzer need not find hashes. */
 static void answer(const struct kr_box *box, struct kr_bytes key, uint64_t command, struct kr_writer *out)
 {
     uint8_t digest[KR_DIGEST], bytes[300];
@@ -155,7 +155,7 @@ static const struct kr_public_key *signer_of(const struct kr_box *box, enum kr_m
     return kind == KR_TIME || kind == KR_RECEIPT ? &box->kept.service[0] : &box->kept.issuing[0];
 }
 
-/* A message with this payload in it, signed by whom the box believes. */
+/* A message with this payload, by a signer that the box trusts. */
 static size_t message_of(const struct kr_box *box, unsigned what, struct kr_bytes payload, uint8_t *message)
 {
     static const enum kr_message kinds[] = {KR_STATUS_LIST, KR_KEY_SET, KR_NEW_ROOT, KR_TIME, KR_RECEIPT, KR_KEY};
@@ -175,7 +175,7 @@ static size_t message_of(const struct kr_box *box, unsigned what, struct kr_byte
     return out.len;
 }
 
-/* What must hold whatever came. */
+/* Invariants after each message. */
 static void check(const struct kr_box *box, struct kr_outcome outcome)
 {
     const struct kr_kept *kept = &box->kept;

@@ -1,4 +1,4 @@
-/* Payloads that a test puts together, member by member. Not for firmware. */
+/* Payloads that a test builds member by member. Not for firmware. */
 #ifndef KR_MEMBERS_H
 #define KR_MEMBERS_H
 
@@ -6,7 +6,7 @@
 
 #include "claims.h"
 
-/* A message that is being put together. */
+/* A message under construction. */
 struct message {
     uint8_t bytes[KR_WIRE_MOST];
     struct kr_writer out;

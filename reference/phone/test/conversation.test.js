@@ -107,7 +107,7 @@ test('an expired key opens nothing, and the next one does', async () => {
   await world.do('seconds_pass', { seconds: 7 * DAY + 299 });
   await at().open().catch((error) => assert.equal(error.code, 'stale'));
   await world.do('seconds_pass', { seconds: 1 });
-  await assert.rejects(at().open(), { code: 'expired', message: 'The key does not hold any more.' });
+  await assert.rejects(at().open(), { code: 'expired', message: 'The key has expired.' });
   await meet();
   await at().open();
 });

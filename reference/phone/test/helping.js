@@ -1,5 +1,5 @@
 /**
- * In charge of what the tests share: hexadecimal, an authority that signs, and faults of messages.
+ * Shared code of the tests: hexadecimal, an authority that signs, and faults of messages.
  */
 
 import { encode } from '../cbor.js';
@@ -23,7 +23,7 @@ export function refusedAs(code) {
 const ORDER = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n; // of P-256
 
 /**
- * An entry as a carrier may turn it: with the higher one of s and n - s in its last 32 bytes.
+ * An entry as a carrier may change it: with the higher one of s and n - s in its last 32 bytes.
  * @param {Uint8Array} entry
  */
 export function withHighS(entry) {
@@ -42,7 +42,7 @@ export const HASH = new Uint8Array(32).fill(7);
 const NONCE = new Uint8Array(16).fill(9);
 export const OFF_CURVE = new Map([[1, 2], [-1, 1], [-2, HASH], [-3, HASH]]);
 
-/** A customer's authority whose messages no box has to take, and the key of a box. */
+/** A customer's authority, and the key of a box. */
 export class Authority {
   /**
    * @param {DeviceKey} root
@@ -107,8 +107,8 @@ export class Authority {
     });
   }
 
-  /** What `GET /sdk/keys` answers, of one assignment. */
-  async answer(publicKey, { sequence = 1, roots = [], lists = [[1, NOW]], receipt = null } = {}) {
+  /** The response of `GET /sdk/keys` with one assignment. */
+  async answer(publicKey, { sequence = 1, roots = [], lists = [[1, NOW]], receipt = null, names = [] } = {}) {
     const key = await this.key(publicKey);
     const statusLists = await Promise.all(lists.map(([generation, iat]) => this.list(generation, iat)));
     const times = { issued: at(0), begins: at(0), expires: at(604_800), renewAfter: at(302_400) };
@@ -116,7 +116,7 @@ export class Authority {
       keySet: await this.keySet(sequence),
       roots,
       keys: [{ assignmentId: 4711, carId: 12, productId: 1041, box: BOX, ...times, key }],
-      boxes: [{ box: BOX, productId: 1041, boxKey: encode(this.box.publicKey), statusLists, receipt }],
+      boxes: [{ box: BOX, productId: 1041, boxKey: encode(this.box.publicKey), statusLists, receipt, names }],
       withheld: [],
       isComplete: true,
     };

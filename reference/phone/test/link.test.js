@@ -8,6 +8,7 @@ import { read } from '../cose.js';
 import { DeviceKey } from '../keys.js';
 import { Link } from '../link.js';
 import { MemoryRecords, Store } from '../store.js';
+import { BoxBusy } from '../transport.js';
 import { Authority, BOX, HASH, hasLowS, NOW, refusedAs, withHighS } from './helping.js';
 
 const NONCE = new Uint8Array(16).fill(3);
@@ -22,7 +23,7 @@ function challenge(changed = {}) {
   return [2, new Map(members)];
 }
 
-/** A link to a box that gives these answers one after another (one may follow from what was asked), and what it was asked. */
+/** A link to a box with these answers in turn (a function computes one from the request), and the requests it got. */
 function answering(...answers) {
   const asked = [];
   const exchange = async (message) => {
@@ -116,7 +117,7 @@ test('each code that a box may say has a text, and what helps', () => {
   assert.equal(new BoxRefusal(999).code, 'refused');
 });
 
-/** A phone's conversation, and the store behind it: with a key and a list of the box, and what the server answered. */
+/** A phone's conversation and its store, with a key and a list of the box from a response of the server. */
 async function visiting(exchange, { now = NOW, askTime, ...options } = {}) {
   const store = new Store(new MemoryRecords(), () => now * 1000);
   const answer = await authority.answer(device.publicKey, options);
@@ -129,7 +130,7 @@ async function numbers(store) {
   return (await store.state()).entries.map(({ number }) => number);
 }
 
-/** What a box answers to an open: the entry of it, with these claims in place of its own. */
+/** A box's answer to an open: its entry, with these claims replaced. */
 function opened(claims = {}, signer = authority) {
   return async ([, , answer]) => {
     const { counter, command } = read(answer, 'answer').claims;
@@ -267,6 +268,28 @@ test('a clock that differs from the phone is set, where there is a network', asy
   for (const now of [NOW - 301, NOW + 301]) assert.deepEqual(await visit(now, async () => time), [1, 3, 1]);
   for (const now of [NOW - 300, NOW + 300]) assert.deepEqual(await visit(now, async () => time), [1]);
   assert.deepEqual(await visit(NOW + 301, async () => { throw new TypeError('no network'); }), [1]);
+});
+
+test('no key opens another box than the wanted one', async () => {
+  const opening = async (productId) => {
+    const { asked, exchange } = answering(challenge(UP_TO_DATE), opened());
+    const { store } = await visiting(exchange);
+    const conversation = new Conversation(exchange, device, store, undefined, productId);
+    const outcome = await conversation.open().catch((error) => error);
+    return { outcome, kinds: asked.map(([kind]) => kind) };
+  };
+  const { outcome, kinds } = await opening(104);
+  assert.deepEqual([outcome.name, outcome.box, outcome.action, kinds], ['OtherBox', BOX, 'again', [1]]);
+  assert.deepEqual((await opening(1041)).outcome.box, BOX);
+  const fresh = new Conversation(answering(challenge({ 2: '' })).exchange, device, new Store(), undefined, 1041);
+  await assert.rejects(fresh.open(), { name: 'NoKey', message: 'The box is not set up yet.' });
+});
+
+test('a box that stays busy has done nothing', async () => {
+  const exchange = answering(challenge(UP_TO_DATE), () => { throw new BoxBusy(); }).exchange;
+  const { conversation } = await visiting(exchange);
+  const expected = { name: 'BoxBusy', message: 'The box is busy.', action: 'wait', sent: 'none' };
+  await assert.rejects(conversation.open(), expected);
 });
 
 test('without a key nothing is opened', async () => {

@@ -12,7 +12,7 @@ import { Authority, BOX } from './helping.js';
 const device = await DeviceKey.generate();
 const authority = await Authority.make();
 
-/** A server that gives these answers one after another, and the requests that it got. */
+/** A server with these responses in turn, and the requests that it got. */
 function answering(...answers) {
   const requests = [];
   const fetch = async (url, { method, headers, body }) => {
@@ -24,7 +24,7 @@ function answering(...answers) {
   return { requests, server: new Server('https://keyrack.example/v3/', async () => 'a.b.c', fetch) };
 }
 
-/** An answer with its messages as the server writes them. */
+/** A response with messages in the server's encoding. */
 function written(answer) {
   const boxes = answer.boxes.map((box) => (
     { ...box, statusLists: box.statusLists.map((statusList) => ({ generation: 1, statusList })) }
@@ -75,16 +75,18 @@ test('keys are fetched, and the next time only what is new', async () => {
 test('new roots and keys of boxes are fetched, and an older server may have none', async () => {
   const customer = await Authority.make();
   const roots = await customer.newRoots(2, 3);
-  const json = written(await customer.answer(device.publicKey, { sequence: 4, roots }));
-  const { roots: _, boxes: [{ boxKey, ...box }], ...older } = json;
+  const names = [{ day: 20_833, key: new Uint8Array(16).fill(7) }];
+  const json = written(await customer.answer(device.publicKey, { sequence: 4, roots, names }));
+  const { roots: _, boxes: [{ boxKey, names: dayKeys, ...box }], ...older } = json;
   const { server } = answering({ json }, { json: { ...older, boxes: [box] } });
   const store = new Store();
   const phone = new Phone(device, store, server);
   await phone.meetServer();
   assert.deepEqual((await store.state()).roots.map(({ message }) => message), roots);
   assert.deepEqual((await store.boxOf(BOX)).publicKey, customer.box.publicKey);
+  assert.deepEqual((await store.boxOf(BOX)).names, names);
   await phone.meetServer();
-  assert.deepEqual(await store.boxOf(BOX), { name: BOX, publicKey: null });
+  assert.deepEqual(await store.boxOf(BOX), { name: BOX, publicKey: null, names: [] });
 });
 
 test('the log is brought home before keys are fetched', async () => {

@@ -12,7 +12,7 @@ const HOUR = 3_600_000;
 const RENEW_AFTER = (NOW + 302_400) * 1000;
 const NOTHING = { name: BOX, sequence: 0, generation: 0, listIat: 0, first: 1, next: 5, root: authority.root.kid };
 
-/** A store with the keys of an answer, and a clock that the test sets. */
+/** A store with the keys of a response, and a clock that the test sets. */
 async function filled(options, customer = authority) {
   const clock = { now: NOW * 1000 };
   const records = new MemoryRecords();
@@ -51,9 +51,34 @@ test('the key of a box that is no public key refuses the whole answer', async ()
 
 test('a box is known by its list', async () => {
   const { store } = await filled();
-  assert.deepEqual(await store.boxOf(BOX), { name: BOX, publicKey: authority.box.publicKey });
+  assert.deepEqual(await store.boxOf(BOX), { name: BOX, publicKey: authority.box.publicKey, names: [] });
   assert.equal(await store.boxOf('box:9:1'), null);
   assert.equal(await (await filled({ lists: [] })).store.boxOf(BOX), null);
+});
+
+test('the day keys of a box are kept, until an answer has others', async () => {
+  const names = [20_833, 20_834].map((day) => ({ day, key: new Uint8Array(16).fill(day) }));
+  const { store } = await filled({ names });
+  assert.deepEqual((await store.boxOf(BOX)).names, names);
+  await store.takeKeys(await authority.answer(device.publicKey, { names: names.slice(1) }), '"2"', device.publicKey);
+  assert.deepEqual((await store.boxOf(BOX)).names, names.slice(1));
+});
+
+test('a box that an older release kept has no day keys', async () => {
+  const { store, records } = await filled();
+  await records.change(({ boxes }) => boxes.forEach((box) => delete box.names));
+  assert.deepEqual((await store.boxOf(BOX)).names, []);
+});
+
+test('an invalid day key refuses the whole answer', async () => {
+  const { store } = await filled();
+  const before = await store.state();
+  const key = new Uint8Array(16);
+  for (const invalid of [{ day: -1, key }, { day: 1.5, key }, { day: '1', key }, { day: 1, key: key.slice(1) }]) {
+    const answer = await authority.answer(device.publicKey, { sequence: 2, names: [{ day: 1, key }, invalid] });
+    await assert.rejects(store.takeKeys(answer, '"2"', device.publicKey), refusedAs('claims'));
+  }
+  assert.deepEqual(await store.state(), before);
 });
 
 test('a key that holds now goes before one that ends later', async () => {

@@ -1,6 +1,6 @@
 /**
- * The vectors of docs/keys-vectors.json, as far as a phone can judge them: what is read, and what boxes answer. What a
- * box knows by itself (its clock, its lists, its nonces) is judged by boxes.
+ * The vectors of docs/keys-vectors.json, as far as a phone can check them: parsing, and the answers of boxes. Only
+ * boxes check vectors that depend on a box's clock, lists or nonces.
  */
 
 import assert from 'node:assert/strict';
@@ -19,7 +19,7 @@ const SIGNATURES = ['key-signature', 'answer-signature', 'signature'];
 const MOST = 2048;
 const ARTEFACTS = ['keyset', 'root', 'statuslist', 'time', 'receipt'];
 
-/** The signed messages in a message of the link, by its number: the name of each, and which it may be. */
+/** The signed messages in a message of the link, by its number: the place of each, and its allowed names. */
 const PARTS = {
   3: [['artefact', ARTEFACTS]],
   5: [['key', ['key']], ['answer', ['answer']]],
@@ -33,13 +33,13 @@ const KEYS_BY_KID = new Map(await Promise.all(
   KEYS.map(async (key) => [toHex((await thumbprint(key)).slice(0, 8)), key]),
 ));
 
-/** Whether the key that it names has signed a message. */
+/** Whether the key that a message names signed it. */
 async function isSigned(signed) {
   const key = KEYS_BY_KID.get(toHex(signed.kid));
   return key !== undefined && isSignedBy(signed, key);
 }
 
-/** The signed messages in a message of the link, each read; throws what is wrong first. */
+/** Parse the signed messages in a message of the link; throws the first fault. */
 function readAll(bytes) {
   if (bytes.length > MOST) throw new Refused('too-long', 'for a link');
   const [kind, ...members] = decode(bytes);
@@ -86,7 +86,7 @@ each('Box', async (vector) => {
   await isAnswered(vector);
 });
 
-/** What was said to the box: refused with the vector's code, or read. */
+/** Check a request to the box: rejected with the vector's code, or parsed. */
 async function isReadAs({ message, code, toBeSigned }) {
   const bytes = fromHex(message);
   const isTalk = CODES[code] === 'structure' && !isOfParts(bytes);
@@ -103,14 +103,14 @@ async function isReadAs({ message, code, toBeSigned }) {
   if (SIGNATURES.includes(CODES[code])) assert.ok(!areSigned.every(Boolean));
 }
 
-/** Whether a message is an open, a carry or a provision in its form; what else is said has no signed messages. */
+/** Whether a message has the form of an open, a carry or a provision; no other message has signed messages. */
 function isOfParts(bytes) {
   const item = decode(bytes);
   const parts = Array.isArray(item) ? PARTS[item[0]] : undefined;
   return parts?.length === item.length - 1 && item.slice(1).every((part) => part instanceof Uint8Array);
 }
 
-/** What the box has answered, to a phone that asked for it. */
+/** Check an answer of the box, by a phone that requested it. */
 async function isAnswered({ message, reply, result, wireCode }) {
   const link = new Link(async () => fromHex(reply));
   const [kind] = result === 'valid' ? decode(fromHex(message)) : [];

@@ -1,5 +1,6 @@
 /**
- * A phone, a server and a box: tests/offline_keys/test_js_phone_end_to_end.py starts the latter two, and looks at what came of it.
+ * A phone with a server and a box, which tests/offline_keys/test_js_phone_end_to_end.py starts; it also checks the
+ * results.
  */
 
 import assert from 'node:assert/strict';
@@ -10,6 +11,7 @@ import { Phone } from '../phone.js';
 import { Server } from '../server.js';
 import { Store } from '../store.js';
 
+const DAY_MS = 86_400_000;
 const { base, idToken, subject, box } = JSON.parse(process.env.KEYRACK_WHOLE ?? '{}');
 const skip = base === undefined && 'tests/offline_keys/test_js_phone_end_to_end.py starts a server';
 
@@ -29,6 +31,8 @@ test('a key is fetched, opens and closes, and the log comes home', { skip }, asy
   const conversation = phone.at(exchange);
   const { entry, key } = await conversation.open();
   assert.ok(entry.length > 0);
+  const { names } = await store.boxOf(key.box);
+  assert.ok(names.some(({ day }) => day === Math.floor(Date.now() / DAY_MS)));
   await conversation.fetchLog();
   assert.deepEqual((await store.state()).entries.map(({ number }) => number).sort(), [1, 2]);
 

@@ -1,5 +1,5 @@
 /**
- * In charge of the worlds of the tests: each has an authority and a box, which tests/offline_keys/phone_world.py makes.
+ * The worlds of the tests: each has an authority and a box, which tests/offline_keys/phone_world.py creates.
  */
 
 import assert from 'node:assert/strict';
@@ -9,7 +9,7 @@ import { Phone } from '../phone.js';
 import { Server } from '../server.js';
 import { Store } from '../store.js';
 
-/** Where the bridge is; undefined where nobody has started one. */
+/** The address of the bridge; undefined if none was started. */
 export const BRIDGE = process.env.KEYRACK_BRIDGE;
 
 /** A world of its own for each test. */
@@ -26,7 +26,7 @@ export class World {
     return new World(BRIDGE + path);
   }
 
-  /** Have something happen, as `World` in Python names it. */
+  /** Trigger an event, by its name in the Python class `World`. */
   async do(what, more = {}) {
     return (await send(`${this.#url}/do`, JSON.stringify({ what, ...more }))).json();
   }

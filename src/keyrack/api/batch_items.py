@@ -60,7 +60,7 @@ def canonical(value: object) -> bytes:
 async def checked_item(
     request: Request, endpoint: Endpoint[S], ids: tuple[int, ...], body: object, services: S
 ) -> BatchItem:
-    """The item for a row, with the path's ids, and its body if it has one.
+    """A batch item, with the path's ids and the parsed body.
 
     Raises errors that are not about the item itself: `NotPermitted`, which applies to all items of a kind, and others
     (`batch_database`).

@@ -1,4 +1,4 @@
-"""The permission check of a caller: the principals of a row, and the permission they need."""
+"""The permission check of a caller."""
 
 from __future__ import annotations
 

@@ -105,7 +105,10 @@ def parse_if_none_match(header: str) -> dict[str, str]:
 
 @lru_cache(256)
 def _form(resource: Resource) -> str:
-    """The form of the representation, in 24 bits: another Keyrack version may represent the same values differently."""
+    """A hash of 24 bits of the form of the representation.
+
+    Another Keyrack version may represent the same values differently.
+    """
     return hashlib.sha256(f"{__version__} {resource.json_columns('t')}".encode()).hexdigest()[:6]
 
 
@@ -126,7 +129,7 @@ def document(request: Request, answer: Response) -> Response:
 
 
 def created_response(request: Request, body: bytes) -> Response:
-    """A response without a resource: the digest of its bytes is its ETag. Raises `PreconditionFailed`."""
+    """A response without a resource, with the digest of its bytes as ETag. Raises `PreconditionFailed`."""
     return apply_preconditions(request, Response(200, body, {**FRESH, "ETag": _digest_of(body)}))
 
 
@@ -211,9 +214,10 @@ def require_row(resource: Resource, missing: ErrorCode) -> Callable[[Statements,
 
 @asynccontextmanager
 async def with_if_match(request: Request, resource: Resource, missing: ErrorCode) -> AsyncGenerator[Statements]:
-    """The connection for a change of the path's row: during the block, the row matches `If-Match`.
+    """The connection for a change of the path's row.
 
-    Without the header it is the database itself. Raises `NotFound`, `PreconditionFailed`.
+    During the block, the row matches `If-Match`. Without the header it is the database itself. Raises `NotFound`,
+    `PreconditionFailed`.
     """
     if not request.compares:
         yield request.db

@@ -70,7 +70,7 @@ class Doc:
 
 
 def default_max_bytes(settings: Settings) -> int:
-    """The size in bytes from which a body is rejected, unless the row sets another one."""
+    """The default limit of a body, in bytes."""
     return settings.max_body_bytes
 
 
@@ -194,7 +194,10 @@ class Endpoint(Generic[S_contra]):
 
     @cached_property
     def permissions(self) -> tuple[Permission, ...]:
-        """The permissions that every request needs: the row's own, then those of its resource and parent."""
+        """The permissions that every request needs.
+
+        The row's own permission comes first, then those of its resource and parent.
+        """
         wanted = (self.auth.permission, *(self.read.permissions if self.read else ()))
         return tuple(dict.fromkeys(permission for permission in wanted if isinstance(permission, Permission)))
 
@@ -232,7 +235,7 @@ class Endpoint(Generic[S_contra]):
         return path_parameters(self.path)
 
     def known_parameters(self, caller: Caller | None) -> tuple[str, ...] | None:
-        """The names of its own query parameters if unknown names are rejected; None if they are ignored.
+        """The names of its query parameters; None if unknown names are ignored.
 
         The spec's endpoints ignore unknown names, except for machine clients, which the spec does not have: a misspelt
         `$filter` must not return all rows. Public endpoints ignore them as well, because probes and caches add
@@ -243,7 +246,7 @@ class Endpoint(Generic[S_contra]):
         return tuple([parameter.name for parameter in self.query_parameters])
 
     def is_call_by_spec(self, caller: Caller | None) -> bool:
-        """Whether the caller expects only what the spec defines: the spec does not have machine clients."""
+        """Whether the call follows the spec, which has no extensions and no machine clients."""
         return not (self.doc.is_extension or isinstance(caller, ClientCaller))
 
     def check_query(self, request: Request) -> None:
@@ -269,7 +272,7 @@ class Endpoint(Generic[S_contra]):
 
     @property
     def has_scoped_request(self) -> bool:
-        """Whether the ids in path and body must be in the groups of a group-limited caller."""
+        """Whether ids in path and body must be in a group-limited caller's groups."""
         return isinstance(self.auth, CustomerAuth) and self.auth.is_group_scoped
 
     @property
@@ -284,7 +287,7 @@ class Endpoint(Generic[S_contra]):
 
     @property
     def representation_status(self) -> int:
-        """The status of the representation: of the created or changed resource, or of the accepted operation."""
+        """The status of a response with the representation."""
         representation = self.responses.representation
         if representation is None or self.responses.status != 204:
             return self.responses.status

@@ -169,7 +169,7 @@ class Endpoints(Generic[S]):
         parameters = path_parameters(path)
         converters = row.get("converters", {})
         if not converters.keys() <= set(parameters):
-            raise TypeError(f"{method} {path}: a converter is for no parameter of the path")
+            raise TypeError(f"{method} {path}: a converter belongs to no parameter of the path")
         options = dict[str, Any](row)
         options["auth"] = row["auth"] if "auth" in row else self._auth(method)
         options["converters"] = tuple(converters.get(name, path_id) for name in parameters)

@@ -13,7 +13,8 @@ from keyrack.core.errors import JSON, Forbidden
 NOT_PERMITTED = ErrorCode(
     "permission-missing",
     "The permission {permission} is missing.",
-    "Ask an owner of the customer for a role with this permission; docs/access.md lists the permissions of each role.",
+    "Ask an owner of the customer for a role, or a scope of the machine client, with this permission; docs/access.md"
+    " lists the permissions of each role.",
 )
 LIMITED = ErrorCode(
     "limited-to-groups",

@@ -72,7 +72,9 @@ select count(*) from gone
 
 
 async def run_once(request: Request, key: str, hours: int, run: Callable[[Request], Awaitable[Response]]) -> Response:
-    """The response of `run`, or the stored one of the same key within so many hours.
+    """The response of `run`, or the stored one of the same key.
+
+    A response is stored for `hours`.
 
     Raises what `run` raises, the first time or again. Raises `BadRequest` for an invalid key, `Unprocessable` if the
     key belongs to another request or caller, and `Conflict` while the first request runs.

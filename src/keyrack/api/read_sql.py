@@ -73,7 +73,7 @@ class Select:
         return _compiled(Select._statement, self, query, has_versions)
 
     def chunk(self, query: QuerySql, behind: SegmentSql | None = None) -> NamedStatement:
-        """A chunk of a list in its order: rows of a segment, or from the beginning.
+        """The statement of a chunk of a list: a segment of rows, or the first ones.
 
         Parameters: `:rows`, the maximum rows of the chunk; `:size`, its bytes, which the last row may exceed; those of
         the segment. Columns: `body`; `rows`, their number; `place`, the sort values of the last row as text if the
@@ -90,7 +90,7 @@ class Select:
         return self.paged and not query.has_top
 
     def may_be_narrowed(self, query: QuerySql) -> bool:
-        """Whether the row has `there`: if rows exist before the query options filter them."""
+        """Whether the statement has the column `there`."""
         return self.tells_absence and bool(query.where or query.limit or query.source)
 
     def _statement(self, query: QuerySql, has_versions: bool) -> LiteralString:

@@ -1,4 +1,4 @@
-"""Application of operations: read their state, decide each in order, write all results.
+"""Application of operations: read the state, decide each in order, write all results.
 
 The caller holds the lock of each customer (see `customer_lock`). No other transaction then changes the customer's
 assignments or the rows that the rules read, so a transaction of many operations needs only a handful of statements.
@@ -206,12 +206,13 @@ async def _ground(connection: Connection, operations: Sequence[Operation]) -> Op
 
 @dataclass(slots=True)
 class LastOperations:
-    """The last operation on each changed assignment, and the creating operations in order."""
+    """The last operation on each changed or ended assignment, and the creating operations in order."""
 
     by_assignment: dict[Key, UUID] = field(default_factory=dict[Key, UUID])
     created: list[UUID] = field(default_factory=list[UUID])
 
     def as_json(self, keys: Iterable[Key]) -> str:
+        """The operation of each assignment by `customer/assignment`, for `keyrack.operations`."""
         return json.dumps({f"{customer}/{id}": str(self.by_assignment[customer, id]) for customer, id in keys})
 
 

@@ -30,8 +30,9 @@ from keyrack.db.connection import Connection, Database, Row, is_interruption
 
 log = structlog.get_logger("keyrack.customer_lock")
 
-PIECE = 500  # operations that one transaction of a flush applies, at most
-PATIENCE = 5.0  # seconds that a command waits until the workers have finished with a failing operation
+# Operations that one transaction of `flush_pending` applies, and requests that `lock_and_flush` applies, at most
+PIECE = 500
+PATIENCE = 5.0  # seconds that a command gives the workers to apply or give up a failing operation
 BUSY = ErrorCode(
     "customer-busy",
     "The customer has too many operations in progress. Please try again.",
@@ -56,9 +57,9 @@ async def lock(connection: Connection, customer: int) -> None:
 async def lock_and_flush(connection: Connection, customer: int) -> None:
     """Lock the customer and apply its pending operations.
 
-    Raises `Unavailable` if more than `PIECE` requests are pending. Ends that another change caused do not count: in a
-    batch they may belong to this transaction, so no other transaction could apply them. They are applied in batches,
-    however many there are, within the caller's time limit.
+    Raises `NotFound`, and `Unavailable` if an operation cannot be applied or more than `PIECE` requests are pending.
+    Ends that another change caused do not count: in a batch they may belong to this transaction, so no other
+    transaction could apply them. They are applied in batches, however many there are, within the caller's time limit.
     """
     await lock(connection, customer)
     # Lock first, read in the next statement: its snapshot then includes everything that was committed before the lock
@@ -74,16 +75,18 @@ async def apply_at_once(connection: Connection, customer: int, *operations: UUID
     """Apply operations that the caller has written after `lock_and_flush`, in the same transaction.
 
     Requests that arrived meanwhile come after them. They overlap with this request, so either order is correct. This
-    order ensures that nothing changes between the state that the client has seen and the operation. Raises
-    `Unavailable`.
+    order ensures that nothing changes between the state that the client has seen and the operation.
+
+    Raises `Unavailable` if an operation cannot be applied.
     """
     await _apply(connection, await apply.named(connection, customer, operations))
 
 
 async def flush_pending(db: Database, customer: int, settings: Settings) -> None:
-    """Apply pending operations in batches that are committed, within the limits of the settings.
+    """Apply pending operations in batches, each with its own commit.
 
-    Raises `Unavailable` beyond these limits. Committed batches remain applied.
+    The settings limit number and time. Committed batches remain applied. The customer is not locked afterwards. Raises
+    `NotFound`, and `Unavailable` beyond these limits or if an operation cannot be applied.
     """
     end = time.monotonic() + settings.flush_timeout_seconds
     piece = min(PIECE, settings.flush_max_operations)
@@ -101,7 +104,7 @@ async def flush_pending(db: Database, customer: int, settings: Settings) -> None
 
 
 async def simulate_pending(connection: Connection, customer: int, operations: Sequence[UUID]) -> dict[UUID, str | None]:
-    """Apply these pending operations of a locked customer; return the error of each, or None.
+    """Apply these pending operations of a locked customer; return the error text of each, or None.
 
     The caller rolls back. Raises `Unavailable` if the operations cannot be applied.
     """
@@ -154,7 +157,10 @@ class CustomerTurns:
 
 
 async def flush_all(db: Database, connection: Connection, customers: Iterable[int], settings: Settings) -> None:
-    """Flush and lock several customers, for a command's transaction `connection`."""
+    """Flush all customers, then lock them in ascending order.
+
+    `connection` is the transaction of a command.
+    """
     ordered = sorted(set(customers))
     for customer in ordered:
         await _drain_whole(db, customer, settings)
@@ -165,7 +171,8 @@ async def flush_all(db: Database, connection: Connection, customers: Iterable[in
 async def _drain_whole(db: Database, customer: int, settings: Settings) -> None:
     """Flush until nothing is pending, without a limit as long as batches succeed.
 
-    Raises `Unavailable` if an operation still fails `PATIENCE` seconds after the start.
+    Retries a batch that cannot be applied. Raises `Unavailable` if that happens later than `PATIENCE` seconds after the
+    start.
     """
     end = time.monotonic() + PATIENCE
     while True:

@@ -26,7 +26,7 @@ from keyrack.db.connection import Connection, Row
 
 COMPARED = 50_000  # assignments that a batch is compared with, at most
 BREATH = 25  # items after which control returns to the event loop
-READ = 1_000  # rows after which it does
+READ = 1_000  # rows after which control returns to the event loop
 BLOCK = 64  # assignments in a block of a car, whose latest end is stored
 TOO_MANY = ErrorCode(
     "too-many-overlaps",
@@ -35,7 +35,7 @@ TOO_MANY = ErrorCode(
     "Send fewer cars, or a shorter time range, in one batch.",
 )
 
-# The assignments of each car that overlap a period, except those that the batch changes
+# The assignments of each car that overlap a period, except those that the batch changes or ends
 BESIDE: LiteralString = """
 select w.car_id, a.assignment_id, a.user_id, to_char(a.starts_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as start,
   to_char(a.ends_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as end
@@ -78,8 +78,8 @@ def _span(assignment: Assignment) -> CarPeriod:
 class OverlapReport:
     """The overlaps of a request: the listed ones, whether there are more, and whether `refuse` rejects it.
 
-    A change within the period that its assignment already had is never rejected: a caller must always be able to give
-    time back.
+    A change that keeps the car, within the period that its assignment already had, is never rejected: a caller must
+    always be able to give time back.
     """
 
     entries: Sequence[OverlapEntry] = ()
@@ -147,8 +147,10 @@ async def find(
 ) -> dict[int, OverlapReport]:
     """The overlaps of each request, by its place in the batch.
 
-    A report lists at most `max_entries`. With `refuse`, a request that newly overlaps counts as not done for the
-    requests after it.
+    A report lists at most `max_entries`. An end, and a change of an assignment that no longer exists, have no report.
+    With `refuse`, a request that newly overlaps counts as not done for the requests after it.
+
+    Raises `BadRequest` if there are too many assignments to compare with.
     """
     ids = {request.assignment for request in requests.values() if request.assignment is not None}
     present = await apply.present(connection, [(customer, id) for id in sorted(ids)])
@@ -176,7 +178,7 @@ async def find(
 
 
 async def _breathing(requests: Mapping[int, OperationRequest]) -> AsyncIterator[tuple[int, OperationRequest]]:
-    """Each request by its place. Yields to the event loop every `BREATH` items."""
+    """Each request by its place. Returns control to the event loop every `BREATH` items."""
     for number, placed in enumerate(requests.items(), 1):
         yield placed
         if not number % BREATH:
@@ -195,7 +197,7 @@ async def _foreseen(requests: Mapping[int, OperationRequest], book: _ChangedPeri
 
 
 class _UnchangedPeriods:
-    """Assignments that the batch leaves unchanged, by car, within the periods read so far."""
+    """Assignments that the batch leaves unchanged, by car, as far as they overlap the periods read so far."""
 
     def __init__(self, connection: Connection, customer: int, but: set[int]) -> None:
         self._connection, self._customer, self._but = connection, customer, sorted(but)
@@ -234,7 +236,7 @@ class _UnchangedPeriods:
 class _Car:
     """A car's assignments by start, in blocks whose latest end is known.
 
-    A search skips each block that ends before the searched period starts.
+    A search skips each block that ends no later than the searched period starts.
     """
 
     def __init__(self) -> None:

@@ -135,8 +135,8 @@ class OperationState:
     """The state that operations depend on, updated by each decision."""
 
     assignments: dict[Key, Assignment] = field(default_factory=dict[Key, Assignment])
-    boxes: dict[Key, Box] = field(default_factory=dict[Key, Box])  # of every car that exists
-    members: set[Key] = field(default_factory=set[Key])  # users
+    boxes: dict[Key, Box] = field(default_factory=dict[Key, Box])  # of existing cars
+    members: set[Key] = field(default_factory=set[Key])  # existing users
     created: list[tuple[int, Assignment]] = field(default_factory=list[tuple[int, Assignment]])  # with their customers
     changed: set[Key] = field(default_factory=set[Key])
     ended: set[Key] = field(default_factory=set[Key])
@@ -217,7 +217,8 @@ def _delete(operation: Operation, ground: OperationState) -> Decision:
         ground.changed.discard(key)
         ground.ended.add(key)
         return Decision(before.as_json())
-    # An assignment that ended with its car or user has ended, so its end succeeds; this outcome reports it
+    # The deletion of a car or user also deletes its assignments. The end that it submitted then finds no row, and
+    # succeeds: this outcome reports it
     return Decision(_as_asked(operation), GONE if operation.cause == "Request" else None)
 
 
@@ -229,7 +230,7 @@ def _as_asked(operation: Operation) -> dict[str, Any]:
 
 
 def fail_permanently(operation: Operation) -> dict[str, Any]:
-    """The outcome's values of an operation that no decision was possible for."""
+    """The outcome's values of an operation that failed without a decision."""
     try:
         return _as_asked(operation)
     except (TypeError, ValueError):  # the request is not an object

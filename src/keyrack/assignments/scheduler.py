@@ -1,7 +1,10 @@
 """Scheduling of a worker's operations: find customers with pending ones, lock them, apply.
 
-A customer with many pending operations gets its own transaction; the others share one. An operation that fails by
-itself is retried alone while its customer waits, and is then marked as failed.
+A customer with many pending operations gets its own transaction; the others share one.
+
+If a transaction fails because of an operation, the operations are applied one by one. The failing one is retried while
+later operations of its customer wait, and is then marked as failed. An interruption from outside, such as a lost
+connection, counts as no attempt.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ MANY = 20  # pending operations above which a customer gets its own transaction
 CUSTOMERS = 100  # customers that one search finds, at most
 SHORTEST, LONGEST = 20, 1_000  # bounds of the operations in one transaction
 TARGET = 0.05  # target duration of a transaction in seconds: others wait that long for the customer locks
-# Seconds until the second and the third attempt of an operation that fails by itself
+# Seconds until the second and the third attempt of a failing operation
 TRIES: tuple[float, ...] = (0.4, 1.2)
 
 # Steps through the index of pending operations from customer to customer, starting after the last one served
@@ -70,7 +73,10 @@ class OperationScheduler:
         self._max_operations = 100  # operations of one transaction; adapts to their duration
 
     async def run(self) -> AppliedBatch | None:
-        """Apply what one transaction can. Returns None if no customer has work that is due and unlocked."""
+        """Apply what one transaction can. Returns None if it finds no customer that is due and unlocked.
+
+        Raises the error of an interruption, after which the customers are isolated.
+        """
         groups, whole = await self._next_batches()
         if len(groups) > 1:
             self._call_another()
@@ -111,9 +117,10 @@ class OperationScheduler:
         return groups, len(rows) < CUSTOMERS
 
     async def _serve(self, group: CustomerBatch, after: int) -> AppliedBatch | None:
-        """Apply the group's operations. Returns None if others have locked all of its customers.
+        """Apply the group's operations. Returns None if nothing could be claimed.
 
-        Once they are locked here, other tasks start their search after `after`.
+        Then each customer is locked by another transaction, is not due, or has nothing pending any more. Once an
+        operation is claimed here, other tasks start their search after `after`.
         """
         max_operations = self._max_operations if len(group.customers) == 1 else MANY
         begin = time.monotonic()
@@ -141,7 +148,7 @@ class OperationScheduler:
             self._max_operations = min(LONGEST, self._max_operations * 2)
 
     async def _serve_singly(self, customers: Sequence[int]) -> AppliedBatch:
-        """Apply the first few operations of each customer, each in its own savepoint."""
+        """Apply the first `MANY` operations of each customer, each in its own savepoint."""
         total = AppliedBatch()
         for customer in customers:
             async with self._db.transaction() as connection:
@@ -154,7 +161,7 @@ class OperationScheduler:
         return total
 
     async def _apply_alone(self, connection: Connection, row: Row) -> AppliedBatch | None:
-        """Apply one operation. Returns None if it is to be retried later."""
+        """Apply one operation, or give it up after its last attempt. Returns None if it is to be retried later."""
         try:
             with TRACES.working():
                 async with connection.transaction():

@@ -144,7 +144,7 @@ async def submit_end_for_car(
 async def end_all_of_user(
     statements: Statements, customer: int, user: int, checksum: str, asker: RequestOrigin
 ) -> None:
-    """Submit the end of every assignment of a user within the customer, under the same lock."""
+    """Submit the end of every assignment of a user. The caller's transaction has locked the customer."""
     await _end_all(statements, ENDS_OF_USER, customer, user, "UserRemoved", checksum, asker)
 
 

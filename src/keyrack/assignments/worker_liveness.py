@@ -29,8 +29,8 @@ then (select extract(epoch from now() - least(
 async def seconds_without_worker(statements: Statements) -> float | None:
     """Seconds that the oldest work has waited while no worker is alive anywhere.
 
-    Returns None if a worker is alive, nothing waits, or the wait is at most `PATIENCE`. Raises the database's
-    exceptions.
+    The oldest is that of the first `LOOK` operations and deliveries in the order of customers. Returns None if a worker
+    is alive, nothing waits, or the wait is at most `PATIENCE`. Raises the database's exceptions.
     """
     waited: float | None = await statements.fetchval(WAITED, SILENT, LOOK)
     return waited if waited is not None and waited > PATIENCE else None

@@ -44,7 +44,10 @@ class AccessTokenClaims:
 
 
 def decode_token(text: str, keys: SigningKeys) -> AccessTokenClaims | None:
-    """The claims of an access token, or None. The caller checks the expiry."""
+    """The claims of an access token of this installation, else None.
+
+    The caller checks expiry and revocation.
+    """
     try:
         signed_token = jwt.decode(text, keys.set, algorithms=["RS256"])
         claims = signed_token.claims

@@ -1,4 +1,6 @@
-"""Proofs that an account's address is its manager's, and their effects.
+"""Proofs that an account's address is its manager's.
+
+The first proof removes every sign-in method that was set before.
 
 An account with an unproven address works for the customers that it acts for, and for no further one. Its password may
 be that of a person who has never read a mail of that address (account pre-hijacking: Sudhodanan and Paverd, USENIX
@@ -32,10 +34,7 @@ class ProofSource(StrEnum):
 
 
 class AddressUnproven(ValueError):
-    """The account's address is not proven.
-
-    The account acts for no further customer until it is.
-    """
+    """The address is not proven, so the account joins no further customer."""
 
 
 async def lock(connection: Connection, manager: int) -> bool:

@@ -22,7 +22,10 @@ _seldom = RateLimitedLogger("keyrack.api_keys")
 
 
 class KeyRefused(Unauthorized):
-    """401 for an API key. The response names the header, only the log has the cause."""
+    """401 for an API key.
+
+    The response names the header. Only the log shows why a key was rejected.
+    """
 
     def __init__(self, header: str, because: str, key: int | None = None) -> None:
         fault = FieldError("missing", f"The header {header} is missing.", header=header)
@@ -46,7 +49,7 @@ class KeyRefused(Unauthorized):
 async def good_until(db: Database, hashed: bytes, header: str) -> float:
     """The expiry of the key with this hash, in seconds since 1970.
 
-    Raises `KeyRefused`.
+    It is infinite for a key that does not expire. Raises `KeyRefused`.
     """
     row = await db.fetchrow(FIND, hashed)
     if row is None:

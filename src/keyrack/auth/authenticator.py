@@ -1,8 +1,8 @@
 """Authentication of callers by API key, password or token.
 
-Verified results are cached, and a notification of the database clears them. So a revoked key, a disabled manager or a
-removed customer takes effect in every process at once, and at the latest after
-KEYRACK_AUTH_CACHE_MAX_STALENESS_SECONDS.
+Verified results are cached, and a notification of the database clears them. So each process notices at once that a key
+was revoked, a manager was disabled or a customer was taken from a manager. If a notification is lost, it notices after
+KEYRACK_AUTH_CACHE_MAX_STALENESS_SECONDS at the latest.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from manager m where manager_id = {id} and not is_disabled
 
 @dataclass(frozen=True, slots=True)
 class AuthenticatedManager:
-    """An authenticated manager."""
+    """A manager who has just signed in, and how."""
 
     manager: int
     subject: UUID
@@ -93,21 +93,22 @@ class Authenticator:
         self._signing.forget()
 
     def check(self) -> int:
-        """Check that the database is current before a caller is authenticated.
+        """Check that the primary is confirmed.
 
-        Returns and raises like `Heartbeat.check`.
+        Outdated data must not authenticate a caller.         Returns and raises like `Heartbeat.check`.
         """
         return 0 if self.heartbeat is None else self.heartbeat.check()
 
     def assert_current(self, proven: int | None) -> None:
-        """Raise `Unavailable` unless data read since that `check` are current."""
+        """Raise `Unavailable` unless reads since that `check` are up to date."""
         if self.heartbeat is not None and proven is not None:
             self.heartbeat.assert_current(proven)
 
     async def check_key(self, key: str | None) -> float:
         """The expiry of an API key, in seconds since 1970.
 
-        Raises `KeyRefused` unless this is the key of an active subscription.
+        It is infinite for a key that does not expire. Raises `KeyRefused` unless this is the key of an active
+        subscription.
         """
         header = f"{self._settings.brand}-API-Key"
         if not key:
@@ -130,9 +131,9 @@ class Authenticator:
         return await self.acting(token.subject, token.sign_outs, token.amr, token.issued)
 
     async def until(self, key: str | None, authorization: str | None) -> float:
-        """The first expiry of key, token and client, in seconds since 1970.
+        """The earliest expiry of key, token and client, in seconds since 1970.
 
-        Raises `Unauthorized`.
+        A client that needs no key has no expiry of a key. Raises `Unauthorized`.
         """
         caller, token = await self.caller(authorization), await self.token_of(authorization)
         ends = min(caller.expires_at, token.expires)
@@ -210,8 +211,8 @@ class Authenticator:
     async def verified(self, username: str, password: str, address: str) -> AuthenticatedManager | None:
         """The manager with this user name and password, or None.
 
-        An unknown user and a wrong password take the same time. Raises `Unavailable` if too many log-ins from the
-        address wait.
+        A disabled manager counts as unknown. An unknown user and a wrong password take the same time. Raises
+        `Unavailable` if too many log-ins from the address wait.
         """
         proven = self.check()
         row = await self._db.fetchrow(CREDENTIALS, address_form(username))
@@ -231,14 +232,14 @@ class Authenticator:
         )
 
     async def client_token(self, shown: client_authentication.AuthenticatedClient, scopes: Sequence[str]) -> str:
-        """An access token of a client (RFC 9068, section 2.2)."""
+        """An access token of a client for these scopes (RFC 9068)."""
         return await self.sign(
             shown.subject, API_AUDIENCE, typ=TYPE, client_id=str(shown.subject), scope=" ".join(scopes),
             secret=shown.secret,
         )  # fmt: skip
 
     async def sign(self, subject: UUID, audience: str, *, typ: str = "JWT", **claims: str | int | Sequence[str]) -> str:
-        """A signed token for `subject`, valid for an hour."""
+        """A signed token for `subject`, valid for `TOKEN_SECONDS`. Raises `CannotDecrypt`."""
         key = (await self.signing_keys()).newest
         now = int(time.time())
         return jwt.encode(

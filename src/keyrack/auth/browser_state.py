@@ -1,7 +1,7 @@
 """Sign-in state in a cookie: sealed for one purpose, with an expiry.
 
-Unauthenticated clients begin sign-ins. So the database stores no pending state. It stores used states until they
-expire.
+Unauthenticated clients can begin any number of sign-ins. So the database stores no pending state, only used ones until
+they have expired.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _values(cookie: str | None) -> list[str]:
 
 
 def _decoded(value: str) -> bytes:
-    """The bytes of unpadded base64url; none if the text is invalid."""
+    """The bytes of unpadded base64url; empty if the text is invalid."""
     try:
         return urlsafe_b64decode(value + "=" * (-len(value) % 4))
     except ValueError:

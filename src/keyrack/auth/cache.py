@@ -1,6 +1,6 @@
 """Single-flight cache of authentication results.
 
-A value stays while the process would be notified of its change. Concurrent lookups of one key share a query.
+A value is used only while the process would be notified of a change. Concurrent callers for one key share a lookup.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ class SingleFlightCache(Generic[K, V]):
         self._hits, self._misses = LOOKUPS.of(name, "hit"), LOOKUPS.of(name, "miss")
 
     def forget(self) -> None:
-        """Clear the cache. Answers of running lookups are not stored: they may be outdated."""
+        """Clear the cache.
+
+        Running lookups may give outdated answers. So they are neither stored nor shared with later callers.
+        """
         self._values = {}
         self._pending = {}
 
@@ -50,7 +53,8 @@ class SingleFlightCache(Generic[K, V]):
         """The cached value, or else the answer of `load`. None is not cached.
 
         Concurrent callers for one key wait for the same lookup, so that a slow database is not asked by every request.
-        A value is at most `seconds` old, whether it was cached or shared. Raises what `load` raises.
+        A change of a value is missed for at most `seconds`, whether the value was cached or shared. Raises what `load`
+        raises.
         """
         if self._is_fresh() and (value := self._values.get(key)) is not None:
             self._hits.value += 1

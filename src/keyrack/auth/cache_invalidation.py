@@ -19,5 +19,5 @@ select count(*) from gone
 
 
 async def forget_changes(db: Database, settings: Settings) -> None:
-    """Delete changes that every process has seen. A housekeeping step."""
+    """Delete changes older than an hour, which every process has seen. A housekeeping step."""
     await run_in_batches(db, settings.housekeeping_rows, FORGET_CHANGES)

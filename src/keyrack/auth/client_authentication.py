@@ -92,7 +92,8 @@ async def authenticate_client(
 async def load_caller(db: Database, token: AccessTokenClaims) -> ClientCaller | None:
     """The client of a token.
 
-    Its permissions are those of the token that the client still has.
+    Its permissions are those of the token that the client still has. None if the client is disabled or expired, or the
+    token's secret was removed.
     """
     rows = await db.fetch(CLIENT, token.subject)
     if not rows or token.secret not in rows[0]["secrets"]:

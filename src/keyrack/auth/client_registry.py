@@ -101,7 +101,7 @@ async def add_secret(connection: Statements, client: int) -> Secret | None:
 
 
 async def remove(connection: Statements, client: int) -> str | None:
-    """Remove the client from all of its customers.
+    """Delete the client, and so remove it from all of its customers.
 
     Returns its name, or None if there is no such client.
     """

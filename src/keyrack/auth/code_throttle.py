@@ -62,7 +62,7 @@ async def raise_if_throttled(
 
 
 async def _count_wrong(statements: Statements, settings: Settings, manager: int, address: str) -> None:
-    """Count a wrong code, and report the manager once a day.
+    """Count a wrong code, and report many of them, once a day.
 
     The report follows as many wrong codes within a day as the limit admits at once. So it covers slow guessing below
     the limit.

@@ -40,13 +40,9 @@ def _once(scopes: list[str]) -> list[str]:
 def _scope(name: str) -> str:
     """Raises `PydanticCustomError` for a name that is not a permission of machine clients."""
     if name not in PROGRAMS:
-        sentence = "{scope} is not a scope of machine clients.{suggestion} Valid scopes: {scopes}."
-        values = {
-            "scope": f"{name[:60]!a}",
-            "suggestion": did_you_mean(name, PROGRAMS),
-            "scopes": ", ".join(sorted(PROGRAMS)),
-        }
-        raise PydanticCustomError("no_scope", sentence, values)
+        valid = did_you_mean(name, PROGRAMS) or f" The scopes are {', '.join(sorted(PROGRAMS))}."
+        sentence = f"{name[:60]!a} is not a scope of machine clients.{valid}"
+        raise PydanticCustomError("no_scope", "{sentence}", {"sentence": sentence})
     return name
 
 
@@ -118,7 +114,7 @@ class ClientRow(Body):
             "({t}_c.managed_by is not distinct from {t}.customer_id)",
         ),
     ]
-    created: Annotated[datetime, shown("When the secret was created.", "2026-04-30T12:00:00Z", "{t}_c.created_at")]
+    created: Annotated[datetime, shown("When the client was created.", "2026-04-30T12:00:00Z", "{t}_c.created_at")]
     last_used: Annotated[
         datetime | None,
         shown(

@@ -181,7 +181,7 @@ def link(settings: Settings, secret: str) -> str:
 
 
 async def find_pending(statements: Statements, hash: bytes) -> InvitationPreview:
-    """The invitation whose secret has this digest. Raises `LinkExpired` if it has expired or never existed."""
+    """The open invitation whose secret has this digest. Raises `LinkExpired`."""
     row = await statements.fetchrow(FIND, hash)
     if row is None:
         raise LinkExpired
@@ -196,7 +196,11 @@ async def find_pending(statements: Statements, hash: bytes) -> InvitationPreview
 
 
 async def request_mail(db: Database, settings: Settings, invited: InvitationPreview) -> None:
-    """Queue a mail with a link of the invitation. Opening it proves the address."""
+    """Queue a mail with a link of the invitation, to its address.
+
+    Opening the link proves the address. Nothing is queued while a mail of the invitation waits, or if the queue is
+    full.
+    """
     async with db.transaction() as connection:
         await connection.execute(IN_TURN, invited.customer, invited.id)
         await connection.execute(

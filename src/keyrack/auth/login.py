@@ -71,7 +71,7 @@ async def challenge_passkey(
     None if passkeys are not available. Raises `TooManyRequests`, `CannotDecrypt`.
     """
     await take_each(statements, *address_limits(settings, address, CHALLENGES))
-    return await passkeys.registration_options(vault, settings, cookie)
+    return await passkeys.create_authentication_options(vault, settings, cookie)
 
 
 async def show_passkey(

@@ -123,10 +123,10 @@ async def store_registration(statements: Statements, manager: int, secret: str, 
 
 
 async def registered(statements: Statements, manager: int, secret: str) -> bool:
-    """Whether the manager was given this challenge, which is used up."""
+    """Use up a challenge. Returns whether the manager was given it within the last `SECONDS`."""
     return bool(await statements.fetchval(TAKE_REGISTRATION, digest(secret), manager, SECONDS))
 
 
 async def forget(db: Database, settings: Settings) -> None:
-    """Delete expired steps. Part of the housekeeping."""
+    """Delete expired steps. A housekeeping step."""
     await run_in_batches(db, settings.housekeeping_rows, FORGET, SECONDS)

@@ -28,16 +28,16 @@ select c as customer_id from unnest($1::integer[]) c where not exists (
 
 
 async def lock_roles(connection: Statements, *customers: int) -> None:
-    """Lock the roles in these customers for the caller's transaction."""
+    """Lock the roles in these customers until the caller's transaction ends."""
     await connection.execute(LOCK, sorted(customers))
 
 
-async def has_other_owner(connection: Statements, *customers: int) -> list[int]:
+async def find_customers_without_owner(connection: Statements, *customers: int) -> list[int]:
     """The customers among these that have no owner who may sign in."""
     return [row["customer_id"] for row in await connection.fetch(WITHOUT, sorted(customers))]
 
 
 async def ensure_owner_remains(connection: Statements, customer: int) -> None:
-    """Raise `Conflict` if the transaction leaves the customer without an owner."""
-    if await has_other_owner(connection, customer):
+    """Raise `Conflict` if the customer has no owner who may sign in."""
+    if await find_customers_without_owner(connection, customer):
         raise Conflict(LAST_OWNER)

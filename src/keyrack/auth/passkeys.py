@@ -109,7 +109,7 @@ def host(settings: Settings) -> str | None:
     return None
 
 
-async def creation(statements: Statements, settings: Settings, manager: int) -> dict[str, Any]:
+async def create_registration_options(statements: Statements, settings: Settings, manager: int) -> dict[str, Any]:
     """The options for a new passkey (PublicKeyCredentialCreationOptionsJSON).
 
     Raises `Conflict` if none can be added.
@@ -118,7 +118,7 @@ async def creation(statements: Statements, settings: Settings, manager: int) -> 
     if name is None:
         raise Conflict(NO_PASSKEYS.format(url=settings.public_url))
     manager_row = await statements.fetchrow(WHO, manager)
-    assert manager_row is not None  # noqa: S101 - who calls
+    assert manager_row is not None  # noqa: S101 - the calling manager
     has = await statements.fetch(OF_MANAGER, manager)
     if len(has) >= settings.passkeys_per_manager:
         raise Conflict(TOO_MANY)
@@ -140,10 +140,10 @@ async def creation(statements: Statements, settings: Settings, manager: int) -> 
     return json.loads(options_to_json(options))
 
 
-async def authentication_options(statements: Statements, manager: int, credential: Mapping[str, Any]) -> bytes:
-    """The challenge that a new passkey answers.
+async def use_registration_challenge(statements: Statements, manager: int, credential: Mapping[str, Any]) -> bytes:
+    """The challenge that a new passkey answers. It is used up even if the registration fails afterwards.
 
-    The manager must have been given it. The challenge is used up in any case. Raises `PasskeyNotVerified`.
+    The manager must have been given it. Raises `PasskeyNotVerified`.
     """
     try:
         parsed = parse_registration_credential_json(dict(credential))
@@ -160,8 +160,8 @@ async def register(
 ) -> tuple[int, str]:
     """Store a new passkey that answers this challenge.
 
-    Returns its id, and the `amr` value of its key. Runs in one transaction, in which the manager's row is locked first.
-    Raises `PasskeyNotVerified`, `Conflict`.
+    Returns its id, and the `amr` value of its key. Runs in the caller's transaction, which has the manager's row
+    locked. Raises `PasskeyNotVerified`, `Conflict`.
     """
     rp = host(settings)
     if rp is None:
@@ -191,7 +191,7 @@ async def register(
     return id, _kind(made.credential_device_type)
 
 
-async def registration_options(
+async def create_authentication_options(
     vault: Encryption, settings: Settings, cookie: str | None
 ) -> tuple[dict[str, Any], str] | None:
     """The options to sign in (PublicKeyCredentialRequestOptionsJSON), and the new cookie.

@@ -19,30 +19,33 @@ from keyrack.db.fair_semaphore import FairSemaphore, TenantShares
 
 V = TypeVar("V")
 SHORTEST = 8  # characters of a manager's password
+COST = (2, 19_456, 1)  # OWASP's profile for Argon2id: passes, KiB of memory, threads
 
 
 class Passwords:
-    """Argon2id with OWASP's profile (19 MiB, two passes), in two threads.
+    """Argon2id at `COST`, in two threads.
 
-    The threads run off the event loop, with a lower priority. A tenant, such as a customer or the address of a log-in,
-    uses one of the two. `waiting` calls may wait for each tenant, for `seconds`; then `Unavailable` is raised.
+    The threads run off the event loop, on Linux with a lower priority. A tenant, such as a manager or the address of a
+    log-in, uses at most one of them. Per tenant, `waiting` calls may wait, each for `seconds`. `Unavailable` is raised
+    if more wait, or after that time.
     """
 
     THREADS = 2
 
     def __init__(self, waiting: int = 1, seconds: float = 1.0) -> None:
-        self._hasher = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
+        self._hasher = PasswordHasher(*COST)
         self._threads = ThreadPoolExecutor(self.THREADS, thread_name_prefix="passwords", initializer=_stand_back)
         self._turns = FairSemaphore(self.THREADS, waiting, seconds, "passwords")
         self._dummy_hash = self._hasher.hash(secrets.token_hex(16))
 
     async def hash(self, password: str, *parties: Hashable) -> str:
+        """The hash of a password, for these tenants. Raises `Unavailable`."""
         return await self._in_turn(parties, self._hasher.hash, password)
 
     async def verify(self, password: str, hash: str | None, *parties: Hashable) -> bool:
         """Whether the password is right.
 
-        Without a hash, as for an unknown name, it takes the same time and returns False.
+        Without a hash, as for an unknown name, it takes the same time and returns False. Raises `Unavailable`.
         """
         return await self._in_turn(parties, self._verify, password, hash)
 

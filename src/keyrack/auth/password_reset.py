@@ -18,14 +18,14 @@ from keyrack.db.row_batches import run_in_batches
 
 PLACE = "/console/password#"  # follows the public address; a fragment reaches no server and no log
 
-# A request looks up no address, so its duration reveals nothing. Until then the address of a mail is the normal form of
-# the input, and no mail goes there
+# A request looks up no address, so its duration reveals nothing. A worker looks it up when it writes the mail. Until
+# then the row has the normal form of the input, to which no mail is sent
 ONE_AT_A_TIME: LiteralString = "select pg_advisory_xact_lock(hashtext('mail'), hashtext($1))"
 ASK: LiteralString = """
 insert into mail (kind, address) select 'password', $1 where (select count(*) from (select from mail limit $2) m) < $2
   and not exists (select from mail where kind = 'password' and address = $1) returning true
 """
-# Locked, so that no link for the old address is created while the manager gets another one
+# Locked, so that no link for the old address is created while the manager gets another address
 WHOSE: LiteralString = """
 select manager_id, username, language from manager where manager_id = {id} and not is_disabled for no key update
 """.replace("{id}", MANAGERS.key_by_form("$1"))
@@ -99,7 +99,8 @@ async def create_link(
 ) -> PasswordReset | None:
     """Create a manager's link, and end the previous one.
 
-    Returns None if no manager of this name may sign in. `is_mailed` means that the link goes to that address alone.
+    Returns None if no manager of this name may sign in. `is_mailed` means that the link goes to the account's address
+    alone.
     """
     form = address_form(name)
     row = await connection.fetchrow(WHOSE, form)

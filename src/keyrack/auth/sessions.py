@@ -110,7 +110,7 @@ async def find(db: Statements, secret: str, settings: Settings, *, used: bool = 
 
 
 async def strengthen(statements: Statements, secret: str, amr: tuple[str, ...]) -> None:
-    """Add the methods that a signed-in manager has used since."""
+    """Add the methods that the manager has used since to the session."""
     await statements.execute(STRENGTHEN, digest(secret), list(amr))
 
 

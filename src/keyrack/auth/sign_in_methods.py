@@ -59,7 +59,7 @@ select
 
 
 class SignInMethod(NamedTuple):
-    """A passkey, an app for codes, recovery codes, a connected identity or a session.
+    """A passkey, app for codes, recovery codes, identity or session.
 
     `label` is the name of a passkey, the label of an identity's provider, the user agent of a session, or the number of
     recovery codes left. `address` is the verified e-mail address of an identity, or the IP address of a session.
@@ -85,7 +85,7 @@ async def sign_in_methods(statements: Statements, manager: int) -> list[SignInMe
 async def remove_chosen(statements: Statements, manager: int, methods: Collection[SignInMethod]) -> None:
     """Remove these methods of the manager.
 
-    A session is not among them: it ends with the password.
+    A session among them is ignored, since it ends when the password is set.
     """
     kinds = [method.kind for method in methods]
     await statements.execute(REMOVE, manager, kinds, [method.id for method in methods])

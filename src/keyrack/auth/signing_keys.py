@@ -48,7 +48,7 @@ update signing_key set revoked_at = now(), private_key = null where revoked_at i
 
 
 class SigningKeys:
-    """The RS256 keys of tokens, by their texts. The newest signs, all verify."""
+    """The RS256 keys of tokens, by their JSON texts. The newest signs, all verify."""
 
     def __init__(self, keys: Mapping[str, RSAKey]) -> None:
         self._keys = keys
@@ -82,14 +82,11 @@ class SigningKeys:
 
 @dataclass(frozen=True, slots=True)
 class KeyRevocation:
-    """A revoked key: its time, its former state, and the signing key.
+    """The result of a revocation."""
 
-    `before` means that it was revoked already.
-    """
-
-    at: datetime
-    before: bool
-    signs: str
+    at: datetime  # the time of the revocation
+    before: bool  # whether the key was revoked already
+    signs: str  # `kid` of the key that signs now
 
 
 async def ensure(db: Database, vault: Encryption) -> None:
@@ -101,9 +98,9 @@ async def ensure(db: Database, vault: Encryption) -> None:
 
 
 async def rotate(connection: Connection, vault: Encryption) -> str:
-    """Create a new signing key, and drop keys without valid tokens.
+    """Create a signing key, and drop keys whose tokens have expired.
 
-    Returns its `kid`.
+    Returns the `kid` of the new key.
     """
     await connection.execute(LOCK)
     kid = await _make(connection, vault)

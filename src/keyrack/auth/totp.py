@@ -63,7 +63,7 @@ def code(secret: str, step: int) -> str:
 
 
 def uri(secret: str, username: str) -> str:
-    """The `otpauth:` address of a QR code, known to all apps."""
+    """The `otpauth:` URI for a QR code, as all apps read it."""
     name = quote(f"Keyrack:{username}", safe=":@")
     return f"otpauth://totp/{name}?secret={secret}&issuer=Keyrack&digits={DIGITS}&period={STEP_SECONDS}"
 

@@ -1,7 +1,7 @@
 """The access history: assignments, and the parts in cars, recorded as changes get numbers.
 
 Each version of an assignment is a period with two times. Valid time: it was in force from `since` until `until`.
-Transaction time: it was known from the write of its change until its successor got a number.
+Transaction time: it was known from the write of its change until the change that ended it got a number.
 
 Both ends of the transaction time are wide. A change is written before its commit, and gets a number after it. For that
 moment the old and the new version both count, so no answer names less than could be opened.
@@ -121,7 +121,7 @@ class AccessPeriod:
 
 @dataclass(frozen=True, slots=True)
 class InstalledPart:
-    """A part in its place."""
+    """A part in its place: a box in a car, or a service on a box."""
 
     place: int
     known_from: datetime
@@ -191,7 +191,7 @@ class AccessHistoryChanges:
 
 
 def _is_box(kind: str, members: Mapping[str, Any]) -> bool:
-    """Whether this change puts a box into a car that was in none before."""
+    """Whether a change that installs a product is one of a box."""
     return kind == "box.installed" or members.get("type") == "Box"
 
 
@@ -259,9 +259,9 @@ async def _write(connection: Connection, custody: AccessHistoryChanges) -> None:
 
 
 async def prune_periods(db: Database, settings: Settings, retention: int, before: datetime) -> None:
-    """Delete the history that ended before `before`, for the customers of a retention class.
+    """Delete versions that were known only before `before`.
 
-    Queries of earlier times are rejected from then on.
+    It affects the customers of a retention class. Queries of earlier times are rejected from then on.
     """
     await db.execute(RAISE, retention, before)
     for sql in (FORGET, FORGET_FITTED):

@@ -182,7 +182,7 @@ class HistoryExtent:
     now: datetime
     last: int  # number of its newest change
     recorded: datetime  # when that change got its number
-    waits: bool  # whether a change up to the time in question is missing
+    waits: bool  # whether a change up to the time in question may be missing
     has: bool  # whether the customer has the car or user, or ever had it
 
 
@@ -191,7 +191,8 @@ async def history_extent(
 ) -> HistoryExtent:
     """The extent of the history, after the changes up to `at` have got their numbers.
 
-    Without `at`, the time is now. If new changes keep coming, it is the time of the query.
+    Without `at`, the time is now. If new changes keep coming, it is the time of the query. After `PATIENCE` seconds it
+    waits no longer: then `waits` is true, and the history may lack changes up to that time.
     """
     begun = asyncio.get_running_loop().time()
     asked_about: datetime | None = None
@@ -220,7 +221,10 @@ async def periods_at(
     until: datetime | None,
     most: int,
 ) -> list[Mapping[str, Any]]:
-    """Periods at a time, or between two: the first `most`; for a group-limited caller those in its `scope`."""
+    """The first `most` periods at `since`, or from `since` to `until`.
+
+    A group-limited caller gets those in its `scope`.
+    """
     sql, end = (AT[thing], since + MOMENT) if until is None else (OVER[thing], until)
     rows = await _fetch(statements, sql, scope, customer=customer, id=id, since=since, until=end, most=most)
     return [dict(row) for row in rows] if until is None else join_periods(map(dict, rows))
@@ -236,10 +240,10 @@ async def events(
     until: datetime | None,
     last: int,
 ) -> tuple[list[str], bool]:
-    """The changes around a time, or between two, up to the number `last`.
+    """The changes around `since`, or from `since` to `until`.
 
-    Each is JSON, in the order of the numbers. The flag is true if there are more than `EVENTS`. Then these are the
-    nearest to the time, or to the end.
+    They go up to the number `last`. Each is JSON, in the order of the numbers. The flag is true if there are more than
+    `EVENTS`. Then these are the nearest to the time, or to the end.
     """
     place, begins, ends = (since, since - AROUND, since + AROUND) if until is None else (until, since, until)
     rows = await _fetch(

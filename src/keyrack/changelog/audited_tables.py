@@ -17,7 +17,7 @@ from keyrack.db.schema_version import SchemaError
 RECORDED = tuple(
     table for table, columns in COLUMNS.items() if any(decisions.audit.is_included for decisions in columns.values())
 )
-# `person` needs only these triggers, because a person is created and deleted as a customer's user
+# `person` needs only the triggers of updates and truncation: a person is created and deleted as a customer's user
 MISSING: LiteralString = """
 select string_agg(wanted.name || ' of ' || wanted.relation, ', ' order by wanted.relation, wanted.name)
 from (
@@ -31,8 +31,8 @@ left join pg_trigger t on t.tgrelid = to_regclass(wanted.relation) and t.tgname 
 where t.oid is null
 """
 SWITCHED_OFF = (
-    "Changes would not be recorded: these triggers are missing, altered or switched off: {missing}. "
-    '`alter table TABLE enable trigger "NAME"` switches one on; who switched it off has changed rows unseen since.'
+    "Changes would not be recorded, because these triggers are missing, altered or disabled: {missing}. "
+    '`alter table TABLE enable trigger "NAME"` enables a trigger. The log lacks the changes since it was disabled.'
 )
 
 

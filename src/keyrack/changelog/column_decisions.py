@@ -946,7 +946,7 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
 }
 
 _KNOWN = [f"{table}.{column}" for table, columns in COLUMNS.items() for column in columns]
-# Those of Keyrack's tables, and of tables that are a customer's; an operator may keep other tables in the schema
+# Columns of Keyrack's tables, and of tables with a `customer_id`. An operator may keep other tables in the schema
 _UNKNOWN: LiteralString = """
 select string_agg(c.relname || '.' || a.attname, ', ' order by c.relname, a.attnum)
 from pg_class k join pg_class c on c.relnamespace = k.relnamespace join pg_attribute a on a.attrelid = c.oid

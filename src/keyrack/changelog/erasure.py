@@ -60,7 +60,8 @@ async def erase(statements: Statements, user: int) -> None:
 
 async def finish(statements: Statements, customer: int, user: int, rows: int) -> bool:
     """Erase a removed user from a customer's log, `rows` at a time. Returns whether nothing is left."""
-    waits = await statements.fetchval(WAITING, customer, user)  # first, so that none is missed
+    # Before the log is read: a change that gets its number in between is in the log then
+    waits = await statements.fetchval(WAITING, customer, user)
     last = await statements.fetchval(LAST, customer, user)
     if last is not None:
         await deliveries.erase_of_customer(statements, customer, user, last, MEMBERS)

@@ -87,7 +87,7 @@ class CustomerFeed:
 
     def __init__(self, db: Database, customer: int, every: float, proof: Proof) -> None:
         self.extent: Extent | None = None
-        self.renewed = 0  # number of new epochs
+        self.renewed = 0  # number of breaks at which no cursor could continue
         self.subscriptions: dict[Subscription, None] = {}
         self._db = db
         self._customer = customer
@@ -161,7 +161,10 @@ class CustomerFeed:
         return [subscription for subscription in self.subscriptions if isinstance(subscription, FeedSubscriber)]
 
     def _begin(self, extent: Extent, *, is_new_epoch: bool) -> None:
-        """Replace the extent by that of another log, in which no cursor continues."""
+        """Begin with an extent that continues no earlier one.
+
+        That is the first one, one of a new epoch, or one after missing changes.
+        """
         self.extent = extent
         self.renewed += is_new_epoch
         self._wake()

@@ -18,7 +18,7 @@ Members = dict[str, Any]
 
 
 def split_personal_data(resource: str, before: Members | None, after: Members | None) -> Members:
-    """Remove the personal members of a change, as `{"before": {...}, "after": {...}}`.
+    """Split off the personal members of a change, as `{"before": {...}, "after": {...}}`.
 
     They are removed from the given dictionaries. A side without any is left out.
 

@@ -89,7 +89,7 @@ def decode(data: bytes) -> Record:
     except (ValueError, OverflowError) as error:
         raise NotARecord(str(error)) from None
     if not whole:
-        raise NotARecord("it is not written as records are")
+        raise NotARecord("it is not in canonical form")
     return record
 
 
@@ -101,9 +101,9 @@ def hash_of(data: bytes) -> bytes:
 def digest(part: Part, salt: bytes, value: Any) -> bytes:
     """The digest of a part (32 bytes).
 
-    It reveals nothing without its salt of `SALT` bytes.
-    The value is the part's JSON. That of `content` is an object with `before` and `after`, each possibly null, without
-    the personal members. Raises `ValueError` as `canonical` does.
+    Without its salt of `SALT` bytes, no guess of the value can be checked. The value is the part's JSON. That of
+    `content` is an object with `before` and `after`, each possibly null, without the personal members. Raises
+    `ValueError` as `canonical` does.
     """
     text = canonical(value)
     text = len(text).to_bytes(4, "big") + text
@@ -152,7 +152,7 @@ def _number(value: int | float | Decimal) -> str:
         return str(value)
     exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     if not exact.is_finite() or abs(exact.adjusted()) > DIGITS:
-        raise ValueError(f"{str(exact)[:40]} is no number that PostgreSQL's jsonb holds")
+        raise ValueError(f"{str(exact)[:40]} is not a number that jsonb can contain")
     text = f"{exact:f}"
     text = text.rstrip("0").removesuffix(".") if "." in text else text
     return "0" if text == "-0" else text
@@ -167,20 +167,20 @@ def _integer(value: int) -> bytes:
 
 def _microseconds(moment: datetime) -> int:
     if moment.tzinfo is None:
-        raise ValueError(f"{moment} says no zone")
+        raise ValueError(f"{moment} has no time zone")
     return (moment - EPOCH) // MICROSECOND
 
 
 def _members(data: bytes) -> list[bytes]:
     if data[:1] != VERSION:
-        raise NotARecord("it is of no version that is known here")
+        raise NotARecord("its version is unknown")
     members, place = list[bytes](), 1
     while place < len(data):
         begin = place + 4
         place = begin + int.from_bytes(data[place:begin], "big")
         members.append(data[begin:place])
     if len(members) != 13:
-        raise NotARecord(f"it has {len(members)} members in place of 13")
+        raise NotARecord(f"it has {len(members)} members instead of 13")
     return members
 
 
@@ -190,7 +190,7 @@ def _decoded(members: list[bytes]) -> Record:
 
     customer, epoch, number, at, recorded_at, kind, resource, resource_id, groups, *hashes = members
     if any(len(hash_value) not in (0, HASH) for hash_value in hashes) or not hashes[0]:
-        raise NotARecord("a hash in it has not 32 bytes")
+        raise NotARecord("one of its hashes does not have 32 bytes")
     return Record(
         integer(customer),
         UUID(bytes=epoch),

@@ -30,7 +30,8 @@ _FIRST: LiteralString = (
     "cross join lateral (select class, customer_id, change_id, recorded_at from change where customer_id ="
     " l.customer_id and {which} order by change_id limit $1) c"
 )
-# Changes that a customer kept longer before: later numbers are deleted already
+# The changes before a log's oldest one. They are in a longer retention class, which the customer had before, and the
+# changes after them were dropped already
 LEFT: LiteralString = (
     "with left_over as materialized (select c.* from change_log l "
     + _FIRST.replace("{which}", "change_id < l.oldest_id")
@@ -66,7 +67,8 @@ async def prune_partitions(db: Database, settings: Settings, now: datetime | Non
     for days, retention in CLASSES.items():
         try:
             async with db.transaction() as connection:
-                # A drop locks the parent table for a moment. It is postponed if that would make other sessions wait
+                # A drop locks the parent table, and later sessions queue behind it while it waits for the lock. So it
+                # gives up after a second, and the next run tries again
                 await connection.execute("set local lock_timeout = '1s'")
                 await connection.execute(ALONE)
                 rows = await connection.fetch(DROP, retention, (now - timedelta(days=days)).date())

@@ -20,13 +20,13 @@ def _content(side: LiteralString) -> LiteralString:
 
 
 def _member_field(member: LiteralString) -> Field:
-    """A member of the actor."""
+    """A member of `who`: the actor, its address and its request."""
     return string("{t}.who->>'" + member + "'", nullable=True)
 
 
 # The groups of a group-limited caller
 _SCOPE_GROUPS: LiteralString = "(select s.groups from scope s where s.customer_id = :customer and s.scope_id = :scope)"
-# Changes of these resources name a car and a user: both must be in scope. A row without `group_sets` is hidden
+# Changes of an assignment or a key name a car and a user: both must be in scope. Without `group_sets` they are hidden
 _IN_SCOPE: LiteralString = (
     "{t}.groups && " + _SCOPE_GROUPS + " and case when {t}.group_sets is null then"
     " {t}.resource not in ('assignment', 'key') else not exists (select from jsonb_array_elements({t}.group_sets) g"

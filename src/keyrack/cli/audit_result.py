@@ -1,4 +1,4 @@
-"""The result of verifying a log: how much of it is proven, and the facts beside the proof."""
+"""The result of the verification of a log, as text and JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from keyrack.db.connection import Row
 
 @dataclass
 class AuditContext:
-    """Facts beside a verified log: its other epochs, and the comparison with the tables if one was made."""
+    """Additional results: the log's other epochs, and its comparison with the tables."""
 
     epochs: list[Row] = field(default_factory=list[Row])
     tables: AuditResult | None = None

@@ -38,10 +38,10 @@ UNATTENDED = (
 
 
 def check_beginning(settings: Settings, command: str, *, named: bool) -> None:
-    """Check that the database exists or may be created; `named` means that `--state` gave its directory.
+    """Check that the database exists or may be created.
 
-    Raises `CommandFailed` if it may not be created, and `EmbeddedServerError` if the directory has backups of a lost
-    database.
+    `named` is whether `--state` set its directory. Raises `CommandFailed` if it may not be created, and
+    `EmbeddedServerError` if the directory has backups of a lost database.
     """
     if settings.database_url is not None or (server := embedded_server(settings)).made:
         return
@@ -58,7 +58,7 @@ def check_beginning(settings: Settings, command: str, *, named: bool) -> None:
 
 
 def _sign(settings: Settings) -> str | None:
-    """The sign of an external database, as a clause; None if there is none."""
+    """The first indication of an external database, as a clause, or None."""
     for name in ADDRESS:
         if name in os.environ:  # and it is empty
             return f"{name} is empty"

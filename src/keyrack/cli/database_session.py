@@ -1,4 +1,4 @@
-"""The frame of commands on the database: open it, run the command, print the result, explain errors.
+"""Runs commands on the database: opens it, prints the result, explains errors.
 
 A command is an async function that gets a `DatabaseSession` and returns its result. It runs in one transaction. An
 error leaves no trace. A printed result is already committed, and all processes are notified.
@@ -33,7 +33,7 @@ from keyrack.core.systemd import NoListener
 from keyrack.db import schema_version, worker_wakeup
 from keyrack.db.audit_context import acting, operator
 from keyrack.db.change_notifier import EVERYBODY, NOTHING, NOTIFY, Topics, encode_notifications
-from keyrack.db.connection import UNREACHABLE, Connection, Database, OutcomeUnknown
+from keyrack.db.connection import UNREACHABLE, Connection, Database, OutcomeUnknown, unreachable
 from keyrack.db.embedded.server import EmbeddedServer, EmbeddedServerError
 from keyrack.db.encryption.bootstrap import open_vault
 from keyrack.db.encryption.cipher import Encryption
@@ -281,7 +281,7 @@ def explain(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None:  # no connection has one
         return f"{error.filename} cannot be opened: {error.strerror}."
     if isinstance(error, UNREACHABLE):
-        return f"The database cannot be reached: {text or 'no answer.'}"
+        return f"The database cannot be reached: {unreachable(error)}"
     if isinstance(error, asyncpg.LockNotAvailableError):
         return "Another process has locked the same data for too long. Nothing was changed; try again."
     if isinstance(error, asyncpg.PostgresError):

@@ -44,7 +44,7 @@ HEADINGS: dict[str, dict[str, tuple[str, str]]] = {
         "audit": ("keyrack.cli.commands.audit", "Export, checkpoint and verify change logs."),
     },
     "Customers and people": {
-        "customer": ("keyrack.cli.commands.customer", "Add, list, rename and remove customers."),
+        "customer": ("keyrack.cli.commands.customer", "Add, list, change and remove customers."),
         "manager": ("keyrack.cli.commands.manager", "Manage managers: accounts, roles and sign-in methods."),
         "provider": ("keyrack.cli.commands.provider", "Configure single sign-on."),
         "client": ("keyrack.cli.commands.client", "Manage machine clients and their scopes."),
@@ -132,9 +132,10 @@ def _called(arguments: Sequence[str]) -> str:
 
 
 def _end(number: int, frame: object) -> None:
-    """End at once on a signal, as the kernel ends every other process, until a command installs its own handler.
+    """End at once, until a command sets its own handler.
 
-    `sys.exit` would finalize the interpreter wherever the signal arrives: in a driver's C code that can crash.
+    The kernel ends every other process in this way. `sys.exit` would finalize the interpreter wherever the signal
+    arrives: in a driver's C code that can crash.
     """
     os._exit(128 + number)
 

@@ -71,8 +71,11 @@ async def owned(session: DatabaseSession, id: int) -> list[int]:
 
 
 async def check_owners(session: DatabaseSession, owned: list[int], *, ownerless: bool) -> None:
-    """Raise `CommandFailed` if one of them has no owner left, unless `ownerless` allows it."""
-    if not ownerless and (without := await owners.has_other_owner(session.sql, *owned)):
+    """Raise `CommandFailed` if a customer would have no owner left.
+
+    `ownerless` allows it.
+    """
+    if not ownerless and (without := await owners.find_customers_without_owner(session.sql, *owned)):
         raise CommandFailed(
             f"Customer {without[0]} would have no owner left who may sign in. Make another manager an owner first, or"
             " add --leave-without-owner."

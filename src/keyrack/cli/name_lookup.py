@@ -25,7 +25,7 @@ CANDIDATES = 5  # in an error message
 
 @dataclass(frozen=True, slots=True)
 class Noun:
-    """A kind of row that can be named: its words, and its id, name and customer in SQL."""
+    """A kind of row that options can name, and the SQL that finds it."""
 
     word: str
     called: str

@@ -40,7 +40,10 @@ class ListResult:
 
 
 class CommandFailed(Exception):
-    """The error of a command, for its user: `lines` are the details, and `value` is the JSON."""
+    """The error of a command, for its user.
+
+    `lines` are the details, and `value` is the JSON.
+    """
 
     def __init__(self, text: str, lines: Sequence[str] = (), value: Mapping[str, Any] | None = None) -> None:
         super().__init__(text)
@@ -101,7 +104,7 @@ def table(result: ListResult, *, width: int | None = None) -> list[str]:
 
 
 def _least(value: object) -> int:
-    """The minimum characters of a value: the start of prose, and all of any other value."""
+    """The minimum width of a value: part of prose, all of any other value."""
     cell = _cell(value)
     is_prose = isinstance(value, str) and " " in cell and cell[0] not in "{[" and not NUMERIC.fullmatch(cell)
     return min(len(cell), SHORTEST) if is_prose else len(cell)

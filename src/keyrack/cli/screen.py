@@ -25,7 +25,7 @@ CLEAR = "\x1b[H\x1b[2J\x1b[3J"  # clears a terminal and its scrollback
 
 
 class Screen:
-    """Formats lines for standard output: as wide as the terminal, in colours unless NO_COLOR is set."""
+    """Formats lines for the terminal: its width, and colours unless NO_COLOR is set."""
 
     def __init__(self) -> None:
         self.terminal = sys.stdout.isatty()

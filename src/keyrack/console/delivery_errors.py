@@ -22,67 +22,61 @@ class Cause:
     remedy: str
 
 
-LOOK_INTO_ITS_LOG = N_("Check the receiver's log at this time.")
-# Error of the log of deliveries -> cause and remedy
-TOLD: Mapping[str, tuple[str, str]] = {
-    delivery_errors.NOT_REACHED: (
+CHECK_RECEIVER_LOG = N_("Check the receiver's log at this time.")
+# Code of a delivery's error -> cause and remedy
+CAUSES: Mapping[str, tuple[str, str]] = {
+    delivery_errors.NOT_REACHED.code: (
         N_("The address could not be reached."),
         N_(
             "The name is unknown, the address is not public, or no program answers there. Check the address,"
             " and try it from outside. The operator of this server can allow networks that are not public."
         ),
     ),
-    delivery_errors.TIMED_OUT: (
+    delivery_errors.TIMED_OUT.code: (
         N_("The answer took longer than %(seconds)s s."),
         N_("Let the receiver answer 204 at once, and do its work afterwards."),
     ),
-    delivery_errors.NOT_TAKEN: (
+    delivery_errors.NOT_TAKEN.code: (
         N_("The connection was refused."),
         N_("No program listens at this port. Start the receiver, or correct the port in the address."),
     ),
-    delivery_errors.CLOSED: (N_("The receiver closed the connection without an answer."), LOOK_INTO_ITS_LOG),
-    delivery_errors.CUT: (N_("The answer was interrupted."), LOOK_INTO_ITS_LOG),
-    delivery_errors.NO_HTTP: (
+    delivery_errors.CLOSED.code: (N_("The receiver closed the connection without an answer."), CHECK_RECEIVER_LOG),
+    delivery_errors.CUT.code: (N_("The answer was interrupted."), CHECK_RECEIVER_LOG),
+    delivery_errors.NO_HTTP.code: (
         N_("The answer is not valid HTTP."),
         N_("The program at this port is not a web server. Check the address."),
     ),
-    delivery_errors.UNKNOWN_DIALECT: (
+    delivery_errors.UNKNOWN_DIALECT.code: (
         N_("This server does not know the format of this webhook, so nothing was sent."),
         N_("Choose another format, or ask the operator of this server to finish the upgrade."),
     ),
-    delivery_errors.SEALED: (
+    delivery_errors.SEALED.code: (
         N_("The secrets of this webhook could not be decrypted, so nothing was sent."),
         N_("Ask the operator of this server: the worker's log has the reason."),
     ),
+    delivery_errors.CERTIFICATE.code: (
+        N_("The certificate is not valid: %(said)s"),
+        N_("Give the receiver a certificate that browsers trust, for the name in the address."),
+    ),
+    delivery_errors.TLS.code: (
+        N_("The encrypted connection failed: %(said)s"),
+        N_("Check that the port in the address speaks https, with TLS 1.2 or newer."),
+    ),
 }
 # The same for an address that is visibly not public. It reveals no more about the inner network
-INSIDE = (
+NOT_PUBLIC = (
     N_("The address is not public."),
     N_(
         "Enter a public address, or ask the operator of this server to allow its network. If the network is"
         " allowed, no program answers at this address."
     ),
 )
-# Beginnings of errors that end with a text from the receiver
-BEGUN: Mapping[str, tuple[str, str]] = {
-    delivery_errors.CERTIFICATE.partition("{")[0]: (
-        N_("The certificate is not valid: %(said)s"),
-        N_("Give the receiver a certificate that browsers trust, for the name in the address."),
-    ),
-    delivery_errors.TLS.partition("{")[0]: (
-        N_("The encrypted connection failed: %(said)s"),
-        N_("Check that the port in the address speaks https, with TLS 1.2 or newer."),
-    ),
-}
-STATUSES: Mapping[int, str] = {
-    401: N_(
-        "The receiver rejected the signature or the static secret. Check the signing secret and the static secret"
-        " there."
-    ),
-    403: N_(
-        "The receiver rejected the signature or the static secret. Check the signing secret and the static secret"
-        " there."
-    ),
+SIGNATURE_REJECTED = N_(
+    "The receiver rejected the signature or the static secret. Check the signing secret and the static secret there."
+)
+REMEDIES_BY_STATUS: Mapping[int, str] = {
+    401: SIGNATURE_REJECTED,
+    403: SIGNATURE_REJECTED,
     404: N_("The receiver has no resource at this path. Correct the address."),
     405: N_("The receiver does not accept POST at this path. Correct the address."),
     410: N_("The receiver answered that it is gone for good. Correct the address, then enable the webhook again."),
@@ -91,23 +85,23 @@ STATUSES: Mapping[int, str] = {
     429: N_("The receiver throttles requests. Nothing is lost: Keyrack sends the message again later."),
     503: N_("The receiver is not ready. Nothing is lost: Keyrack sends the message again later."),
 }
-REDIRECTED = N_("Keyrack does not follow redirects. Enter the address to which this one redirects.")
-ITS_FAULT = N_("The receiver answered with a client error. Check its log at this time.")
-ITS_OWN_FAULT = N_("The receiver had an error. Check its log at this time.")
-# Reason for disabling a webhook -> cause and remedy
+REDIRECT = N_("Keyrack does not follow redirects. Enter the address to which this one redirects.")
+CLIENT_ERROR = N_("The receiver answered with a client error. Check its log at this time.")
+SERVER_ERROR = N_("The receiver had an error. Check its log at this time.")
+# Code of a reason for disabling a webhook -> cause and remedy
 DISABLED: Mapping[str, tuple[str, str]] = {
-    delivery_errors.DISABLED_BY_GONE: (
+    delivery_errors.DISABLED_BY_GONE.code: (
         N_("The receiver answered 410: it is gone for good."),
         N_("Correct the address, then enable the webhook. Waiting deliveries are sent then."),
     ),
-    delivery_errors.DISABLED_BY_TOO_MUCH: (
+    delivery_errors.DISABLED_BY_TOO_MUCH.code: (
         N_("The maximum number of deliveries was waiting for the receiver."),
         N_(
             "Make the receiver answer faster, or send it fewer event types. Enable the webhook: waiting"
             " deliveries are sent then. For later messages, use “Send again” with that time."
         ),
     ),
-    delivery_errors.SECRETS_LOST: (
+    delivery_errors.SECRETS_LOST.code: (
         N_("The secrets of this server were lost. All webhooks have new ones."),
         N_(
             "Rotate the secret, give the new one to the receiver, then enable the webhook. Waiting deliveries are"
@@ -126,26 +120,25 @@ def of_delivery(visit: Visit, delivery: Mapping[str, Any], url: str) -> Cause | 
         return Cause(
             gettext(visit, "The receiver answered %(status)s.", status=status), gettext(visit, _of_status(status))
         )
+    known = delivery_errors.find(error, delivery_errors.ERRORS)
+    if known is None or known.code not in CAUSES:
+        return Cause(error, gettext(visit, CHECK_RECEIVER_LOG))
+    is_not_public = known.code == delivery_errors.NOT_REACHED.code and _is_not_public(url)
+    text, remedy = NOT_PUBLIC if is_not_public else CAUSES[known.code]
     seconds = f"{visit.settings.webhook_timeout:g}"
-    if error in TOLD:
-        inside = error == delivery_errors.NOT_REACHED and _is_inside(url)
-        text, remedy = INSIDE if inside else TOLD[error]
-        return Cause(gettext(visit, text, seconds=seconds), gettext(visit, remedy))
-    for beginning, (text, remedy) in BEGUN.items():
-        if error.startswith(beginning):
-            return Cause(gettext(visit, text, said=error.removeprefix(beginning)), gettext(visit, remedy))
-    return Cause(error, gettext(visit, LOOK_INTO_ITS_LOG))
+    return Cause(gettext(visit, text, seconds=seconds, said=known.why), gettext(visit, remedy))
 
 
 def of_disabling(visit: Visit, reason: str) -> Cause:
     """Why Keyrack disabled a webhook."""
-    if reason not in DISABLED:
+    known = delivery_errors.find(reason, delivery_errors.REASONS)
+    if known is None:
         return Cause(reason, gettext(visit, "Find the cause, then enable the webhook."))
-    text, remedy = DISABLED[reason]
+    text, remedy = DISABLED[known.code]
     return Cause(gettext(visit, text), gettext(visit, remedy))
 
 
-def _is_inside(url: str) -> bool:
+def _is_not_public(url: str) -> bool:
     """Whether an address with a numeric host is not public. Names are not resolved."""
     host = urlsplit(url).hostname or ""
     try:
@@ -155,8 +148,8 @@ def _is_inside(url: str) -> bool:
 
 
 def _of_status(status: int) -> str:
-    if status in STATUSES:
-        return STATUSES[status]
+    if status in REMEDIES_BY_STATUS:
+        return REMEDIES_BY_STATUS[status]
     if status < 400:
-        return REDIRECTED
-    return ITS_FAULT if status < 500 else ITS_OWN_FAULT
+        return REDIRECT
+    return CLIENT_ERROR if status < 500 else SERVER_ERROR

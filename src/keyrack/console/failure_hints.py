@@ -22,7 +22,7 @@ class FailureHint:
 def failure_reason(visit: Visit, code: str | None, message: str | None) -> str:
     """The translated reason of a failed operation; "" if it did not fail.
 
-    A message stays as it is if this release does not know its code.
+    A message without a known code is returned unchanged.
     """
     text = text_of(code)
     return (message or "") if text is None else gettext(visit, text)

@@ -26,7 +26,10 @@ SHOWN = (BadRequest, Conflict, NotFound, PreconditionFailed, TooManyRequests, Un
 
 @dataclass(frozen=True)
 class FormErrors:
-    """The errors of a form, each with its field, "" for the whole form. `status` is the status of the answer."""
+    """The errors of a form, each with its field.
+
+    The field is "" for an error of the whole form. `status` is the status of the answer.
+    """
 
     status: int = 200
     texts: tuple[tuple[str, str], ...] = ()

@@ -10,7 +10,7 @@ from keyrack.console.rendering import gettext
 from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
 
-MOST = 200  # groups to choose from; the form says so if there are more
+MOST = 200  # groups to choose from; the form shows a note if there are more
 NAMED = {"$select": "id,name"}
 WHOLE, SOME = "whole", "groups"
 NONE_CHOSEN = N_("Choose at least one group, or the whole fleet.")

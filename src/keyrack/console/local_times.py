@@ -18,7 +18,7 @@ DAY, DAY_OF_THIS_YEAR = "yMMMEd", "MMMEd"  # with the weekday; names of CLDR ske
 
 
 class NoSuchTime(ValueError):
-    """A time that does not exist in the zone, because the clocks are put forward over it."""
+    """A time that does not exist in the zone, because the clocks skip it in spring."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ class Clock:
     def local(self, time: str | datetime) -> datetime:
         """A time on this clock, for fields and for places in a row. The order of times is kept.
 
-        Python has no local time outside the years 1 to 9999. Such a time becomes the first or the last time of these
-        years.
+        Python has no local time outside the years 1 to 9999. A time outside becomes the first or the last time of
+        these years.
         """
         then = instant(time)
         return self._exact(then) or _nearest_end(then).replace(tzinfo=self.zone)

@@ -1,4 +1,4 @@
-"""The car and the user of an operation, each before and after, and the requester."""
+"""The car and the user of an operation, before and after it, and its requester."""
 
 from __future__ import annotations
 

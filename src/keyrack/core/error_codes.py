@@ -103,7 +103,7 @@ class FieldError:
 FAULTS = {
     "missing": "A required value is missing.",
     "unknown": "The name is not known; `valid` lists the known names.",
-    "wrong-type": "The value has the wrong JSON type.",
+    "wrong-type": "The value has the wrong type.",
     "wrong-form": "The value has the right type but the wrong format, such as a time without an offset.",
     "blank": "The text is blank.",
     "too-long": "The text or the array is too long.",

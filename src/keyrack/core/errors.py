@@ -191,7 +191,7 @@ class UnsupportedMediaType(Refusal):
     media_type = JSON
 
     def __init__(self, header: str, value: str | None, valid: Sequence[str]) -> None:
-        names = " or ".join(valid)
+        names = " or ".join(filter(None, (", ".join(valid[:-1]), valid[-1])))
         self.detail = f"The header {header} is missing. It must be {names}."
         if value:
             self.detail = f"The header {header} is {value[:LONGEST_VALUE]!a}. It must be {names}."

@@ -38,15 +38,15 @@ def inherited() -> socket.socket | None:
     if os.environ.pop("LISTEN_PID", "") != str(os.getpid()) or count == "0":  # for another process
         return None
     if count != "1":
-        raise NoListener(f"systemd hands over {count} sockets (LISTEN_FDS); Keyrack serves at one.")
+        raise NoListener(f"systemd passed {count} sockets (LISTEN_FDS), but Keyrack listens on one.")
     try:
         listener = socket.socket(fileno=FIRST)
         listens = listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
     except OSError as error:
-        raise NoListener(f"What systemd hands over is no socket (LISTEN_FDS): {error.strerror}.") from None
+        raise NoListener(f"The descriptor from systemd (LISTEN_FDS) is not a socket: {error.strerror}.") from None
     if listener.family not in (socket.AF_INET, socket.AF_INET6) or not listens:
         listener.detach()
-        raise NoListener("What systemd hands over (LISTEN_FDS) is not a TCP socket that listens: use ListenStream=.")
+        raise NoListener("The socket from systemd (LISTEN_FDS) is not a listening TCP socket. Use ListenStream=.")
     listener.set_inheritable(True)  # by child processes, which get its number
     return listener
 

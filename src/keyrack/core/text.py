@@ -56,15 +56,16 @@ def trimmed(text: str) -> str:
 def direction_control(text: str) -> str:
     """The first character of a text that changes the direction of others, as `U+202E`; "" if there is none."""
     control = _CONTROL.search(text)
-    return _code_point(control[0]) if control else ""
+    return code_point(control[0]) if control else ""
 
 
 def visible_controls(text: str, form: str = "[{}]") -> str:
     """The text with `[U+202E]`, or another form, for each direction control."""
-    return _CONTROL.sub(lambda control: form.format(_code_point(control[0])), text)
+    return _CONTROL.sub(lambda control: form.format(code_point(control[0])), text)
 
 
-def _code_point(character: str) -> str:
+def code_point(character: str) -> str:
+    """The number of a character, such as `U+202E`."""
     return f"U+{ord(character):04X}"
 
 

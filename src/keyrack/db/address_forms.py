@@ -1,4 +1,4 @@
-"""The column `address_form`: normal forms of addresses, found by SQL, filled in batches.
+"""The column `address_form`: lookups by it in SQL, and its filling in batches.
 
 `core.addresses` defines the normal form. A row without a form was written by the release before this column. If two
 rows have one form, the row with the lower key has the address. The other row is marked by `has_address_conflict`, and
@@ -45,7 +45,7 @@ from (
   from unnest($1::integer[], $2::text[]) pending (id, form)) given
 where r.{key} = given.id returning r.{key} as id, given.is_later
 """
-# No row with a lower key has this address any more
+# No other row holds the address any more, and no marked row with a lower key has it
 RESOLVE: LiteralString = """
 update {table} r set has_address_conflict = false
 where has_address_conflict and not exists (
@@ -70,7 +70,7 @@ class AddressTable:
     is_disabled_by_conflict: bool = False
 
     def key_by_form(self, form: LiteralString) -> LiteralString:
-        """SQL of the key of the row whose address has the normal form `form`; null if there is none."""
+        """SQL of the key of the row with the normal form `form`, or null."""
         return self._sql(ROW.strip()).replace("{form}", form)
 
     def _sql(self, statement: LiteralString) -> LiteralString:

@@ -8,7 +8,9 @@ from typing import LiteralString
 
 from keyrack.db.connection import Statements
 
-LATE = 600.0  # seconds beyond `archive_timeout`; a heartbeat writes every two seconds, so a segment is always due
+# Seconds beyond `archive_timeout`. Each process of Keyrack writes a heartbeat every few seconds, so there is always WAL
+# to archive
+LATE = 600.0
 
 STANDING: LiteralString = """
 select current_setting('archive_mode') <> 'off' as on, current_setting('archive_command') as command,
@@ -28,7 +30,8 @@ class ArchiveStatus:
     """Status of WAL archiving.
 
     `age` is the age of the last archived segment in seconds, or None if there is none since the counters began. While
-    anything writes, PostgreSQL archives one segment a minute, so an age of some minutes means trouble.
+    anything writes, PostgreSQL archives a segment at least every `timeout` seconds. An age of some minutes more means
+    trouble.
     """
 
     on: bool
@@ -48,7 +51,7 @@ class ArchiveStatus:
         """Whether the last segment is older than it should be.
 
         Without an `archive_timeout`, or before the first segment, the age says nothing. Then it is late if archiving
-        fails.
+        fails. Time before the server's start does not count, because a stopped server archives nothing.
         """
         if not self.on:
             return False

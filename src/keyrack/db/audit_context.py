@@ -35,7 +35,7 @@ class Actor:
     id: int | None = None
     address: str | None = None
     request: str | None = None
-    scope: int | None = None  # group scope of the actor: what it creates joins these groups
+    scope: int | None = None  # id of the actor's group scope: what the actor creates joins its groups
     on_behalf_of: Actor | None = None  # the actor that decided what this one carries out
 
     def on_behalf(self, other: Actor) -> Self:
@@ -76,7 +76,10 @@ def begin_statement() -> str:
 
 
 def operator() -> Actor:
-    """The operator at the command line: the name of the OS account, whatever the environment says."""
+    """The operator at the command line, named by the OS account.
+
+    Variables such as USER, which each caller can set, do not count.
+    """
     uid = os.getuid()
     try:
         name = pwd.getpwuid(uid).pw_name

@@ -1,4 +1,4 @@
-"""Notifies all processes which customers have changed topics, always after the commit.
+"""Notifies all processes of changed topics, always after the commit.
 
 A change costs one dictionary entry. Equal entries merge, and one statement publishes all of them at a bounded rate. A
 notification carries only topic names. A receiver that shows the data reads them again.
@@ -66,7 +66,7 @@ class ChangeNotifier:
         self._wake = asyncio.Event()
 
     def __call__(self, customer: int, topics: Topics) -> None:
-        """Record that `topics` of a customer, or of `EVERYBODY`, have changed."""
+        """Record that `topics` of a customer, or of `EVERYBODY`, have changed. Call it after the commit."""
         if topics:
             pending_topics = self._pending_positions if topics is DRIVEN else self._pending
             pending_topics[customer] = pending_topics.get(customer, NOTHING) | topics

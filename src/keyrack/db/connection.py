@@ -15,7 +15,9 @@ import asyncpg
 
 from keyrack.core.error_codes import DATABASE_AWAY
 from keyrack.core.errors import Unavailable
+from keyrack.core.log_config import cause
 from keyrack.core.metrics.catalog import STATEMENT_SECONDS
+from keyrack.core.os_errors import connection_failure
 from keyrack.core.settings import Settings
 from keyrack.db.audit_context import UNRECORDED, acting, begin_statement
 from keyrack.db.fair_semaphore import PROCESS, TenantShares
@@ -29,9 +31,9 @@ __all__ = ["Connection", "Database", "OutcomeUnknown", "Row", "Statements"]
 Row = asyncpg.Record
 T = TypeVar("T")
 
-# Sent as statements: asyncpg's own transactions apply the statement timeout to COMMIT
+# Sent as statements: asyncpg's own transactions apply its `command_timeout` to COMMIT, which nothing may cancel
 COMMIT: LiteralString = "commit"
-# The latest savepoint of a name is the one that is meant, so these can nest
+# A name means the latest savepoint of that name, so these can nest
 INNER: tuple[LiteralString, ...] = (
     "savepoint inner_one",
     "rollback to savepoint inner_one; release savepoint inner_one",
@@ -58,6 +60,13 @@ UNREACHABLE = (*GOING, asyncpg.TooManyConnectionsError)
 # - revoked rights (a file system that has become read-only reports the same)
 # - resources such as a full disk; locks and timeouts; operator intervention; the system
 PASSING = ("08", "25", "40", "42501", "53", "55", "57", "58", "XX")
+
+
+def unreachable(error: BaseException) -> str:
+    """Why the database cannot be reached, and what to check."""
+    if isinstance(error, OSError):
+        return f"{connection_failure(error)}. Check that PostgreSQL runs, and that KEYRACK_DATABASE_URL is its address."
+    return f"{cause(error)}."
 
 
 def is_interruption(error: BaseException) -> bool:
@@ -132,10 +141,11 @@ class Connection:
 
 
 class Database:
-    """The database, charged to tenants; a statement outside a transaction takes its own connection.
+    """Runs statements and transactions on connections of a pool, charged to tenants.
 
-    A statement is not cancelled unless the database is used for reads; see `pool`. Raises `OutcomeUnknown` if the
-    connection is lost during a write.
+    A statement outside a transaction takes its own connection. It is not cancelled unless the database is used for
+    reads; see `pool`. Raises `OutcomeUnknown` if the connection is lost during a write, and `Unavailable` if no
+    connection becomes free in time.
     """
 
     __slots__ = ("_pool", "_reads", "_shares")
@@ -180,7 +190,9 @@ class Database:
                 server_settings={**session_parameters, "application_name": application, **own},
             )
         except UNREACHABLE as error:
-            raise Unavailable(DATABASE_AWAY.with_text(f"The database cannot be reached: {error}")) from error
+            raise Unavailable(
+                DATABASE_AWAY.with_text(f"The database cannot be reached: {unreachable(error)}")
+            ) from error
         database = cls(Pool(pool, size, settings, connector, application))
         if lacking := await database.fetchval(LACKING, list(session_parameters), list(session_parameters.values())):
             await database.close()
@@ -245,7 +257,8 @@ class Database:
     async def transaction(self) -> AsyncGenerator[Connection]:
         """Run a transaction: commit at the end of the block, roll back if it raises.
 
-        Raises `OutcomeUnknown` if the connection is lost during the commit.
+        Raises `OutcomeUnknown` if the connection is lost during the commit, and asyncpg's `InFailedSQLTransactionError`
+        if a statement failed although the block did not raise.
         """
         raw = await self._pool.take(self._shares)
         try:
@@ -255,7 +268,9 @@ class Database:
             await self._pool.mend(self._shares, raw, error)
             raise
         if await self._pool.finish(self._write(raw, raw.execute, COMMIT, ())) != "COMMIT":
-            raise asyncpg.InFailedSQLTransactionError("a statement of the transaction had failed: it was undone")
+            raise asyncpg.InFailedSQLTransactionError(
+                "The transaction was rolled back, because one of its statements failed."
+            )
 
     async def _write(
         self,
@@ -273,7 +288,7 @@ class Database:
         except BaseException as error:
             await self._pool.mend(self._shares, raw, error)
             if is_shutting_down(error):
-                raise OutcomeUnknown(f"the connection was lost while something was being written: {error}") from error
+                raise OutcomeUnknown(f"the connection was lost during a write: {error}") from error
             raise
         self._pool.give_back(self._shares, raw)
         return result

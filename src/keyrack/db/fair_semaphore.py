@@ -44,7 +44,7 @@ PROCESS = TenantShares()
 class FairSemaphore:
     """`total` permits. Per tenant, `max_waiting` callers may wait, each for `seconds`.
 
-    `name` is the label of its metrics.
+    The process itself (`PROCESS`) waits without these limits. `name` is the label of its metrics.
     """
 
     def __init__(self, total: int, max_waiting: int, seconds: float, name: str) -> None:
@@ -53,7 +53,7 @@ class FairSemaphore:
         self._seconds = seconds
         self._in_use: dict[Hashable, int] = {}
         self._waiting_counts: dict[Hashable, int] = {}
-        self._queues: dict[TenantShares, deque[asyncio.Future[None]]] = {}  # round robin: last served, last
+        self._queues: dict[TenantShares, deque[asyncio.Future[None]]] = {}  # the last served one is last
         self._name = name
         self._total = total
         self._in_use_gauge = QUEUE_IN_USE.of(name)
@@ -118,9 +118,9 @@ class FairSemaphore:
         _increment(self._in_use, shares)
 
     def _next_in_line(self) -> TenantShares | None:
-        """Among the shares below their limit, the one whose tenants have the fewest permits.
+        """The waiting shares whose tenants have the fewest permits.
 
-        The process itself has no tenants, so it comes first.
+        Shares at their limit do not count. The process itself has no tenants, so it comes first.
         """
         return min(filter(self._can_take, self._queues), key=self._max_in_use, default=None)
 

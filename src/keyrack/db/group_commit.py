@@ -37,7 +37,10 @@ class CommitQueue:
 
 
 class GroupCommitter:
-    """Runs the batches of one process, in order per customer and kind of work."""
+    """Runs the batches of one process, per customer and kind of work.
+
+    They begin in the order of arrival.
+    """
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -45,16 +48,17 @@ class GroupCommitter:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def put(self, work: Work[Item, Result], customer: int, items: Sequence[Item], *, at_once: int = 1) -> Result:
-        """Do `work` with `items` after earlier ones, and return the committed result. Raises `Refusal`.
+        """Do `work` with `items` behind those that wait, and return the committed result.
 
-        Up to `at_once` batches run concurrently: while one waits for the database, Python prepares the next.
+        Up to `at_once` batches run concurrently: while one waits for the database, Python prepares the next. Then a
+        batch may be committed before an earlier one. Raises the `Refusal` of these items, or the error of the batch.
         """
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         queue = self._queues.setdefault((work, customer), CommitQueue())
         queue.pending.append((items, future, here.get()))
         if queue.running < at_once:
             queue.running += 1
-            task = asyncio.create_task(self._run(work, customer, queue), context=Context())  # shared by callers
+            task = asyncio.create_task(self._run(work, customer, queue), context=Context())  # of no one caller
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         return await future

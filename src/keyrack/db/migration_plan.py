@@ -12,7 +12,7 @@ from keyrack.db.migrations.sql_capture import recorded
 
 @dataclass(frozen=True, slots=True)
 class PlannedRevision:
-    """A pending revision."""
+    """A pending revision, its statements and their effects."""
 
     revision: str
     title: str  # the first line of its docstring

@@ -72,7 +72,7 @@ class _Numbering:
         """Number the SQL outside of quoted texts. A doubled quote counts as an end and a new beginning."""
         pieces = sql.split("'")
         if len(pieces) % 2 == 0 or any(text.endswith("\\") for text in pieces[1::2]):
-            raise ValueError(f"a text in quotes does not end, or ends with a backslash: {sql}")
+            raise ValueError(f"a quoted text is not terminated, or ends with a backslash: {sql}")
         self._unsupported = [sign for sign in _UNSUPPORTED if sign in sql]
         pieces[::2] = [self._number_unquoted(piece) for piece in pieces[::2]]
         return "'".join(pieces)
@@ -83,7 +83,7 @@ class _Numbering:
             return self._number_code(sql)
         pieces = sql.split('"')
         if len(pieces) % 2 == 0:
-            raise ValueError(f"an identifier in quotes does not end, or has an apostrophe: {sql}")
+            raise ValueError(f"a quoted identifier is not terminated, or has an apostrophe: {sql}")
         pieces[::2] = [self._number_code(piece) for piece in pieces[::2]]
         return '"'.join(pieces)
 
@@ -107,7 +107,7 @@ class _Numbering:
             if self._depth and (not name or name[0].isdigit() or _follows_operand(code, colon)):
                 continue
             if not name or name[0].isdigit():
-                raise ValueError(f"a colon begins neither a name nor a cast: {code}")
+                raise ValueError(f"a colon is not followed by a name, and is not part of a cast: {code}")
             written += (code[copied:colon], "$", self._number(name))
             copied = at = end
         self._depth += code.count("[", at) - code.count("]", at)

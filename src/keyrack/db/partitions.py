@@ -83,7 +83,8 @@ async def maintain(db: Database, settings: Settings, now: datetime | None = None
     dropped: list[str] = []
     try:
         async with db.transaction() as connection:
-            # A drop locks the parent table for a moment. It is postponed if that would make other sessions wait
+            # A drop locks the parent table, and later sessions queue behind it while it waits for the lock. So it gives
+            # up after a second, and the next run tries again
             await connection.execute("set local lock_timeout = '1s'")
             rows = await connection.fetch(DROP, (now - timedelta(days=longest)).date())
             dropped = [row[0] for row in rows]

@@ -32,7 +32,7 @@ ROLLBACK: LiteralString = "rollback"
 
 
 class OutcomeUnknown(ConnectionError):
-    """The connection was lost or too slow during a commit."""
+    """A write may be committed or not. The connection was lost or too slow."""
 
 
 class Pool:

@@ -8,7 +8,7 @@ from typing import LiteralString
 
 from keyrack.db.connection import Statements
 
-SILENT = 60.0  # seconds without a beat after which a process counts as gone; it beats every two seconds
+SILENT = 60.0  # seconds without a beat after which a process counts as gone; by default it beats every two seconds
 MOST = 1_000  # maximum processes in an answer
 
 # Rows of processes that crashed stay until housekeeping deletes them

@@ -1,4 +1,7 @@
-"""Changes many rows in batches, each in its own transaction."""
+"""Changes many rows in batches.
+
+Each batch is its own transaction, so that no other session waits long.
+"""
 
 from __future__ import annotations
 

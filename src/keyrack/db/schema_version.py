@@ -41,7 +41,8 @@ where to_regclass('alembic_version') is null
   and c.relname in ('alembic_version', 'customer', 'car', 'person') and c.relkind in ('r', 'p')
 group by n.nspname having count(*) = 4 order by n.nspname limit 1
 """
-# Connections of every role of Keyrack but `keyrack migration`: that is this process, or one that waits for it
+# Connections of processes that serve, work or ingest. `keyrack migration` is not one of them: that is this process, or
+# one that waits for it
 RUNNING: LiteralString = """
 select distinct application_name || coalesce(' at ' || host(client_addr), '') as name
 from pg_stat_activity
@@ -98,7 +99,8 @@ class SchemaStatus:
 async def migrate(dsn: str, settings: Settings | None = None) -> str:
     """Migrate the schema to this release under an advisory lock, and return its revision.
 
-    A current schema takes no time. The schema of a compatible newer release stays unchanged.
+    A current schema takes no time, and that of a compatible newer release stays as it is. In every case, missing
+    partitions of the months ahead are made.
 
     Raises `SchemaError` in these cases:
     - This release does not work with the schema.
@@ -165,10 +167,10 @@ def head() -> str:
 
 
 def too_new(status: SchemaStatus) -> str:
-    """The error text if a newer, incompatible release has migrated."""
+    """The error text if a newer release has migrated the schema."""
     return (
-        f"The database's schema is at revision {status.revision}; this Keyrack, {__version__}, knows revisions up to "
-        f"{head()}: a newer one has migrated it. Start that one, or use a database of this one's own."
+        f"The database's schema is at revision {status.revision}, but Keyrack {__version__} knows revisions only up to "
+        f"{head()}. A newer release has migrated it. Start that release, or use another database."
     )
 
 
@@ -209,8 +211,8 @@ async def _wait_for_stop(raw: asyncpg.Connection, status: SchemaStatus) -> None:
     while running := [row["name"] for row in await raw.fetch(RUNNING)]:
         if time.monotonic() > end:
             raise SchemaError(
-                f"The schema is at revision {status.revision}, and what brings it to {head()} breaks the release that "
-                f"made it, which is still running: {', '.join(running)}. Nothing was changed. Stop every process of "
+                f"The migration from revision {status.revision} to {head()} breaks the previous release, which is "
+                f"still running: {', '.join(running)}. Nothing was changed. Stop every process of "
                 "Keyrack on this database, and run `keyrack migrate` again"
                 f"{explain_workaround(status)} (docs/upgrading.md)."
             )

@@ -12,7 +12,7 @@ import asyncpg
 from keyrack.core.settings import Settings
 
 # The same values in each session, whatever the defaults of the server, database or role are. Answers, signed bodies and
-# exports depend on the first group, the meaning of a statement on the second. The third group keeps a session open.
+# exports depend on the first group, the meaning of a statement on the second. The third group turns off time limits.
 # `default_transaction_read_only` is left out: operators freeze a database with it.
 BASE: Mapping[str, str] = {
     "TimeZone": "UTC", "DateStyle": "ISO, MDY", "IntervalStyle": "postgres", "extra_float_digits": "1",
@@ -21,7 +21,7 @@ BASE: Mapping[str, str] = {
     "statement_timeout": "0", "lock_timeout": "0", "idle_in_transaction_session_timeout": "0",
     "idle_session_timeout": "0",
 }  # fmt: skip
-# Keyrack's own settings: a session or transaction passes values to triggers and statements that take no parameters
+# Keyrack's own settings: a session or transaction passes values to triggers and statements beside their parameters
 OWN: Mapping[str, str] = {
     "keyrack.brand": "The brand of the installation, which is part of a product's type.",
     "keyrack.public_url": "The public address of the server, for links in answers.",
@@ -79,7 +79,7 @@ REMEDY_OF_POOLER = (
     "pgbouncer.ini, and restart it."
 )
 NOT_TOLD = (
-    "The database's sessions lack what Keyrack sets at their start, or have other values: {lacking}. "
+    "The database's sessions lack settings that Keyrack sends at their start, or have other values: {lacking}. "
     f"{REMEDY_OF_POOLER}"
 )
 

@@ -17,7 +17,7 @@ log = ThrottledLogger("keyrack.worker_wakeup")
 
 WORK: LiteralString = "notify keyrack_work"  # operations are waiting
 DELIVER: LiteralString = "notify keyrack_deliver"  # deliveries are waiting
-ACCESS: LiteralString = "notify keyrack_access"  # the rights of a caller have changed
+ACCESS: LiteralString = "notify keyrack_access"  # a caller or its rights have changed
 
 
 class WakeupNotifier:
@@ -29,6 +29,7 @@ class WakeupNotifier:
         self._wake = asyncio.Event()
 
     def __call__(self, notice: LiteralString) -> None:
+        """Send this notification soon. Call it after the commit."""
         if notice not in self._notices:
             self._notices.append(notice)
         self._wake.set()

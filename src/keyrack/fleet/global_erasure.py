@@ -1,6 +1,6 @@
 """Erasure of a person from all customers.
 
-The operator requests it, or it follows some time after the last membership ended. Until then the person can only be
+The operator requests it, or it follows some time after the last membership ended. In this time the person can only be
 found by e-mail address.
 """
 
@@ -19,7 +19,7 @@ from keyrack.db.row_batches import run_in_batches
 
 log = structlog.get_logger("keyrack.privacy")
 
-ERASED = 0  # replaces the user id of events, which still count; no user has this id
+ERASED = 0  # replaces the user id of events, which still count, and of keys; no user has this id
 ERASED_AGENT = "erased"
 
 MEMBERSHIPS: LiteralString = """
@@ -28,7 +28,7 @@ order by customer_id
 """
 LEAVE: LiteralString = "delete from customer_user where user_id = $1"
 LOCK: LiteralString = "select true from person where user_id = $1 for update"
-# An index finds them only within each customer
+# The index of events by user begins with the customer, so each customer is searched
 CUSTOMERS_OF_EVENTS: LiteralString = """
 select c.customer_id from customer c cross join lateral (
   select from event e where e.customer_id = c.customer_id and e.user_id = $1 limit 1) e
@@ -84,19 +84,23 @@ LEFT: LiteralString = """
 select user_id from person p where left_at < now() - make_interval(days => $1)
 and not exists (select from customer_user u where u.user_id = p.user_id) order by left_at limit $2
 """
-# A transaction that links the person has locked the row already, or waits for this one and then finds no person
+# A transaction that links the person has locked the row already, which is then skipped, or waits for this one and then
+# finds no person
 LOCK_LEFT: LiteralString = """
 select true from person where user_id = $1 and left_at < now() - make_interval(days => $2) for update skip locked
 """
 
 
 async def memberships(statements: Statements, user: int) -> list[int]:
-    """The customers that the person belongs to."""
+    """The customers in which the person is a user or has an assignment.
+
+    They are ascending: locks are taken in this order.
+    """
     return [row["customer_id"] for row in await statements.fetch(MEMBERSHIPS, user)]
 
 
 async def lock_person(statements: Statements, user: int) -> None:
-    """Prevent new links of the person to a customer until the transaction ends. Customer locks come first."""
+    """Prevent new links of the person until the transaction ends. Take customer locks before."""
     await statements.fetchval(LOCK, user)
 
 

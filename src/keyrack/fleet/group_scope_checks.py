@@ -58,7 +58,7 @@ async def ids_out_of_scope(statements: Statements, customer: int, scope: int, na
 
 
 async def is_out_of_scope(request: Request, name: str, id: int, statements: Statements | None = None) -> bool:
-    """Whether this id does not exist for the caller."""
+    """Whether this id is out of the scope of a group-limited caller. Always False for other callers."""
     if request.scope is None:
         return False
     return bool(await ids_out_of_scope(statements or request.db, request.customer, request.scope, [(name, id)]))

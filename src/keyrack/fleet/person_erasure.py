@@ -1,7 +1,7 @@
 """Erasure of a person from one customer: preview, erasure, and the later clean-up of logs.
 
-It reads and changes only this customer's rows. Another customer's data about the same person remain, and no answer
-reveals whether there are any. The operator's command erases everywhere (`global_erasure`).
+It counts and changes only this customer's rows, and `left_at` of the person. Another customer's data about the same
+person remain, and no answer reveals whether there are any. The operator's command erases everywhere (`global_erasure`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ select
 where exists (select from customer_user where customer_id = $1 and user_id = $2::integer)
 """
 )
-# An erased person never uses these keys again
+# At once, unlike events: a person who returns gets new keys, and never uses these again
 ERASE_KEYS: LiteralString = "update box_key set user_id = $3, token = '' where customer_id = $1 and user_id = $2"
 ERASE_REPORTS: LiteralString = "update box_report set user_id = null where customer_id = $1 and user_id = $2"
 LEAVE: LiteralString = "delete from customer_user where customer_id = $1 and user_id = $2"
@@ -130,7 +130,8 @@ async def erase(
     """Erase a user of the customer. The caller's transaction has locked the customer.
 
     The user leaves the customer at once. Assignments end with a webhook, as for any user who leaves. `finish` removes
-    the person from events and logs. `global_erasure.erase_orphans` removes the person, unless another customer has it.
+    the person from events and logs. `global_erasure.erase_orphans` removes the person once no customer has the
+    person, or has removed the person recently.
     """
     await global_erasure.lock_person(statements, user)
     await end_all_of_user(statements, customer, user, checksum, asker)

@@ -101,7 +101,7 @@ select coalesce((select user_id from person where user_id::text = $1), {by_form}
 
 
 async def find(statements: Statements, id_or_address: str) -> int | None:
-    """The id of the person with this id or e-mail address."""
+    """The id of the person with this id or e-mail address; None if there is none."""
     return await statements.fetchval(FIND, id_or_address, address_form(id_or_address))
 
 

@@ -31,7 +31,7 @@ async def set_positions_stored(statements: Statements, customer: int, keep: bool
 
 
 async def set_history_days(statements: Statements, customer: int, days: int | None) -> bool:
-    """Set the days for which a customer's history is stored; None: as the setting.
+    """Set the days for which a customer's history is stored; None: the setting `telemetry_retention_days` applies.
 
     Returns False if there is no such customer.
     """

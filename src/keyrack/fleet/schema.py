@@ -61,7 +61,7 @@ _OF_PRODUCT = GroupScope(
 
 
 def product_in_scope_sql(id: LiteralString) -> LiteralString:
-    """SQL of whether a product is in the scope of a group-limited caller."""
+    """SQL of whether a product is in a caller's group scope."""
     return (
         "exists (select from product b where b.customer_id = :customer and b.product_id = " + id + " and "
         + _OF_PRODUCT.scope.replace("{t}", "b") + ")"

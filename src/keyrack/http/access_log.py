@@ -94,8 +94,10 @@ class RequestObserver:
 
 
 def _traced(scope: dict[str, Any]) -> TraceContext:
-    """The place of the request in a trace. If the trace begins here, its id is the request id, if that is a valid trace
-    id."""
+    """The place of the request in a trace.
+
+    If the trace begins here, its id is the request id, or a random one if that is no valid trace id.
+    """
     above, id = caller(scope["headers"]), request_state(scope).id
     return TRACES.request(above, id if above is None and is_made(id) else secrets.token_hex(16))
 

@@ -45,9 +45,10 @@ class RequestAuthenticator:
         return http.get_header(self._key_header) is None
 
     async def caller(self, http: AuthenticatedRequest, *, key: bool, token: bool) -> Caller | None:
-        """The caller, from the API key and the token as required. Raises `Unauthorized`, `NotFound`.
+        """The caller, from the API key and the token as required; None if no token is.
 
-        For a call from a console page, the browser session replaces both.
+        For a call from a console page, the browser session replaces both. Raises `Unauthorized`, `NotFound`, and
+        `Forbidden` for a write from a page of another origin.
         """
         if request_state(http.scope).is_console_call and (key or token):
             self._cookies.check_origin(http)

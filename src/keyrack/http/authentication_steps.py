@@ -10,19 +10,24 @@ from keyrack.db.audit_context import acting
 from keyrack.http import request_parsing
 from keyrack.http.calls import HttpCall
 from keyrack.http.request_actor import actor
-from keyrack.http.steps import CheckStep, run_checks
+from keyrack.http.steps import CheckStep
 
 DEVICE_KEY = "Device-Key"
 
 
 def needs_caller(row: Endpoint[Any]) -> bool:
-    """Whether the response depends on the caller. Such a response must come from the confirmed primary."""
+    """Whether the response depends on the caller.
+
+    If so, the primary must be confirmed first: a server that lost contact with it may not know of a revoked access.
+    """
     return not isinstance(row.auth, PublicAuth)
 
 
 async def authenticate(call: HttpCall) -> None:
     """Run the row's steps of `AUTHENTICATION`. Raises `Unauthorized`, `Forbidden`, `NotFound`, `BadRequest`."""
-    await run_checks(call.route.authenticate, call)
+    for check in call.route.authenticate:
+        if (waiting := check(call)) is not None:
+            await waiting
 
 
 def read_client_secret(call: HttpCall) -> None:
@@ -69,7 +74,7 @@ def record_identity(call: HttpCall) -> None:
     """Set the principal in the access log, and as the actor in the change log."""
     caller, state = call.caller, call.state
     state.customer, state.caller = call.customer, 0 if caller is None else caller.id
-    acting.set(actor(call.http, call.customer, caller, call.device, call.app))
+    acting.set(actor(call.http, state.id, call.customer, caller, call.device, call.app))
 
 
 def permit(call: HttpCall) -> None:

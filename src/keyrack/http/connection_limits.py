@@ -29,8 +29,8 @@ class TrackedConnection(Protocol):
 class ConnectionLimiter:
     """The connections of one process: `max_connections` in total, `max_per_address` per address.
 
-    Addresses of trusted proxies have no limit: such an address represents many clients, and the proxy limits them
-    itself. An IPv6 address counts as its 64-bit network, which is the allocation of one client.
+    Addresses of trusted proxies have only the total limit: such an address represents many clients, and the proxy
+    limits them itself. An IPv6 address counts as its 64-bit network, which is the allocation of one client.
     """
 
     def __init__(self, max_connections: int, max_per_address: int, trusted: str) -> None:

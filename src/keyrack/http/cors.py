@@ -41,7 +41,7 @@ class Cors:
         self._max_age = str(settings.cors_max_age)
 
     def wrap_send(self, scope: dict[str, Any], send: Any) -> Any:
-        """Wrap `send` so that every response of this request has the CORS headers."""
+        """Wrap `send` so that every response has the CORS headers."""
         given = [value for name, value in scope["headers"] if name == b"origin"]
         allowed = self._allowed(given[0]) if len(given) == 1 else None
         if allowed is not None:
@@ -75,7 +75,10 @@ class Cors:
         )
 
     def _allowed(self, origin: bytes) -> bytes | None:
-        """The allowed origin for the response, or None. `null` is the origin of sandboxed pages."""
+        """The allowed origin for the response, or None.
+
+        `*` does not cover `null`, the origin of sandboxed pages.
+        """
         if ANY in self._origins:
             return None if origin.lower() == b"null" else ANY
         return origin if origin.lower() in self._origins else None

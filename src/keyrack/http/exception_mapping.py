@@ -23,7 +23,7 @@ log = structlog.get_logger("keyrack.app")
 seldom = ThrottledLogger("keyrack.app")
 
 OF_CUSTOMER = "_customer_id_fkey"  # the suffix of every foreign key to a customer
-FAULTS = ("25P02", "XX")  # interruptions that may be bugs: the caller must not retry
+FAULTS = ("25P02", "XX")  # interruptions that may be bugs, so the error suggests no retry
 
 
 def map_exception(error: Exception, method: str, path: str, query: str) -> Refusal:

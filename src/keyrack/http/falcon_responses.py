@@ -17,7 +17,7 @@ def put(reply: falcon.asgi.Response, answer: Response) -> None:
         reply.stream = answer.parts
         reply.content_type = answer.media_type
     for name, value in answer.headers.items():
-        if name == "Set-Cookie":  # `set_header` of the framework rejects this one
+        if name == "Set-Cookie":  # the framework's `set_header` rejects it, and its `set_cookie` has only one form
             reply.append_header(name, value)
         else:
             reply.set_header(name, value)

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from keyrack.core.log_config import MINUTE, RateLimitedLogger
 from keyrack.http.session_cookie import READS
 
-FEW = 16  # with at most so many active requests, the callers do not cause the lag
+FEW = 16  # with fewer active requests, the callers do not cause the lag
 TICK = 0.01  # seconds between two checks while requests are active
 LASTS = 0.2  # seconds of lag before it is overload
 AGAIN = 1.0  # seconds after an overload in which a new lag counts at once
@@ -81,7 +81,7 @@ class Overload:
         return late > ALL * self._target or (busiest and (method in READS or late > WRITES * self._target))
 
     def _overload(self) -> float:
-        """The lag of the process if it has lasted too long; otherwise 0."""
+        """The lag of the process if it lasts too long, else 0."""
         now = self._clock()
         late = max(now - self._next_check, self._late)
         if late <= self._target:

@@ -77,7 +77,7 @@ class PageRoute:
         return await page.run(visit)
 
     def _acts(self, http: falcon.asgi.Request, visit: Visit) -> None:
-        acting.set(actor(http, visit.customer, visit.visitor and visit.visitor.manager))
+        acting.set(actor(http, request_state(http.scope).id, visit.customer, visit.visitor and visit.visitor.manager))
 
     async def _visitor(self, http: falcon.asgi.Request) -> Person:
         """The signed-in person. Raises `Unauthorized`."""
@@ -100,7 +100,7 @@ for _method in ("get", "head", "post", "put", "patch", "delete", "options", "tra
 
 
 def _headers(answer: Response, visit: Visit) -> dict[str, str]:
-    """The headers of a page: its content security policy, and no caching unless the page sets it."""
+    """The headers of a page: its content security policy, and `no-store` unless the page sets `Cache-Control`."""
     return {
         **POLICY,
         **({} if "Cache-Control" in answer.headers else FRESH),

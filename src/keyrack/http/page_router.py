@@ -1,7 +1,7 @@
 """Console pages: addresses, visits, and the operations of a visit.
 
-A page is a function of a `Visit`. The visitor's session and the origin of a form are checked before the page runs. A
-page reads and writes only through the table of endpoints (`Visit.call`).
+A page is a function of a `Visit`. Before the page runs, the origin of a form is checked, and the visitor's session
+unless the page is public. A page reads and writes only through the table of endpoints (`Visit.call`).
 """
 
 from __future__ import annotations
@@ -76,7 +76,10 @@ class Visit:
 
     @property
     def person(self) -> Person:
-        """The signed-in manager. Raises `Unauthorized` on a public page without a session."""
+        """The signed-in manager.
+
+        Raises `Unauthorized` on a public page, which reads no session.
+        """
         if self.visitor is None:
             raise Unauthorized(SIGNED_OUT)
         return self.visitor

@@ -18,7 +18,7 @@ from keyrack.fleet import group_scope_checks
 from keyrack.http.calls import Call
 from keyrack.http.steps import Next
 
-DEADLOCKS = 4  # attempts after deadlocks, in which the database may end the same request each time
+DEADLOCKS = 4  # attempts in all: the database may end the same request each time
 
 
 def check_query(call: Call) -> None:
@@ -51,7 +51,7 @@ async def prepare(call: Call) -> None:
 
 
 async def confirm_read(call: Call, call_next: Next[Call]) -> Response:
-    """Raises `Unavailable` if another server may be the primary after a read.
+    """Raises `Unavailable` after a read if another server may be the primary by now.
 
     That server may have newer data.
     """

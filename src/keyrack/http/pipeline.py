@@ -1,8 +1,8 @@
 """The request pipeline: all steps of a request, in their order.
 
 The order is part of the API and of its security. A caller learns nothing about a body before the key is checked, and
-nothing about an id before the permission is. docs/spec-notes.md has the order, and tests/http enforces it. Each
-step has the condition under which a row needs it. `compose` chooses a row's steps once, at startup.
+nothing about an id before the permission is. docs/spec-notes.md has the order, and tests/http enforce it. Each step has
+the condition under which a row needs it. `compose` chooses a row's steps once, at startup.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from keyrack.http.receive_steps import (
 )
 from keyrack.http.request_state import RequestState
 from keyrack.http.server_process import ServerProcess
-from keyrack.http.steps import CheckStep, WrapperStep, chosen, compose
+from keyrack.http.steps import CheckStep, WrapperStep, compose, select_steps
 
 
 def reads(row: Endpoint[Any]) -> bool:
@@ -135,7 +135,7 @@ def step_names(row: Endpoint[Any] | None = None) -> list[str]:
     """The names of all steps in their order, or of those that a row needs."""
     if row is None:
         return [step.name for step in (*RECEIVE, *PERFORM)]
-    return [step.name for step in (*chosen(RECEIVE, row), *chosen(PERFORM, row))]
+    return [step.name for step in (*select_steps(RECEIVE, row), *select_steps(PERFORM, row))]
 
 
 class RequestPipeline:

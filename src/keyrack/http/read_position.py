@@ -95,7 +95,8 @@ async def _at_primary(call: HttpCall, call_next: Next[Call], replicas: ReadRoute
 async def _at_replica(call: HttpCall, call_next: Next[Call], lease: ReplicaLease) -> Response | None:
     """The replica's response; None if the primary has to answer.
 
-    That is the case if the replica is unavailable, or does not find something that may have just been created.
+    That is the case if the replica is unavailable, if the primary had to answer one of the statements, or if the
+    replica does not find something that may have just been created.
     """
     request = call.request
     database = lease.database(request.customer, request.caller.id if request.caller else 0, request.db)

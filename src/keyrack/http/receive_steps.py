@@ -28,12 +28,12 @@ async def reserve_ingest_memory(call: HttpCall, call_next: Next[HttpCall]) -> Re
 
 
 def prove_primary(call: Call) -> None:
-    """Raises `Unavailable` unless this server is confirmed as the primary's."""
+    """Raises `Unavailable` unless it is confirmed that this server reaches the primary."""
     call.proven = call.services.authenticator.check()
 
 
 def confirm_primary(call: Call) -> None:
-    """Raises `Unavailable` unless the confirmation is still valid: the body may have taken long."""
+    """Raises `Unavailable` unless the primary is still confirmed, and the same: the body may have taken long."""
     call.services.authenticator.assert_current(call.proven)
 
 
@@ -83,8 +83,10 @@ async def read_body(call: HttpCall) -> None:
 
 
 async def read_lines(call: HttpCall) -> None:
-    """Read lines. Raises as `read_body` does, `Unavailable` beyond the memory limit, and `BadRequest` for malformed
-    gzip."""
+    """Read the lines of a delivery.
+
+    Raises as `read_body` does, `Unavailable` beyond the memory limit, and `BadRequest` for malformed gzip.
+    """
     assert call.reservation is not None  # noqa: S101 - `reserve_ingest_memory` comes first
     call.body = await request_parsing.lines(call.http, call.services.settings, call.reservation)
 

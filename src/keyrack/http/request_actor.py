@@ -6,11 +6,11 @@ import falcon.asgi
 
 from keyrack.api.principals import AppUser, Caller, Device
 from keyrack.db.audit_context import Actor
-from keyrack.http.request_state import request_state
 
 
 def actor(
     http: falcon.asgi.Request,
+    request: str,
     customer: int,
     caller: Caller | None,
     device: Device | None = None,
@@ -18,9 +18,9 @@ def actor(
 ) -> Actor:
     """The manager or machine client, else the device, else the user of an app.
 
-    Otherwise it is a program that has at most an API key.
+    Otherwise it is a program that has at most an API key. `request` is the request id.
     """
-    address, request = http.remote_addr, request_state(http.scope).id
+    address = http.remote_addr
     if caller is not None:
         return Actor(caller.kind.value, caller.name, caller.id, address, request, caller.grant(customer).scope)
     if device is not None:

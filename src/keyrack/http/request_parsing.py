@@ -27,6 +27,7 @@ from keyrack.core.error_codes import (
 )
 from keyrack.core.errors import (
     JSON,
+    LONGEST_VALUE,
     BadRequest,
     ContentTooLarge,
     Refusal,
@@ -46,7 +47,7 @@ OPEN_FORM = 32_768  # maximum bytes of a form on a public page: a thousand chara
 _STRAY = re.compile(rb"%(?![0-9A-Fa-f]{2})")  # browsers never send one, and parsing a million takes seconds
 CUSTOMER_ID = "Customer-ID"
 UNPACKED_AT_ONCE = 65_536  # bytes
-PACKED_AT_ONCE = 4_096  # the remaining bytes are copied for each member
+PACKED_AT_ONCE = 4_096  # bytes, a small number because the rest of them is copied after each member
 
 
 class IncomingRequest(Protocol):
@@ -113,7 +114,7 @@ async def lines(http: IncomingRequest, settings: Settings, room: MemoryReservati
 async def form(http: IncomingRequest, settings: Settings, *, anybodys: bool) -> dict[str, list[str]]:
     """The fields of a page's form with their values. `anybodys` marks a public page.
 
-    Raises as `body` does, and `BadRequest` for an invalid form or too many fields.
+    Raises as `body` does, and `BadRequest` if the form is malformed, is not UTF-8, or has too many fields.
     """
     if not http.content_length and http.get_header("Transfer-Encoding") is None:
         return {}
@@ -152,8 +153,9 @@ async def _arrived(http: IncomingRequest, limit: int, seconds: float, room: Memo
 def _unpacked(packed: bytes, settings: Settings, room: MemoryReservation) -> bytes:
     """The content of a gzip file with one or more members (RFC 1952, section 2.2).
 
-    It is decompressed in small steps, so that a bomb uses no memory. A file has at most as many members as a delivery
-    has lines. Raises `BadRequest` for invalid data, also after the last member, and `ContentTooLarge`.
+    It is decompressed in small steps, so that a bomb uses no memory beyond the limits. A file has at most as many
+    members as a delivery has lines. Raises `BadRequest` for invalid data, also after the last member, and
+    `ContentTooLarge`.
     """
     unpacked, at, members = bytearray(), 0, 0
     while at < len(packed):
@@ -219,9 +221,8 @@ def customer(http: IncomingRequest, caller: Caller) -> int:
         raise BadRequest(NO_CUSTOMER_ID, errors=[FieldError("missing", NO_CUSTOMER_ID.text, header=CUSTOMER_ID)])
     digits = text[1:] if text[0] in "+-" else text
     if not (digits.isascii() and digits.isdigit()):
-        raise BadRequest(
-            INVALID_CUSTOMER_ID, errors=[FieldError("wrong-type", INVALID_CUSTOMER_ID.text, header=CUSTOMER_ID)]
-        )
+        detail = f"The header Customer-ID must be an integer, but is {text[:LONGEST_VALUE]!a}."
+        raise BadRequest(INVALID_CUSTOMER_ID, errors=[FieldError("wrong-type", detail, header=CUSTOMER_ID)])
     tenant = int(text) if len(text) <= 12 else 0
     caller.check(tenant)
     return tenant

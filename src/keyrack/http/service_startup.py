@@ -76,7 +76,7 @@ async def open_services(
         feed.lost()
 
     def renewed(_moved: bool) -> None:
-        access.forget()  # running requests may have been answered by the previous primary
+        access.forget()  # running lookups may be answered by the previous primary
 
     access.listener = NotificationListener(
         connector.direct(settings), {"keyrack_access": forget}, forget, CHANGES,
@@ -98,7 +98,7 @@ async def open_services(
     if replicas is not None:
         tasks.append(asyncio.create_task(supervise("read replicas", replicas.run)))
     try:
-        if connector.leadership.fails_over:  # Wait for the first heartbeat, so that early requests do not get 503
+        if connector.leadership.fails_over:  # waits for the first heartbeat, so that early requests do not get 503
             with suppress(TimeoutError):
                 async with asyncio.timeout(settings.primary_lease_seconds):
                     await heartbeat.proven.wait()

@@ -37,7 +37,7 @@ class ServeServices:
 
     settings: Settings
     db: Database
-    system_db: Database  # for access checks, sign-ins and health, independent of the other pool's load
+    system_db: Database  # own pool for access checks, sign-ins and health, whatever the load of `db`
     authenticator: Authenticator
     authentication: RequestAuthenticator
     announce: WakeupNotifier

@@ -24,7 +24,10 @@ class CookieRequest(Protocol):
 
 
 class SessionCookies:
-    """Session cookies as in RFC 6265bis. `__Host-` binds a cookie to this host and https."""
+    """Session cookies as in RFC 6265bis.
+
+    If the public address has https, their prefix `__Host-` binds them to this host and to https.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._secure = settings.public_url.startswith("https:")
@@ -69,9 +72,9 @@ class SessionCookies:
     def check_origin(self, http: CookieRequest) -> None:
         """Raises `Forbidden` for a write that does not come from a page of this server.
 
-        `Sec-Fetch-Site` must be `same-origin` if it is present. `Origin`, if present, must be the requested host or the
-        public address. A request with neither header is rejected: every current browser sends at least one with a
-        write.
+        `Sec-Fetch-Site` must be `same-origin` if it is present. `Origin`, if present, must be that of the public
+        address. Without https it may also be that of the requested host. A request with neither header is rejected:
+        every current browser sends at least one with a write.
         """
         if http.method in READS:
             return

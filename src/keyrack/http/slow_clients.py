@@ -11,8 +11,9 @@ from keyrack.core.metrics.catalog import LIMITS
 class WriteBufferBudget:
     """The unsent bytes of all clients of one process.
 
-    Above `max_bytes`, the client that has been stalled longest is disconnected. A client is also disconnected if it
-    reads less than `rate` bytes per second, over `seconds` in which data waited for it.
+    Above `max_bytes`, clients are disconnected until the rest fits, the one with the longest wait first. One client
+    always stays. A client is also disconnected if it reads less than `rate` bytes per second, over `seconds` in which
+    data waited for it.
     """
 
     def __init__(self, max_bytes: int, rate: int, seconds: float) -> None:
@@ -62,7 +63,7 @@ class WriteBufferBudget:
 
 
 class SlowClientGuard:
-    """One client. `pause` is called if it reads too slowly, `resume` when it has caught up."""
+    """One client. `pause` is called when more is written than it reads, `resume` when it has caught up."""
 
     def __init__(self, unread: WriteBufferBudget, transport: asyncio.Transport, name: str) -> None:
         self.size = 0  # unsent bytes at the last measurement

@@ -96,7 +96,7 @@ async def _connect(visit: Visit, result: SignInResult, manager: int) -> None:
     session = await sessions.find(services.system_db, visit.secret, visit.settings) if visit.secret else None
     signed_in = await services.authentication.manager(session) if session else None
     if signed_in is None or signed_in.id != manager:
-        raise NotSignedIn("other", "whoever has begun to connect the account is not signed in any more")
+        raise NotSignedIn("other", "the manager who began to connect the account is not signed in any more")
     acting.set(Actor("manager", signed_in.name, signed_in.id, visit.address, visit.id))
     await accounts.connect(services.system_db, result.provider, result.account, manager, signed_in.sign_outs)
 

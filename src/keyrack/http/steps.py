@@ -62,7 +62,7 @@ class WrapperStep(Generic[C]):
 Steps = Sequence[CheckStep[C] | WrapperStep[C]]
 
 
-def chosen(steps: Steps[C], row: Endpoint[Any]) -> list[CheckStep[C] | WrapperStep[C]]:
+def select_steps(steps: Steps[C], row: Endpoint[Any]) -> list[CheckStep[C] | WrapperStep[C]]:
     """The steps that the row needs, in their order."""
     return [step for step in steps if step.when(row)]
 
@@ -74,29 +74,20 @@ def compose(steps: Steps[C], row: Endpoint[Any], handler: Next[C]) -> Next[C]:
     """
     call_next = handler
     checks: list[CheckFunction[C]] = []
-    for step in reversed(chosen(steps, row)):
+    for step in reversed(select_steps(steps, row)):
         if isinstance(step, CheckStep):
             checks.insert(0, step.run)
         else:
-            call_next = partial(step.run, call_next=_checked(checks, call_next))
+            call_next = partial(step.run, call_next=_with_checks(checks, call_next))
             checks = []
-    return _checked(checks, call_next)
+    return _with_checks(checks, call_next)
 
 
-async def run_checks(checks: Iterable[CheckFunction[C]], call: C) -> None:
-    """Run checks in order. Raises the error of the first failing one."""
-    for check in checks:
-        if (waiting := check(call)) is not None:
-            await waiting
-
-
-def _checked(checks: Iterable[CheckFunction[C]], call_next: Next[C]) -> Next[C]:
+def _with_checks(checks: Iterable[CheckFunction[C]], call_next: Next[C]) -> Next[C]:
     """The checks, then `call_next`."""
     flat = tuple(checks)
     if not flat:
         return call_next
-
-    # The loop of `run_checks`, without its coroutine: this runs in each request
 
     async def run(call: C) -> Response:
         for check in flat:

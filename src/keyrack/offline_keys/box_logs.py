@@ -1,7 +1,7 @@
 """The logs of boxes on the server: entries, gaps, faults and receipts.
 
 Phones bring entries in any order, once or often. Openings are published in the order of their numbers, up to the first
-missing number that the box may still have (docs/key-log.md, "The log of a box").
+missing number that the box may still have (docs/key-log.md).
 
 An entry may arrive after its number was given up. It then fills its place in the gap, once, and is published late. An
 entry of a discarded enrolment restores that enrolment before the entry is stored.
@@ -304,7 +304,10 @@ async def _bring_back(db: Database, customer: int, box: Box, entries: Sequence[S
 
 
 def _roots(epoch_row: Row) -> frozenset[bytes]:
-    """The `kid`s of the roots that a box may obey."""
+    """The `kid`s of the roots that a box of this epoch may obey.
+
+    There is none for a lost authority.
+    """
     return frozenset[bytes]() if epoch_row["root"] is None else root_kids(epoch_row["root"], epoch_row["new_roots"])
 
 
@@ -461,7 +464,7 @@ async def _unknown_claims(
 ) -> dict[Claim, SignedMessage]:
     """Claims that the server has not signed: lists, key sets and roots.
 
-    Each is returned with its first entry. A box of a lost authority makes no such claims.
+    Each is returned with its first entry. Claims of a box of a lost authority are not checked.
     """
     claimed: dict[Claim, SignedMessage] = {}
     for entry in entries:

@@ -88,7 +88,10 @@ def ascending(form: CborType) -> CborType:
 
 
 def wrapped(key: Key, form: CborType, **others: int) -> CborType:
-    """The value under one key of a map with constant others."""
+    """The value under one key of a map.
+
+    All other keys have constant values.
+    """
 
     def read(value: Value) -> Any:
         if not isinstance(value, dict) or {name: each for name, each in value.items() if name != key} != others:

@@ -12,7 +12,7 @@ from typing import Any
 from keyrack.offline_keys.cbor import CborError, Key, TaggedItem, Value, decode, encode
 from keyrack.offline_keys.message_fields import ENTRY, Message
 from keyrack.offline_keys.public_key import COORDINATE, ORDER
-from keyrack.offline_keys.public_key import PublicKey as PublicKey  # who enters here for messages finds their keys here
+from keyrack.offline_keys.public_key import PublicKey as PublicKey  # re-exported for modules that read messages
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 ALG, KID, TYP = 1, 4, 16  # labels of RFC 9052, section 3.1, and RFC 9596

@@ -9,7 +9,6 @@ A pending epoch that was undone or replaced is discarded. It is restored if a bo
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import secrets
 from collections.abc import Sequence
@@ -24,8 +23,7 @@ from keyrack.api.rate_limits import HOUR, RateLimit, take_each
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Row
 from keyrack.db.encryption.cipher import Encryption
-from keyrack.db.encryption.encrypted_columns import ADVERTISING_SECRET
-from keyrack.offline_keys import cose, issuing_keys, status_list_slots, status_lists
+from keyrack.offline_keys import advertising_secrets, cose, issuing_keys, status_list_slots, status_lists
 from keyrack.offline_keys.cose import MessageRefused
 from keyrack.offline_keys.issuing_keys import (
     IssuingKeySigners,
@@ -43,7 +41,6 @@ from keyrack.offline_keys.timestamps import now
 log = structlog.get_logger("keyrack.enrolment")
 
 NONCE = 16  # bytes
-ADVERTISING = 16  # bytes
 LASTS = timedelta(minutes=10)  # validity of a nonce
 LIMIT = "box-enrolments"
 
@@ -192,7 +189,7 @@ class OtherKey(Exception):
 
 
 class InUse(Exception):
-    """The pending enrolment is in use, and the caller names none."""
+    """The pending enrolment is in use, and was not named."""
 
 
 class SameCaller(Exception):
@@ -517,13 +514,12 @@ async def _advertising(
 
     It is created if there is none.
     """
-    place = (ADVERTISING_SECRET, customer, f"{box.product}.{box.epoch}")
+    key = box.product, box.epoch
     if sealed is None:
-        secret = base64.b64encode(secrets.token_bytes(ADVERTISING)).decode()
-        made = await vault.seal(connection, secret, *place)
-        kept: bytes = await connection.fetchval(KEEP_ADVERTISING, customer, box.product, box.epoch, made)
+        made = await advertising_secrets.seal_new(connection, vault, customer, key)
+        kept: bytes = await connection.fetchval(KEEP_ADVERTISING, customer, *key, made)
         sealed = kept
-    return base64.b64decode(await vault.open(sealed, *place), validate=True)
+    return await advertising_secrets.unseal(vault, customer, key, sealed)
 
 
 def time_for(customer: int, name: str, nonce: bytes, signer: ServiceKeySigner) -> bytes:

@@ -28,9 +28,9 @@ left join lateral ("""
 left join lateral (
   select a.assignment_id, a.car_id, a.user_id, a.starts_at, a.ends_at, a.lifetime,
     coalesce(a.renewable_after, a.lifetime / 2) as renewable_after,
-    p.product_id, e.epoch, e.public_key as box_key, e.receipt, g.generation, g.uri, g.is_outdated, g.listed_at, g.list,
-    k.key_id, k.issued_at, k.begins_at, k.expires_at, k.generation as key_generation, k.issuing_key_id, k.rights,
-    k.freshness, k.token
+    p.product_id, e.epoch, e.public_key as box_key, e.receipt, e.advertising, g.generation, g.uri, g.is_outdated,
+    g.listed_at, g.list, k.key_id, k.issued_at, k.begins_at, k.expires_at, k.generation as key_generation,
+    k.issuing_key_id, k.rights, k.freshness, k.token
   from assignment a
   join product p on p.customer_id = a.customer_id and p.car_id = a.car_id and p.kind = 'Box'
   join service v on v.customer_id = p.customer_id and v.product_id = p.product_id and not v.is_terminated
@@ -103,7 +103,7 @@ def phone_of(row: Row, customer: int, device: bytes) -> Phone:
 def needs_renewal(row: Row, phone: Phone, now: datetime) -> bool:
     """Whether a right needs a new key.
 
-    It does if it has none, or if assignment, customer or authority now require another one.
+    It does if it has none, if its renewal is due, or if assignment, customer or authority now require another one.
     """
     if row["key_id"] is None:
         return True
@@ -119,7 +119,10 @@ def needs_renewal(row: Row, phone: Phone, now: datetime) -> bool:
 
 
 def life(row: Row, issued: datetime) -> tuple[datetime, datetime]:
-    """The validity period of a key that is issued at this time."""
+    """The begin and the end of a key issued at this time.
+
+    Both are in whole seconds.
+    """
     expires = issued + timedelta(seconds=row["lifetime"])
     return max(issued, row["starts_at"]), expires if row["ends_at"] is None else min(expires, row["ends_at"])
 

@@ -104,7 +104,7 @@ update key_authority set public_key = $2, sequence = $3, key_set = $4 where cust
 
 @dataclass(frozen=True, slots=True)
 class KeyKind:
-    """A kind of key under the root, with its statements and sealed column."""
+    """A kind of key under the root, with its statements and column."""
 
     column: str
     next_id: LiteralString
@@ -354,7 +354,7 @@ def inconsistency(
 
 
 def _inconsistent_roots(roots: list[bytes], root: PublicKey) -> str | None:
-    """The fault of new roots that do not lead to the sealed root.
+    """The fault of roots that do not lead to the sealed one.
 
     Boxes check the signers of new roots.
     """
@@ -430,9 +430,9 @@ async def upgrade(connection: Connection, vault: Encryption, customer: int) -> N
 async def rotate(connection: Connection, vault: Encryption, customer: int, *, revoke: bool) -> int | None:
     """Replace the signing issuing key and the signing service key.
 
-    The previous keys stay in the set, and their signatures stay valid. With `revoke` they do not, and each box gets
-    another generation of its list. Returns the number of the issuing key, or None if the customer has no authority.
-    Raises:
+    The replaced keys stay in the set, and their signatures stay valid. Older keys are revoked. With `revoke` no key
+    stays, and each box gets another generation of its list. Returns the number of the new issuing key, or None if the
+    customer has no authority. Raises:
 
     - `KeySetOverlap` while keys of the older of two issuing keys may open, unless `revoke`;
     - `InconsistentKeys`, unless `revoke`, which also repairs the columns;
@@ -500,10 +500,10 @@ async def install(
 
 
 async def hold(connection: Connection, customer: int) -> None:
-    """Keep the issuing keys unchanged until the caller's transaction ends.
+    """Keep the issuing and service keys unchanged until the caller's transaction ends.
 
-    So a signature of the transaction is not revoked before it is returned. This lock comes before all others of the
-    transaction.
+    So no key is revoked between the signature that the transaction makes and its commit. This lock comes before all
+    others of the transaction.
     """
     await connection.execute(HOLD, customer)
 

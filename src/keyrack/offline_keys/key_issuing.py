@@ -16,8 +16,10 @@ from uuid import UUID
 
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database, Row, Statements
+from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.named_parameters import compile_statement
 from keyrack.offline_keys import cose, status_lists
+from keyrack.offline_keys.advertising_secrets import DayKey, EpochOfBox, Period, day_keys
 from keyrack.offline_keys.entitlements import (
     COUNTS,
     LOCK,
@@ -94,6 +96,10 @@ class IssuedKey:
     renew: datetime  # from then on there is a new key
     token: bytes
 
+    @property
+    def box(self) -> EpochOfBox:
+        return self.place.product, self.place.epoch
+
 
 @dataclass(frozen=True, slots=True)
 class IssuedKeys:
@@ -103,8 +109,9 @@ class IssuedKeys:
     roots: Sequence[bytes] = ()  # new roots of the authority, the oldest first
     keys: Sequence[IssuedKey] = ()
     lists: Mapping[StatusListId, bytes] = field(default_factory=dict[StatusListId, bytes])
-    box_keys: Mapping[tuple[int, int], PublicKey] = field(default_factory=dict[tuple[int, int], PublicKey])
-    receipts: Mapping[tuple[int, int], bytes] = field(default_factory=dict[tuple[int, int], bytes])
+    box_keys: Mapping[EpochOfBox, PublicKey] = field(default_factory=dict[EpochOfBox, PublicKey])
+    receipts: Mapping[EpochOfBox, bytes] = field(default_factory=dict[EpochOfBox, bytes])
+    names: Mapping[EpochOfBox, Sequence[DayKey]] = field(default_factory=dict[EpochOfBox, Sequence[DayKey]])
     withheld: Mapping[int, str] = field(default_factory=dict[int, str])  # assignment -> reason why there is no new key
     is_complete: bool = True  # False if the user has more assignments than returned
 
@@ -112,9 +119,9 @@ class IssuedKeys:
 async def issue_keys(
     db: Database, signers: IssuingKeySigners, settings: Settings, customer: int, subject: UUID, device: bytes
 ) -> IssuedKeys:
-    """The keys of a phone, and its messages for boxes. Signs due keys.
+    """The keys of a phone, and its messages for boxes.
 
-    Raises `NoDevice`, `NotApproved`, `CannotDecrypt`.
+    Issues due keys. Raises `NoDevice`, `NotApproved`, `CannotDecrypt`, `InconsistentKeys`.
     """
     arguments = (customer, subject, device, now(), settings.sdk_keys + 1)
     view = await _look(db, arguments)
@@ -128,7 +135,7 @@ async def issue_keys(
     if view.due or view.outdated:
         async with db.transaction() as connection:
             return await _made(connection, signers, settings, arguments, view.due)
-    return view.held({}, {place: row["list"] for place, row in view.lists.items()}, {})
+    return await view.held(signers.vault, {}, {place: row["list"] for place, row in view.lists.items()}, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +158,14 @@ class _View:
     def outdated(self) -> set[StatusListId]:
         return {place for place, row in self.lists.items() if status_lists.is_due(row, self.at)}
 
-    def held(
-        self, made: Mapping[Right, IssuedKey], lists: Mapping[StatusListId, bytes], withheld: Mapping[int, str]
+    async def held(
+        self,
+        vault: Encryption,
+        made: Mapping[Right, IssuedKey],
+        lists: Mapping[StatusListId, bytes],
+        withheld: Mapping[int, str],
     ) -> IssuedKeys:
-        """The new keys, and the existing keys of the other rights."""
+        """The new keys, and the existing keys of the other rights. Raises `CannotDecrypt`."""
         keys = [
             made.get(right_of(row)) or _known(row)
             for row in self.rights
@@ -163,7 +174,16 @@ class _View:
         box_keys = {box_of(row): public(row["box_key"]) for row in self.rights}
         receipts = {box_of(row): row["receipt"] for row in self.rights if row["receipt"] is not None}
         key_set, roots = self.authority["key_set"], self.authority["roots"]
-        return IssuedKeys(key_set, roots, keys, lists, box_keys, receipts, withheld, self.is_complete)
+        names = await self._names(vault, keys)
+        return IssuedKeys(key_set, roots, keys, lists, box_keys, receipts, names, withheld, self.is_complete)
+
+    async def _names(self, vault: Encryption, keys: Sequence[IssuedKey]) -> dict[EpochOfBox, Sequence[DayKey]]:
+        """The day keys of each box for these keys."""
+        periods: dict[EpochOfBox, list[Period]] = {}
+        for key in keys:
+            periods.setdefault(key.box, []).append((key.begins, key.expires))
+        sealed = {box_of(row): row["advertising"] for row in self.rights}
+        return {box: await day_keys(vault, self.phone.customer, box, sealed[box], periods[box]) for box in periods}
 
 
 async def _look(statements: Statements, arguments: tuple[int, UUID, bytes, datetime, int]) -> _View | None:
@@ -226,7 +246,8 @@ async def _made(
     # A list that was not signed yet may have been deleted meanwhile, with its box or epoch
     others = {place: row["list"] for place, row in view.lists.items() if place not in signed and row["list"]}
     withheld = {assignment: TOO_MANY for assignment, _ in many}
-    return view.held(made, others | signed, withheld | {right[0]: reason for right, reason in taken.refused.items()})
+    withheld |= {right[0]: reason for right, reason in taken.refused.items()}
+    return await view.held(signers.vault, made, others | signed, withheld)
 
 
 async def _make(

@@ -26,7 +26,10 @@ def hash_of(entry: bytes) -> bytes:
 
 
 def _follows(previous: bytes, before: bytes) -> bool:
-    """Whether a hash names the stored entry before."""
+    """Whether `previous` is the SHA-256 of the stored entry `before`.
+
+    The form of the entry with a low s counts as well.
+    """
     signature = len(before) - cose.SIGNATURE
     low = before[:signature] + cose.with_low_s(before[signature:])
     return previous in (hash_of(before), hash_of(low))

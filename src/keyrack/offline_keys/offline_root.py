@@ -47,8 +47,8 @@ DELETE: LiteralString = "delete from key_set_request where customer_id = $1"
 
 MESSAGES = {message.name: message for message in (KEY_SET, ROOT)}
 FOREIGN_ROOT = (
-    "The request names the new root {root}, whose private key is not here. If you did not make that root, the server is"
-    " in other hands."
+    "The request names the new root {root}, whose private key is not on this machine. If you did not create that root,"
+    " an attacker controls the server."
 )
 
 
@@ -90,7 +90,7 @@ class Unsigned:
             read = cls(MESSAGES[value["message"]], read_public_key(value["signer"]), octets(value["payload"]))
             read.message.read(decode(read.payload))
         except (KeyError, TypeError, ValueError) as error:
-            raise InvalidRequest("This is no request of the server.") from error
+            raise InvalidRequest("The file is not a request of the server.") from error
         return read
 
     @property
@@ -107,7 +107,7 @@ class Unsigned:
             is_signed = read.kid == self.signer.kid and verify(self.signer, read.to_be_signed, read.signature)
             if read.claims == self.claims and is_signed:
                 return data
-        raise InvalidRequest(f"The {self.message.name} that was requested is not there, or the root has not signed it.")
+        raise InvalidRequest(f"The file lacks the requested {self.message.name}, or the root has not signed it.")
 
 
 def read_public_key(text: str) -> PublicKey:
@@ -118,12 +118,14 @@ def read_public_key(text: str) -> PublicKey:
 def sign(wanted: Sequence[Unsigned], roots: Sequence[PrivateKey]) -> list[bytes]:
     """Sign what the server has requested, on the machine of the root.
 
-    A new root is signed only if its private key is here as well: a server in other hands may request its own root.
+    A new root is signed only if its private key is here as well: an attacker on the server may request another root.
     Raises `InvalidRequest` if a key is missing.
     """
     keys = {root.public: root for root in roots}
     if missing := [each for each in wanted if each.signer not in keys]:
-        raise InvalidRequest(f"The root {missing[0].signer.thumbprint.hex()} has to sign this, and is not here.")
+        raise InvalidRequest(
+            f"The root {missing[0].signer.thumbprint.hex()} must sign this, but its private key is not on this machine."
+        )
     new_roots = [each.claims["root"] for each in wanted if each.message is ROOT]
     if foreign := [root for root in new_roots if root not in keys]:
         raise InvalidRequest(FOREIGN_ROOT.format(root=foreign[0].thumbprint.hex()))

@@ -76,7 +76,7 @@ def _roots(challenge: Challenge, roots: list[SignedMessage]) -> list[SignedMessa
 
 
 def kept(entry: bytes) -> bytes:
-    """An entry with a low s, for the phone to store and upload.
+    """An entry with a low s, to be stored and uploaded.
 
     Raises `MessageRefused`.
     """

@@ -1,4 +1,4 @@
-"""Replacement of a customer's root by a new one (docs/keys.md)."""
+"""Replacement of a customer's root by a new one (docs/keys.md, "Keys of the authority")."""
 
 from __future__ import annotations
 

@@ -120,7 +120,10 @@ LIST_FULL = "status-list-full"  # both lists of the box are full of keys that ma
 
 @dataclass(frozen=True, slots=True)
 class SlotAllocation:
-    """Places by right, reasons for refused rights, and new lists' URIs."""
+    """The result of a search for places of new keys.
+
+    It has the places by right, the reasons of rights without a place, and the URIs of new lists.
+    """
 
     places: Mapping[Right, tuple[StatusListId, int]]
     refused: Mapping[Right, str]

@@ -75,7 +75,7 @@ def is_due(row: Row, now: datetime) -> bool:
 
 
 def _next_time(row: Row, now: datetime) -> datetime:
-    """The next time of a list: now, or a second after the last."""
+    """The next time of a list: now, or after the last one."""
     before: datetime | None = row["listed_at"]
     return now if before is None or before - now > WRONG else max(now, before + SECOND)
 

@@ -19,7 +19,7 @@ _clocks: list[Clock] = [_real]  # the last one is in use
 def now() -> datetime:
     """The present second.
 
-    All decisions by the time of keys use it, and no statement reads another clock. So weeks can pass in a simulation.
+    All decisions by the time of keys use it, and statements get it as a parameter. So weeks can pass in a simulation.
     """
     return _clocks[-1]().replace(microsecond=0)
 

@@ -28,7 +28,7 @@ with converted as (
   returning 1)
 select count(*) from converted
 """
-# Of several rows that convert to the same text, the first one is converted
+# Converts only the first one of several rows with the same normal form
 CONVERT_UNIQUE: LiteralString = """
 with converted as (
   update {table} r set {column} = normalize({column}, NFC) where ctid = any(array(

@@ -94,7 +94,10 @@ class Doors:
         self._phones: dict[int, VirtualPhone] = {}
 
     async def of(self, car: int, at: int) -> Door | None:
-        """The door of a car with its enrolled box; None without a box or permission, or if others enrolled it."""
+        """The door of a car with its enrolled box.
+
+        None without a box or permission, or if a box outside the simulator is enrolled.
+        """
         if not self._access.sdk_key:
             return None
         products = await self._client.get(f"/cars/{car}/products", missing=[])
@@ -115,7 +118,10 @@ class Doors:
         return Door(self._client, car, name, box, self._phones)
 
     async def _box(self, product: int, at: int) -> VirtualBox | None:
-        """A virtual box that replaces the one of an earlier run; None if another box is enrolled."""
+        """A virtual box that replaces the one of an earlier run.
+
+        None if another box is enrolled.
+        """
         state = await self._client.get(f"/boxes/{product}/enrolment", missing={})
         epoch = state.get("epoch", 0)
         epochs = range(max(0, epoch - TRIED), epoch)
@@ -147,7 +153,10 @@ class Doors:
         raise AssertionError("the last number returns or raises")
 
     def _key(self, *of: object) -> PrivateKey:
-        """A private key that is the same in the next run, and that only the owner of the device key can derive."""
+        """A private key that is the same in each run.
+
+        Only the owner of the device key can derive it.
+        """
         secret = hmac.digest(
             self._access.device_key.encode(), repr((self._access.customer, *of)).encode(), hashlib.sha256
         )

@@ -109,7 +109,10 @@ async def _unit(client: Client, options: SimulatorOptions, car: int, serial: str
 async def _deliver(
     client: FleetClient, units: list[Unit], summary: SimulationSummary, random: Random, options: SimulatorOptions
 ) -> None:
-    """Send waiting samples and events; each lane sends the samples of its cars in order."""
+    """Send waiting samples and events.
+
+    Each lane sends the samples of its cars in order.
+    """
     lanes = [units[number::LANES] for number in range(LANES)]
     resend = "duplicates" in options.faults and random.random() < 0.1
     await asyncio.gather(*(_deliver_lane(client, lane, summary, resend) for lane in lanes if lane))

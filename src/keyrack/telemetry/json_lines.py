@@ -173,7 +173,7 @@ def repeated_member(line: bytes) -> InvalidLine | None:
         _, name = parse(line)
     except ValueError as error:
         return InvalidLine(f"The line is not valid JSON: {error}.")
-    return None if name is None else InvalidLine(f"The property {_shown_name(name)} is given more than once.")
+    return None if name is None else InvalidLine(f"The property '{_shown_name(name)}' is given more than once.")
 
 
 def explained(error: ValidationError) -> str:

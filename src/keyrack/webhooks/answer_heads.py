@@ -1,4 +1,4 @@
-"""The heads of endpoints' answers, read independently of the HTTP client.
+"""The heads of receivers' answers, read independently of the HTTP client.
 
 aiohttp rejects a whole answer if its body or a header breaks the rules, such as a 204 with a body. The receiver has
 processed the delivery by then, so its status decides (RFC 9110, section 15).
@@ -27,7 +27,7 @@ SWITCHING = 101  # the only 1xx that no other answer follows
 
 
 class AnswerHead:
-    """The `status` and `Retry-After` of an answer; None until its head is complete."""
+    """The `status` and `Retry-After` of an answer; None until its head is complete, or if it is not valid."""
 
     def __init__(self) -> None:
         self.status: int | None = None

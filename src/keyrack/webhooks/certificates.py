@@ -26,7 +26,10 @@ SECONDS = 3.0  # limit for each handshake
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """The check of a host: the end of its certificate's validity, or the fault. Both are None without an answer."""
+    """The check of a host: the end of its certificate's validity, or the fault.
+
+    Both are None if no connection was possible, or if the guard allows no address of the host.
+    """
 
     host: str
     until: datetime | None = None
@@ -66,15 +69,15 @@ async def _handshake(host: str, port: int, guard: Guard, tls: ssl.SSLContext) ->
             writer.transport.abort()
             return Certificate(name, datetime.fromtimestamp(ssl.cert_time_to_seconds(certificate["notAfter"]), UTC))
     except ssl.SSLCertVerificationError as error:
-        return Certificate(name, wrong=CERTIFICATE.format(why=error.verify_message))
+        return Certificate(name, wrong=CERTIFICATE.format(error.verify_message))
     except ssl.SSLError as error:
-        return Certificate(name, wrong=TLS.format(why=error.reason))
+        return Certificate(name, wrong=TLS.format(error.reason))
     except (OSError, UnicodeError):  # includes timeouts, which are no fault of the certificate
         return Certificate(name)
 
 
 async def _looked_up(host: str, port: int) -> list[Any]:
-    """The result of `getaddrinfo`, in a daemon thread: a silent name server does not delay shutdown."""
+    """The addresses of a host; none on errors. The thread is a daemon: a silent name server does not delay shutdown."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[list[Any]] = loop.create_future()
 

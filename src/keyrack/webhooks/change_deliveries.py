@@ -68,7 +68,7 @@ _CHECKPOINT: LiteralString = message_sql(
     CheckpointPayload,
     {"type": "$4::text", "timestamp": utc("now()"), "customerId": "w.customer_id", "data": "m.body::json"},
 )
-# In the order of creation: they share one lane
+# All share one lane and `applied`, so they are sent in the order of creation
 CHECKPOINTS: LiteralString = f"""
 with t as (select 'changes' as resource, 'checkpoint' as resource_id),
 written as (
@@ -129,7 +129,10 @@ class Publisher:
         return {change.customer for change, _ in pairs} | {customer for customer, _ in full}
 
     async def _full(self, statements: Statements, coming: Counter[Key]) -> set[Key]:
-        """Disable the webhooks whose queue limit these deliveries would exceed; return the disabled ones."""
+        """Disable the webhooks whose queue limit these deliveries would exceed; return the disabled ones.
+
+        A webhook that another transaction is changing stays enabled and gets the deliveries.
+        """
         now = time.monotonic()
         unknown = [key for key, count in coming.items() if not self._has_room(key, count, now)]
         if unknown:
@@ -155,7 +158,7 @@ class Publisher:
 
     async def _disable(self, statements: Statements, keys: Sequence[Key]) -> set[Key]:
         customers, webhooks = [key[0] for key in keys], [key[1] for key in keys]
-        rows = await statements.fetch(DISABLE, customers, webhooks, DISABLED_BY_TOO_MUCH)
+        rows = await statements.fetch(DISABLE, customers, webhooks, DISABLED_BY_TOO_MUCH.text)
         disabled_keys = {(row["customer_id"], row["webhook_id"]) for row in rows}
         for customer, webhook in disabled_keys:
             log.warning(

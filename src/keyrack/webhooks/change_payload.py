@@ -22,7 +22,8 @@ MESSAGE: LiteralString = (
     "encode(set_byte(set_byte(" + _HASH + ", 6, get_byte(" + _HASH + ", 6) & 15 | 128), 8, get_byte(" + _HASH
     + ", 8) & 63 | 128), 'hex')::uuid"
 )  # fmt: skip
-# Sets bit 62. Lanes of assignments have numbers of 32 bits; lanes of operations and tests are negative
+# Bit 62 keeps these lanes apart from others: those of assignments have 32 bits, those of operations and tests are
+# negative
 LANE: LiteralString = (
     "(hashtextextended(t.resource || '/' || t.resource_id, 0) & 4611686018427387903 | 4611686018427387904)"
 )

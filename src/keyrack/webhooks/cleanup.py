@@ -63,5 +63,5 @@ async def removed_webhooks(db: Database, settings: Settings) -> None:
 
 
 async def disabled_webhooks(db: Database, settings: Settings) -> None:
-    """Give up deliveries of webhooks that were disabled for the whole retry period."""
+    """Give up deliveries of webhooks disabled for the whole retry period."""
     await run_in_batches(db, settings.housekeeping_rows, GIVE_UP_DISABLED, settings.webhook_retry_for)

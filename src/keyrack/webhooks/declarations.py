@@ -22,9 +22,9 @@ from keyrack.webhooks.dialects import DEFAULT, DIALECTS
 
 
 def check_url(url: str) -> None:
-    """Raises `ValueError` for a URL that a webhook cannot have. Its text is a sentence.
+    """Check the form of a webhook's URL. Raises `ValueError` with a sentence for the caller.
 
-    The sender decides whether the address may be dialled.
+    The sender checks the address itself, each time before it connects.
     """
     try:
         parts = urlsplit(url)
@@ -127,7 +127,8 @@ class WebhookRow(Body):
         MemberInfo(
             N_("Enabled"),
             N_("the state"),
-            "Whether deliveries are sent. Omitted from a body, it is true. Deliveries of a disabled webhook wait.",
+            "Whether deliveries are sent. Omitted from a body, it is true. A disabled webhook gets no new deliveries,"
+            " and its waiting ones are not sent.",
             True,
             column="is_enabled",
             recorded_as="isEnabled",
@@ -139,7 +140,7 @@ class WebhookRow(Body):
         MemberInfo(
             N_("Static secret"),
             N_("the static secret"),
-            "A static text that every delivery contains in the header `secret`; null for none.",
+            "A static text that deliveries in the format `keyrack` contain in the header `secret`; null for none.",
             "optional-static-text",
             is_secret=True,
         ),

@@ -68,7 +68,7 @@ where customer_id = $1 and webhook_id = $2 and is_enabled and url = $4
 
 
 class DeliveryWorker:
-    """The deliveries of one worker."""
+    """Claims, sends and records the deliveries of one worker."""
 
     def __init__(
         self, db: Database, settings: Settings, vault: Encryption, call_others: Callable[[], None], notify: Notify
@@ -112,6 +112,10 @@ class DeliveryWorker:
             await self._sender.close()
 
     def stop(self) -> None:
+        """Claim no lanes and start no attempts from now on.
+
+        Then `run` ends.
+        """
         self._stopping = True
         self._wake.set()
 
@@ -249,7 +253,7 @@ class DeliveryWorker:
         """Sign and send one delivery. Sends nothing if its dialect is unknown or a secret cannot be decrypted."""
         dialect = DIALECTS.get(lane.dialect)
         if dialect is None:
-            return DeliveryAttempt(datetime.now(UTC), 0, error=UNKNOWN_DIALECT)
+            return DeliveryAttempt(datetime.now(UTC), 0, error=UNKNOWN_DIALECT.text)
         try:
             secrets = [
                 await subscriptions.signing_secret(self._vault, lane.key, value) for value in lane.signing_secrets
@@ -260,25 +264,28 @@ class DeliveryWorker:
                 else await subscriptions.static_secret(self._vault, lane.key, lane.secret)
             )
         except CannotDecrypt:
-            return DeliveryAttempt(datetime.now(UTC), 0, error=SEALED)
+            return DeliveryAttempt(datetime.now(UTC), 0, error=SEALED.text)
         return await self._sender.send(
             DeliveryRequest(lane.url, dialect, delivery.message, secrets, static or None, delivery.traceparent)
         )
 
     def _log_hidden_error(self, lane: DeliveryLane, pace: EndpointThrottle, attempt: DeliveryAttempt) -> None:
-        """Log each new cause that the customer must not see."""
+        """Log a cause that the customer must not see.
+
+        Consecutive attempts with the same cause are logged once.
+        """
         if attempt.hidden and attempt.hidden != pace.last_hidden_error:
             log.info("webhook endpoint unreachable", customer=lane.key[0], webhook=lane.key[1], reason=attempt.hidden)
         pace.last_hidden_error = attempt.hidden
 
     async def _disable(self, lane: DeliveryLane) -> None:
         with suppress(*UNREACHABLE, asyncpg.PostgresError):
-            await self._db.execute(DISABLE, *lane.key, DISABLED_BY_GONE, lane.url)
-            log.warning("webhook disabled", customer=lane.key[0], webhook=lane.key[1], reason=DISABLED_BY_GONE)
+            await self._db.execute(DISABLE, *lane.key, DISABLED_BY_GONE.text, lane.url)
+            log.warning("webhook disabled", customer=lane.key[0], webhook=lane.key[1], reason=DISABLED_BY_GONE.text)
             self._notify(lane.key[0], DELIVERED)
 
     async def _recording(self) -> None:
-        """Record finished lanes in batches, until the worker has stopped."""
+        """Record finished lanes in batches, until the worker stops and no lane is being sent."""
         while True:
             await self._record.wait()
             self._record.clear()

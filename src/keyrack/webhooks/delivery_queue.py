@@ -107,7 +107,7 @@ claimed as (
 # Each row says how far the walk came. There is a row for each claimed lane and each of its first deliveries.
 #
 # The commit waits for the disk and the synchronous standby before the lanes are sent. So nothing is sent that a crash
-# or a new primary could undo, and no data of a returned primary that no standby has
+# or a new primary could undo. Nor is anything sent from a former primary that came back with rows that no standby has
 CLAIM = compile_statement(f"""
 with recursive {_WALK}, {_DUE}, {_RANKED}, {_TURNS}, {_GRANTED}, {_LOCKED}, {_CLAIMED}
 select e.step as seen, e.customer_id as last_customer, e.webhook_id as last_webhook,
@@ -127,9 +127,9 @@ left join lateral (
 ) d on true
 order by c.customer_id, c.webhook_id, c.lane, d.applied, d.delivery_id
 """)
-# The parameters have the names of the function's. Its commit does not wait: a lost result only repeats the delivery.
-# Times are passed as texts: for an array of a type with a custom codec asyncpg would query the catalogue, which takes
-# every new connection 50 ms
+# The parameters are named as in the function. It turns off `synchronous_commit` for its transaction: a lost result only
+# repeats the delivery. Times are passed as texts: for an array of a type with a custom codec asyncpg would query the
+# catalogue, which takes every new connection 50 ms
 RECORD = compile_statement("""
 select record_attempts(
   :of_lane, :delivery_ids, :states, :statuses, :durations, :answers, :errors, :times::text[]::timestamptz[],
@@ -215,7 +215,7 @@ class EndpointThrottle:
     last_hidden_error: str | None = None  # the cause logged last
 
     def share(self, full: int, now: float) -> int:
-        """Lanes that the webhook may get in addition. A slow or failing webhook gets few places."""
+        """Lanes that the webhook may get in addition: none while it rests, few if it is slow or fails."""
         if now < self.rests_until:
             return 0
         max_lanes = full >> min(self.failures, 10)

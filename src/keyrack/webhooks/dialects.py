@@ -73,7 +73,7 @@ class Dialect(ABC):
 
 
 class KeyrackDialect(Dialect):
-    """The stored message itself."""
+    """The stored message itself. No other dialect sends the static secret."""
 
     name = "keyrack"
     label = "Keyrack"

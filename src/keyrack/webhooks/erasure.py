@@ -39,7 +39,10 @@ def _deliveries(changes: LiteralString) -> LiteralString:
 
 
 def _without(side: LiteralString) -> LiteralString:
-    """SQL of one side of the payload without the members `$4`."""
+    """SQL of one side of the change in the payload.
+
+    `side` is `before` or `after`. The members `$4` are left out.
+    """
     return "coalesce(nullif(d.payload::jsonb #> '{data," + side + "}', 'null') - $4::text[], 'null')"
 
 
@@ -62,7 +65,10 @@ async def count(statements: Statements, customer: int, user: int) -> int:
 
 
 async def erase(statements: Statements, user: int, members: Sequence[str]) -> None:
-    """Remove these members of a user from all customers' deliveries. The log must still have them."""
+    """Remove these members of a user from all customers' deliveries of changes. The log must still have them.
+
+    The stored answers of these deliveries are removed as well.
+    """
     customers = [row["customer_id"] for row in await statements.fetch(CUSTOMERS)]
     await statements.execute(PERSONAL, customers, user, INT64_MAX, members)
 
@@ -70,6 +76,9 @@ async def erase(statements: Statements, user: int, members: Sequence[str]) -> No
 async def erase_of_customer(
     statements: Statements, customer: int, user: int, last: int, members: Sequence[str]
 ) -> None:
-    """The same for one customer, up to the change number `last`; also erase changes of groups that name the user."""
+    """The same for one customer, up to the change number `last`.
+
+    Changes of groups that name the user lose `before` and `after`.
+    """
     await statements.execute(PERSONAL, [customer], user, last, members)
     await statements.execute(NAMING, [customer], user, last)

@@ -24,7 +24,7 @@ LOCK_LANES: LiteralString = """
   order by customer_id, webhook_id, lane
   on conflict (customer_id, webhook_id, lane) do update set due_at = delivery_lane.due_at
 """
-# Lanes without a lease become due at once
+# Lanes without a lease, or with an expired one, become due at once
 _WAKE_LANES: LiteralString = """
   insert into delivery_lane (customer_id, webhook_id, lane) select distinct customer_id, webhook_id, lane from written
   order by customer_id, webhook_id, lane
@@ -80,10 +80,10 @@ with written as (
 lanes as ({_WAKE_LANES})
 select count(*) from written
 """
-# Parameters: customer $1, webhook $2, from $3 up to $4; $5: only what is not delivered; $6: limit; $7: the event types
-# of changes that webhooks can get. Includes what was never written, because the webhook was disabled, did not exist or
-# had not subscribed then. Changes were recorded in the order of their numbers, so each class is read by its key up to
-# the limit
+# Parameters: customer $1, webhook $2, from $3 up to but not including $4; $5: skip what is delivered or waits; $6:
+# limit; $7: the event types of changes that webhooks can get. Includes what was never written, because the webhook was
+# disabled, did not exist or had not subscribed then. Changes were recorded in the order of their numbers, so each class
+# is read by its key up to the limit
 REPLAY_RANGE: LiteralString = f"""
 with w as materialized (select * from webhook where customer_id = $1 and webhook_id = $2),
 o as (
@@ -147,7 +147,8 @@ async def replay_range(
 ) -> tuple[int, datetime | None]:
     """Replay the outcomes and changes of a time range, oldest first.
 
-    Returns their number, and the time to continue from if there may be more.
+    With `undelivered`, skips those that are delivered or wait. Returns the number of replayed ones, and the time to
+    continue from if there may be more. That time is the newest replayed one, so its entries are replayed again.
     """
     row: Row | None = await statements.fetchrow(
         REPLAY_RANGE, customer, webhook, since, until, undelivered, REPLAYED_AT_ONCE, [*CHANGES]

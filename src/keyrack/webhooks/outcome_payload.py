@@ -42,7 +42,7 @@ _DOCUMENT: LiteralString = "coalesce({t}.result, {t}.request)"
 
 
 def _time(name: LiteralString, column: LiteralString, condition: LiteralString = "") -> LiteralString:
-    """SQL of a time of an operation's assignment; null if there is none.
+    """SQL of a time of an operation's assignment, or null.
 
     The document (outcome or request) has it, or else the assignment `a` under this condition. The pattern only protects
     the cast: a checked request has no other text.
@@ -129,8 +129,8 @@ OPERATION = Resource(
     permission=Permission.OPERATIONS_READ,
 )
 # A caller may always read the operations that it requested. Ends that another change caused do not belong to them: they
-# name users and cars that may be out of the caller's scope. The times of an assignment that was moved since are hidden
-# for the same reason
+# name users and cars that may be out of the caller's scope. For the same reason the times of an assignment are hidden
+# if it was moved out of the scope since
 OWN_OPERATIONS = OwnRows(
     "{t}.asked_by = :caller and {t}.cause = 'Request'",
     _start_and_end(

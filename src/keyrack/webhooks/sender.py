@@ -107,7 +107,7 @@ class _Names(AbstractResolver):
         ]
 
     def is_public(self, host: str) -> bool:
-        """Whether all addresses of a host were public at its last lookup; False if there was none."""
+        """Whether all addresses of a host were public at its last lookup; False if none is known."""
         with suppress(ValueError):  # aiohttp does not look up IP addresses
             return self._guard.is_public(host)
         return self._public.get(host, False)
@@ -172,7 +172,7 @@ class Sender:
             status=head.status,
             answer=body.decode(errors="replace").replace("\0", "\ufffd")[:ANSWER] or None,
             retry_after=_retry_after(head.retry_after, started),
-            error=None if 200 <= head.status < 300 else ANSWERED.format(status=head.status),
+            error=None if 200 <= head.status < 300 else ANSWERED.format(head.status),
         )
 
     async def _exchange(self, url: str, sent: str, headers: dict[str, str], body: bytearray) -> Exception | None:
@@ -195,9 +195,13 @@ class Sender:
         if self._names.is_public(urlsplit(url).hostname or "") and (reason := _reason(fault)) is not None:
             return {"error": reason}
         cause = fault.os_error if isinstance(fault, aiohttp.ClientConnectorError) else fault
-        return {"error": NOT_REACHED, "hidden": f"{type(cause).__name__}: {cause}"[:ANSWER]}
+        return {"error": NOT_REACHED.text, "hidden": f"{type(cause).__name__}: {cause}"[:ANSWER]}
 
     def _socket(self, info: Any) -> socket.socket:
+        """The socket for the address that is dialled now.
+
+        Its name may have resolved to another address before. Raises `AddressForbidden`.
+        """
         family, kind, proto, _, where = info
         if not self._guard.may_dial(where[0]):
             raise AddressForbidden(f"{where[0]} is not public and not in KEYRACK_WEBHOOK_ALLOWED_NETWORKS")
@@ -218,21 +222,21 @@ def _retry_after(text: str | None, now: datetime) -> float | None:
 
 
 def _reason(fault: Exception | None) -> str | None:
-    """The error text for the owner of a public endpoint; None if there was no connection."""
+    """The error text for the owner of a public endpoint; None for a cause that only the operator sees."""
     match fault:
         case TimeoutError():
-            return TIMED_OUT
+            return TIMED_OUT.text
         case aiohttp.ClientConnectorCertificateError(certificate_error=ssl.SSLCertVerificationError() as wrong):
-            return CERTIFICATE.format(why=wrong.verify_message)
+            return CERTIFICATE.format(wrong.verify_message)
         case aiohttp.ClientConnectorSSLError(os_error=ssl.SSLError() as wrong):
-            return TLS.format(why=wrong.reason)
+            return TLS.format(wrong.reason)
         case aiohttp.ClientConnectorError(os_error=ConnectionRefusedError()):
-            return NOT_TAKEN
+            return NOT_TAKEN.text
         case aiohttp.ClientConnectorError():
             return None
         case aiohttp.ServerDisconnectedError() | aiohttp.ClientOSError():
-            return CLOSED
+            return CLOSED.text
         case aiohttp.ClientResponseError() | None:
-            return NO_HTTP
+            return NO_HTTP.text
         case _:
             return None

@@ -9,7 +9,7 @@ from keyrack.db.encryption.cipher import Encryption
 
 
 class WebhookServices(ReadServices, Protocol):
-    """The encryption of signing secrets."""
+    """The services of reads, and the encryption of webhooks' secrets."""
 
     @property
     def encryption(self) -> Encryption: ...

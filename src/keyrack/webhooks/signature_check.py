@@ -55,11 +55,11 @@ def _timestamp(text: str, now: datetime) -> Generator[str]:
     off = int(now.astimezone(UTC).timestamp()) - int(seconds)
     if off > TOLERANCE:
         yield (
-            f"The webhook-timestamp is {off} seconds old, and {TOLERANCE} are allowed: "
-            "it was sent again by somebody, or your clock is ahead."
+            f"The webhook-timestamp is {off} seconds old, and {TOLERANCE} are allowed. "
+            "The request was replayed, or your clock is ahead."
         )
     elif off < -TOLERANCE:
-        yield f"The webhook-timestamp lies {-off} seconds ahead, and {TOLERANCE} are allowed: your clock is behind."
+        yield f"The webhook-timestamp lies {-off} seconds ahead, and {TOLERANCE} are allowed. Your clock is behind."
 
 
 def _in_seconds(text: str) -> tuple[str, str]:
@@ -81,7 +81,7 @@ def _key(secret: str) -> tuple[bytes | None, str]:
         key = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
     except (binascii.Error, ValueError):
         return None, (
-            "The secret is not base64: it must be the signing secret, whsec_..., and not the webhook's static secret."
+            "The secret is not base64. It must be the signing secret, whsec_..., and not the webhook's static secret."
         )
     return (key, "") if key else (None, "The secret is empty.")
 
@@ -91,13 +91,13 @@ def _signatures(text: str) -> tuple[list[bytes], str]:
     for part in text.split():
         version, comma, signature = part.partition(",")
         if not comma:
-            return [], f"The webhook-signature {part[:20]!r} has no version: its form is v1,<base64>."
+            return [], f"The webhook-signature {part[:20]!r} has no version. Its form is v1,<base64>."
         if version == "v1":
             try:
                 signatures.append(base64.b64decode(signature, validate=True))
             except (binascii.Error, ValueError):
-                return [], "The webhook-signature is not base64 after its version: it was cut off or changed."
-    return signatures, "The webhook-signature holds none of version v1."
+                return [], "The webhook-signature is not base64 after its version. It was cut off or changed."
+    return signatures, "The webhook-signature has no signature of version v1."
 
 
 def _fits(signatures: list[bytes], key: bytes, id: str, timestamp: str, body: bytes) -> bool:
@@ -116,12 +116,12 @@ def _mistakes(signatures: list[bytes], key: bytes, secret: str, id: str, timesta
             return
     if len(signatures) == 1:
         yield (
-            "No signature fits: another secret signed it (was it rotated, or is it that of another webhook?), "
-            "or the body or the webhook-id was changed."
+            "No signature fits. Another secret signed it, or the body or the webhook-id was changed. "
+            "Check for a rotation, and for the secret of another webhook."
         )
     else:
         yield (
-            f"None of the {len(signatures)} signatures fits: the secret is older than the last rotation or that of "
+            f"None of the {len(signatures)} signatures fits. The secret is older than the last rotation or that of "
             "another webhook, or the body or the webhook-id was changed."
         )
 

@@ -39,7 +39,7 @@ update webhook set old_signing_secret = signing_secret, signing_secret = $3,
   old_signing_secret_until = now() + make_interval(hours => $4)
 where customer_id = $1 and webhook_id = $2 returning old_signing_secret_until
 """
-# For a lost master key: waiting deliveries are kept until the webhook is enabled again
+# For a lost master key: a disabled webhook keeps its waiting deliveries, for the retry period at most (`cleanup`)
 REPLACE: LiteralString = """
 update webhook set signing_secret = $3, secret = null, old_signing_secret = null, old_signing_secret_until = null,
   is_enabled = false, disabled_reason = $4
@@ -57,7 +57,7 @@ def new_signing_secret() -> str:
 async def add(
     connection: Connection, vault: Encryption, customer: int, webhook: NewWebhook, limit: int
 ) -> tuple[int, str] | None:
-    """Register a webhook; return its id and signing secret, or None at the customer's `limit`."""
+    """Register a webhook; return its id and signing secret, or None if the customer has `limit` webhooks."""
     id = await connection.fetchval(NEXT_ID)
     signing = new_signing_secret()
     sealed = await vault.seal(connection, signing, SIGNING_SECRET, customer, id)
@@ -79,7 +79,10 @@ async def change(
 async def rotate(
     connection: Connection, vault: Encryption, customer: int, webhook: int, overlap_hours: int
 ) -> tuple[str, Any] | None:
-    """Make a new signing secret; return it, and the end of the old one, or None if there is no such webhook."""
+    """Make a new signing secret; return it, and until when the old one also signs.
+
+    Returns None if there is no such webhook.
+    """
     secret = new_signing_secret()
     sealed = await vault.seal(connection, secret, SIGNING_SECRET, customer, webhook)
     until = await connection.fetchval(ROTATE, customer, webhook, sealed, overlap_hours)
@@ -89,8 +92,8 @@ async def rotate(
 async def replace_all(connection: Connection, vault: Encryption, reason: str) -> int:
     """Replace the signing secrets of all webhooks after a loss of the old ones; return their number.
 
-    Static secrets are removed. The webhooks are disabled until an administrator has given the new secrets to the
-    receivers.
+    Static secrets are removed, and the webhooks are disabled. Nobody has seen the new secrets: before a webhook is
+    enabled again, `rotate` makes one for its receiver.
     """
     webhooks = await connection.fetch(ALL)
     for row in webhooks:
@@ -106,5 +109,5 @@ async def signing_secret(vault: Encryption, webhook: tuple[int, int], value: byt
 
 
 async def static_secret(vault: Encryption, webhook: tuple[int, int], value: bytes) -> str:
-    """The text of the header `secret`. Raises `CannotDecrypt`."""
+    """Decrypt the static secret, the value of the header `secret`. Raises `CannotDecrypt`."""
     return await vault.open(value, STATIC_SECRET, *webhook)

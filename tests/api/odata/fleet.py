@@ -38,7 +38,7 @@ class Fleet:
         item = "r.value" if shape is Shape.SCALARS or parts.value else "r"
         order = f" order by {parts.order}" if parts.order else ""
         rows = f"select {parts.columns} from {resource.table.format(t='t')} where {where}{order}{parts.limit}"
-        return compile_statement(f"select coalesce(json_agg({item}), '[]'::json) from ({rows}) r")  # type: ignore[arg-type]
+        return compile_statement(f"select coalesce(json_agg({item}), '[]'::json) from ({rows}) r")
 
     def ask(self, resource: Resource, text: str | bytes, shape: Shape = Shape.COLLECTION) -> Any:
         """The rows of the response to a query string."""

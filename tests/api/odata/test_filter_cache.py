@@ -38,7 +38,7 @@ class Counted(Shapes):
     known = 0
 
     def find(self, *asked: object) -> Query | None:
-        found = super().find(*asked)  # type: ignore[arg-type]
+        found = super().find(*asked)
         self.known += found is not None
         return found
 

@@ -95,7 +95,7 @@ def explain(sql: Any, customer: int, resource: Resource, text: str) -> list[dict
     plan = query(resource, text.encode(), Shape.COLLECTION, alias="t", limits=Limits())
     where = f" and {plan.sql.where}" if plan.sql.where else ""
     statement = compile_statement(
-        f"explain (format json) select {plan.sql.columns} from {resource.table.format(t='t')}"  # type: ignore[arg-type]
+        f"explain (format json) select {plan.sql.columns} from {resource.table.format(t='t')}"
         f" where t.customer_id = :customer{where} order by {plan.sql.order}{plan.sql.limit}"
     )
     explained = sql.value(statement.sql, *statement.select({"customer": customer, **plan.parameters}))

@@ -333,4 +333,4 @@ def test_only_the_nesting_of_a_filter_is_limited() -> None:
 def test_trees_are_immutable() -> None:
     tree = parse("filter", "a eq 1")
     with pytest.raises(AttributeError):
-        tree.operator = "ne"  # type: ignore[union-attr,misc]
+        tree.operator = "ne"

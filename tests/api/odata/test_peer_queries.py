@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.support.cases import for_all
 from tests.support.people import Person
 
 TABLE = Path(__file__).with_name("peer_queries.tsv")
@@ -56,7 +57,7 @@ def address(path: str, query: str, car: int) -> str:
     return f"{path.format(car=car)}?{quote(query, safe=SAFE)}"
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.path}?{case.query}"[:80])
+@for_all("case", CASES, label=lambda case: f"{case.path}?{case.query}"[:80])
 def test_each_query_gets_the_response_of_the_table(alice: Person, car: int, case: Case) -> None:
     answer = alice.get(address(case.path, case.query, car))
     assert answer.status_code == int(case.status), answer.text

@@ -57,7 +57,7 @@ def with_blanks(text: str, chance: random.Random) -> str:
 
 def found(sql: Any, statement: str, plan: Query) -> list[Any]:
     """The rows of a statement that uses parts of a plan."""
-    named = compile_statement(statement)  # type: ignore[arg-type]
+    named = compile_statement(statement)
     return sql.rows(named.sql, *named.select({"customer": OURS, **plan.parameters}))
 
 

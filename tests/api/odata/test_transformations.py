@@ -320,7 +320,7 @@ def test_hostile_transformations_are_compiled_or_rejected_quickly(text: str) -> 
 
 
 def _number(name: str) -> Field:
-    return double("{t}." + name.lower(), nullable=True)  # type: ignore[arg-type]
+    return double("{t}." + name.lower(), nullable=True)
 
 
 _TEXTS = {name: string("{t}.name", nullable=True) for name in ("ID", "Name", "Country", "Month", "Region", "ProductID")}

@@ -37,12 +37,25 @@ USER, SECRET = "keyrack", "the password of the mailbox"
 
 
 class Inbox:
-    """The mails of a server. `answers` are its next replies; "" accepts."""
+    """The mails of a server.
+
+    `answers` are its next replies to a mail, `recipient_answers` those to a recipient; "" accepts.
+    """
 
     def __init__(self) -> None:
         self.taken: list[Message] = []
         self.recipients: list[str] = []
         self.answers: list[str] = []
+        self.recipient_answers: list[str] = []
+
+    async def handle_RCPT(
+        self, _server: SMTP, _session: Session, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        if self.recipient_answers and (answer := self.recipient_answers.pop(0)):
+            return answer
+        envelope.rcpt_tos.append(address)
+        envelope.rcpt_options.extend(options)
+        return "250 OK"
 
     async def handle_DATA(self, _server: SMTP, _session: Session, envelope: Envelope) -> str:
         if self.answers and (answer := self.answers.pop(0)):
@@ -273,6 +286,24 @@ def test_a_temporary_failure_is_retried_and_a_permanent_one_is_not(
         client.put("/managers", json={"emailAddress": never, "role": "Viewer"})
         eventually(lambda: sql.value("select count(*) from mail where address = $1", never) == 0, "the end of it")
     assert not inbox.answers and not inbox.to(never)
+
+
+def test_a_recipient_that_is_rejected_temporarily_gets_its_mail_later(
+    owner: Person, mailing: RunningServer, inbox: Inbox, sql: Sql
+) -> None:
+    """As by a server with greylisting (RFC 6647)."""
+    later, never = address(owner, "greylisted"), address(owner, "unknown")
+    inbox.recipient_answers = ["450 4.7.1 greylisted, try again"]
+    with http_client(base_url=mailing.url + "/v3", headers=owner.headers) as client:
+        client.put("/managers", json={"emailAddress": later, "role": "Viewer"})
+        waiting = "select last_error from mail where address = $1"
+        eventually(lambda: "greylisted" in (sql.value(waiting, later) or ""), "the first try")
+        sql.execute("update mail set due_at = now() where address = $1", later)
+        eventually(lambda: inbox.to(later), "the second")
+        inbox.recipient_answers = ["550 5.1.1 no such mailbox"]
+        client.put("/managers", json={"emailAddress": never, "role": "Viewer"})
+        eventually(lambda: sql.value("select count(*) from mail where address = $1", never) == 0, "the end of it")
+    assert not inbox.recipient_answers and not inbox.to(never)
 
 
 @contextmanager

@@ -158,7 +158,7 @@ def test_each_single_fault_is_refused(visitor: Visitor, oidc: Oidc, dora: tuple[
 
 
 def test_the_same_answers_without_a_fault_are_accepted(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str]) -> None:
-    """True values in place of the forged ones are accepted, so each case fails by its fault alone."""
+    """With correct values the answers are accepted, so each case fails only by its fault."""
     oidc.says(
         dora[1],
         token={"claims": {"aud": [CLIENT, "another client"], "azp": CLIENT, "iat": int(time.time())}, "header": {}},

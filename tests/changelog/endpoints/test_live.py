@@ -296,7 +296,7 @@ def strict(dsn: str, settings: Settings) -> Iterator[RunningServer]:
 
 @pytest.fixture
 def strict_alone(own: str, settings: Settings) -> Iterator[Town]:
-    """The same on a database without a worker, so without notifications but those of the test."""
+    """The same on a database without a worker, where only the test sends notifications."""
     with RunningServer(settings.model_copy(update=BOUNDS), own, worker=False) as running, closing(Sql(own)) as sql:
         yield Town(sql, running)
 
@@ -407,7 +407,7 @@ def test_too_many_customers_are_notified_as_all() -> None:
 
     async def run(customers: int) -> list[str]:
         database = Notified()
-        tell = ChangeNotifier(database)  # type: ignore[arg-type]
+        tell = ChangeNotifier(database)
         for customer in range(1, customers + 1):
             tell(2_000_000_000 + customer, frozenset(TOPICS))
         telling = asyncio.create_task(tell.run())

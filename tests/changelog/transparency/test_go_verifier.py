@@ -62,7 +62,7 @@ def shown(**changed: Any) -> dict[str, Any]:
 
 def in_base64(value: Any) -> Any:
     if isinstance(value, list):
-        return [in_base64(one) for one in value]  # pyright: ignore[reportUnknownVariableType]
+        return [in_base64(one) for one in value]
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value
 
 

@@ -103,23 +103,23 @@ def test_the_installation_is_compared_too(database_server: str) -> None:
     ("what", "resource", "why"),
     [
         ("update car set name = 'X' where car_id = {car}", "car {car}", "its `name` is not what change "),
-        ("update car set vin = 'V' where car_id = {car}", "car {car}", "it has a `vin`, and no change says so"),
+        ("update car set vin = 'V' where car_id = {car}", "car {car}", "it has a `vin`, but no change says so"),
         ("update car set description = 'D' where car_id = {car}", "car {car}", "its `description` is not what change "),
         ("update product set car_id = null where car_id = {car}", "product ", "its `carId` is not what change "),
         ("update person set first_name = 'X' where user_id = {user}", "user {user}", "its `firstName` is not what "),
         ("update webhook set secret = null where customer_id = {c}", "webhook ", "its `secret` is not what change "),
-        ("delete from assignment where customer_id = {c}", "assignment ", "it is not there, and change "),
+        ("delete from assignment where customer_id = {c}", "assignment ", "it is not there, but change "),
         (
             "insert into car (customer_id, car_id, name) values ({c}, {gone}, '')",
             "car {gone}",
-            "it is there, and change ",
+            "it is there, but change ",
         ),
-        ("delete from group_car where group_id = {group}", "group {group}", "`carId` {car} is not in it, and change "),
+        ("delete from group_car where group_id = {group}", "group {group}", "`carId` {car} is not in it, but change "),
         (
             "insert into group_product (customer_id, group_id, product_id) select {c}, {group}, product_id from product"
             " where customer_id = {c} limit 1",
             "group {group}",
-            "is in it, and no change says so",
+            "is in it, but no change says so",
         ),
     ],
 )

@@ -98,7 +98,7 @@ def test_an_offline_root_names_the_next_one(person: Person, operator: Operator, 
     first.move()
     assert_opens(person, box, phone, first.public["root"])
     request = second.request("root", "offline", "--public-key", second.public["publicKey"])
-    assert "has to sign this, and is not here" in operator.refused(
+    assert "must sign this, but its private key is not on this machine" in operator.refused(
         "keys", "sign", request, "--root-key", second.key, "--out", tmp_path / "x"
     )
     second.move(first.key)
@@ -170,7 +170,7 @@ def test_what_are_no_files_of_it(person: Person, operator: Operator, tmp_path: P
         path = tmp_path / "wrong.json"
         path.write_text(text)
         signing = operator.refused("keys", "sign", path, "--root-key", machine.key, "--out", tmp_path / "out")
-        assert "is not a file of" in signing or "no request of the server" in signing
+        assert "is not a file of" in signing or "not a request of the server" in signing
         refused = operator.refused("keys", "accept", path, *machine.of)
         assert "is not a file of" in refused or "No request waits" in refused
     request = machine.request()

@@ -99,7 +99,7 @@ def test_a_token_is_renewed_before_it_expires_and_reported() -> None:
     assert (kept[-1].access, kept[-1].refresh) == ("t1", "again")
     call(script, lambda client: client.get("/a"), token=kept[-1], login=None)
     assert script.forms[-1] == {"grant_type": "refresh_token", "refresh_token": "again"}
-    with pytest.raises(ApiError, match="log in again"):
+    with pytest.raises(ApiError, match="Log in again"):
         call(Scripted(saying(fine)), lambda client: client.get("/a"), token=StoredToken("old", 1), login=None)
 
 
@@ -179,7 +179,7 @@ def test_closed_and_refused_connections() -> None:
             "car-not-found",
         ),
         (lambda: web.Response(status=301, headers={"Location": "https://b"}), "GET /a: 301 leads to https://b", None),
-        (lambda: web.Response(text="<html>"), "GET /a: 200, but the body is no JSON.", None),
+        (lambda: web.Response(text="<html>"), "GET /a: 200, but the body is not JSON.", None),
     ],
 )
 def test_an_error_has_the_words_of_the_server(response: Any, text: str, code: str | None) -> None:

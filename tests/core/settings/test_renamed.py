@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,11 @@ from keyrack.core.settings import (
 )
 from tests.cli.test_startup_errors import refused_here
 from tests.core.settings.test_config_file import BARE, written
+from tests.support.cases import for_all
 from tests.support.servers import Process
 
 ROOT = Path(__file__).parents[3]
-ROWS = pytest.mark.parametrize(("old", "new"), RENAMED.items())
+ROWS = for_all("row", RENAMED.items(), label=lambda row: f"{row[0]}, {row[1]}")
 # Files that quote old names: the tables, the history, and tests that start a release that knows only the old names
 QUOTING = {
     "CHANGELOG.md", "docs/upgrading-to-0.3.md", "tests/ops/doctor/test_doctor.py", "tests/upgrades/rolling_upgrade.py",
@@ -95,63 +97,85 @@ def test_the_table_names_settings() -> None:
     assert not [new for new in RENAMED.values() if is_secret(Settings.model_fields[new])]
 
 
-@ROWS
-def test_a_variable_by_its_old_name(monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
-    value, text = other_than_default(new)
-    monkeypatch.setenv(variable(old), text)
-    assert getattr(Settings(), new) == value
-    assert origins_of(Settings)[new] == Origin("environment", variable(old), variable(old))
-    assert rename_notes(Settings) == [note(variable(old), variable(new))]
+def test_variables_by_their_old_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    for old, new in RENAMED.items():
+        monkeypatch.setenv(variable(old), other_than_default(new)[1])
+    settings, origins = Settings(), origins_of(Settings)
+    for old, new in RENAMED.items():
+        assert getattr(settings, new) == other_than_default(new)[0], new
+        assert origins[new] == Origin("environment", variable(old), variable(old))
+    assert rename_notes(Settings) == [note(variable(old), variable(new)) for old, new in RENAMED.items()]
     assert unknown(Settings, os.environ) == {}
 
 
-@ROWS
-def test_a_variable_by_its_new_name(monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
-    value, text = other_than_default(new)
-    monkeypatch.setenv(variable(new), text)
-    monkeypatch.setenv(variable(old), "")  # an empty variable is as none
-    assert getattr(Settings(), new) == value
-    assert origins_of(Settings)[new] == Origin("environment", variable(new))
+def test_variables_by_their_new_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    for old, new in RENAMED.items():
+        monkeypatch.setenv(variable(new), other_than_default(new)[1])
+        monkeypatch.setenv(variable(old), "")  # an empty variable is as none
+    settings, origins = Settings(), origins_of(Settings)
+    for new in RENAMED.values():
+        assert getattr(settings, new) == other_than_default(new)[0], new
+        assert origins[new] == Origin("environment", variable(new))
     assert (rename_notes(Settings), unknown(Settings, os.environ)) == ([], {})
 
 
 @ROWS
-def test_both_variables_are_an_error(monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
+def test_both_variables_are_an_error(row: tuple[str, str]) -> None:
+    old, new = row
     _, text = other_than_default(new)
-    monkeypatch.setenv(variable(old), text)
-    monkeypatch.setenv(variable(new), text)
     why = (
         f"{variable(old)} and {variable(new)} are the same setting, and both are in the environment. "
         f"Remove {variable(old)}, the old name."
     )
-    for read in (Settings, lambda: origins_of(Settings), lambda: rename_notes(Settings)):
-        with pytest.raises(DuplicateSettingError, match=f"^{re.escape(why)}$"):
-            read()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(variable(old), text)
+        patch.setenv(variable(new), text)
+        for read in (Settings, lambda: origins_of(Settings), lambda: rename_notes(Settings)):
+            with pytest.raises(DuplicateSettingError, match=f"^{re.escape(why)}$"):
+                read()
 
 
-@ROWS
-def test_a_key_by_its_old_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, old: str, new: str) -> None:
-    value, text = other_than_default(new)
-    for head, line in (("", 1), (f"[{sections(Settings)[new]}]\n", 2)):
-        config = written(tmp_path / "c", head + toml(old, text))
-        monkeypatch.setenv("KEYRACK_CONFIG", config)
-        assert getattr(Settings(), new) == value
-        assert origins_of(Settings)[new] == Origin("configuration", f"{config}:{line}", old)
-        assert rename_notes(Settings) == [f"{config}, line {line}: {note(old, new)}"]
+def lines_in_sections(names: Mapping[str, str]) -> list[str]:
+    """Lines of a file with all these settings in their sections. `names` has their names in the file."""
+    by_section: dict[str, list[str]] = {}
+    for new, name in names.items():
+        by_section.setdefault(sections(Settings)[new], []).append(toml(name, other_than_default(new)[1]))
+    return [line for section, lines in by_section.items() for line in (f"[{section}]", *lines)]
 
 
-@ROWS
-def test_a_key_by_its_new_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, old: str, new: str) -> None:
-    value, text = other_than_default(new)
-    config = written(tmp_path / "c", f"[{sections(Settings)[new]}]\n" + toml(new, text))
+@pytest.mark.parametrize("has_sections", [False, True])
+def test_keys_by_their_old_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, has_sections: bool) -> None:
+    old_names = {new: old for old, new in RENAMED.items()}
+    plain = [toml(old, other_than_default(new)[1]) for old, new in RENAMED.items()]
+    lines = lines_in_sections(old_names) if has_sections else plain
+    config = written(tmp_path / "c", "\n".join(lines))
     monkeypatch.setenv("KEYRACK_CONFIG", config)
-    assert getattr(Settings(), new) == value
-    assert origins_of(Settings)[new] == Origin("configuration", f"{config}:2")
+    settings, origins = Settings(), origins_of(Settings)
+    notes: list[str] = []
+    for old, new in RENAMED.items():
+        value, text = other_than_default(new)
+        line = lines.index(toml(old, text)) + 1
+        assert getattr(settings, new) == value, new
+        assert origins[new] == Origin("configuration", f"{config}:{line}", old)
+        notes.append(f"{config}, line {line}: {note(old, new)}")
+    assert rename_notes(Settings) == notes
+
+
+def test_keys_by_their_new_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    lines = lines_in_sections({new: new for new in RENAMED.values()})
+    config = written(tmp_path / "c", "\n".join(lines))
+    monkeypatch.setenv("KEYRACK_CONFIG", config)
+    settings, origins = Settings(), origins_of(Settings)
+    for new in RENAMED.values():
+        value, text = other_than_default(new)
+        assert getattr(settings, new) == value, new
+        assert origins[new] == Origin("configuration", f"{config}:{lines.index(toml(new, text)) + 1}")
     assert rename_notes(Settings) == []
 
 
 @ROWS
-def test_both_keys_are_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, old: str, new: str) -> None:
+def test_both_keys_are_an_error(row: tuple[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    old, new = row
     _, text = other_than_default(new)
     section = f"\n[{sections(Settings)[new]}]\n"
     for first, second in ((old, new), (new, old)):

@@ -10,6 +10,7 @@ from keyrack.cli.environment import read_settings
 from keyrack.cli.output import CommandFailed
 from keyrack.core.settings import Settings, is_secret, variable
 from tests.core.settings.test_config_file import BARE
+from tests.support.cases import for_all
 
 # Parts of regular expressions and of pydantic's texts
 FOREIGN = re.compile(
@@ -18,30 +19,36 @@ FOREIGN = re.compile(
 BAD = ("nonsense", " \t", "-1", "1e999", "99999999999999", "::", "^", "0x", "{", "https://", "/" * 2_000)
 
 
-@pytest.fixture(autouse=True)
-def bare(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in BARE:
-        monkeypatch.delenv(name, raising=False)
+NAMES = [name for name in Settings.model_fields if name != "config"]
+ERROR = re.compile(r" (KEYRACK_\w+): ")
 
 
-def errors(name: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """The errors of the values that are not valid, by value."""
-    said: dict[str, str] = {}
-    for value in BAD:
-        monkeypatch.setenv(variable(name), value)
-        try:
-            read_settings()
-        except CommandFailed as error:
-            said[value] = str(error)
+def errors(value: str) -> dict[str, str]:
+    """The errors of all settings that reject the value, by variable."""
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(CommandFailed) as failure:
+        for name in BARE:
+            patch.delenv(name, raising=False)
+        for name in NAMES:
+            patch.setenv(variable(name), value)
+        read_settings()
+    first, *told = ERROR.split(str(failure.value))
+    assert first == "A setting is not valid."
+    said = dict(zip(told[::2], told[1::2], strict=True))
+    assert len(said) == len(told) / 2, told
     return said
 
 
-@pytest.mark.parametrize("name", [name for name in Settings.model_fields if name != "config"])
-def test_an_error_names_what_is_valid_in_plain_words(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def every_error() -> dict[str, dict[str, str]]:
+    """The errors of all settings, by value."""
+    return {value: errors(value) for value in BAD}
+
+
+@for_all("name", NAMES)
+def test_an_error_names_what_is_valid_in_plain_words(name: str, every_error: dict[str, dict[str, str]]) -> None:
     field = Settings.model_fields[name]
-    said = errors(name, monkeypatch)
+    said = {value: texts[variable(name)] for value, texts in every_error.items() if variable(name) in texts}
     for value, text in said.items():
-        assert text.startswith(f"A setting is not valid. {variable(name)}: "), text
         assert not FOREIGN.search(text.replace(value, "")), text
         assert len(text) < 400, text
     if field.metadata:  # it has a bound or a pattern
@@ -49,6 +56,12 @@ def test_an_error_names_what_is_valid_in_plain_words(name: str, monkeypatch: pyt
         for value, text in said.items():
             assert " is not " in text
             assert (f"'{value[:60]}" in text) is not is_secret(field), text
+
+
+def test_every_error_is_that_of_a_setting(every_error: dict[str, dict[str, str]]) -> None:
+    named = {name for texts in every_error.values() for name in texts}
+    assert named <= {variable(name) for name in NAMES}
+    assert len(named) > 100
 
 
 def test_every_pattern_has_a_form_in_words() -> None:

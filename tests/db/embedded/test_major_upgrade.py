@@ -71,7 +71,7 @@ def test_data_are_upgraded_as_the_document_says() -> None:
         assert refused.returncode == 1
         assert refused.stderr == (
             f"keyrack: {state}/pgdata is missing, but {state}/pgdata.15 is there: an upgrade was interrupted. Nothing "
-            f"was changed. Bring back what was with `mv {state}/pgdata.15 {state}/pgdata`, and upgrade again.\n"
+            f"was changed. Restore the old data with `mv {state}/pgdata.15 {state}/pgdata`, then upgrade again.\n"
         )
 
 
@@ -99,8 +99,8 @@ def test_obstacles_to_an_upgrade_are_reported() -> None:
             assert holder.popen.stdout is not None and holder.popen.stdout.readline()
             used = shell(command, cwd=base)
             assert used.stderr == (
-                f"keyrack: The database in {state} is in use. Nothing was changed. End every process of Keyrack that "
-                "uses it.\n"
+                f"keyrack: The database in {state} is in use. Nothing was changed. Stop all processes of Keyrack that "
+                "use it.\n"
             )
         finally:
             holder.stop()

@@ -53,8 +53,8 @@ def test_data_of_another_major_version_are_refused_and_moved() -> None:
         assert refused.returncode == 1
         assert re.fullmatch(
             rf"keyrack: {state}/pgdata was made by PostgreSQL 15, but the programs in \S+ are PostgreSQL \S+\. Nothing "
-            r"was changed\. Go on with the old programs by setting KEYRACK_POSTGRES_BIN to the directory of those of "
-            r"PostgreSQL 15; or bring the data over with `keyrack database upgrade --from` that directory "
+            r"was changed\. To keep the old version, set KEYRACK_POSTGRES_BIN to the directory of the programs of "
+            r"PostgreSQL 15\. To upgrade the data, run `keyrack database upgrade --from` with that directory "
             r"\(docs/upgrading-postgresql\.md\)\.\n",
             refused.stderr,
         ), refused.stderr

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.cluster
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
 QUICK = {"fsync": "off"}  # for tests without a power loss
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL as another user")
-NEEDS_TMP = pytest.mark.skipif(not os.access("/tmp", os.W_OK), reason="/tmp is not writable")  # noqa: S108
+NEEDS_TMP = pytest.mark.skipif(not os.access("/tmp", os.W_OK), reason="/tmp is not writable")  # noqa: S108 - layout.py uses it
 
 # A process of Keyrack: it serves until its standard input ends.
 SERVE = """
@@ -177,7 +177,7 @@ def process(base: Path) -> Iterator[Callable[..., Process]]:
     started: list[Process] = []
 
     def start(state: Path, **settings: object) -> Process:
-        started.append(Process(state, **settings))  # type: ignore[arg-type]
+        started.append(Process(state, **settings))
         return started[-1]
 
     yield start
@@ -413,7 +413,7 @@ def test_pid_files_of_an_unrelated_process_are_removed(
     owner = (state / "pgdata").stat()
     # PostgreSQL takes any live process of its own user for a server.
     credentials = {"user": owner.st_uid, "group": owner.st_gid, "extra_groups": []} if os.geteuid() == 0 else {}
-    with subprocess.Popen(["/bin/sleep", "60"], **credentials) as stranger:  # type: ignore[call-overload]
+    with subprocess.Popen(["/bin/sleep", "60"], **credentials) as stranger:
         for path in (state / "pgdata/postmaster.pid", state / "sock/.s.PGSQL.5432.lock"):
             path.write_text(f"{stranger.pid}\n{state}/pgdata\n1\n5432\n{state}/sock\n\n1 1\nready\n")
         process(state, ptrace=ptrace).ready().end()
@@ -462,12 +462,12 @@ def test_data_of_another_major_version(made: Path) -> None:
 
 
 def test_programs_missing_or_too_old(base: Path, fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(EmbeddedServerError, match="does not hold the programs"):
+    with pytest.raises(EmbeddedServerError, match="does not contain the programs"):
         EmbeddedServer(fresh, bin_dir=base).start()
     for program in ("postgres", "initdb"):
         (base / program).write_text("#!/bin/sh\necho 'postgres (PostgreSQL) 14.9'\n")
         (base / program).chmod(0o755)
-    with pytest.raises(EmbeddedServerError, match=r"14\.9; Keyrack needs 15 or newer"):
+    with pytest.raises(EmbeddedServerError, match=r"14\.9, but Keyrack needs 15 or newer"):
         EmbeddedServer(fresh, bin_dir=base).start()
     monkeypatch.setattr(postgres_binaries, "_installed", lambda: iter(()))
     with pytest.raises(EmbeddedServerError, match="no PostgreSQL to run"):

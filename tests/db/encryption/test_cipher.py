@@ -105,8 +105,8 @@ def test_an_invalid_master_key_is_rejected_and_not_quoted(tmp_path: Path, text: 
     with pytest.raises(MasterKeyError) as refused:
         master_keys.read(of(master_key_file=file))
     assert str(refused.value) == (
-        f"{file} is not valid. A master key is 32 bytes in base64, as `keyrack master-key new` makes them; "
-        "several are separated by commas or lines."
+        f"{file} is not valid. A master key is 32 bytes in base64, as `keyrack master-key new` makes it. "
+        "Separate several keys by commas or lines."
     )
     assert "xxxx" not in str(refused.value)
 

@@ -30,6 +30,7 @@ from keyrack.db.encryption.bootstrap import open_vault
 from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.encrypted_columns import HOLDINGS, PRIVATE_KEY
 from keyrack.db.transaction_database import InTransaction
+from keyrack.webhooks import delivery_errors
 from tests.db.test_migrations import upgrade
 from tests.support.people import Person, Town, done, web
 from tests.support.servers import (
@@ -170,7 +171,7 @@ def test_secrets_do_not_open_in_another_row(home: House, column: str) -> None:
             "an attempt",
         )[0]
         assert (row["state"], row["status"]) == ("Waiting", None)
-        assert row["error"] == "The webhook's secrets do not open, so nothing was sent. The log of the worker says why."
+        assert row["error"] == delivery_errors.SEALED.text
     assert len(home.receiver.got) == before
     home.sql.execute(swap)
     home.delivers(home.hook, "/first", home.signing)
@@ -221,10 +222,10 @@ def test_a_node_with_another_key_does_not_start(alice: Person, dsn: str, command
     other = master_keys.new()
     said = refused(*command, KEYRACK_DATABASE_URL=dsn, KEYRACK_MASTER_KEY=other.text)
     assert said == (
-        "keyrack: The secrets in this database are closed with another master key. They need "
-        f"{master_keys.read(Settings())[0].id}; KEYRACK_MASTER_KEY holds {other.id}. "
+        "keyrack: The secrets in this database are encrypted with another master key. They need "
+        f"{master_keys.read(Settings())[0].id}; KEYRACK_MASTER_KEY has {other.id}. "
         "Give this node the key of the other "
-        "nodes (KEYRACK_MASTER_KEY or KEYRACK_MASTER_KEY_FILE); what to do if it is lost: docs/secrets.md.\n"
+        "nodes (KEYRACK_MASTER_KEY or KEYRACK_MASTER_KEY_FILE). If the key is lost, see docs/secrets.md.\n"
     )
 
 
@@ -282,7 +283,7 @@ def test_the_embedded_database_makes_its_own_key() -> None:
         assert f"They need {listed['id']}; there is none: {file} is missing." in said
         assert not file.exists()
         file.write_text(first)
-        assert "closed with another master key" in keyrack(*hook, fails=True, **env)
+        assert "encrypted with another master key" in keyrack(*hook, fails=True, **env)
         file.write_text(second)
         keyrack(*hook, **env)
 
@@ -327,7 +328,7 @@ def test_the_key_is_rotated_while_all_nodes_run(house: House, settings: Settings
     assert ran.returncode == 0, ran.stderr
     house.goes_on()
     house.open(fresh)
-    with pytest.raises(master_keys.MasterKeyError, match="closed with another master key"):
+    with pytest.raises(master_keys.MasterKeyError, match="encrypted with another master key"):
         house.open(settings)
     assert house.sql.rows("select number, master from data_key") == [(2, master_keys.read(fresh)[0].id)]
 
@@ -377,7 +378,7 @@ def test_an_interrupted_rotation_is_continued(
     assert house.sql.rows("select distinct data_key_of(signing_secret) from webhook") == [(2,)]
     assert house.sql.value("select count(distinct number) from data_key") == 1
     house.goes_on()
-    with pytest.raises(master_keys.MasterKeyError, match="Put a new one before it: keyrack master-key new"):
+    with pytest.raises(master_keys.MasterKeyError, match="Put a new one before it, which `keyrack"):
         asyncio.run(rotate())
 
 
@@ -409,11 +410,12 @@ def test_the_last_master_key_cannot_be_retired(home: House) -> None:
     (only,) = master_keys.read(Settings())
     env = {"KEYRACK_DATABASE_URL": home.dsn}
     said = keyrack("master-key", "retire", "--yes", only.id, fails=True, **env)
-    assert said == f"keyrack: Nothing else opens the database: {only.id} is its only master key.\n"
+    told = f"keyrack: The master key {only.id} cannot be retired: no other one opens all secrets of the database.\n"
+    assert said == told
     said = keyrack("master-key", "retire", "--yes", "0123", fails=True, **env)
-    assert said == "keyrack: The database does not open with a master key 0123.\n"
+    assert said == "keyrack: The database has no master key 0123.\n"
     said = keyrack("master-key", "rotate", fails=True, **env)
-    assert "The first key in KEYRACK_MASTER_KEY is the database's already" in said
+    assert "The database already uses the first key in KEYRACK_MASTER_KEY." in said
 
 
 def test_a_lost_key_costs_only_the_sealed_secrets(house: House) -> None:
@@ -423,7 +425,7 @@ def test_a_lost_key_costs_only_the_sealed_secrets(house: House) -> None:
     new = master_keys.new()
     env["KEYRACK_MASTER_KEY"] = new.text
     said = keyrack("master-key", "reset", fails=True, **env)
-    assert "closed with another master key" in said and "--lose-secrets: it revokes all signing keys" in said
+    assert "encrypted with another master key" in said and "--lose-secrets: it revokes all signing keys" in said
     said = keyrack("master-key", "reset", "--lose-secrets", **env)
     assert said.endswith("every older token is rejected. 1 webhooks are disabled.\n")
     house.one = house.server(worker=True, master_key=SecretStr(new.text))

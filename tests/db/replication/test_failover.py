@@ -108,7 +108,7 @@ def test_a_replica_alone_is_rejected_if_failover_is_configured(cluster: Cluster)
     with pytest.raises(NoPrimary, match=f"127.0.0.1:{cluster.replica.port}: replica") as raised:
         asyncio.run(connect(Settings(database_ha=True)))
     assert PASSWORD not in str(raised.value)
-    assert asyncio.run(connect(Settings()))  # without other servers, the only one is used as it is
+    assert asyncio.run(connect(Settings()))  # a single server is used without a check
 
 
 def test_a_wrong_password_is_reported_as_such(cluster: Cluster) -> None:

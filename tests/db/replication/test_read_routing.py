@@ -432,7 +432,7 @@ def reads_again() -> None:
 def test_a_server_of_another_system_is_skipped(
     cluster: Cluster, settings: Settings, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Whatever its position: its data are of another system."""
+    """It is skipped at each WAL position, because its data are of another system."""
     with running_cluster() as strangers:
         strangers.leader.ask("select pg_logical_emit_message(false, 'test', repeat('x', 1000000)) from pg_switch_wal()")
         with house(cluster, settings, read=strangers.replica.dsn) as home:

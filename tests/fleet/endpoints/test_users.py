@@ -71,7 +71,7 @@ def test_a_normal_user_with_a_password_keeps_it(alice: Person, sql: Sql) -> None
     answer = alice.put("/users", body)
     assert (answer.status_code, answer.json()["password"]) == (201, None)
     hashed = sql.value("select password_hash from person where user_id = $1", answer.json()["id"])
-    assert hashed.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
+    assert hashed.startswith("$argon2id$")
     assert PasswordHasher().verify(hashed, "of my own")
 
 

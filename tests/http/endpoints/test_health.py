@@ -91,7 +91,7 @@ def test_a_stopping_server_is_unready_but_still_serves(dsn: str) -> None:
     try:
         assert process.popen.stdout is not None
         url = json.loads(process.popen.stdout.readline())["url"].removesuffix("/v3")
-        server = House(url, None)  # type: ignore[arg-type]
+        server = House(url, None)
         assert server.ready().status_code == 200
         process.popen.send_signal(signal.SIGTERM)
         eventually(lambda: server.codes() == ["stopping"], "the word")

@@ -30,6 +30,23 @@ def resolved(document: Json, schema: Json) -> Json:
     return schema
 
 
+def strict(document: Json, schema: Json, expanded: int = 0) -> Json:
+    """The schema without references. Every property is required and no other is allowed."""
+    whole = dict(resolved(document, schema))
+    if "properties" in whole:
+        added = {key for key, value in whole["properties"].items() if "$expand" in value.get("description", "")}
+        members = {key: value for key, value in whole["properties"].items() if expanded or key not in added}
+        whole["properties"] = {
+            key: strict(document, value, expanded - (key in added)) for key, value in members.items()
+        }
+        whole |= {"required": list(members), "additionalProperties": False}
+    if "items" in whole:
+        whole["items"] = strict(document, whole["items"], expanded)
+    if "anyOf" in whole:
+        whole["anyOf"] = [strict(document, option, expanded) for option in whole["anyOf"]]
+    return whole
+
+
 def objects(value: Any) -> Iterator[Json]:
     """Yield every object within the document, and the document itself."""
     if isinstance(value, dict):

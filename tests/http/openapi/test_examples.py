@@ -21,8 +21,7 @@ from keyrack.http.openapi.examples import UNTOLD
 from keyrack.http.routes import ALL
 from keyrack.offline_keys.public_key import EXAMPLE_THUMBPRINT
 from tests.changelog.transparency.checkpoints import signed
-from tests.http.openapi.document_reader import Json, inlined, objects, resolved
-from tests.http.openapi.test_openapi import strict
+from tests.http.openapi.document_reader import Json, inlined, objects, resolved, strict
 from tests.http.test_contract import name, over, query_of
 from tests.http.test_tenant_isolation import slots, visitor, world
 from tests.offline_keys.offline_world import b64

@@ -25,7 +25,7 @@ from keyrack.http.openapi.descriptions.fleet import OF as MEANINGS
 from keyrack.http.openapi.member_schemas import SUBJECTS
 from keyrack.http.openapi.shared_components import whole
 from keyrack.http.routes import ALL
-from tests.http.openapi.document_reader import Json, inlined, objects, resolved
+from tests.http.openapi.document_reader import Json, inlined, objects, resolved, strict
 from tests.http.test_contract import ENDLESS, calling, name, over
 from tests.http.test_tenant_isolation import ask, slots, world
 from tests.support.browser import launched, needed
@@ -272,23 +272,6 @@ def test_product_types_are_an_enum(document: Json) -> None:
         schema = document["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
         schema = resolved(document, schema.get("items", schema))
         assert resolved(document, schema["properties"]["type"])["enum"] == ["vendor Box", "vendor IQ"]
-
-
-def strict(document: Json, schema: Json, expanded: int = 0) -> Json:
-    """The schema without references. Every property is required and no other is allowed."""
-    whole = dict(resolved(document, schema))
-    if "properties" in whole:
-        added = {key for key, value in whole["properties"].items() if "$expand" in value.get("description", "")}
-        members = {key: value for key, value in whole["properties"].items() if expanded or key not in added}
-        whole["properties"] = {
-            key: strict(document, value, expanded - (key in added)) for key, value in members.items()
-        }
-        whole |= {"required": list(members), "additionalProperties": False}
-    if "items" in whole:
-        whole["items"] = strict(document, whole["items"], expanded)
-    if "anyOf" in whole:
-        whole["anyOf"] = [strict(document, option, expanded) for option in whole["anyOf"]]
-    return whole
 
 
 @over([endpoint for endpoint in ALL if endpoint.read is not None and endpoint.auth.has_customer])

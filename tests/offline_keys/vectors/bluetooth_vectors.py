@@ -55,7 +55,7 @@ def _split(length: int, size: int) -> Json:
     return {"size": size, "message": message.hex(), "fragments": [each.hex() for each in split(message, size)]}
 
 
-# What a phone receives
+# Fragments for a phone
 
 Received = tuple[str, list[tuple[int, str]]]  # a comment, and fragments with their times
 

@@ -320,7 +320,7 @@ def _flood() -> Iterator[Bad]:
 
 
 def _spent(name: str) -> Iterator[Bad]:
-    """The tokens of a phone that an attacker can spend, and attempts that spend none."""
+    """Attempts of an attacker that spend tokens of a phone, and attempts that do not."""
     answer = "recipe/answer/"
     yield bad(name, answer + "signature", "22" * 64, BoxRefusalCode.ANSWER_SIGNATURE, "Flood",
               "an answer by somebody else in the phone's name spends a token of the fitting bucket")  # fmt: skip

@@ -47,7 +47,7 @@ def test_restore_to_the_moment_before_a_table_was_dropped(house: House) -> None:
     # A command must not create an empty database now
     assert house.refused("customer", "list") == (
         f"There are no data in {house.state}/pgdata, but backups of them in {house.backups}. `keyrack backup restore` "
-        "brings them back. To begin with an empty database, set KEYRACK_BACKUP_DIRECTORY to another directory."
+        "restores them. To begin with an empty database, set KEYRACK_BACKUP_DIRECTORY to another directory."
     )
     restored = house.json("backup", "restore", "--to", written(moment))
     assert (restored["backup"], restored["timeline"], restored["masterKey"]) == (house.full["name"], 2, True)
@@ -109,8 +109,8 @@ def test_impossible_restores_are_rejected_with_an_explanation(house: House) -> N
     """
     with house.running():
         assert house.refused("backup", "restore", "--replace", "--yes") == (
-            f"The database in {house.state}/pgdata is in use. Nothing was changed. Stop what uses it (`keyrack serve`, "
-            "`keyrack work` and other commands), then try again."
+            f"The database in {house.state}/pgdata is in use. Nothing was changed. Stop every process of Keyrack that "
+            "uses it (`keyrack serve`, `keyrack work` and other commands), then try again."
         )
     within = re.compile(r"Recoverable: (20\S+Z) to (20\S+Z) \(timeline 1\)\.")
     early = house.refused("backup", "restore", "--replace", "--yes", "--to", "2026-01-01")
@@ -157,8 +157,8 @@ def test_backups_of_another_database_are_not_used(house: House) -> None:
             neighbour.refused("backup", "restore", "--replace", "--yes", KEYRACK_BACKUP_DIRECTORY=str(house.backups)),
         )
         assert re.fullmatch(
-            rf"{house.backups} holds the backups of another database \(\d+; this one is \d+\)\. Set "
-            r"KEYRACK_BACKUP_DIRECTORY to a directory of this one's own\.",
+            rf"{house.backups} has the backups of another database \(\d+; this one is \d+\)\. Set "
+            r"KEYRACK_BACKUP_DIRECTORY to another directory\.",
             neighbour.refused("customer", "list", KEYRACK_BACKUP_DIRECTORY=str(house.backups)),
         )
         assert (neighbour.state / "pgdata/PG_VERSION").exists()

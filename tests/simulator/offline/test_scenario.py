@@ -57,7 +57,7 @@ POSSIBLE = (FOUND, STOPPED, COPIED, BEHIND, MADE_KEY)  # within the documented w
 REFUSED = {"revoked", "expired", "not-yet", "stale", "uncertain", "audience", "nonce", "challenge"}
 HAPPENED = {
     "phones lost", "phones removed", "private keys copied", "services ended", "boxes put into another car",
-    "boxes enrolled anew", "issuing keys rotated", "batteries taken out by thieves", "assignments given",
+    "boxes enrolled again", "issuing keys rotated", "batteries taken out by thieves", "assignments given",
     "assignments changed", "assignments ended", "losses of power, the clock stood",
     "losses of power, the clock went on", "logs brought home in part, out of order", "logs brought home twice",
     "roots replaced", "issuing keys stolen", "issuing keys revoked", "floods of messages",

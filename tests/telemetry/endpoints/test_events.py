@@ -213,7 +213,7 @@ def test_a_repeated_member_is_refused(carol: Person, key: str, form: str) -> Non
     headers = {"Device-Key": key, "Content-Type": "application/x-ndjson"}
     report = carol.client.post("/ingest/events", content=body, headers=headers).json()
     assert (report["accepted"], [row["line"] for row in report["events"]]) == (1, [2])
-    assert report["refused"] == [{"line": 1, "reason": "The property carId is given more than once."}]
+    assert report["refused"] == [{"line": 1, "reason": "The property 'carId' is given more than once."}]
 
 
 def test_client_ids_are_separate_for_each_customer(carol: Person, bob: Person, key: str) -> None:

@@ -271,7 +271,7 @@ def test_samples_of_the_same_time_are_merged(unit: Unit) -> None:
 
 NO_TIME = (
     "`carDataReadTime` must be a time in the format of RFC 3339, such as 2026-01-31T08:00:00Z"
-    " or 2026-01-31T09:00:00+01:00."
+    " or 2026-01-31T09:00:00+01:00, but is "
 )
 
 
@@ -287,8 +287,8 @@ NO_TIME = (
         ({"rpm": 1.5}, "`rpm` must be an integer, but is 1.5."),
         ({"odometer": "7"}, "`odometer` must be a number, but is a string."),
         ({"colour": "red"}, "There is no property 'colour'."),
-        ({"carDataReadTime": "yesterday"}, NO_TIME),
-        ({"carDataReadTime": 1767261600}, NO_TIME),
+        ({"carDataReadTime": "yesterday"}, NO_TIME + "'yesterday'."),
+        ({"carDataReadTime": 1767261600}, NO_TIME + "1767261600."),
         ({"carDataReadTime": ago(-60 * 30)}, TOO_LATE),
         ({"carDataReadTime": ago(60 * 24 * 401)}, TOO_EARLY),
         ({"serialNumber": "nobody"}, UNKNOWN_UNIT),
@@ -322,7 +322,7 @@ def test_a_repeated_member_is_refused(unit: Unit, form: str, members: str, repea
     line = json.dumps(unit.sample(1))[:-1] + f", {members}}}"
     good = json.dumps(unit.sample(2, rpm=5, vin='a "quoted" text', dtc=[{"key": "P0", "value": '"'}], fuelType=None))
     report = unit.deliver(content=(form % (line, good)).encode()).json()
-    reason = f"The property {repeated} is given more than once."
+    reason = f"The property '{repeated}' is given more than once."
     assert report == {"accepted": 1, "duplicates": 0, "refused": [{"line": 1, "reason": reason}]}
     assert unit.get("telemetry")["vin"] == 'a "quoted" text'
 

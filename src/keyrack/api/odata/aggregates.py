@@ -70,13 +70,13 @@ def _of(method: str, operand: Value) -> Value:
     type_ = operand.type
     if method in ("sum", "average"):
         if type_ not in NUMERIC:
-            refuse(f"The method '{method}' takes numbers, not {type_.value}.")
+            refuse(f"The method '{method}' takes numbers, not {type_.value}.", "wrong-type")
         if method == "sum":
             type_, template = _SUMS[type_]
             return Function(type_, True, template, (operand,))
         return Function(Edm.DOUBLE if type_ is Edm.DOUBLE else Edm.DECIMAL, True, "avg({0})", (operand,))
     if type_ in (Edm.NULL, Edm.OPAQUE):
-        refuse(f"The method '{method}' does not take {type_.value}.")
+        refuse(f"The method '{method}' does not take {type_.value}.", "wrong-type")
     if method == "countdistinct":
         return Function(Edm.DECIMAL, False, "count(distinct {0})" + _COUNTED, (operand,))
     return Function(type_, True, _LEAST[method].get(type_, _ANY[method]), (operand,))

@@ -155,7 +155,10 @@ class Sequence:
         self._next(Stage(tuple(columns.values), self.where, grouped), made, tuple(order))
 
     def _cost(self, item: ast.AggregateItem, leading: PathFollower, before: int) -> int:
-        """The cost of naming the item: that of its parts, otherwise an expression could grow in each stage."""
+        """The cost of naming the item.
+
+        It includes the cost of the item's parts, otherwise an expression could grow in each stage.
+        """
         if isinstance(item.expression, ast.Path):
             prop = leading.follow(item.expression, grouping=False).target
             return prop.nodes if isinstance(prop, ComputedProperty) else 1

@@ -35,7 +35,7 @@ from keyrack.api.odata.visible_properties import View, member
 from keyrack.api.schema.fields import Complex, Field, Relation, Resource
 from keyrack.core.errors import BadRequest, NotImplemented
 
-# Longer paths are joins that nobody needs, and that PostgreSQL plans slowly
+# Longer paths have no use, and PostgreSQL plans their joins slowly
 RELATIONS_OF_A_PATH = 5
 # Keeps the recursion far below Python's limit: an operator costs no nesting, but a level of the tree
 _DEPTH_PER_LEVEL = 4
@@ -88,7 +88,7 @@ class Binder:
         """A Boolean value for `$filter`. Raises `BadRequest`."""
         value = self.value(node)
         if value.type is not Edm.BOOLEAN and value.type is not Edm.NULL:
-            refuse(f"A condition must be Edm.Boolean, not {value.type.value}.")
+            refuse(f"A condition must be Edm.Boolean, not {value.type.value}.", "wrong-type")
         return value
 
     def value(self, node: ast.Node) -> Value:
@@ -283,7 +283,10 @@ class Binder:
             raise self._with_forms_of_time(refusal, node) from None
 
     def _with_forms_of_time(self, refusal: UnknownName, node: ast.AstComparison) -> UnknownName:
-        """The error for an unknown name; beside a time, such as `yesterday`, with the formats of times."""
+        """The error for an unknown name.
+
+        If the other side is a time, the name may be one, such as `yesterday`. The error then has the formats of times.
+        """
         for side in (node.left, node.right):
             with suppress(BadRequest, NotImplemented):
                 if self.value(side).type in _TIMES:
@@ -318,13 +321,16 @@ class Binder:
     def negated(self, node: ast.AstNot) -> Value:
         value = self.value(node.operand)
         if value.type is not Edm.BOOLEAN and value.type is not Edm.NULL:
-            refuse(f"The operator 'not' takes Edm.Boolean, not {value.type.value}. {comparisons.NEEDS_PARENTHESES}")
+            refuse(
+                f"The operator 'not' takes Edm.Boolean, not {value.type.value}. {comparisons.NEEDS_PARENTHESES}",
+                "wrong-type",
+            )
         return PlanNot(value, value.nullable)
 
     def _operand(self, operator: str, node: ast.Node) -> Value:
         value = self.value(node)
         if value.type is not Edm.BOOLEAN and value.type is not Edm.NULL:
-            refuse(f"The operator '{operator}' takes Edm.Boolean, not {value.type.value}.")
+            refuse(f"The operator '{operator}' takes Edm.Boolean, not {value.type.value}.", "wrong-type")
         return value
 
 

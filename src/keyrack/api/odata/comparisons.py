@@ -60,7 +60,7 @@ def together(operator: str, left: Value, right: Value) -> tuple[Value, Value]:
 
 def _refuse_types(operator: str, left_type: Edm, right_type: Edm) -> NoReturn:
     hint = f" {NEEDS_PARENTHESES}" if Edm.BOOLEAN in (left_type, right_type) else ""
-    refuse(f"The operator '{operator}' cannot compare {left_type.value} with {right_type.value}.{hint}")
+    refuse(f"The operator '{operator}' cannot compare {left_type.value} with {right_type.value}.{hint}", "wrong-type")
 
 
 def _to(constant: PlanParameter, other: Value) -> Value:
@@ -81,7 +81,11 @@ def _check_members(column: Value, constant: Value) -> None:
 def check_member(column: PlanColumn, value: object) -> None:
     """Raise `BadRequest` unless the value is a member of the column's enumeration."""
     if value not in column.enum:
-        refuse(f"'{str(value)[:50]}' is not a member of the enumeration. The members are {', '.join(column.enum)}.")
+        refuse(
+            f"'{str(value)[:50]}' is not a member of the enumeration. The members are {', '.join(column.enum)}.",
+            "not-one-of",
+            valid=column.enum,
+        )
 
 
 def among(operand: Value, items: list[PlanParameter | Null]) -> Value:

@@ -13,7 +13,7 @@ from keyrack.core.error_codes import ErrorCode, FieldError
 INVALID = ErrorCode(
     "invalid-query",
     "The query specified in the URI is not valid. {fault}",
-    "Correct the query option that `errors` names; docs/odata.md describes the options.",
+    "Correct the query as the message says; docs/odata.md describes the options.",
 )
 NOT_SUPPORTED = ErrorCode(
     "query-not-supported",

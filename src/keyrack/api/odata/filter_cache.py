@@ -1,4 +1,6 @@
-"""Cache of compiled filters by shape: filters that differ only in literals share a statement.
+"""Cache of compiled filters by shape.
+
+Filters of the same shape differ only in literals, and share a statement.
 
 Programs repeat the same query with another id, plate or time. The result for one text is cached, with the places of the
 literals whose value was never inspected (`plan.LiteralOrigin`). For the next text, only these are parsed. An inspected
@@ -31,7 +33,7 @@ Typed = tuple[Edm, object]
 
 
 class LiteralSlots(NamedTuple):
-    """The replaceable literals of a filter, and the text between them with the kind of each literal."""
+    """The replaceable literals of a filter, and the text between them."""
 
     shape: str
     texts: Sequence[str]
@@ -76,17 +78,18 @@ _READ: dict[str, Callable[[str], Typed]] = {"\0s": _text, "\0n": _number, "\0t":
 
 
 class _Free(NamedTuple):
-    """A literal that may have another value: its index, the index of its parameter, and the parameter's type."""
+    """A literal that may have another value, and its parameter."""
 
-    place: int
-    number: int
-    type: Edm
+    place: int  # the index of the literal
+    number: int  # the index of its parameter
+    type: Edm  # the type of the parameter
 
 
 class _Shape:
-    """The readers of a shape's literals, None for those that are part of it, and its cached results.
+    """The readers of a shape's literals, and its cached results.
 
-    The results depend on the literals of the shape, and on the types of the others.
+    The reader is None for a literal that is part of the shape. The results depend on the literals of the shape, and on
+    the types of the others.
     """
 
     __slots__ = ("queries", "readers")
@@ -104,7 +107,7 @@ class Shapes:
         self._query_count = 0
 
     def find(self, context: Hashable, slots: LiteralSlots) -> Query | None:
-        """The cached result for the shape of a text, with the literals of this text, or None."""
+        """The cached result for a text's shape, with the text's literals, or None."""
         shape = self._shapes.get((context, slots.shape))
         if shape is None:
             return None

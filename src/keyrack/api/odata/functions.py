@@ -102,7 +102,7 @@ def _check(name: str, argument: Value, takes: tuple[Edm, ...]) -> None:
     check_offset(argument)
     if argument.type not in takes and argument.type is not Edm.NULL:
         names = " or ".join(type_.value for type_ in takes)
-        refuse(f"The function '{name}' takes {names}, not {argument.type.value}.")
+        refuse(f"The function '{name}' takes {names}, not {argument.type.value}.", "wrong-type")
 
 
 def _function(type_: Edm, template: LiteralString, *operands: Value) -> Value:
@@ -123,9 +123,10 @@ def _natural_order(text: Value) -> Value:
 
 
 def _substring(arguments: tuple[Value, ...]) -> Value:
-    """The substring from a position, from 0, or from the end if it is negative; with an optional length.
+    """The substring from a position, with an optional length.
 
-    Literals that are not negative, the usual case, need no helper function: `substr` counts from 1.
+    Positions count from 0, or from the end if they are negative. Literals that are not negative, the usual case, need
+    no helper function: `substr` counts from 1.
     """
     text, start, *rest = arguments
     _check("substring", text, (Edm.STRING,))
@@ -146,12 +147,17 @@ def _substring(arguments: tuple[Value, ...]) -> Value:
 
 
 def arithmetic(operator: str, left: Value, right: Value) -> Value:
-    """`add sub mul div divby mod` of two numbers, in the wider of their types: Int32, Int64, Decimal, Double."""
+    """`add sub mul div divby mod` of two numbers, in the wider of their types.
+
+    The types from narrow to wide: Int32, Int64, Decimal, Double.
+    """
     if operator == "sub" and left.type in _DAYS and right.type in _DAYS:
         refuse_unsupported("A duration (the difference of two times)")
     for side in (left, right):
         if side.type not in _RANK and side.type is not Edm.NULL:
-            refuse(f"The operator '{operator}' takes numbers, not {left.type.value} and {right.type.value}.")
+            refuse(
+                f"The operator '{operator}' takes numbers, not {left.type.value} and {right.type.value}.", "wrong-type"
+            )
     division = operator in ("div", "divby", "mod")
     if division and isinstance(right, PlanParameter) and right.value == 0:
         refuse("A number cannot be divided by zero.")
@@ -186,14 +192,14 @@ def _template(operator: str, type_: Edm, whole: bool, zero: bool) -> LiteralStri
 def negation(operand: Value) -> Value:
     """The negated number."""
     if operand.type not in _RANK and operand.type is not Edm.NULL:
-        refuse(f"The operator '-' takes a number, not {operand.type.value}.")
+        refuse(f"The operator '-' takes a number, not {operand.type.value}.", "wrong-type")
     if operand.type is Edm.INT32:
         return _function(Edm.INT64, "(- ({0})::int8)", operand)
     return _function(operand.type, "(- {0})", operand)
 
 
 def as_double(value: Value) -> Value:
-    """A numeric literal beside a Double as a Double, so that its parameter has that type."""
+    """The value as Double if it is a numeric literal, so that its parameter has that type."""
     if isinstance(value, PlanParameter) and value.type in NUMERIC:
         return converted(value, Edm.DOUBLE) or value
     return value

@@ -85,7 +85,7 @@ def _key(resource: Resource, name: str, alias: LiteralString, *, descending: boo
 def _field(resource: Resource, name: str) -> Field:
     field = resource.fields[name]
     if not isinstance(field, Field):
-        raise TypeError(f"{resource.name}.{name} is no primitive field")
+        raise TypeError(f"{resource.name}.{name} is not a primitive field")
     return field
 
 

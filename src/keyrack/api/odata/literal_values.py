@@ -37,7 +37,10 @@ _EXPONENT = re.compile(r"[eE].*").sub
 
 
 def refuse(message: str, code: str = "", parameter: str | None = None, valid: Sequence[str] = ()) -> NoReturn:
-    """Raise `BadRequest` with the message, which may quote a long path; with a field error if there is a code."""
+    """Raise `BadRequest` with the message, and with a field error if there is a code.
+
+    A long message, which may quote a long path, is cut.
+    """
     short_message = message if len(message) <= LONGEST_MESSAGE else message[:LONGEST_MESSAGE] + "..."
     fault = FieldError(code, short_message, parameter=parameter, valid=tuple(valid))
     raise BadRequest(INVALID.format(fault=short_message), errors=[fault] if code else ())
@@ -63,7 +66,7 @@ def unknown_name(detail: str, position: int, valid: Sequence[str]) -> UnknownNam
 
 
 def with_parameter(refusal: BadRequest, parameter: str) -> BadRequest:
-    """The error with this query option or alias in each field error that names none."""
+    """Add this query option or alias to each field error that names none."""
     refusal.errors = tuple([replace(fault, parameter=fault.parameter or parameter) for fault in refusal.errors])
     return refusal
 

@@ -94,7 +94,8 @@ def _term(cursor: Cursor, nested: bool) -> Search:
         return SearchWord(match[1], at)
     match = _WORD(text, at)
     if match is None:
-        cursor.fail("a word, a phrase in double quotes or '(' was expected")
+        hint = "Close the double quotes of the phrase, which must not be empty." if text.startswith('"', at) else None
+        cursor.fail("a word, a phrase in double quotes or '(' was expected", hint=hint)
     end = match.end()
     if nested and (option := _NEXT_OPTION.search(text, at)) and option.start() < end:
         end = option.start()

@@ -161,6 +161,7 @@ class OptionParser(UnsupportedParser):
             if not self.semicolon():
                 break
         self.close()
+        # `_option` gives each value the type of its option, which the type of `values` does not show
         return AstOptions(**{name: value for name, value in values.items() if name in AstOptions._fields})  # type: ignore[arg-type]
 
     def _fail_on_option(self, name: str, allowed: tuple[str, ...]) -> NoReturn:

@@ -227,14 +227,14 @@ class Order(NamedTuple):
 
 
 class SelectedMember(NamedTuple):
-    """A member of the response: a field or a complex member, possibly with only some of its fields."""
+    """A selected field, or a complex member with all or some of its fields."""
 
     name: str
     member: Field | Complex
 
 
 class Expansion(NamedTuple):
-    """An expanded relation: an array, or an object or null, and the number of its rows."""
+    """An expanded relation: an array, an object or null, and a count of rows."""
 
     name: str
     step: PlanJoin
@@ -245,7 +245,9 @@ class Expansion(NamedTuple):
 
 
 class ComputedProperty(NamedTuple):
-    """A computed or remaining property: its value, and its output if that differs.
+    """A property that `$compute` or `$apply` adds or keeps.
+
+    `output` is the returned value if it differs from `value`.
 
     `alias` marks a name chosen by the client. `nodes` and `depth` are the cost of naming it.
     """
@@ -258,14 +260,17 @@ class ComputedProperty(NamedTuple):
 
 
 class Nested(NamedTuple):
-    """An object among such properties, such as `car` after `groupby((car/brand))`; null if `is_present` is false."""
+    """An object of such properties, such as `car` after `groupby((car/brand))`.
+
+    It is null if `is_present` is false.
+    """
 
     members: Mapping[str, ComputedProperty | Nested]
     is_present: Value | None = None
 
 
 class Stage(NamedTuple):
-    """One SELECT around the rows, whose columns are c0, c1 and so on for the next one."""
+    """One SELECT around the rows. The next stage reads its columns as c0, c1 and so on."""
 
     columns: tuple[Value, ...]
     where: Value | None

@@ -142,9 +142,9 @@ class FilterCursor(NamedTuple):
 
 
 def filter_cursor(text: bytes, name: str, limits: Limits) -> FilterCursor | None:
-    """The start of a list according to the filter of the query string `text`.
+    """The position after which a list starts, by the filter of the query string `text`.
 
-    The filter has `name gt N`, alone or joined by `and`; the greatest of several counts. `query` has validated the
+    The filter has `name gt N`, alone or joined by `and`. The greatest N of several counts. `query` has validated the
     query string.
     """
     values, aliases = _sorted(text, Shape.COLLECTION, None)
@@ -165,8 +165,10 @@ def filter_cursor(text: bytes, name: str, limits: Limits) -> FilterCursor | None
 
 
 def _meant(node: ast.Node, aliases: Mapping[str, str], limits: Limits) -> ast.Node:
-    """The value of an alias, which may be another alias; unchanged if it is not in the query string, where it means
-    null."""
+    """The value of an alias, which may be another alias.
+
+    An alias that is not in the query string means null, and is returned unchanged.
+    """
     for _ in aliases:
         if isinstance(node, ast.Alias) and node.name in aliases:
             node = cast("ast.Node", parse("expr", aliases[node.name], nesting=limits.nesting))
@@ -301,8 +303,8 @@ def _resembles_option(name: str) -> bool:
     A filter must not be ignored. A name resembles an option in these cases:
 
     - It has a `$`.
-    - It is an option apart from other white space, a second percent-encoding, an encoded `=`, the `amp;` of HTML, or
-      the width of its characters.
+    - It is an option after removing other white space, a second percent-encoding, an encoded `=`, the `amp;` of HTML,
+      or full-width characters.
     - It is a part of an expression, after an unencoded `&`.
     """
     bare = normalize("NFKC", trimmed(unquote(name))).partition("=")[0].removeprefix("amp;")

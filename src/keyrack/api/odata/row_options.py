@@ -34,11 +34,11 @@ EXPANSIONS = 2  # levels of $expand
 
 
 class QueryContext(NamedTuple):
-    """The parts of a request that every option needs; `root` is the row of the request."""
+    """The parts of a request that every option needs."""
 
     limits: Limits
     aliases: Mapping[str, ast.Node]
-    root: Row
+    root: Row  # the row of the request
     view: View | None = None  # the computed properties of the request's rows
     origins: list[LiteralOrigin] | None = None  # of the literals in its own `$filter`
     hides_extensions: bool = False  # without `$select`, only the spec's members are returned
@@ -88,7 +88,10 @@ def rows(context: QueryContext, resource: Resource, options: ast.AstOptions, lev
 def _members(
     context: QueryContext, row: Row, options: ast.AstOptions
 ) -> tuple[_SelectTree | None, dict[str, ComputedProperty | Nested]]:
-    """The selected members of the resource, None for all; and the selected computed properties."""
+    """The selected members of the resource and the selected computed properties.
+
+    The former are None if all members are selected.
+    """
     resource, level = row
     made: dict[str, ComputedProperty | Nested] = {}
     select = options.select
@@ -100,7 +103,10 @@ def _members(
 def _relations(
     context: QueryContext, row: Row, items: tuple[ast.ExpandItem, ...], tree: _SelectTree | None
 ) -> tuple[tuple[Expansion, ...], _SelectTree | None]:
-    """The expanded relations in the model's order; and the selected members with expanded complex ones."""
+    """The expanded relations, and the selected members with expanded complex ones.
+
+    Relations are in the order of the model.
+    """
     resource, _ = row
     expanded: list[Expansion] = []
     for item in items:
@@ -125,7 +131,7 @@ def both(left: Value | None, right: Value) -> Value:
 def page(top: int | None, most: int) -> int | None:
     """The page size. Raises `BadRequest` above the limit."""
     if top is not None and top > most:
-        refuse(f"$top is greater than the limit of {most}.")
+        refuse(f"$top is greater than the limit of {most}.", "out-of-range", "$top")
     return top
 
 
@@ -146,7 +152,10 @@ def ordered(limits: Limits, bind: Callable[[ast.Node], Value], items: tuple[ast.
 def _computed(
     limits: Limits, view: View, items: tuple[ast.SelectItem, ...]
 ) -> tuple[tuple[ast.SelectItem, ...], dict[str, ComputedProperty | Nested]]:
-    """The items of `$select` without computed properties, and the selected computed properties: all by default."""
+    """The items of `$select` without computed properties, and the selected computed ones.
+
+    Without `$select`, all computed properties are selected.
+    """
     check_items(limits, items)
     own: list[ast.SelectItem] = []
     named: set[str] = set() if items else {*view.computed}

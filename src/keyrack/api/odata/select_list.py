@@ -12,7 +12,10 @@ from keyrack.db.named_parameters import NUMBERS
 
 
 def columns(writer: SqlWriter, rows: Rows) -> LiteralString:
-    """The select list: the row's columns, then its expansions; one column if `is_value`."""
+    """The select list: the row's columns, then its expansions.
+
+    It is one column if `is_value`.
+    """
     shown, lateral = parts(writer, rows)
     together: LiteralString = ", ".join(shown)
     if not lateral:
@@ -21,7 +24,10 @@ def columns(writer: SqlWriter, rows: Rows) -> LiteralString:
 
 
 def as_value(item: LiteralString, columns: LiteralString, lateral: list[LiteralString]) -> LiteralString:
-    """One column: the row `v` of the columns as JSON, if some of them come from lateral tables."""
+    """The select list as one column, which is the row `v` as JSON.
+
+    Some of its columns come from lateral tables.
+    """
     return "(select " + item + " from (select " + columns + " from " + ", ".join(lateral) + ") v) as value"
 
 
@@ -46,7 +52,10 @@ def parts(writer: SqlWriter, rows: Rows) -> tuple[list[LiteralString], list[Lite
 
 
 def names(rows: Rows) -> list[tuple[LiteralString, LiteralString]]:
-    """The members of a row as SQL strings, and their columns: the resource's own, then the expansions."""
+    """The members of a row as SQL strings, and their columns.
+
+    The resource's own members come first, then the expansions.
+    """
     own = rows.resource.fields if rows.selected is None else [member.name for member in rows.selected]
     members: list[tuple[LiteralString, LiteralString]] = [(literal(name), quote_identifier(name)) for name in own]
     for expansion in rows.expanded:
@@ -63,7 +72,10 @@ def is_value(rows: Rows) -> bool:
 
 
 def _is_read_once(expansion: Expansion) -> bool:
-    """Whether the returned rows are also those to count: then one lateral table provides both."""
+    """Whether one lateral table provides both rows and count.
+
+    That requires that all counted rows are returned.
+    """
     whole = expansion.rows.top is None and not expansion.rows.skip
     return expansion.is_listed and expansion.is_counted and whole
 
@@ -87,7 +99,7 @@ def _expansion_rows(writer: SqlWriter, expansion: Expansion) -> LiteralString:
 
 
 def _expanded(writer: SqlWriter, expansion: Expansion) -> tuple[LiteralString, LiteralString]:
-    """The rows of a relation as a value, with its FROM: an ordered array, or an object or null."""
+    """The value of a relation, with its FROM: an ordered array, an object or null."""
     rows = expansion.rows
     inner: LiteralString = "select " + columns(writer, rows) + _expansion_rows(writer, expansion)
     if not expansion.step.relation.is_collection:

@@ -21,12 +21,12 @@ class QuerySql(NamedTuple):
     has_top: bool
     count: bool  # pyright: ignore[reportIncompatibleMethodOverride] - `$count=true`
     walk: tuple[KeysetColumn, ...]  # the criteria of `order` if it supports keyset pagination; otherwise empty
-    # `columns` only contain the resource's own fields, and `walk` finds the rows: their values are a cheaper version
-    # than their JSON. Expanded or computed rows, and rows without a key, are part of something larger, and of sorted
-    # rows many more are read than returned
+    # Whether the version is a hash of the rows' values, which is cheaper than a hash of their JSON. This requires that
+    # `columns` are only the resource's own fields, and that `walk` finds the rows. Otherwise PostgreSQL sorts many more
+    # rows than it returns, and would compute a version of each
     plain: bool
-    # The keys of the page's rows are found first, then their columns: of skipped, sorted or filtered rows many more are
-    # read than returned, and PostgreSQL would compute the columns of all
+    # Whether the statement finds the keys of the page's rows first, then their columns. Of skipped, sorted or filtered
+    # rows, PostgreSQL reads many more than it returns, and would otherwise compute the columns of all
     apart: bool
     lead: IndexOrder | None  # the index that finds the first rows of such a page
     source: ApplySource | None  # the rows and their JSON, with `$apply` and `$compute`

@@ -48,7 +48,7 @@ class View:
         return right, self.computed.get(right)
 
     def join(self, steps: tuple[PlanJoin, ...]) -> int:
-        """The level of the row at the end of the steps, which is joined once."""
+        """The level of the row at the end of the steps. Each step is joined only once."""
         parent = 0
         for step in steps:
             joined = self.joins.get((parent, step.relation))

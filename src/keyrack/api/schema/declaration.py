@@ -70,13 +70,16 @@ class MemberInfo:
 
 
 def shown(description: str, example: Any, sql: LiteralString) -> MemberInfo:
-    """The facts about a member that is shown only: statements, exports and the change log do not have it."""
+    """The facts about a read-only member without a column.
+
+    Writing statements, exports and the change log do not have it.
+    """
     return MemberInfo("", "", description, example, sql=sql, is_column=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A column of a table, or what is shown beside them, with everything that follows from its annotation."""
+    """A declared member of a resource: a column of its table, or a computed value."""
 
     attribute: str
     name: LiteralString  # in the API
@@ -145,14 +148,14 @@ class Member:
                 )
 
     def value(self, body: Body) -> object:
-        """What a new row has in the column: the body's value, or the default if the body has none."""
+        """The column's value in a new row: that of the body, else the default."""
         value = getattr(body, self.attribute, None)
         if value is None and not self.is_nullable:
             value = self.default
         return not value if self.info.is_inverted else value
 
     def changed(self, changes: LiteralString) -> LiteralString:
-        """SQL of the column's new value, of the JSON object `changes`, which has the member."""
+        """SQL of the column's new value, from the member of the JSON object `changes`."""
         if self.type is Type.OPAQUE:
             return "array(select jsonb_array_elements_text(" + changes + "->'" + self.name + "'))"
         value: LiteralString = "(" + changes + "->>'" + self.name + "')::" + self.sql_type
@@ -208,6 +211,7 @@ class ResourceTable:
         self._shown = tuple([_member(name, field_info) for name, field_info in model.model_fields.items()])
         self.members = tuple([member for member in self._shown if member.info.is_column])
         self._written = tuple([m for m in self.members if not (m.info.is_read_only or m.info.is_secret)])
+        self._required = frozenset([m.name for m in self.members if m.is_required and not m.is_nullable])
         self.by_name: Mapping[str, Member] = {member.name: member for member in self.members}
 
     @cached_property
@@ -255,7 +259,10 @@ class ResourceTable:
         )  # fmt: skip
 
     def assignments(self, changes: LiteralString) -> LiteralString:
-        """SET of `columns` by a JSON object of changed members; what it does not have stays as it is."""
+        """The SET list of `columns`, from a JSON object of changed members.
+
+        A column without a changed member keeps its value.
+        """
         return ", ".join([
             member.column + " = case when " + changes + " ? '" + member.name + "' then " + member.changed(changes)
             + " else " + member.column + " end"
@@ -263,9 +270,9 @@ class ResourceTable:
         ])  # fmt: skip
 
     def partial(self, *names: str) -> TypeAdapter[Any]:
-        """The type of bodies that have some of these members, in their order, for patches that are checked as a whole.
+        """The type of bodies with these optional members, in their order.
 
-        Raises `KeyError` for a member that is not declared.
+        Patches that are checked as a whole use it. Raises `KeyError` for a member that is not declared.
         """
         attributes = {member.name: member.attribute for member in self._shown}
         members: dict[str, Any] = {}
@@ -282,7 +289,7 @@ class ResourceTable:
         A removed member gets its default. `too_long` has the error codes of texts with their own code. Raises
         `BadRequest`.
         """
-        values = apply_patch(patch, action)
+        values = apply_patch(patch, action, self._required)
         for name, value in values.items():
             member = self.by_name[name]
             if value is None and not member.is_nullable and not member.is_required:
@@ -396,7 +403,7 @@ def _member(attribute: str, field: FieldInfo) -> Member:
     enum = _fixed_values(python, metadata)
     plain = str if enum else get_origin(python) or python
     if plain not in _TYPES:
-        raise TypeError(f"{attribute} has the type {python}, which no column has")
+        raise TypeError(f"{attribute} has the type {python}, which columns do not support")
     lengths = [length for item in metadata if (length := getattr(item, "max_length", None)) is not None]
     return Member(
         attribute,
@@ -414,7 +421,7 @@ def _member(attribute: str, field: FieldInfo) -> Member:
 
 @dataclass(frozen=True, slots=True)
 class FixedValues:
-    """The values of a text, as metadata of its type, if they are computed and no `Literal` can name them."""
+    """The computed values of a text, which no `Literal` can name, as metadata of its type."""
 
     values: tuple[str, ...]
 
@@ -423,7 +430,7 @@ class FixedValues:
 
 
 def _fixed_values(python: Any, metadata: Sequence[Any]) -> tuple[str, ...]:
-    """The fixed values of a text; none if it is free, or no text."""
+    """The fixed values of a text; empty for free text and other types."""
     if get_origin(python) is Literal:
         return get_args(python)
     return next((item.values for item in metadata if isinstance(item, FixedValues)), ())

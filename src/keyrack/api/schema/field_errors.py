@@ -1,4 +1,4 @@
-"""The errors in a request body: the place of each, a sentence about it, and the valid values."""
+"""Errors in a request body, each with its place, a sentence, and the valid values."""
 
 from __future__ import annotations
 
@@ -9,62 +9,55 @@ from typing import Any, Protocol, cast
 from pydantic import TypeAdapter
 
 from keyrack.core.error_codes import FieldError
-from keyrack.core.text import direction_control, is_blank
+from keyrack.core.text import code_point, direction_control, is_blank
 
 Problem = Mapping[str, Any]  # one of pydantic's errors
 Location = Sequence[int | str]
 
-# Types of pydantic's errors; all others are a wrong type
-_CODES = {
-    "missing": "missing",
-    "string_too_long": "too-long",
-    "too_long": "too-long",
-    "string_too_short": "too-short",
-    "too_short": "too-short",
-    "greater_than_equal": "out-of-range",
-    "less_than_equal": "out-of-range",
-    "finite_number": "out-of-range",
-    "not_positive": "out-of-range",
-    "literal_error": "not-one-of",
-    "no_kind": "not-one-of",
-    "string_pattern_mismatch": "wrong-form",
-    "value_error": "wrong-form",
-    "url": "wrong-form",
-    "moment": "wrong-form",
-    "wall_clock": "wrong-form",
-    "json_invalid": "invalid-json",
+# Kind of pydantic's errors -> code, and the sentence about it; without a sentence, pydantic's own is shown
+_KINDS: Mapping[str, tuple[str, str]] = {
+    "missing": ("missing", "{subject} is missing."),
+    "string_type": ("wrong-type", "{subject} must be a string, but is {given}."),
+    "int_type": ("wrong-type", "{subject} must be an integer, but is {given}."),
+    "int_from_float": ("wrong-type", "{subject} must be an integer, but is {value}."),
+    "float_type": ("wrong-type", "{subject} must be a number, but is {given}."),
+    "bool_type": ("wrong-type", "{subject} must be true or false, but is {given}."),
+    "list_type": ("wrong-type", "{subject} must be an array, but is {given}."),
+    "dict_type": ("wrong-type", "{subject} must be an object, but is {given}."),
+    "model_type": ("wrong-type", "{subject} must be an object, but is {given}."),
+    "model_attributes_type": ("wrong-type", "{subject} must be an object, but is {given}."),
+    "string_too_long": ("too-long", "{subject} must have at most {max_length} characters, but has {length}."),
+    "string_too_short": ("too-short", "{subject} must have at least {min_length} characters, but has {length}."),
+    "too_long": ("too-long", "{subject} must have at most {max_length} items."),
+    "too_short": ("too-short", "{subject} must have at least {min_length} items."),
+    "greater_than_equal": ("out-of-range", "{subject} must be at least {ge}, but is {value}."),
+    "less_than_equal": ("out-of-range", "{subject} must be at most {le}, but is {value}."),
+    "finite_number": ("out-of-range", "{subject} must be a finite number."),
+    "not_positive": ("out-of-range", "{subject} must be at least 1, but is {value}."),
+    "past": ("out-of-range", "{subject} must be in the future, but is {value}."),
+    "literal_error": ("not-one-of", "{subject} must be {expected}, but is {value}."),
+    "enum": ("not-one-of", "{subject} must be {expected}, but is {value}."),
+    "no_kind": ("not-one-of", ""),
+    "no_scope": ("not-one-of", ""),
+    "string_pattern_mismatch": ("wrong-form", ""),
+    "moment": (
+        "wrong-form",
+        "{subject} must be a time in the format of RFC 3339, such as 2026-01-31T08:00:00Z"
+        " or 2026-01-31T09:00:00+01:00, but is {value}.",
+    ),
+    "wall_clock": (
+        "wrong-form",
+        "{subject} must be a time in the format of RFC 3339, with or without an offset, such as"
+        " 2026-01-31T08:00:00 or 2026-01-31T08:00:00Z, but is {value}.",
+    ),
+    "base64url": ("wrong-form", ""),
+    "url": ("wrong-form", ""),
+    "value_error": ("wrong-form", ""),
+    "json_invalid": ("invalid-json", ""),
 }
-# Kind of pydantic's errors -> the sentence about it; of other kinds, pydantic's own sentence is shown
-_SENTENCES = {
-    "missing": "{subject} is missing.",
-    "string_type": "{subject} must be a string, but is {given}.",
-    "int_type": "{subject} must be an integer, but is {given}.",
-    "int_from_float": "{subject} must be an integer, but is {value}.",
-    "float_type": "{subject} must be a number, but is {given}.",
-    "bool_type": "{subject} must be true or false, but is {given}.",
-    "list_type": "{subject} must be an array, but is {given}.",
-    "dict_type": "{subject} must be an object, but is {given}.",
-    "model_type": "{subject} must be an object, but is {given}.",
-    "model_attributes_type": "{subject} must be an object, but is {given}.",
-    "string_too_long": "{subject} must have at most {max_length} characters, but has {length}.",
-    "string_too_short": "{subject} must have at least {min_length} characters, but has {length}.",
-    "too_long": "{subject} must have at most {max_length} items.",
-    "too_short": "{subject} must have at least {min_length} items.",
-    "greater_than_equal": "{subject} must be at least {ge}, but is {value}.",
-    "less_than_equal": "{subject} must be at most {le}, but is {value}.",
-    "finite_number": "{subject} must be a finite number.",
-    "not_positive": "{subject} must be at least 1, but is {value}.",
-    "literal_error": "{subject} must be {expected}, but is {value}.",
-    "string_pattern_mismatch": "{subject} contains a character that is not allowed.",
-    "moment": "{subject} must be a time in the format of RFC 3339, such as 2026-01-31T08:00:00Z"
-    " or 2026-01-31T09:00:00+01:00.",
-    "wall_clock": "{subject} must be a time in the format of RFC 3339, with or without an offset, such as"
-    " 2026-01-31T08:00:00 or 2026-01-31T08:00:00Z.",
-    "past": "{subject} must be in the future.",
-    "base64url": "{subject} must be base64url (RFC 4648, section 5) without padding.",
-}
+_OF_ANY_TYPE = ("moment", "wall_clock")  # validators that reject values of other types, too
 DIRECTION_CONTROL = "{subject} contains {control}, a character that changes the direction of the text after it."
-_SUBJECTS = ("Input ", "String ", "List ")  # with which pydantic's messages begin
+_SUBJECTS = ("Input ", "String ", "List ", "The value ")  # with which messages of validators begin
 _BOUNDS = ("max_length", "min_length", "ge", "le", "expected")  # in the context of pydantic's errors
 _SHOWN_CHARACTERS = 60  # of a value; texts are only shown beside the valid ones, since others may be secrets
 _JSON_TYPES: Mapping[type[object], str] = {bool: "a boolean", str: "a string", list: "an array", dict: "an object"}
@@ -80,7 +73,7 @@ class PatchStepInfo(Protocol):
 
 
 def faults(adapter: TypeAdapter[Any], problems: Iterable[Problem]) -> list[FieldError]:
-    """Pydantic's errors about a body of the adapter's type; without those about members that it does not know."""
+    """Pydantic's errors about a body of the adapter's type, without those about unknown members."""
     return [_fault(adapter, problem) for problem in problems if problem["type"] != "extra_forbidden"]
 
 
@@ -114,7 +107,7 @@ def _placed(whole: dict[str, Any], problem: Problem) -> Problem:
         kind = "missing" if kind == "union_tag_not_found" else "literal_error"
         subschema = {"enum": list(discriminator["mapping"])}
         place.append(discriminator["propertyName"])
-        value, context = context.get("tag"), {"expected": _listed(subschema["enum"])}
+        value, context = value.get(place[-1]), {"expected": _listed(subschema["enum"])}
     valid = tuple(subschema.get("enum", ())) if kind == "literal_error" else ()
     return {**problem, "type": kind, "loc": tuple(place), "input": value, "ctx": context, "valid": valid}
 
@@ -136,7 +129,7 @@ def blank(place: str) -> FieldError:
 
 
 def at(patch: Sequence[PatchStepInfo], member: str) -> str:
-    """The JSON Pointer to the value that a patch sets for a member: the last step with its path."""
+    """The JSON Pointer to a member's value in a patch, in the last step with its path."""
     for number, step in reversed(list(enumerate(patch))):
         if step.path == f"/{member}":
             return f"/{number}/value" if "value" in step.model_fields_set else f"/{number}"
@@ -156,10 +149,11 @@ def _fault(adapter: TypeAdapter[Any], problem: Problem) -> FieldError:
     kind, location = problem["type"], problem["loc"]
     if kind == "string_pattern_mismatch" and is_blank(problem["input"]):
         return blank(pointer(location))
-    if kind == "string_pattern_mismatch" and (control := direction_control(problem["input"])):
-        detail = DIRECTION_CONTROL.format(subject=_subject(location), control=control)
-        return FieldError("direction-control", detail, pointer(location))
-    code = _CODES.get(kind, "wrong-type")
+    if kind == "string_pattern_mismatch" and direction_control(problem["input"]):
+        return FieldError("direction-control", sentence(problem), pointer(location))
+    code, _ = _KINDS.get(kind, ("wrong-type", ""))
+    if kind in _OF_ANY_TYPE and not isinstance(problem["input"], str):
+        code = "wrong-type"
     detail = sentence(problem)
     valid = problem.get("valid") or (_values(schema(adapter), location) if code == "not-one-of" else ())
     return FieldError(code, detail, pointer(location), valid)
@@ -167,9 +161,11 @@ def _fault(adapter: TypeAdapter[Any], problem: Problem) -> FieldError:
 
 def sentence(problem: Problem) -> str:
     """The sentence about an error: the place, the valid values, and the value that came."""
-    template = _SENTENCES.get(problem["type"])
+    _, template = _KINDS.get(problem["type"], ("", ""))
     subject = _subject(problem["loc"])
-    if template is None:
+    if problem["type"] == "string_pattern_mismatch":
+        return _forbidden_character(problem["input"], subject)
+    if not template:
         return _own_sentence(problem["msg"], subject)
     context: Mapping[str, object] = problem.get("ctx", {})
     value: object = problem["input"]
@@ -179,6 +175,18 @@ def sentence(problem: Problem) -> str:
     length = len(value) if isinstance(value, str) else 0
     given = _shown(value) if isinstance(value, float) else _json_type(value)
     return template.format(subject=subject, value=_shown(value), given=given, length=length, **bounds)
+
+
+def _forbidden_character(text: str, subject: str) -> str:
+    """The sentence about a text that its pattern forbids. It shows no other character, because a text may be secret."""
+    control = "\0" if "\0" in text else next((character for character in text if character < " "), None)
+    if control is not None:
+        return f"{subject} contains {code_point(control)}, which is not allowed."
+    if direction := direction_control(text):
+        return DIRECTION_CONTROL.format(subject=subject, control=direction)
+    if not text.isascii():
+        return f"{subject} must be ASCII."
+    return f"{subject} must be printable, and must not begin or end with a blank."
 
 
 def _plain(bound: object) -> object:

@@ -91,7 +91,10 @@ class Complex:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """Rows of another resource that belong to a row: `link` joins `{t}` (theirs) to `{p}` (this row)."""
+    """Rows of another resource that belong to a row.
+
+    `link` is the join condition of `{t}` (the other rows) and `{p}` (this row).
+    """
 
     target: str  # the name of a resource
     link: LiteralString
@@ -101,7 +104,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class IndexOrderSource:
-    """An index that leads to the first rows in descending order of `field`.
+    """An index that finds the first rows in descending order of `field`.
 
     Without it, all tables of the resource would be read. It consists of rows `{l}` of another table, at most one per
     row of the resource, whose `key` is the resource's key. Few of them have no row, or a null `field`.
@@ -116,7 +119,7 @@ class IndexOrderSource:
 
 @dataclass(frozen=True, slots=True)
 class SearchSource:
-    """The search document of a row for `$search`: its column, and the SQL that computes a missing one."""
+    """The search document of a row for `$search`, and the SQL that computes a missing one."""
 
     column: LiteralString
     is_pending: LiteralString  # an index leads to the rows without it
@@ -139,7 +142,7 @@ class GroupScope:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OwnRows:
-    """The rows that a caller may read without the resource's permission: its own."""
+    """The caller's own rows, which it may read without the resource's permission."""
 
     predicate: LiteralString  # `:caller` is the caller's id
     # Fields that reveal less to a group-limited caller
@@ -186,7 +189,7 @@ class Resource:
         """SQL of the primitive field `name`, for the row `alias`."""
         definition = self.fields[name]
         if isinstance(definition, Complex):
-            raise TypeError(f"{self.name}.{name} is no primitive field")
+            raise TypeError(f"{self.name}.{name} is not a primitive field")
         return definition.sql.format(t=alias)
 
     def version_sql(self, alias: LiteralString) -> LiteralString:
@@ -211,7 +214,7 @@ RESOURCES: dict[str, Resource] = {}
 
 
 def utc(sql: LiteralString) -> LiteralString:
-    """SQL of a `timestamptz` as RFC 3339 in UTC, with a fraction only if it has one."""
+    """SQL of a `timestamptz` as RFC 3339 in UTC, without a zero fraction."""
     return "(replace(timezone('UTC', " + sql + ")::text, ' ', 'T') || 'Z')"
 
 
@@ -245,7 +248,7 @@ def double(sql: LiteralString, *, nullable: bool = False) -> Field:
 
 
 def double_as_text(sql: LiteralString) -> Field:
-    """A number that the contract represents as a string, as in a location (spec, "Location of a car")."""
+    """A number that the API sends as a string (spec, "Location of a car")."""
     return Field(Type.DOUBLE, sql, nullable=True, json="(" + sql + ")::text", format="double")
 
 
@@ -269,7 +272,10 @@ def date_time(sql: LiteralString, *, nullable: bool = False) -> Field:
 
 
 def wall_clock(sql: LiteralString, *, json: LiteralString) -> Field:
-    """A local wall clock time: `sql` is comparable as if it were UTC, `json` is its representation."""
+    """A local wall clock time.
+
+    `sql` compares it as if it were UTC, `json` is its representation.
+    """
     return Field(Type.WALL_CLOCK, sql, json=json)
 
 

@@ -1,4 +1,4 @@
-"""Resources for group-limited callers: of each resource, the rows in the group scope.
+"""Resources for group-limited callers, with only the rows in their group scope.
 
 A scoped resource has relations only to scoped resources. So conditions over relations, expansions and counts stay
 within the scope. A resource without a group scope has no scoped variant; planning a query over it raises `TypeError`.
@@ -14,7 +14,7 @@ from keyrack.api.schema.fields import Field, GroupScope, Resource
 
 
 def scoped_by(kind: LiteralString, *, user: bool = False) -> GroupScope:
-    """A row exists if its car, service, product or user is in the scope.
+    """The scope of rows whose car, service, product or user is in the groups.
 
     With `user`, its user must be in the scope as well, if it has one.
     """
@@ -30,7 +30,7 @@ def scoped_by(kind: LiteralString, *, user: bool = False) -> GroupScope:
 
 
 def scoped_itself(kind: LiteralString) -> GroupScope:
-    """A row is itself a car, service, product or user, and exists if it is in the scope."""
+    """The scope of rows that are cars, services, products or users themselves."""
     return replace(scoped_by(kind), id_column=kind + "_id")
 
 
@@ -46,7 +46,7 @@ def in_scope_sql(kind: LiteralString, id: LiteralString) -> LiteralString:
 def in_group_scope(resource: Resource) -> Resource:
     """The resource for group-limited callers. Raises `TypeError` for one without a group scope."""
     if resource.group_scope is None:
-        raise TypeError(f"{resource.name} says of no row that it exists for who is limited to groups")
+        raise TypeError(f"{resource.name} has no group scope")
     return replace(
         resource,
         table=resource.table + resource.group_scope.table,
@@ -63,10 +63,10 @@ def in_group_scope(resource: Resource) -> Resource:
 
 @cache
 def scoped_list(resource: Resource) -> Resource:
-    """The scoped resource for lists: reads the ids from the scope in order, and each row by its id.
+    """The scoped resource for lists.
 
-    Otherwise PostgreSQL reads the whole fleet if it overestimates the size of the scope. Raises `TypeError` as
-    `in_group_scope` does.
+    It reads the ids from the scope in order, and each row by its id. Otherwise PostgreSQL reads the whole fleet if it
+    overestimates the size of the scope. Raises `TypeError` as `in_group_scope` does.
     """
     scoped_resource, limit = in_group_scope(resource), resource.group_scope
     if limit is None or not limit.id_column:

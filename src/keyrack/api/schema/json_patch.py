@@ -23,7 +23,8 @@ def patched_form(adapter: TypeAdapter[Form], patch: Sequence[PatchStep], action:
     the error then has the text `is_one`. Raises `BadRequest`.
     """
     removed = {step.path[1:] for step in patch if step.op == "remove"} & {bound}
-    given = {name: value for name, value in apply_patch(patch, action).items() if name not in removed}
+    required = {step.path[1:] for step in patch} - {bound}
+    given = {name: value for name, value in apply_patch(patch, action, required).items() if name not in removed}
     if bound in given and given[bound] is None:
         raise BadRequest(invalid_member(action, bound), errors=[FieldError("missing", is_one, at(patch, bound))])
     return validate_body(adapter, json.dumps(given).encode(), action, patch=patch)

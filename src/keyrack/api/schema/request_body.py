@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Protocol, TypeVar
@@ -49,6 +49,7 @@ INVALID_JSON = ErrorCode(
     "Couldn't {what}. The body is not valid JSON: {fault}.",
     "Send valid JSON in UTF-8; `errors` shows the position.",
 )
+EMPTY_BODY = INVALID_JSON.with_text("Couldn't {what}. The body is empty.")
 WRONG_FORM = ErrorCode(
     "wrong-form-of-body",
     "Couldn't {what}. The body must be {form}.",
@@ -217,15 +218,19 @@ class PatchStep(Protocol):
 ERRORS = 200  # maximum processed errors of a body: each step of a patch has a few
 STEPS = 50  # maximum steps of a patch, more than there are members to change
 VALUE_MISSING = "A `replace` step must have a `value`."
+NOT_REMOVABLE = "`{name}` is required, so it cannot be removed."
 Step = TypeVar("Step")
 Patch = Annotated[list[Step], Field(max_length=STEPS)]
 
 
-def apply_patch(steps: Sequence[PatchStep], action: str) -> dict[str, Any]:
-    """The result of a patch: member -> value, None for a removed one. A later step overrides an earlier one.
+def apply_patch(steps: Sequence[PatchStep], action: str, required: Collection[str]) -> dict[str, Any]:
+    """The result of a patch: member -> value, None for a removed one.
 
-    Raises `BadRequest` for a patch without steps, and for a `replace` without `value` (RFC 6902, section 4.3): as null,
-    it would make an assignment unlimited.
+    A later step overrides an earlier one. Raises `BadRequest` for these patches:
+
+    - It has no steps.
+    - It removes a `required` member.
+    - A `replace` has no `value` (RFC 6902, section 4.3): as null, it would make an assignment unlimited.
     """
     if not steps:
         fault = FieldError("too-short", "The patch has no steps.", "")
@@ -234,7 +239,13 @@ def apply_patch(steps: Sequence[PatchStep], action: str) -> dict[str, Any]:
         if step.op == "replace" and "value" not in step.model_fields_set:
             reason = invalid_member(action, step.path[1:], hint=VALUE_MISSING)
             raise BadRequest(reason, errors=[FieldError("missing", VALUE_MISSING, f"/{number}/value")])
-    return {step.path[1:]: step.value if step.op == "replace" else None for step in steps}
+    last_steps = {step.path[1:]: step for step in steps}
+    removed = [name for name, step in last_steps.items() if step.op == "remove" and name in required]
+    if removed:
+        field_errors = [FieldError("missing", NOT_REMOVABLE.format(name=name), at(steps, name)) for name in removed]
+        reason = invalid_member(action, *removed, hint=" ".join(error.detail for error in field_errors))
+        raise BadRequest(reason, errors=field_errors)
+    return {name: step.value if step.op == "replace" else None for name, step in last_steps.items()}
 
 
 def validate_body(
@@ -253,6 +264,8 @@ def read_body(
     point to its steps. Raises `BadRequest`: `Couldn't <action>. No valid <members> provided.`
     """
     body = without_byte_order_mark(body)
+    if not body.strip():
+        raise BadRequest(EMPTY_BODY.format(what=action), errors=[FieldError("invalid-json", "The body is empty.", "")])
     try:
         value = adapter.validate_json(body)
     except ValidationError as error:
@@ -273,7 +286,8 @@ def read_body(
         raise unknown_members.refusal(action, unknown)
     if repeated is not None:
         reason = unknown_members.REPEATED.format(what=action, name=repeated[: unknown_members.LONGEST])
-        raise BadRequest(reason, errors=[FieldError("repeated", reason.text)])
+        detail = f"The property '{repeated[: unknown_members.LONGEST]}' is given more than once."
+        raise BadRequest(reason, errors=[FieldError("repeated", detail)])
     return value, document
 
 
@@ -300,7 +314,7 @@ def _explained(problems: Sequence[Any], action: str) -> ErrorCode:
         return TOO_MANY_STEPS.format(what=action, most=STEPS)
     named = list(dict.fromkeys(name for problem in problems if (name := _member(problem["loc"]))))
     if not named:
-        return WRONG_FORM.format(what=action, form=_form(first["type"]))
+        return WRONG_FORM.format(what=action, form=_form(first))
     return invalid_member(action, *named[:MAX_NAMED], hint=" ".join(_hints(problems, named[:MAX_NAMED])))
 
 
@@ -320,7 +334,10 @@ def _hints(problems: Sequence[Any], named: Sequence[str]) -> Iterator[str]:
 
 
 # Kinds of error whose sentence adds something to the text
-HINTED = {"string_too_long", "greater_than_equal", "less_than_equal", "too_long", "literal_error", "no_kind", "url"}
+HINTED = {
+    "string_too_long", "greater_than_equal", "less_than_equal", "not_positive", "past", "too_long", "literal_error",
+    "enum", "no_kind", "no_scope", "base64url", "url",
+}  # fmt: skip
 
 
 def _member(location: tuple[int | str, ...]) -> str | None:
@@ -328,5 +345,7 @@ def _member(location: tuple[int | str, ...]) -> str | None:
     return names[-1] if names else None
 
 
-def _form(kind: str) -> str:
-    return "a JSON array" if kind == "list_type" else "a JSON object"
+def _form(problem: Any) -> str:
+    if problem["loc"]:
+        return "a JSON array of objects"
+    return "a JSON array" if problem["type"] == "list_type" else "a JSON object"

@@ -21,7 +21,7 @@ UNKNOWN_MEMBERS = ErrorCode(
 
 REPEATED = ErrorCode(
     "repeated-members",
-    "Couldn't {what}. The property {name} is given more than once.",
+    "Couldn't {what}. The property '{name}' is given more than once.",
     "Send each property of an object once.",
 )
 

@@ -118,8 +118,8 @@ endpoints.read(
         "listHiddenAssignments",
         "List times at which users outside the groups have cars",
         "For group-limited callers. Returns only the car and the times of assignments whose car is in the caller's"
-        " groups and whose user is not. If several begin at the same time, the list has the longest one. For all"
-        " other callers the list is empty.",
+        " groups and whose user is not. If several of a car begin at the same time, the list has the longest one."
+        " For all other callers the list is empty.",
         is_extension=True,
     ),
 )
@@ -157,10 +157,11 @@ class AssignmentRequest:
 async def accept(
     db: Database, customer: int, parts: Sequence[Sequence[AssignmentRequest]]
 ) -> list[list[Mapping[str, str] | Refusal]]:
-    """Accept the requests of several callers of a customer; return each one's rate-limit headers or error.
+    """Accept requests of several callers of a customer.
 
-    The rate limit has a statement of its own. In the statement of the operations its row would stay locked until they
-    are on disk, and the customer's requests would queue behind one another.
+    Returns the rate-limit headers or the error of each. The rate limit has a statement of its own. In the statement of
+    the operations its row would stay locked until they are on disk, and the customer's requests would queue behind one
+    another.
     """
     requests = [request for part in parts for request in part]
     taken = await requests[0].limit.take_many(db, customer, len(requests))
@@ -252,9 +253,8 @@ async def update(request: Request, patch: list[AssignmentPatch], services: ReadS
 
 def change(request: Request, patch: list[AssignmentPatch]) -> OperationRequest:
     """The operation that the patch requests. Raises `BadRequest`."""
-    changes: dict[str, Any] = {
-        name: _value(name, value, at(patch, name)) for name, value in apply_patch(patch, UPDATE).items()
-    }
+    values = apply_patch(patch, UPDATE, required=("carId", "userId", "start"))
+    changes: dict[str, Any] = {name: _value(name, value, at(patch, name)) for name, value in values.items()}
     _check(
         UPDATE,
         partial(at, patch),
@@ -358,7 +358,7 @@ def _check(
 ) -> None:
     """Check the values that need no database; `place` maps a member to its pointer. Raises `BadRequest`.
 
-    Without `complete` the assignment keeps its lifetime.
+    Without `complete` the assignment keeps its lifetime, so the check of `renewableAfter` assumes the longest one.
     """
     if start is not None and end is not None and end < start:
         raise _of_member(END_BEFORE_START, action, "end", place)

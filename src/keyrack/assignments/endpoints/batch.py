@@ -82,7 +82,8 @@ UNDONE = ErrorCode(
     "Correct the rejected items, and send the whole batch again.",
 )
 
-# Batches of one kind in one customer run one after another, because each locks its rows in the order of its items
+# Batches of cars, users or groups: those of one kind in one customer run one after another. Each locks rows in the
+# order of its items, so two at the same time could deadlock
 IN_TURN: LiteralString = "select pg_advisory_xact_lock(hashtext('batch ' || $1), $2)"
 
 _Result = dict[str, Any]
@@ -107,7 +108,10 @@ class BatchRefused(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class CheckedItem(BatchItems):
-    """A batch whose items have passed the checks that need no transaction."""
+    """A batch with checked items, as far as that needs no transaction.
+
+    A rejected item has its error.
+    """
 
     body: OneBatch
     limit: RateLimit  # on assignments
@@ -153,7 +157,10 @@ def _report(done: int, refused: int, results: Sequence[_Result], *, is_dry: bool
 
 
 async def checked(request: Request, body: OneBatch, services: FleetServices) -> CheckedItem:
-    """Check each item by itself. Raises `BadRequest`, `Unavailable`, and `TooManyRequests` for dry runs."""
+    """Check each item by itself, and replace ids that are out of the caller's scope. A rejected item keeps its error.
+
+    Raises for the whole batch: `BadRequest`, `NotPermitted`, `Unavailable`, `TooManyRequests`.
+    """
     if request.query:
         raise BadRequest(NO_OPTIONS)
     if len(body.items) > services.settings.batch_items:

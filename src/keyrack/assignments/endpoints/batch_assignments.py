@@ -132,7 +132,7 @@ async def _compare(
 async def _of_groups(
     connection: Connection, request: Request, overlaps: Mapping[int, OverlapReport]
 ) -> Mapping[int, OverlapReport]:
-    """The same overlaps, without users outside of the caller's groups. Those only set `has_more`."""
+    """The same overlaps, without those of users outside of the caller's groups. These only set `has_more`."""
     if request.scope is None:
         return overlaps
     named = {("userId", int(conflict["userId"])) for overlap in overlaps.values() for conflict in overlap.entries}

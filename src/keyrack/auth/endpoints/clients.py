@@ -199,8 +199,8 @@ async def update(request: Request, patch: list[ClientPatch]) -> Response:
     Doc(
         "deleteClient",
         "Delete a machine client",
-        "If the operator or another customer manages the client, it is only removed from the customer. Its tokens are"
-        " rejected everywhere within a second.",
+        "The tokens of a deleted client are rejected everywhere within a second. If the operator or another customer"
+        " manages the client, it is only removed from the customer, and loses its access there within a second.",
     ),
     concurrency=Concurrency(if_match=CLIENT),
     responses=Responses(errors={404: (NO_CLIENT,)}),

@@ -230,9 +230,10 @@ async def withdraw(request: Request) -> Response:
     "/managers/{managerId}",
     Doc(
         "updateManager",
-        "Change the role of a manager",
-        "A JSON Patch (RFC 6902) that replaces `/role`. The change takes effect everywhere within a second. The last"
-        " owner cannot lose the role.",
+        "Change the role or the groups of a manager",
+        "A JSON Patch (RFC 6902) that replaces `/role` or `/groups`, or removes `/groups`. Without groups, the role is"
+        " for the whole fleet. The change takes effect everywhere within a second. The last owner cannot lose the"
+        " role.",
     ),
     body=JsonBody(TypeAdapter(Patch[ManagerPatch]), UPDATE),
     concurrency=Concurrency(if_match=MANAGER),

@@ -21,6 +21,7 @@ from keyrack.auth.password_hashing import SHORTEST
 from keyrack.auth.services import AuthServices
 from keyrack.core.error_codes import RATE_LIMITED, ErrorCode
 from keyrack.core.errors import Forbidden, NotFound, WrongCredentials
+from keyrack.core.suggestions import did_you_mean
 
 TAG = Tag("Me", "The calling manager: preferences, password and sessions.")
 endpoints = Endpoints[AuthServices](TAG, AccountAuth(Free.PERSON), is_extension=True)
@@ -66,7 +67,7 @@ SESSION = Resource(
 
 PREFER: LiteralString = "update manager set language = $2, time_zone = $3, theme = $4 where manager_id = $1"
 USERNAME: LiteralString = "select username from manager where manager_id = $1"
-# A trigger signs the manager out. A sign-out since then means that the verified password is no longer valid
+# A trigger signs the manager out. A sign-out since the verification means that the verified password is no longer valid
 CHANGE: LiteralString = """
 update manager set password_hash = $2 where manager_id = $1 and sign_outs = $3 returning true
 """
@@ -82,7 +83,8 @@ def _zones() -> frozenset[str]:
 
 def _zone(name: str) -> str:
     if name not in _zones():
-        raise ValueError(f"{name[:60]!a} is not a time zone of the IANA database")
+        hint = did_you_mean(name, _zones()) or " Send a name such as 'Europe/Berlin'."
+        raise ValueError(f"{name[:60]!a} is not a time zone of the IANA database.{hint}")
     return name
 
 

@@ -207,7 +207,7 @@ endpoints.read(
 async def options(request: Request, services: AuthServices) -> Response:
     async with request.db.transaction() as connection:
         manager = await _fresh(connection, request, services.settings)
-        made = await passkeys.creation(connection, services.settings, manager)
+        made = await passkeys.create_registration_options(connection, services.settings, manager)
     return answer({"publicKey": made}, headers={"Cache-Control": "no-store"})
 
 
@@ -232,7 +232,7 @@ async def options(request: Request, services: AuthServices) -> Response:
     is_idempotent=False,
 )
 async def add_passkey(request: Request, body: NewPasskey, services: AuthServices) -> Response:
-    challenge = await passkeys.authentication_options(request.db, manager_id(request), body.credential)
+    challenge = await passkeys.use_registration_challenge(request.db, manager_id(request), body.credential)
     async with request.db.transaction() as connection:
         manager = await _fresh(connection, request, services.settings)
         id, amr = await passkeys.register(connection, services.settings, manager, body.name, body.credential, challenge)

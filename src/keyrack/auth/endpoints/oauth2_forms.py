@@ -15,6 +15,7 @@ from keyrack.auth.client_authentication import INVALID_CLIENT
 from keyrack.core.error_codes import NO_FORM, ErrorCode
 from keyrack.core.errors import GrantRefused, InvalidClient
 
+SHORT, LONG = 1_000, 8_000  # characters of a parameter, and of a token
 LONGEST = 32_768  # bytes of a form: enough for a thousand characters of each parameter, percent-encoded
 FORM_TOO_LONG = ErrorCode(
     "form-too-long",
@@ -26,7 +27,9 @@ MISSING_PARAMETER = ErrorCode(
     "missing-parameter", "The parameter {name} is missing.", "Send all parameters that the grant requires."
 )
 INVALID_PARAMETER = ErrorCode(
-    "invalid-parameter", "The parameter {name} is not valid.", "Send at most {most} characters, without U+0000."
+    "invalid-parameter",
+    "The parameter {name} is not valid.",
+    f"Send at most {SHORT} characters (a token: {LONG}), without U+0000.",
 )
 OTHER_GRANT = ErrorCode(
     "unsupported-grant-type",
@@ -43,7 +46,6 @@ TWO_WAYS = ErrorCode(
     "The client shows itself in two ways.",
     "Send the id and the secret in the header `Authorization` or in the form, not in both (RFC 6749, section 2.3).",
 )
-SHORT, LONG = 1_000, 8_000  # characters of a parameter, and of a token
 
 
 class PasswordGrant(BaseModel):
@@ -112,7 +114,8 @@ def revocation(body: bytes) -> Revocation:
 def credentials(authorization: str | None, form: InForm) -> ClientCredentials | None:
     """The client credentials in the header or form, or None.
 
-    Raises `GrantRefused` if both have some or a part is missing, and `InvalidClient` if the header is malformed.
+    Raises `GrantRefused` if both have a secret, if their ids differ, or if a part of the form is missing. Raises
+    `InvalidClient` if the header is malformed.
     """
     scheme, _, encoded = (authorization or "").partition(" ")
     if scheme.lower() == "basic":
@@ -171,7 +174,7 @@ def _needed(form: Mapping[str, str], name: str, most: int = SHORT) -> str:
 def _given(form: Mapping[str, str], name: str, most: int = SHORT) -> str | None:
     value = form.get(name)
     if value is not None and (len(value) > most or "\0" in value):
-        raise GrantRefused("invalid_request", INVALID_PARAMETER.format(name=name, most=f"{most:,}"))
+        raise GrantRefused("invalid_request", INVALID_PARAMETER.format(name=name))
     return value
 
 

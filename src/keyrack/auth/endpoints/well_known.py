@@ -110,7 +110,7 @@ async def jwks(request: Request, services: AuthServices) -> Response:
     responses=Responses(200, schema=OPENID_CONFIGURATION, headers=TAGGED),
 )
 async def discovery(request: Request, services: AuthServices) -> Response:
-    "The supported metadata of OpenID Connect Discovery 1.0, section 3."
+    """The supported metadata of OpenID Connect Discovery 1.0, section 3."""
     metadata = _server(services.settings) | {
         "response_types_supported": ["id_token"],
         "subject_types_supported": ["pairwise"],

@@ -31,6 +31,7 @@ seldom = ThrottledLogger("keyrack.mail")
 
 POLL = 2.0  # seconds between polls
 FIRST, LONGEST = 30, 3_600  # seconds until a failed mail is retried, at first and at most
+PERMANENT = 500  # the lowest reply code of a permanent error (RFC 5321, section 4.2.1)
 # A claim schedules the next attempt, so that another worker retries the mail if this one dies
 CLAIM: LiteralString = """
 update mail set attempts = attempts + 1, due_at = now() + make_interval(secs => least($1 * 2 ^ attempts, $2))
@@ -82,7 +83,10 @@ class OutgoingMail(NamedTuple):
 
 
 class MailDispatcher:
-    """The mails of all customers, sent by one worker at a time."""
+    """Sends the mails of all customers, one after another.
+
+    Each worker runs one. Workers never claim the same mail at the same time.
+    """
 
     def __init__(self, db: Database, settings: Settings) -> None:
         self._db = db
@@ -132,13 +136,9 @@ class MailDispatcher:
     async def _not_taken(self, row: Row, error: Exception) -> None:
         """Drop a mail after a permanent error, or retry it.
 
-        Permanent errors are 5yz of RFC 5321, and a missing SMTPUTF8. A failed authentication is retried.
+        `_is_permanent` decides.
         """
-        error_text = _described(error)
-        code = getattr(error, "code", 0)
-        refused = isinstance(error, aiosmtplib.SMTPRecipientsRefused) or (isinstance(code, int) and code >= 500)
-        lacks_utf8 = isinstance(error, aiosmtplib.SMTPNotSupported)  # SMTPUTF8 (RFC 6531), which the address needs
-        for_good = lacks_utf8 or (refused and not isinstance(error, aiosmtplib.SMTPAuthenticationError))
+        error_text, for_good = _described(error), _is_permanent(error)
         MAILS.add("refused" if for_good else "failed")
         if for_good:
             log.warning("mail delivery rejected", kind=row["kind"], error=error_text, attempts=row["attempts"])
@@ -185,6 +185,21 @@ class MailDispatcher:
         """
         user = await self._db.fetchrow(OF_PHONE, row["invited_to"], row["user_id"])
         return None if user is None else OutgoingMail(PHONE[language], user["address"], {"customer": user["customer"]})
+
+
+def _is_permanent(error: Exception) -> bool:
+    """Whether no retry can succeed.
+
+    That is so for 5yz of RFC 5321, and for a missing SMTPUTF8. A failed authentication is retried, because the operator
+    can correct it.
+    """
+    if isinstance(error, aiosmtplib.SMTPNotSupported):  # SMTPUTF8 (RFC 6531), which the address needs
+        return True
+    if isinstance(error, aiosmtplib.SMTPRecipientsRefused):  # has the codes of its recipients, none of its own
+        return all(recipient.code >= PERMANENT for recipient in error.recipients)
+    if isinstance(error, aiosmtplib.SMTPAuthenticationError):
+        return False
+    return isinstance(error, aiosmtplib.SMTPResponseException) and error.code >= PERMANENT
 
 
 def _described(error: Exception) -> str:

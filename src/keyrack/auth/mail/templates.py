@@ -131,7 +131,7 @@ ROLES_DE = {
 
 
 def language_of(language: str | None) -> str:
-    """The language of a mail."""
+    """The language itself if there are mails in it, else English."""
     return language if language is not None and language in INVITATION else DEFAULT
 
 

@@ -56,7 +56,7 @@ async def find_manager(
 ) -> AuthenticatedManager:
     """The manager of an account, connected now if the address allows it.
 
-    `actor` is the actor of that change, in the manager's name. Raises `NotSignedIn`.
+    The change log records `actor` for such a connection. Raises `NotSignedIn`.
     """
     row = await db.fetchrow(KNOWN, provider.id, account.subject)
     is_first_proof = False
@@ -79,24 +79,28 @@ async def _by_address(connection: Connection, provider: Provider, account: Provi
     only sign-in method. Raises `NotSignedIn`.
     """
     if account.email is None:
-        raise NotSignedIn("unknown", "nobody is connected with the account, and it has no verified address")
+        raise NotSignedIn("unknown", "no manager is connected with the account, and it has no verified address")
     form = address_form(account.email)
     row = await connection.fetchrow(BY_ADDRESS, provider.id, form, form.rpartition("@")[2])
     if row is None or row["is_disabled"]:
-        raise NotSignedIn("unknown", "nobody is connected with the account, or known by its address")
-    # A colleague who had the address before stays connected. An account of another address does not
+        raise NotSignedIn("unknown", "no manager is connected with the account, and its address finds no enabled one")
+    # An identity with the manager's address stays, perhaps that of a colleague who had the address before. A first
+    # proof removes one with another address
     is_first_proof = not row["is_proven"] and not _has_own_identity(row)
     if is_first_proof:
         await address_proofs.prove(connection, row["manager_id"], ProofSource.PROVIDER)
     if not await _connected(connection, provider, account, row["manager_id"]):
-        raise NotSignedIn("unknown", "whoever has the address is connected with another account")
+        raise NotSignedIn("unknown", "the manager with this address is connected with another account")
     connected = await connection.fetchrow(BY_ID, row["manager_id"])
     assert connected is not None  # noqa: S101 - it is locked
     return connected, is_first_proof
 
 
 def _has_own_identity(row: Row) -> bool:
-    """Whether the manager's identity had the manager's address, or none known."""
+    """Whether the manager has an identity of the provider with this address.
+
+    An unknown address counts as the same.
+    """
     address = row["identity_address"]
     is_own = address is None or address_form(address) == address_form(row["username"])
     return row["has_identity"] and is_own
@@ -119,7 +123,7 @@ async def invited(
             if manager_row is None and not pending_invitation.sets_way_in:
                 manager_row, _ = await _by_address(connection, provider, account)
             if manager_row is not None and manager_row["manager_id"] != pending_invitation.manager:
-                raise NotSignedIn("invitation", "the invitation is to another address than that of the manager")
+                raise NotSignedIn("invitation", "the invitation is for another address than the manager's")
             proof, other = await _compare(connection, provider, account, pending_invitation.address)
             manager = await invitations.accept(
                 connection,
@@ -129,11 +133,13 @@ async def invited(
                 other=other,
             )
             if not await _connected(connection, provider, account, manager):
-                raise NotSignedIn("connected", "the account was connected with somebody else meanwhile")
+                raise NotSignedIn("connected", "the account is another manager's, or the manager has another account")
     except LinkExpired:
-        raise NotSignedIn("invitation", "the invitation is not good any more") from None
+        raise NotSignedIn("invitation", "the invitation is no longer valid") from None
     except AccountExists:
-        raise NotSignedIn("unknown", "an account of the invited address was made meanwhile, or is disabled") from None
+        raise NotSignedIn(
+            "unknown", "an account of the invited address was created meanwhile, or is disabled"
+        ) from None
     except AddressUnproven:
         raise NotSignedIn("unproven", "the address of the invited manager is not proven") from None
     signed_in = await find_manager(db, provider, account, actor)
@@ -151,7 +157,7 @@ async def _locked(connection: Connection, provider: Provider, account: ProviderA
         return None
     await address_proofs.lock(connection, manager_row["manager_id"])
     if not await connection.fetchval(OWN, provider.id, account.subject, manager_row["manager_id"]):
-        raise NotSignedIn("unknown", "the account is connected with nobody any more")
+        raise NotSignedIn("unknown", "the account is no longer connected with a manager")
     return manager_row
 
 
@@ -175,9 +181,9 @@ async def connect(db: Database, provider: Provider, account: ProviderAccount, ma
     async with db.transaction() as connection:
         row = await connection.fetchrow(BY_ID, manager)
         if row is None or row["is_disabled"] or row["sign_outs"] != sign_outs:
-            raise NotSignedIn("other", "the manager is not there any more, or is signed out")
+            raise NotSignedIn("other", "the manager was removed, disabled or signed out")
         if not await _connected(connection, provider, account, manager):
-            raise NotSignedIn("connected", "the account is somebody else's, or the manager has another one")
+            raise NotSignedIn("connected", "the account is another manager's, or the manager has another account")
 
 
 async def _connected(connection: Connection, provider: Provider, account: ProviderAccount, manager: int) -> bool:

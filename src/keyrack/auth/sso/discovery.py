@@ -22,7 +22,7 @@ from keyrack.core.settings import Settings
 
 Key = RSAKey | ECKey | OKPKey
 MOST_KEYS = 100
-AGAIN = 5.0  # seconds for which callers get the same error of an unreachable provider
+AGAIN = 5.0  # seconds after a failed lookup in which callers get its error
 LOOKS, LOOKS_SECONDS = 5, 300.0  # how often keys are reloaded for tokens of unknown keys, in so many seconds
 
 
@@ -44,7 +44,8 @@ class Metadata:
 def read(document: dict[str, Any], provider: Provider, settings: Settings) -> Metadata:
     """The metadata of a discovery document.
 
-    Raises `ProviderTrouble` if it is another issuer's, lacks a field, or has a forbidden address.
+    Raises `ProviderTrouble` if it is another issuer's, lacks a field, has a forbidden address, or supports no client
+    authentication of Keyrack.
     """
     if document.get("issuer") != provider.issuer:
         raise ProviderTrouble(f"the discovery document is of {str(document.get('issuer'))[:200]!r}, not of the issuer")
@@ -59,7 +60,7 @@ def read(document: dict[str, Any], provider: Provider, settings: Settings) -> Me
     if not isinstance(methods, list) or not {"client_secret_basic", "client_secret_post"}.intersection(
         str(method) for method in cast("list[object]", methods)
     ):
-        raise ProviderTrouble("the provider takes neither client_secret_basic nor client_secret_post")
+        raise ProviderTrouble("the provider supports neither client_secret_basic nor client_secret_post")
     return Metadata(
         where("authorization_endpoint"),
         where("token_endpoint"),
@@ -73,8 +74,8 @@ def read(document: dict[str, Any], provider: Provider, settings: Settings) -> Me
 def keys_of(document: dict[str, Any]) -> list[Key]:
     """The keys of a JSON Web Key Set that may verify signatures.
 
-    Other keys, and keys of an unknown type, are left out (RFC 7517, section 5). Raises `ProviderTrouble` if none is
-    left.
+    Other keys, keys of an unknown type, and keys beyond `MOST_KEYS` are left out (RFC 7517, section 5). Raises
+    `ProviderTrouble` if none is left.
     """
     given = document.get("keys")
     keys: list[Key] = []
@@ -103,7 +104,7 @@ class _CachedProvider:
 class Directory:
     """The metadata of providers, cached in one process.
 
-    Concurrent callers share a lookup. It is repeated when it is old.
+    Concurrent callers share a lookup. It is repeated after `provider_metadata_ttl_seconds`.
     """
 
     def __init__(self, settings: Settings, fetch: Fetch) -> None:
@@ -118,7 +119,10 @@ class Directory:
         return (await self._get(provider)).metadata
 
     async def keys(self, provider: Provider, kid: str | None) -> list[Key]:
-        """The keys of a provider for tokens with this `kid`. Raises `ProviderTrouble`."""
+        """The keys of a provider for tokens with this `kid`; empty if it is unknown.
+
+        An unknown `kid` reloads the keys, at most `LOOKS` times in `LOOKS_SECONDS`. Raises `ProviderTrouble`.
+        """
         cached = await self._get(provider)
         if not (keys := _matching(cached.keys, kid)):
             async with self._lock(provider):
@@ -137,7 +141,8 @@ class Directory:
     async def _load(self, provider: Provider) -> _CachedProvider:
         """Load metadata and keys.
 
-        A caller that has waited for a failed lookup gets its error, and does not wait for another one.
+        For `AGAIN` seconds after a failed lookup, callers get its error. So a caller that has waited for it does not
+        wait for another one.
         """
         until, trouble = self._failed.pop(provider, (0.0, None))
         if trouble is not None and time.monotonic() < until:

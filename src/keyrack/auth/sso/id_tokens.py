@@ -26,7 +26,7 @@ log = structlog.get_logger("keyrack.logins")
 Find = Callable[[str | None], Awaitable[list[Key]]]  # finds the keys of a `kid`
 LONGEST = 32_768  # characters of a token
 LONGEST_SUBJECT = 255  # ASCII characters (OpenID Connect Core, section 2)
-OLDEST = 600  # seconds since a token was issued: it is fetched at once
+OLDEST = 600  # maximum age in seconds: a token is fetched right after it was issued
 KINDS: dict[str, type[Key]] = {"RS": RSAKey, "PS": RSAKey, "ES": ECKey, "Ed": OKPKey}
 # Values by which a provider reports a second factor (RFC 8176; OpenID PAPE)
 MFA = frozenset(("mfa", "http://schemas.openid.net/pape/policies/2007/06/multi-factor"))
@@ -51,10 +51,11 @@ async def verified(
 ) -> ProviderAccount:
     """The account of a valid token. Raises `ProviderTrouble`.
 
-    `keys` finds the provider's keys by their `kid`.
+    `now` is in seconds since 1970, `skew` the tolerance for clocks in seconds. `keys` finds the provider's keys by
+    their `kid`.
     """
     if not isinstance(token, str) or not token:
-        raise ProviderTrouble("id_token: there is none in the answer")
+        raise ProviderTrouble("id_token: the answer has none")
     if len(token) > LONGEST:
         raise ProviderTrouble("id_token: it is too long")
     algorithm, kid = _head(token, provider)
@@ -62,7 +63,7 @@ async def verified(
     _check_parties(claims, provider)
     _check_times(claims, now, skew)
     if not hmac.compare_digest(str(claims.get("nonce", "")).encode(errors="replace"), nonce.encode()):
-        raise ProviderTrouble("nonce: the identity token was not asked for by this browser")
+        raise ProviderTrouble("nonce: the identity token was not requested by this browser")
     return _account(claims, provider)
 
 
@@ -71,16 +72,16 @@ def _head(token: str, provider: Provider) -> tuple[str, str | None]:
     try:
         header: dict[str, Any] = dict(jws.extract_compact(token.encode()).headers())
     except (JoseError, ValueError, TypeError):
-        raise ProviderTrouble("id_token: it is no signed token") from None
+        raise ProviderTrouble("id_token: it is not a signed token") from None
     algorithm, kid = header.get("alg"), header.get("kid")
     if algorithm not in provider.algorithms:
-        raise ProviderTrouble(f"alg: the identity token is signed by {str(algorithm)[:20]!r}")
+        raise ProviderTrouble(f"alg: the identity token is signed with {str(algorithm)[:20]!r}, which is not allowed")
     if "crit" in header:
-        raise ProviderTrouble("crit: the identity token wants what is not known here")
+        raise ProviderTrouble("crit: the identity token requires unknown extensions")
     if str(header.get("typ", "JWT")).upper() != "JWT":
-        raise ProviderTrouble("typ: the token is no identity token")
+        raise ProviderTrouble("typ: the token is not an identity token")
     if kid is not None and not isinstance(kid, str):
-        raise ProviderTrouble("kid: the identity token names no key")
+        raise ProviderTrouble("kid: the identity token has one that is not a string")
     return cast("str", algorithm), kid
 
 
@@ -94,7 +95,7 @@ def _claims(token: str, algorithm: str, keys: list[Key]) -> dict[str, Any]:
     The key is the one that the token names, or the only one for its algorithm.
     """
     if len(keys) != 1:
-        raise ProviderTrouble("kid: no key of the provider is known that the identity token could be signed by")
+        raise ProviderTrouble("kid: the identity token fits no key of the provider, or several")
     try:
         return jwt.decode(token, keys[0], algorithms=[algorithm]).claims
     except (JoseError, ValueError, TypeError, AttributeError, KeyError):
@@ -109,7 +110,7 @@ def _check_parties(claims: dict[str, Any], provider: Provider) -> None:
     if provider.client_id not in audiences:
         raise ProviderTrouble("aud: the identity token is for another client")
     if (len(audiences) > 1 or "azp" in claims) and claims.get("azp") != provider.client_id:
-        raise ProviderTrouble("azp: the identity token was given to another client")
+        raise ProviderTrouble("azp: the identity token was issued to another client")
 
 
 def _check_times(claims: dict[str, Any], now: float, skew: int) -> None:
@@ -117,9 +118,9 @@ def _check_times(claims: dict[str, Any], now: float, skew: int) -> None:
     if expires <= now - skew:
         raise ProviderTrouble("exp: the identity token has expired")
     if issued > now + skew:
-        raise ProviderTrouble("iat: the identity token is of the future")
+        raise ProviderTrouble("iat: the identity token was issued in the future")
     if issued < now - skew - OLDEST:
-        raise ProviderTrouble("iat: the identity token is an old one")
+        raise ProviderTrouble("iat: the identity token was issued too long ago")
     if "nbf" in claims and _time(claims, "nbf") > now + skew:
         raise ProviderTrouble("nbf: the identity token is not valid yet")
 
@@ -127,7 +128,7 @@ def _check_times(claims: dict[str, Any], now: float, skew: int) -> None:
 def _time(claims: dict[str, Any], name: str) -> float:
     value = claims.get(name)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise ProviderTrouble(f"{name}: the identity token does not say when")
+        raise ProviderTrouble(f"{name}: the identity token has no valid time")
     return value
 
 
@@ -149,7 +150,7 @@ def _is_verified(claims: dict[str, Any], provider: Provider) -> bool:
 def _account(claims: dict[str, Any], provider: Provider) -> ProviderAccount:
     subject, email = claims.get("sub"), claims.get("email")
     if not isinstance(subject, str) or not 1 <= len(subject) <= LONGEST_SUBJECT or not subject.isprintable():
-        raise ProviderTrouble("sub: the identity token is about nobody")
+        raise ProviderTrouble("sub: the identity token has no valid subject")
     is_address = isinstance(email, str) and email.isprintable() and len(email) <= LONGEST_ADDRESS
     is_verified = is_address and _is_verified(claims, provider)
     methods, acr = claims.get("amr"), claims.get("acr")

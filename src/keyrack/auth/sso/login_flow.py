@@ -1,7 +1,7 @@
 """Sign-in by a provider: the request, and the callback with a code.
 
-This is the authorization code flow with PKCE (OpenID Connect Core, section 3.1). While a provider is asked, the process
-keeps no database connection and no lock.
+This is the authorization code flow with PKCE (OpenID Connect Core, section 3.1). No database connection and no database
+lock is held during a request to a provider.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class SignOn:
     async def finish(self, query: Mapping[str, Sequence[str]], cookie: str | None) -> SignInResult:
         """The account that comes back with the callback's query. Raises `NotSignedIn`.
 
-        The pending sign-in is used up before the code is redeemed. So each one asks the provider once.
+        The pending sign-in is used up before the code is redeemed. So each pending sign-in redeems at most one code.
         """
         pending = await login_states.find(self._vault, cookie, _one(query, "state"))
         provider = await providers.of_id(self._db, pending.provider)
@@ -105,9 +105,10 @@ class SignOn:
         return SignInResult(provider, account, pending.start)
 
     async def end(self, provider: int) -> str | None:
-        """The address to sign out at the provider, if it has one.
+        """The address to sign out at the provider, or None.
 
-        See OpenID Connect RP-Initiated Logout, section 2.
+        None if the provider has no such address, or cannot be reached. See OpenID Connect RP-Initiated Logout, section
+        2.
         """
         sso_provider = await providers.of_id(self._db, provider)
         try:
@@ -152,7 +153,10 @@ def _with(address: str, parameters: Mapping[str, str]) -> str:
 
 
 def _one(query: Mapping[str, Sequence[str]], name: str) -> str:
-    """The value of a parameter, or "". No parameter may come twice (RFC 6749, section 3.1)."""
+    """The value of a parameter, or "".
+
+    A repeated parameter counts as missing (RFC 6749, section 3.1), and so does a value that is too long.
+    """
     values = query.get(name, [""])
     return values[0] if len(values) == 1 and len(values[0]) <= LONGEST else ""
 
@@ -160,7 +164,7 @@ def _one(query: Mapping[str, Sequence[str]], name: str) -> str:
 def _check_issuer(query: Mapping[str, Sequence[str]], provider: Provider, metadata: Metadata) -> None:
     """Check the issuer of an answer (RFC 9207, section 2.4)."""
     if ("iss" in query or metadata.tells_issuer) and _one(query, "iss") != provider.issuer:
-        raise ProviderTrouble("iss: the answer is not of the provider that was asked")
+        raise ProviderTrouble("iss: the answer does not name the provider that was asked")
 
 
 def _code(query: Mapping[str, Sequence[str]]) -> str:

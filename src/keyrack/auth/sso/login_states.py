@@ -69,7 +69,7 @@ async def find(vault: Encryption, cookie: str | None, state: str) -> PendingLogi
             invitation = bytes.fromhex(kept["invitation"]) if kept["invitation"] else None
             start = LoginStart(kept["next"], kept["time_zone"], kept["manager"], invitation)
             return PendingLogin(kept["provider"], start, state, kept["nonce"], kept["verifier"])
-    raise NotSignedIn("lapsed", "this browser has no such sign-in under way")
+    raise NotSignedIn("lapsed", "this browser has no pending sign-in with this state")
 
 
 async def use(statements: Statements, pending: PendingLogin) -> None:

@@ -1,4 +1,4 @@
-"""Addresses of providers: with TLS, or loopback by a setting."""
+"""Addresses of providers: with TLS, or loopback if a setting allows it."""
 
 from __future__ import annotations
 

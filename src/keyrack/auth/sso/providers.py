@@ -117,7 +117,7 @@ async def add(
 
 
 def comparable_domain(domain: str) -> str:
-    """The normal form of a domain, or the domain itself."""
+    """The normal form of a domain, or else the domain itself."""
     return address_form(f"@{domain}").removeprefix("@")
 
 

@@ -31,7 +31,7 @@ NO_CHECKPOINT = ErrorCode(
 NO_SUCH_SIZE = ErrorCode(
     "checkpoint-ahead",
     "The newest checkpoint covers {size} changes, fewer than the requested {since}.",
-    "Keep a checkpoint that covers more changes, and report it to the operator: the log has lost changes.",
+    "If you have a checkpoint of that size, keep it and report it to the operator: the log has lost changes.",
 )
 NO_CHANGE = ErrorCode(
     "change-not-found",

@@ -1,7 +1,8 @@
 """The keys that sign checkpoints: a file outside of the database, and the signers of each log.
 
 Each secret of 32 bytes has two keys. One signs logs, under the name of each log. The other one signs the time.
-Verifiers pin the first secret of the file. The others sign as well, for verifiers that have pinned an older one.
+Verifiers pin the public keys of the file's first secret. The other secrets sign as well, for verifiers that have pinned
+older keys.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ FILE = "checkpoint.key"  # in the state directory
 MOST = 4  # secrets per file: each signs twice, and a note has at most 16 signatures
 
 NONE = (
-    "There is no key that signs checkpoints: {where} is missing. `keyrack audit keys` makes it; give every worker the "
-    "same one: KEYRACK_CHECKPOINT_KEY_FILE."
+    "There is no signing key for checkpoints: {where} is missing. Make it with `keyrack audit keys`, and give every "
+    "worker the same file (KEYRACK_CHECKPOINT_KEY_FILE)."
 )
 
 
@@ -54,12 +55,12 @@ def read(settings: Settings) -> list[bytes]:
     except FileNotFoundError:
         return []
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise CheckpointKeyError(f"The key of checkpoints in {file} cannot be read: {reason}.") from None
+        reason = error.strerror if isinstance(error, OSError) else "it is not an ASCII text"
+        raise CheckpointKeyError(f"The checkpoint keys in {file} cannot be read: {reason}.") from None
     keys = [_secret(line) for line in lines]
     if not 0 < len(keys) <= MOST or not all(keys):
         raise CheckpointKeyError(
-            f"{file} holds no key of checkpoints: that is 32 bytes in base64, or up to {MOST} of them, one a line."
+            f"{file} is not a valid file of checkpoint keys. It has 1 to {MOST} lines, each with 32 bytes in base64."
         )
     return keys
 
@@ -72,7 +73,7 @@ def make(settings: Settings) -> list[bytes]:
     try:
         atomic_files.write_once(file, base64.b64encode(secrets.token_bytes(LENGTH)) + b"\n")
     except OSError as error:
-        raise CheckpointKeyError(f"The key of checkpoints cannot be written to {file}: {error.strerror}.") from None
+        raise CheckpointKeyError(f"The checkpoint key cannot be written to {file}: {error.strerror}.") from None
     return read(settings)
 
 
@@ -105,7 +106,7 @@ def signers(keys: Sequence[bytes], origin: str, name: str) -> list[NoteSigner]:
             )
         ]
     except NotAKey as error:
-        raise CheckpointKeyError(f"KEYRACK_PUBLIC_URL, {name}, names no key: {error}.") from None
+        raise CheckpointKeyError(f"KEYRACK_PUBLIC_URL ({name}) is not valid in a key name: {error}.") from None
 
 
 def _derived(secret: bytes, use: bytes) -> bytes:

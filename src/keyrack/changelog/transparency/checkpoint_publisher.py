@@ -1,8 +1,8 @@
 """Copies checkpoints out of the database's reach: one file each, in an external directory.
 
 The path is `<customer>/<day>/<epoch>-<size>.note`. An existing file is never written again, so the storage may forbid
-it. A file is complete before it gets its name. A copy is written at least once: after an interruption the same bytes
-are written again.
+it. A file is complete before it gets its name. After an interruption, each checkpoint that is not marked as published
+is processed again, and a missing file gets the same bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from keyrack.db.connection import Database, Statements
 ROWS = 100  # copies per batch, after which they are marked as published
 MOST = 1_000_000  # maximum files of a directory that are read
 
-# In the order of creation
 SOME: LiteralString = """
 select customer_id, epoch, size, root, at, note from change_checkpoint
 where not is_published and (at, customer_id, epoch, size) > ($2, $3, $4, $5)
@@ -71,7 +70,7 @@ async def publish_checkpoints(db: Database, settings: Settings) -> None:
         last = CreatedCheckpoint.of(rows[-1])
         behind = (last.at, last.customer, last.epoch, last.size)
     if troubles:
-        raise NotPublished(f"{troubles[0]} No copy of that was written.")
+        raise NotPublished(f"{troubles[0]} No copy of it was written.")
 
 
 async def _trouble(statements: Statements, directory: Path, made: CreatedCheckpoint) -> str | None:
@@ -80,7 +79,7 @@ async def _trouble(statements: Statements, directory: Path, made: CreatedCheckpo
     if newest is None:
         return None
     if newest.size > made.size:
-        return f"The log of customer {made.customer} had more than the {made.size} records that it has: {file} says so."
+        return f"The log of customer {made.customer} has {made.size} records, but {file} has {newest.size}."
     try:
         begins = (
             await proof_service.root_of(statements, made.customer, made.epoch, newest.size) if newest.size else EMPTY
@@ -89,7 +88,7 @@ async def _trouble(statements: Statements, directory: Path, made: CreatedCheckpo
         begins = b""
     if begins != newest.root:
         said = f"its first {newest.size} records are not those of {file}"
-        return f"The log of customer {made.customer} was written anew: {said}."
+        return f"The log of customer {made.customer} was rewritten: {said}."
     return None
 
 
@@ -104,11 +103,11 @@ def of_log(directory: Path, customer: int, epoch: object) -> Iterator[Path]:
     Raises `OSError`, or `NotPublished` if there are too many files.
     """
     if not directory.is_dir():
-        raise NotADirectoryError(20, "it is no directory")
+        raise NotADirectoryError(20, "it is not a directory")
     log = f"/{name_of(customer, epoch)}"
     for count, file in enumerate(sorted(directory.rglob("*.note"))):
         if count >= MOST:
-            raise NotPublished(f"{directory} has more than {MOST:,} checkpoints: name the directory of one customer")
+            raise NotPublished(f"{directory} has more than {MOST:,} checkpoints. Give the directory of one customer")
         with file.open("rb") as opened:
             first = opened.readline(BYTES).rstrip(b"\n")
         if first.endswith(log.encode()):
@@ -127,7 +126,7 @@ def _newest(directory: Path, made: CreatedCheckpoint) -> tuple[Path, Checkpoint 
     except FileNotFoundError:
         return file, None
     except NotANote as error:
-        raise NotPublished(f"{file} is there, and is no checkpoint: {error}.") from None
+        raise NotPublished(f"{file} exists, but is not a checkpoint: {error}.") from None
     except OSError as error:
         raise NotPublished(f"{file} cannot be read: {error.strerror or error}.") from None
 

@@ -1,8 +1,8 @@
 """Signs checkpoints of logs that have grown, and thins out old ones.
 
 One worker at a time signs, and only committed records. It signs a log's tree as read from its records, if the tree
-extends what was signed before. A log that has shrunk, or differs from its checkpoint, is never signed again: it was
-tampered with.
+extends what was signed before. A log that has shrunk, or differs from its newest checkpoint, was tampered with. It is
+rejected, and gets no checkpoint as long as it does not match.
 """
 
 from __future__ import annotations
@@ -46,7 +46,6 @@ where t.customer_id = s.customer_id and t.epoch = s.epoch
 REFUSED: LiteralString = """
 select customer_id, refused from change_tree where refused is not null order by refused_at, customer_id limit $1
 """
-# In the log's current epoch
 NEWEST: LiteralString = """
 select c.customer_id, c.epoch, c.size, c.root, c.at, c.note
 from change_log l join change_checkpoint c on c.customer_id = l.customer_id and c.epoch = l.epoch
@@ -99,7 +98,7 @@ class LogRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CreatedCheckpoint:
-    """A checkpoint that was created."""
+    """A signed checkpoint of a log, as `change_checkpoint` stores it."""
 
     customer: int
     epoch: UUID
@@ -150,7 +149,7 @@ async def create_due_checkpoints(db: Database, settings: Settings) -> None:
             behind, _ = await _some(sql, settings, secrets, behind, settings.checkpoint_seconds)
     if refused := await db.fetch(REFUSED, SHOWN):
         named = "; ".join(f"customer {row['customer_id']}: {row['refused']}" for row in refused)
-        raise LogRefused(f"Logs are not what was signed of them, and get no checkpoints: {named}.")
+        raise LogRefused(f"Logs do not match their records or checkpoints, and get no new checkpoints: {named}.")
     if trouble is not None:
         raise trouble
 

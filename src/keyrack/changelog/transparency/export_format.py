@@ -43,7 +43,7 @@ class Head:
         try:
             value = loads(line)
             if (value["format"], value["version"]) != (FORMAT, VERSION):
-                raise NotAnExport(f"it is not of the form {FORMAT}, version {VERSION}")
+                raise NotAnExport(f"the format of the export is not {FORMAT}, version {VERSION}")
             return cls(
                 _integer(value["customerId"]),
                 UUID(value["epoch"]),
@@ -55,7 +55,7 @@ class Head:
         except NotAnExport:
             raise
         except WRONG as error:
-            raise NotAnExport(f"the first line does not say whose log it is: {_error_text(error)}") from None
+            raise NotAnExport(f"the first line is not the head of an export: {_error_text(error)}") from None
 
     def __str__(self) -> str:
         value = {
@@ -100,7 +100,7 @@ class ExportedChange:
                 _bytes(value["record"]),
             )
         except WRONG as error:
-            raise NotAnExport(f"it is no change: {_error_text(error)}") from None
+            raise NotAnExport(f"it is not a change: {_error_text(error)}") from None
 
     def __str__(self) -> str:
         value = {
@@ -120,13 +120,13 @@ def _error_text(error: BaseException) -> str:
     """The reason of an error, briefly and without a quote of the line."""
     if isinstance(error, KeyError):
         return f"it has no {error.args[0]}"
-    return str(error)[:100] if isinstance(error, ValueError) else "a member of it is of another type"
+    return str(error)[:100] if isinstance(error, ValueError) else "a member has the wrong type"
 
 
 def _integer(value: Any) -> int:
     """Check the range before the conversion, which could use up all memory."""
     if not isinstance(value, Decimal) or not abs(value) < 1 << 63 or value != value.to_integral_value():
-        raise ValueError("a number in it is none of 64 bits")
+        raise ValueError("a number is not a 64-bit integer")
     return int(value)
 
 
@@ -141,5 +141,5 @@ def _text(data: bytes) -> str:
 def _bytes(text: str, length: int | None = None) -> bytes:
     data = base64.b64decode(text, validate=True)
     if length is not None and len(data) != length:
-        raise ValueError(f"there are {len(data)} bytes in place of {length}")
+        raise ValueError(f"there are {len(data)} bytes instead of {length}")
     return data

@@ -57,12 +57,12 @@ class Verification:
         """Verify the next change. Raises `Mismatch`; earlier changes stay verified."""
         due = self.last + 1
         if change.id != due:
-            raise Mismatch(due, f"number {change.id} stands in its place")
+            raise Mismatch(due, f"number {change.id} is in its place")
         record = self._record(change)
         self._chained(change.id, record)
         for name, value, recorded in _members(change, record):
             if value != recorded:
-                raise Mismatch(change.id, f"its `{name}` is not what its record says")
+                raise Mismatch(change.id, f"its `{name}` differs from its record")
         gone = [_is_erased(change, record, part) for part in PARTS]
         self.erased += any(gone)
         self.last, self.hash, self.recorded_at = change.id, hash_of(change.record), record.recorded_at
@@ -73,7 +73,7 @@ class Verification:
     def end(self) -> None:
         """Finish the verification. Raises `Mismatch` if a change is missing."""
         if self.last != self.head.last:
-            raise Mismatch(self.last + 1, f"it is missing: the log is to end with {self.head.last}")
+            raise Mismatch(self.last + 1, f"it is missing: the log must end with {self.head.last}")
         if self.pending:
             raise Mismatch(self.last + 1, f"it is missing: there is a checkpoint of {self.pending[-1].size} records")
 
@@ -93,7 +93,7 @@ class Verification:
         try:
             return decode(change.record)
         except NotARecord as error:
-            raise Mismatch(change.id, f"its record is none: {error}") from None
+            raise Mismatch(change.id, f"its record is invalid: {error}") from None
 
     def _chained(self, number: int, record: Record) -> None:
         if (record.customer, record.epoch) != (self.head.customer, self.head.epoch):
@@ -101,7 +101,7 @@ class Verification:
         if record.number != number:
             raise Mismatch(number, f"its record is that of number {record.number}")
         if record.previous != self.hash:
-            raise Mismatch(number, f"its record does not hold the hash of the record of number {self.last}")
+            raise Mismatch(number, f"its record does not contain the hash of the record of number {self.last}")
         if self.recorded_at is not None and record.recorded_at < self.recorded_at:
             raise Mismatch(number, "it was recorded before the one before it")
 
@@ -122,12 +122,12 @@ def verify(lines: Iterator[bytes], checkpoints: Collection[Checkpoint]) -> Verif
 def _comparable(checkpoint: Checkpoint, head: Head) -> None:
     name = name_of(head.customer, head.epoch)
     if not checkpoint.origin.endswith(f"/{name}"):
-        raise NotComparable(f"the checkpoint is of the log {checkpoint.origin}, and the export of {name}")
+        raise NotComparable(f"the checkpoint is of the log {checkpoint.origin}, but the export is of {name}")
     if head.tree is None:
-        raise NotComparable(f"no checkpoint can be compared: what stood before {head.behind + 1} is not known any more")
+        raise NotComparable(f"no checkpoint can be compared: the log before change {head.behind + 1} is unknown")
     if checkpoint.size < head.tree.size:
         raise NotComparable(
-            f"the checkpoint is of {checkpoint.size} records, and the export begins behind {head.tree.size}"
+            f"the checkpoint is of {checkpoint.size} records, but the export begins after {head.tree.size}"
         )
 
 
@@ -154,16 +154,16 @@ def _is_erased(change: ExportedChange, record: Record, part: Part) -> bool:
     recorded: bytes | None = getattr(record, part)
     if recorded is None:
         if value is not None or salt is not None:
-            raise Mismatch(change.id, f"it has a part `{part}`, of which its record does not know")
+            raise Mismatch(change.id, f"it has a part `{part}`, but its record has no digest of one")
         return False
     if salt is None:
         if value is not None:
-            raise Mismatch(change.id, f"its part `{part}` has no salt, and so proves nothing")
+            raise Mismatch(change.id, f"its part `{part}` has no salt, so it cannot be verified")
         return True
     try:
         fits = digest(part, salt, value) == recorded
     except (ValueError, RecursionError):  # a value that no log has
         fits = False
     if not fits:
-        raise Mismatch(change.id, f"its part `{part}` is not what its record has the digest of")
+        raise Mismatch(change.id, f"its part `{part}` does not match the digest in its record")
     return False

@@ -1,7 +1,7 @@
 """Inclusion and consistency proofs of a log's tree.
 
-They are those of RFC 9162, 2.1.3 and 2.1.4 (the same as RFC 6962's). A reader with two roots verifies them without any
-trust.
+They are those of RFC 9162, 2.1.3 and 2.1.4 (the same as RFC 6962's). A reader that has the roots verifies them without
+trusting the server.
 """
 
 from __future__ import annotations

@@ -91,11 +91,11 @@ class NoteSigner:
     def read(cls, text: str) -> NoteSigner:
         """Parse a key that `secret` wrote. Raises `NotAKey`, whose text does not quote it."""
         if not text.startswith(SECRET):
-            raise NotAKey(f"a key that signs begins with {SECRET}")
+            raise NotAKey(f"a signing key begins with {SECRET}")
         name, stated, raw = _parts(text.removeprefix(SECRET))
         signer = cls.make(name, raw[0], raw[1:])
         if stated != signer.key.id.hex():
-            raise NotAKey("the hash in a key that signs is of another key or name")
+            raise NotAKey("the hash in a signing key is of another key or name")
         return signer
 
     @property
@@ -171,7 +171,7 @@ class Note:
             if key is not None:
                 times.setdefault(key, _verified(key, self.text, signature.value))
         if not times:
-            raise NotKnown("no signature is of a key that is known here")
+            raise NotKnown("no known key has signed the note")
         return times
 
 
@@ -188,7 +188,7 @@ class Checkpoint:
         """Parse a note's text; ignores lines after the third one. Raises `NotANote`."""
         *lines, end = text.split("\n")
         if end or len(lines) < 3 or not all(lines) or not SIZE.fullmatch(lines[1]):
-            raise NotANote("a checkpoint has lines of which none is empty: origin, size, root")
+            raise NotANote("a checkpoint has lines for origin, size and root, and no empty line")
         return cls(lines[0], int(lines[1]), _bytes(lines[2], 32))
 
     def __str__(self) -> str:
@@ -199,7 +199,7 @@ def signed(text: str, *signers: NoteSigner, at: int) -> Note:
     """Sign a text with each signer at this time. Raises `NotANote` if the text is invalid in a note."""
     note = Note(text, tuple(signer.sign(text, at) for signer in signers))
     if Note.read(bytes(note)) != note:
-        raise NotANote("the text of a note ends with a line's end")
+        raise NotANote("the text of a note must end with one newline")
     return note
 
 
@@ -220,19 +220,19 @@ def _verified(key: VerificationKey, text: str, value: bytes) -> int | None:
             return None
         Checkpoint.read(text)
     except (InvalidSignature, ValueError):
-        raise NoteNotVerified(f"the signature of {key.name} does not hold") from None
+        raise NoteNotVerified(f"the signature of {key.name} is invalid") from None
     if at >= 1 << 63:
-        raise NoteNotVerified(f"the cosignature of {key.name} says no time")
+        raise NoteNotVerified(f"the cosignature of {key.name} has no valid time")
     return at
 
 
 def _signature(line: str) -> Signature:
     match = LINE.fullmatch(line)
     if match is None:
-        raise NotANote("a line of a signature is an em dash, a name, and base64")
+        raise NotANote("a signature line is an em dash, a name, and base64")
     raw = _bytes(match[2])
     if len(raw) < 5:
-        raise NotANote("a signature has four bytes of its key, and others")
+        raise NotANote("a signature has the four bytes of its key's id, and more bytes after them")
     return Signature(match[1], raw[:4], raw[4:])
 
 
@@ -243,7 +243,7 @@ def _parts(text: str) -> tuple[str, str, bytes]:
     try:
         raw = _bytes(encoded, 33)
     except NotANote:
-        raise NotAKey("a key is name+hash+base64, of a byte that says its kind and 32 of the key") from None
+        raise NotAKey("a key is name+hash+base64, with one byte for its kind and 32 bytes for the key") from None
     if not NAME.fullmatch(name) or raw[0] not in KINDS:
         raise NotAKey("a key has a name without spaces, and is of kind 1 (Ed25519) or 4 (cosignature/v1)")
     return name, stated, raw
@@ -260,5 +260,5 @@ def _bytes(text: str, length: int | None = None) -> bytes:
     except (binascii.Error, ValueError):
         data = b""
     if not data or _base64(data) != text or len(data) != (length or len(data)):
-        raise NotANote("a signature, a key or a root is not written in base64 as it must be")
+        raise NotANote("a signature, a key or a root is not canonical base64 of the right length")
     return data

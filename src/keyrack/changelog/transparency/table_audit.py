@@ -1,4 +1,4 @@
-"""Compares tables with the log: each row must be in the state that the log says last.
+"""Compares the rows of tables with their last state in the log.
 
 No other check detects a change of a row while the triggers are disabled. One snapshot reads the log, the unnumbered
 changes and the rows, sorted by resource, so that only one resource is in memory.
@@ -125,9 +125,9 @@ class _Resource:
         """Compare the row with the log. Raises `ReplayDifference`."""
         if self.existence is not None and self.existence.value is not (self.row is not None):
             be = (
-                "is not there, and {} says that it is"
+                "is not there, but {} says that it is"
                 if self.existence.value
-                else "is there, and {} says that it is not"
+                else "is there, but {} says that it is not"
             )
             raise self._differs(None, be.format(self.existence))
         if self.row is not None:
@@ -135,17 +135,17 @@ class _Resource:
         for item in sorted(self.stored_items | self.items.keys()):
             state = self.items.get(item)
             if state is not None and state.value is not (item in self.stored_items):
-                be = "is not in it, and {} says that it is" if state.value else "is in it, and {} says that it is not"
+                be = "is not in it, but {} says that it is" if state.value else "is in it, but {} says that it is not"
                 raise self._differs(item[0], f"`{item[0]}` {item[1]} {be.format(state)}")
             if state is None and self.is_whole:
-                raise self._differs(item[0], f"`{item[0]}` {item[1]} is in it, and no change says so")
+                raise self._differs(item[0], f"`{item[0]}` {item[1]} is in it, but no change says so")
 
     def _compare_members(self, row: Members) -> None:
         for name, state in sorted(self.members.items()):
             if _plain(row.get(name)) != _plain(state.value):
                 raise self._differs(name, f"its `{name}` is not what {state} says")
         if self.is_whole and (more := sorted(row.keys() - self.members.keys())):
-            raise self._differs(more[0], f"it has a `{more[0]}`, and no change says so")
+            raise self._differs(more[0], f"it has a `{more[0]}`, but no change says so")
 
     def _differs(self, member: str | None, difference: str) -> ReplayDifference:
         return ReplayDifference(self.resource, self.id, member, difference if member else f"it {difference}")

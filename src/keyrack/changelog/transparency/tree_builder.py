@@ -1,8 +1,8 @@
 """Extends the stored trees of logs by new records, and compares them with checkpoints.
 
-It reads new records once, in batches, and hashes them again. It compares the tree with the log's own state and with its
-newest checkpoint. So it detects a record that was altered before its checkpoint, a rewritten log and one that has
-shrunk. The log is then rejected, and its tree stays unchanged.
+It reads new records once, in batches, and hashes them again. It compares the tree with the sequencer's tree of the log
+(`change_log.tree`) and with the newest checkpoint. So it detects a record that was altered before its checkpoint, a
+rewritten log and one that has shrunk. The log is then rejected, and its stored tree stays unchanged.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ PIECE = 5_000  # records per transaction
 LOGS = 500  # logs per transaction
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
-# Logs that have grown or changed; with a signing key ($4), also those without a signature. Newest checkpoints are
-# looked up only for these
+# Logs that have grown, changed or were rejected; with a signing key ($4), also those whose tree is not signed. Newest
+# checkpoints are looked up only for these
 DUE: LiteralString = """
 select l.customer_id, l.epoch, l.last_id, l.tree as told, coalesce(t.edge, '') as edge, t.recorded_at, t.refused,
   c.size as before, c.root, c.note, now() as now
@@ -71,12 +71,12 @@ on conflict (customer_id, epoch) do update set refused = excluded.refused,
 
 @dataclass(slots=True)
 class PendingTree:
-    """A log that is due: its own state, and its stored tree."""
+    """A due log: the sequencer's tree of it, and the stored tree."""
 
     customer: int
     epoch: UUID
-    behind: int  # the number before its first one
-    recorded_tree: Tree  # the log's own state
+    behind: int  # the number before the first change of its epoch
+    recorded_tree: Tree  # `change_log.tree`
     growth: Growth
     recorded_at: datetime  # of the last record in the tree
     checkpoint_size: int | None  # the size of its newest checkpoint
@@ -114,11 +114,14 @@ class PendingTree:
         """Check whether the log can have grown from its stored tree and its checkpoint."""
         known_size = max(self.tree.size, self.checkpoint_size or 0)
         if self.recorded_tree.size < known_size:
-            self.error = f"it went back: it has {self.recorded_tree.size} records, and had {known_size}"
+            self.error = f"it has shrunk: it has {self.recorded_tree.size} records, and had {known_size}"
         self.compare()
 
     def compare(self) -> None:
-        """Compare the tree with the newest checkpoint and the log, if it has their size."""
+        """Compare the tree with the newest checkpoint and the sequencer's tree.
+
+        Each is compared once the tree has its size.
+        """
         if self.error is None and self.tree.size == self.checkpoint_size:
             self.is_compared = True
             if self.tree.root != self.checkpoint_root:
@@ -140,7 +143,7 @@ class PendingTree:
 async def trees_due(
     sql: Statements, behind: int, seconds: float, *, signs: bool, only: int | None = None
 ) -> list[PendingTree]:
-    """The next due logs after customer `behind`, checked against their own state."""
+    """The next due logs after customer `behind`, each judged (`PendingTree.judge`)."""
     rows = await sql.fetch(DUE, behind, seconds, LOGS, signs, only)
     logs = [PendingTree.of(row) for row in rows]
     for log in logs:
@@ -174,7 +177,7 @@ async def _open(sql: Connection, logs: Sequence[PendingTree]) -> None:
     for log in logs:
         log.growth.open_tiles = {place: bytearray(hashes) for place, hashes in tiles[log.customer].items()}
         if missing := [place for place in unfinished(log.tree.size) if place not in log.growth.open_tiles]:
-            log.error = f"the hashes that were kept of it are gone: tile {missing[0][1]} of level {missing[0][0]}"
+            log.error = f"its stored hashes are missing: tile {missing[0][1]} of level {missing[0][0]}"
 
 
 async def _read(sql: Connection, reads: Sequence[tuple[PendingTree, int]]) -> None:
@@ -197,7 +200,7 @@ async def _read(sql: Connection, reads: Sequence[tuple[PendingTree, int]]) -> No
 
 
 async def _compare_by_tiles(sql: Connection, logs: Sequence[PendingTree]) -> None:
-    """Compare trees that were larger than their newest checkpoint already."""
+    """Compare trees that are beyond their newest checkpoint with it."""
     beyond = [
         (log, log.checkpoint_size)
         for log in logs

@@ -1,4 +1,4 @@
-"""Trust anchors: points of a log that are verifiable without the records before them.
+"""Trust anchors: points from which a log verifies without earlier records.
 
 At the beginning of a month or of a retention class, the hash of the previous record and the tree's edge are stored.
 Months of a class are dropped whole, so the rest of a log begins with its epoch or at an anchor.

@@ -25,7 +25,9 @@ def _methods(incomplete: str) -> list[str]:
     return [method for method in METHODS if method.startswith(incomplete.upper())]
 
 
-Method = Annotated[str, typer.Argument(metavar="METHOD", help="HTTP method. Default: GET.", autocompletion=_methods)]
+Method = Annotated[
+    str, typer.Argument(metavar="METHOD", help="HTTP method. Can be left out for GET.", autocompletion=_methods)
+]
 
 
 @app.command("api")

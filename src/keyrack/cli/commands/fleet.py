@@ -70,9 +70,8 @@ def _options(**given: str | None) -> dict[str, str]:
 def _noun(name: str, help: str) -> None:
     """Add the command `name`, which lists the resources at the path of that name."""
 
-    # Typer calls the function; the type checker sees no call
     @app.command(name, help=help)
-    def run(  # pyright: ignore[reportUnusedFunction]
+    def run(
         id: Which = None,
         filter: Filter = None,
         search: Search = None,

@@ -115,7 +115,7 @@ async def reset(
         )
     vault = await rotation.replace_all_keys(session.sql, session.settings)
     kid = await signing_keys.revoke_all(session.sql, vault)
-    webhooks = await subscriptions.replace_all(session.sql, vault, SECRETS_LOST)
+    webhooks = await subscriptions.replace_all(session.sql, vault, SECRETS_LOST.text)
     authorities = await issuing_keys.lose_all(session.sql)
     text = f"Signing key {kid} now signs, and every older token is rejected. {webhooks} webhooks are disabled."
     if authorities:

@@ -21,9 +21,9 @@ MetricsFd = Annotated[int | None, typer.Option("--metrics-fd", hidden=True)]  # 
 
 
 def reports_of(settings: Settings, parent: int | None) -> Reports:
-    """The receiver of the process's metrics: the parent process, else the configured port, else none.
+    """The receiver of the process's metrics.
 
-    Raises `CommandFailed`.
+    It is the parent process, else the configured port, else none. Raises `CommandFailed`.
     """
     from keyrack.ops.monitoring.metrics_server import NOWHERE, Reports
     from keyrack.server import process as running

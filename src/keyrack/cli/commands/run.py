@@ -65,7 +65,7 @@ def running_database(settings: Settings, *, migrates: bool = True, serves: bool 
 
 
 async def _check_before_migration(dsn: str, settings: Settings) -> None:
-    """Before a pending migration, check the conditions that would stop the process after it.
+    """Check before a migration the conditions that would stop the process after it.
 
     A current schema is left to `check_database`. Raises `MasterKeyError`, `SchemaError`.
     """
@@ -82,9 +82,9 @@ async def _check_before_migration(dsn: str, settings: Settings) -> None:
 
 
 def check_database(dsn: str, settings: Settings) -> None:
-    """Check this node's master key and the recording of changes in the database, before the server announces itself.
+    """Check this node's master key, and that the database records changes.
 
-    Raises `MasterKeyError`, `SchemaError`.
+    The check runs before the server is ready. Raises `MasterKeyError`, `SchemaError`.
     """
 
     async def check() -> None:

@@ -10,7 +10,10 @@ from keyrack.core.text import N_
 
 
 class Words(NamedTuple):
-    """A label, and a sentence with the placeholders `who`, `thing`, and others of some kinds."""
+    """The label and the sentence of a kind of change.
+
+    The sentence has the placeholders `who` and `thing`, and those of its kind.
+    """
 
     label: str
     sentence: str

@@ -111,7 +111,7 @@ def sides(change: Change) -> tuple[Members, Members]:
 
 
 async def names_of(visit: Visit, changes: Sequence[Change], beside: Iterable[Thing] = ()) -> ResourceLabels:
-    """The labels of the objects of these changes, and of those `beside` them.
+    """The labels of the objects of these changes, and of the objects `beside`.
 
     There is one read for each resource, and another one for each resource with missing objects.
     """
@@ -127,9 +127,9 @@ async def names_of(visit: Visit, changes: Sequence[Change], beside: Iterable[Thi
 
 
 async def _moves(visit: Visit, changes: Sequence[Change]) -> dict[str, list[Change]]:
-    """The later changes that gave these changes' assignments another car or user, the oldest first, by their ids.
+    """The later changes of car or user, by the id of the assignment.
 
-    None for a caller without permission for the log.
+    They are in order, the oldest first. The result is empty for a caller without permission for the log.
     """
     partial = [row for row in changes if row["resource"] == "assignment" and not _is_whole(row)]
     if not partial or not visit.may(Permission.CHANGES_READ):

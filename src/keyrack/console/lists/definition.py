@@ -37,8 +37,12 @@ TIMES: tuple[Kind, ...] = ("time", "minute")
 class ListColumn:
     """A column. `value` gets its value from a row.
 
-    Values are: text; a number; a time of an answer (`minute` for planned times, `date` for dates); a sentence of the
-    server; a key of `words`, shown as a badge if the kind is `status`; links; or a sentence as markup.
+    A value is one of these:
+
+    - text, a number or links,
+    - a time of an answer (`minute` for planned times, `date` for dates),
+    - a sentence of the server, or a sentence as markup,
+    - a key of `words`, shown as a badge if the kind is `status`.
     """
 
     key: str  # its name in the address
@@ -59,7 +63,7 @@ class ListColumn:
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """The items of an action's batch by the ids of its rows, and the rejections of rows without an item."""
+    """The batch items of a bulk action by row id, and the rejected rows."""
 
     items: Mapping[int, Mapping[str, Any]]
     refusals: Mapping[int, str]
@@ -67,7 +71,10 @@ class BatchPlan:
 
 @dataclass(frozen=True)
 class Action:
-    """A bulk action: `each` runs on one row after the other, or `batch` is the kind of a `POST /batch`."""
+    """A bulk action.
+
+    `each` runs on one row after the other, or `batch` is the kind of a `POST /batch`.
+    """
 
     name: str  # its name in the address
     text: str

@@ -72,9 +72,10 @@ def changes_of(resource: str) -> ListColumn:
 
 
 def holding(label: str, other: str, select: str, priority: int, hidden: str = "") -> tuple[ListColumn, ListColumn]:
-    """The columns with the other side of a row's assignments: the current ones under the label, and the next one.
+    """The two columns of current assignments, with this label, and of the next one.
 
-    `other` is the relation, and `select` its fields. `hidden` reads hidden assignments as well.
+    They show the user of a car, or the car of a user. `other` is the relation, and `select` its fields. `hidden` reads
+    hidden assignments as well.
     """
 
     def column(key: str, text: str, cell: Callable[[Row, str], Any], priority: int) -> ListColumn:
@@ -86,7 +87,7 @@ def holding(label: str, other: str, select: str, priority: int, hidden: str = ""
     return column("now", label, in_force, priority), column("next", N_("Next booking"), next_one, 3)
 
 
-# A group-limited visit cannot tell a box without a service from one with a service outside its groups
+# A group-limited visit cannot distinguish a box without a service from one with a service outside its groups
 NOT_SHOWN: Mapping[str, tuple[str, str]] = {"none": ("idle", N_("No service in your groups"))}
 
 
@@ -98,7 +99,10 @@ def service_state(service: Row | None) -> str:
 
 
 def in_force(row: Row, other: str) -> list[CellLink]:
-    """The other side of the row's current assignments, as many as are shown. `other` is the relation."""
+    """The users or cars of the row's current assignments, up to the shown number.
+
+    `other` is the relation to them.
+    """
     now = datetime.now(UTC)
     cells = [
         replace(link, note=UNTIL if assignment["end"] else ENDLESS, at=assignment["end"] or "")
@@ -109,7 +113,10 @@ def in_force(row: Row, other: str) -> list[CellLink]:
 
 
 def next_one(row: Row, other: str) -> CellLink | None:
-    """The other side of the next assignment, or a link if too many current ones hide it."""
+    """The user or car of the next assignment.
+
+    If the row has too many current assignments to know it, it is a link to the row's page.
+    """
     now = datetime.now(UTC)
     coming = _coming(row, other)
     for link, assignment in coming:
@@ -131,7 +138,7 @@ def _page(row: Row) -> str:
 
 
 def _cut(links: list[CellLink], most: int, all: str) -> list[CellLink]:
-    """The links, or as many as are shown and one to `all` of them."""
+    """The first `most` links, followed by a link to `all` if there are more."""
     return links if len(links) <= most else [*links[:most], CellLink(AND_MORE, all, said=True)]
 
 
@@ -147,7 +154,7 @@ _KINDS: Mapping[Type, Kind] = {Type.INT32: "number", Type.DOUBLE: "number", Type
 
 
 def member_columns(table: ResourceTable, but: Collection[str]) -> tuple[ListColumn, ...]:
-    """The optional columns of declared fields, except `but`, which the list has as columns of its own."""
+    """The optional columns of declared fields, except `but`, which have their own columns."""
     return tuple(
         ListColumn(
             member.name,

@@ -1,4 +1,4 @@
-"""Who could open a car, and which cars a user could open, at a time or in a period.
+"""The access history: the users of a car, and the cars of a user, at a time or in a period.
 
 Times in the address are UTC, so a colleague who opens it sees the same. A form sends times of the person's zone, and is
 redirected to such an address.

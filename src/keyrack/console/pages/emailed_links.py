@@ -62,7 +62,7 @@ async def _invited(visit: Visit, wrong: str = "", status: int = 200, *, is_maile
 
 
 def _step(pending_invitation: InvitationPreview, *, is_here: bool) -> str:
-    """The way to accept: "set" a password, "sign-in" first, "either", "accept", or "prove" the address."""
+    """The next step: "set" a password, "sign-in", "either", "accept", or "prove" the address."""
     if pending_invitation.is_mailed:
         return "set" if pending_invitation.sets_way_in else "accept" if is_here else "sign-in"
     if not is_here:

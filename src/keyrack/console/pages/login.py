@@ -1,4 +1,4 @@
-"""Signing in and out, and the way to the customer's pages."""
+"""Sign-in, sign-out, and the redirect to the customer's pages."""
 
 from __future__ import annotations
 

@@ -50,5 +50,5 @@ async def pages(get: Read, path: str, key: str, query: Mapping[str, str], size: 
 async def _read(get: Read, path: str, options: Mapping[str, str]) -> list[dict[str, Any]]:
     rows = await get(f"{path}?" + "&".join(f"{name}={quote(value, safe='')}" for name, value in options.items()))
     if not isinstance(rows, list):
-        raise ApiError(f"GET {path}: the server has answered no list.")
+        raise ApiError(f"GET {path}: the response is not a list.")
     return cast("list[dict[str, Any]]", rows)

@@ -44,7 +44,9 @@ class ApiResponse:
         try:
             return json.loads(self.body)
         except (ValueError, RecursionError):
-            raise ApiError(f"{self.method} {self.path}: {self.status}, but the body is no JSON.", self.status) from None
+            raise ApiError(
+                f"{self.method} {self.path}: {self.status}, but the body is not JSON.", self.status
+            ) from None
 
     def checked(self) -> Any:
         """The value of the body. Raises `ApiError` for an error response."""
@@ -59,7 +61,7 @@ class ApiResponse:
 
     def _error_details(self) -> tuple[str, str | None]:
         if 300 <= self.status < 400:
-            return f"leads to {self.headers.get('Location', 'another address')}: name that address instead.", None
+            return f"redirects to {self.headers.get('Location', 'another address')}. Use that address instead.", None
         text = " ".join(self.body.decode(errors="replace").split())
         try:
             value: Any = json.loads(text)
@@ -80,6 +82,6 @@ async def read(method: str, path: str, answer: aiohttp.ClientResponse) -> ApiRes
         body += piece
         if len(body) > LONGEST:
             answer.close()
-            text = f"{method} {path}: the answer is longer than {LONGEST:,} bytes. Ask for less, by $top or $select."
+            text = f"{method} {path}: the response is longer than {LONGEST:,} bytes. Request less with $top or $select."
             raise ApiError(text, answer.status)
     return ApiResponse(method, path, answer.status, answer.headers, bytes(body))

@@ -151,16 +151,14 @@ class Client:
                     return answer
                 problem = answer.error()
             except (aiohttp.ClientError, TimeoutError) as error:
-                reason = str(error) or (
-                    "no answer in time" if isinstance(error, TimeoutError) else type(error).__name__
-                )
+                reason = str(error) or ("timeout" if isinstance(error, TimeoutError) else type(error).__name__)
                 problem = ApiError(f"{method} {path}: {reason}")
                 if not repeatable and not isinstance(error, aiohttp.ClientConnectorError):
                     raise problem from None
             if attempt == patience.attempts or (named or 0) > patience.max_retry_after:
                 raise problem
             await asyncio.sleep(patience.pause(attempt, named))
-        raise AssertionError("a call is tried once at least")
+        raise AssertionError("at least one attempt is made")
 
     def _can_renew(self, token: StoredToken) -> bool:
         return self._login is not None or token.refresh is not None
@@ -180,7 +178,7 @@ class Client:
             if answer.status == 200:
                 return _token(answer, token.refresh)
         if self._login is None:
-            raise ApiError("The token has ended, and there is no password to get another one with: log in again.", 401)
+            raise ApiError("The token has expired, and there is no password to get a new one. Log in again.", 401)
         return _token(await self._ask_for_token(self._login.form()), None)
 
     async def _ask_for_token(self, form: dict[str, str]) -> ApiResponse:
@@ -197,7 +195,9 @@ def _token(answer: ApiResponse, refresh: str | None) -> StoredToken:
     members = cast("dict[str, Any]", body) if isinstance(body, dict) else {}
     access, renewed = members.get("access_token"), members.get("refresh_token")
     if not isinstance(access, str):
-        raise ApiError(f"{answer.method} {answer.path}: {answer.status}, but there is no access_token.", answer.status)
+        raise ApiError(
+            f"{answer.method} {answer.path}: {answer.status}, but the response has no access_token.", answer.status
+        )
     seconds = str(members.get("expires_in", ""))  # a text in the spec
     ends = time.time() + int(seconds) if seconds.isdecimal() else None
     return StoredToken(access, ends, renewed if isinstance(renewed, str) else refresh)

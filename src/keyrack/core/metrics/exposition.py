@@ -57,7 +57,7 @@ class MetricsPage:
         The names of `headers` are in lower case.
         """
         encode, media_type = choose_encoder(headers.get("accept", ""))
-        page: bytes = encode(self)  # pyright: ignore[reportArgumentType] - it accepts any object with `collect`
+        page: bytes = encode(self)
         response_headers = {"content-type": media_type, "vary": "Accept, Accept-Encoding"}
         if gzip_accepted(headers.get("accept-encoding", "")):
             return zlib.compress(page, 1, GZIP), response_headers | {"content-encoding": "gzip"}

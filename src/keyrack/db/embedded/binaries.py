@@ -53,7 +53,8 @@ class OsAccount:
     def choose(cls, data: Path) -> OsAccount:
         """Choose Keyrack's own account; for root, which PostgreSQL rejects, an unprivileged one.
 
-        The candidates for root are the owner of `data`, then `postgres`, then `nobody`.
+        The candidates for root are the owner of `data`, then `postgres`, then `nobody`. Raises EmbeddedServerError if
+        another account owns `data`, or if no candidate exists.
         """
         euid = os.geteuid()
         if euid != 0:
@@ -184,8 +185,8 @@ def find_binaries(given: Path | None, account: OsAccount, state: Path) -> Binari
     binaries = Binaries(directory, version)
     if binaries.major < OLDEST_MAJOR:
         raise EmbeddedServerError(
-            f"{directory} holds PostgreSQL {version}; Keyrack needs {OLDEST_MAJOR} or newer. "
-            "Set KEYRACK_POSTGRES_BIN to the programs of a newer one."
+            f"{directory} has the programs of PostgreSQL {version}, but Keyrack needs {OLDEST_MAJOR} or newer. "
+            "Set KEYRACK_POSTGRES_BIN to the programs of a newer version."
         )
     return binaries
 
@@ -218,7 +219,7 @@ def _directory(given: Path | None) -> Path:
     if given is not None:
         if not _complete(given):
             raise EmbeddedServerError(
-                f"KEYRACK_POSTGRES_BIN: {given} does not hold the programs `postgres` and `initdb`."
+                f"KEYRACK_POSTGRES_BIN: {given} does not contain the programs `postgres` and `initdb`."
             )
         return given
     for directory in _installed():
@@ -263,7 +264,7 @@ def _copy(directory: Path, version: str, account: OsAccount, state: Path) -> Pat
         return copied
     if not (install / "share").is_dir():
         raise EmbeddedServerError(
-            f"The OS user {account.name}, who runs PostgreSQL for root, cannot reach {directory}. "
+            f"The OS user {account.name}, which runs PostgreSQL for root, cannot reach {directory}. "
             "Set KEYRACK_POSTGRES_BIN to programs that this user can run."
         )
     fresh = state / f"{target.name}.new"

@@ -64,9 +64,10 @@ class Layout:
 
     @property
     def sockets(self) -> Path:
-        """`<state>/sock`, or a directory in /tmp if that is no valid socket address.
+        """The socket directory: `<state>/sock`, or one in /tmp.
 
-        Its name contains a hash of the state directory.
+        The one in /tmp is for a state directory whose path makes no valid socket address. Its name contains a hash of
+        that path.
         """
         inside = self.state / "sock"
         longest = len(os.fsencode(inside)) + len("/.s.PGSQL.5432")
@@ -104,7 +105,7 @@ def check_reachable(state: Path, account: OsAccount) -> None:
         return
     barred = next((path for path in reversed((state, *state.parents)) if not account.can_enter(path)), state)
     raise EmbeddedServerError(
-        f"The OS user {account.name}, who runs PostgreSQL for root, cannot enter {barred}. Choose a state "
+        f"The OS user {account.name}, which runs PostgreSQL for root, cannot enter {barred}. Choose a state "
         "directory (KEYRACK_STATE) that this user can reach, or run Keyrack as a normal user."
     )
 
@@ -114,8 +115,8 @@ def make_sockets(layout: Layout, account: OsAccount) -> None:
     ours = layout.sockets.parent == layout.state
     if account.shared and not ours:
         raise EmbeddedServerError(
-            f"{layout.state} is too long a path for the sockets of PostgreSQL, and outside of it every process of the "
-            f"OS user {account.name} could get at them. Choose a state directory with a shorter path."
+            f"The path {layout.state} is too long for the sockets of PostgreSQL, and outside of it every process of "
+            f"the OS user {account.name} could use them. Choose a state directory with a shorter path."
         )
     try:
         layout.sockets.mkdir(mode=0o700)
@@ -134,12 +135,15 @@ def make_sockets(layout: Layout, account: OsAccount) -> None:
 
 
 def check_sockets(layout: Layout, account: OsAccount) -> None:
-    """Reject a socket directory in which another account could run a server."""
+    """Raise EmbeddedServerError unless the account alone controls the socket directory.
+
+    In /tmp, another account could have made the directory first, and could run its own server there.
+    """
     status = layout.sockets.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != account.uid or status.st_mode & 0o022:
         raise EmbeddedServerError(
-            f"{layout.sockets}, where the sockets of PostgreSQL belong, is not a directory of the OS user "
-            f"{account.name} alone. Remove it, or choose a state directory with a shorter path."
+            f"The directory {layout.sockets} for the sockets of PostgreSQL must belong to the OS user {account.name}, "
+            "and only that user may write to it. Remove it, or choose a state directory with a shorter path."
         )
 
 
@@ -172,7 +176,7 @@ def refuse_interrupted(layout: Layout) -> None:
     if before:
         raise EmbeddedServerError(
             f"{layout.data} is missing, but {before[-1]} is there: an upgrade was interrupted. Nothing was changed. "
-            f"Bring back what was with `mv {before[-1]} {layout.data}`, and upgrade again."
+            f"Restore the old data with `mv {before[-1]} {layout.data}`, then upgrade again."
         )
 
 
@@ -180,7 +184,7 @@ def init(fresh: Path, binaries: Binaries, account: OsAccount, *, checksums: bool
     """Make an empty cluster, with or without `checksums` of its pages. Raises EmbeddedServerError."""
     command = [binaries.directory / "initdb", "-D", fresh, "-U", NAME, "-E", "UTF8", "-A", "peer"]
     command += ["--no-sync", *(["--data-checksums"] if checksums else [])]
-    if not checksums and binaries.major >= 18:  # the default since 18
+    if not checksums and binaries.major >= 18:  # checksums are the default since 18
         command += ["--no-data-checksums"]
     if binaries.major >= 17:
         command += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
@@ -199,9 +203,9 @@ def _check_major(layout: Layout, binaries: Binaries) -> None:
     if made_by != str(binaries.major):
         raise EmbeddedServerError(
             f"{layout.data} was made by PostgreSQL {made_by}, but the programs in {binaries.directory} are "
-            f"PostgreSQL {binaries.version}. Nothing was changed. Go on with the old programs by setting "
-            f"KEYRACK_POSTGRES_BIN to the directory of those of PostgreSQL {made_by}; or bring the data over with "
-            "`keyrack database upgrade --from` that directory (docs/upgrading-postgresql.md)."
+            f"PostgreSQL {binaries.version}. Nothing was changed. To keep the old version, set KEYRACK_POSTGRES_BIN to "
+            f"the directory of the programs of PostgreSQL {made_by}. To upgrade the data, run `keyrack database "
+            "upgrade --from` with that directory (docs/upgrading-postgresql.md)."
         )
 
 

@@ -48,8 +48,8 @@ def is_sole_user(layout: Layout) -> Generator[None]:
             descriptor = _open(path, fcntl.LOCK_EX)
             if descriptor is None:
                 raise EmbeddedServerError(
-                    f"The database in {layout.data} is in use. Nothing was changed. Stop what uses it (`keyrack "
-                    "serve`, `keyrack work` and other commands), then try again."
+                    f"The database in {layout.data} is in use. Nothing was changed. Stop every process of Keyrack "
+                    "that uses it (`keyrack serve`, `keyrack work` and other commands), then try again."
                 )
             taken.append(descriptor)
         yield

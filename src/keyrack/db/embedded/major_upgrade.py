@@ -27,7 +27,7 @@ def upgrade(state: Path, old: Path, *, bin_dir: Path | None, say: Callable[[str]
     """
     layout = Layout(state.resolve())
     os.close(_refuse_use(layout))
-    say("Ending what the last run of the old server left open.")
+    say("Starting and stopping the old server, for a clean shutdown.")
     with EmbeddedServer(state, bin_dir=old):  # this also checks that `old` has its programs
         pass
     lock = _refuse_use(layout)
@@ -36,7 +36,7 @@ def upgrade(state: Path, old: Path, *, bin_dir: Path | None, say: Callable[[str]
         before, after = find_binaries(old, account, layout.state), find_binaries(bin_dir, account, layout.state)
         kept = layout.state / f"pgdata.{before.major}"
         _check(layout, before, after, kept)
-        say(f"Copying the data of PostgreSQL {before.version} to PostgreSQL {after.version}; the old ones stay.")
+        say(f"Copying the data of PostgreSQL {before.version} to PostgreSQL {after.version}; the old data stay.")
         _copy(layout, before, after, account)
         layout.data.rename(kept)
         layout.fresh.rename(layout.data)
@@ -58,7 +58,7 @@ def _refuse_use(layout: Layout) -> int:
     lock = locks.take_keeper(layout)
     if lock is None:
         raise EmbeddedServerError(
-            f"The database in {layout.state} is in use. Nothing was changed. End every process of Keyrack that uses it."
+            f"The database in {layout.state} is in use. Nothing was changed. Stop all processes of Keyrack that use it."
         )
     return lock
 
@@ -70,7 +70,7 @@ def _check(layout: Layout, before: Binaries, after: Binaries, kept: Path) -> Non
     elif not (after.directory / "pg_upgrade").is_file():
         wrong = f"There is no pg_upgrade in {after.directory}"
     elif kept.exists():
-        wrong = f"{kept}, where the old data would stay, is there already"
+        wrong = f"The directory {kept}, which is to keep the old data, already exists"
     if wrong:
         raise EmbeddedServerError(f"{wrong}. Nothing was changed.")
 
@@ -98,7 +98,7 @@ def _copy(layout: Layout, before: Binaries, after: Binaries, account: OsAccount)
         )  # fmt: skip
         if done.returncode:
             said = (done.stdout + done.stderr).strip()[-2000:]
-            raise EmbeddedServerError(f"pg_upgrade does not take the data. Nothing was changed. It says: {said}")
+            raise EmbeddedServerError(f"pg_upgrade failed. Nothing was changed. Its output: {said}")
     except BaseException:
         shutil.rmtree(layout.fresh, ignore_errors=True)
         raise
@@ -111,7 +111,7 @@ def _has_checksums(layout: Layout, before: Binaries, account: OsAccount) -> bool
     result = account.run([before.directory / "pg_controldata", layout.data])
     version = re.search(r"^Data page checksum version:\s*(\d+)$", result.stdout, re.MULTILINE)
     if version is None:
-        raise EmbeddedServerError(f"pg_controldata says nothing of checksums: {result.stderr.strip()}")
+        raise EmbeddedServerError(f"pg_controldata does not report checksums: {result.stderr.strip()}")
     return version[1] != "0"
 
 

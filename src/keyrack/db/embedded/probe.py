@@ -47,7 +47,9 @@ def _greet(link: socket.socket) -> ProbeResult:
                 link.sendall(b"X\0\0\0\x04")
                 return ProbeResult.READY
             if kind == b"R" and body != bytes(4):
-                raise EmbeddedServerError("The embedded PostgreSQL asks for a password: another server is there.")
+                raise EmbeddedServerError(
+                    "The embedded PostgreSQL asks for a password: another server uses its socket."
+                )
             if kind == b"E":
                 return _refused({field[:1]: field[1:].decode(errors="replace") for field in body.split(b"\0")})
     return ProbeResult.ABSENT
@@ -60,7 +62,7 @@ def _refused(error: Mapping[bytes, str]) -> ProbeResult:
         return ProbeResult.BUSY
     if state == "53300":  # too many connections: it is alive
         return ProbeResult.READY
-    raise EmbeddedServerError(f"The embedded PostgreSQL refuses Keyrack's connection: {error.get(b'M', state)}")
+    raise EmbeddedServerError(f"The embedded PostgreSQL rejects Keyrack's connection: {error.get(b'M', state)}")
 
 
 def read_pid_file(path: Path) -> tuple[int | None, str]:

@@ -44,8 +44,8 @@ POLL = 0.01  # while waiting for a change
 WATCH = 0.1  # in normal operation
 RETRY = 1.0  # after a failed restart
 REMIND = 10.0  # between two log lines about one long problem
-ORPHAN_BACKENDS = 0.5  # until backends must have noticed the death of their postmaster
-ORPHAN_SERVER = 2.0  # until a server whose keeper died must have begun to end
+ORPHAN_BACKENDS = 0.5  # in which backends notice the death of their postmaster; then they get SIGQUIT
+ORPHAN_SERVER = 2.0  # in which a server whose keeper died begins to end; then it gets SIGINT
 OLD_MEMORY = 10.0  # until shared memory of an earlier server must be gone
 LONGEST_END = 5.0  # that the last user waits for the server's end
 

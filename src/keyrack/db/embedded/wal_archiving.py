@@ -93,8 +93,8 @@ def refuse_beginning(layout: Layout, directory: Path) -> None:
     """
     if not (layout.data / "PG_VERSION").exists() and owner(directory) is not None:
         raise EmbeddedServerError(
-            f"There are no data in {layout.data}, but backups of them in {directory}. `keyrack backup restore` brings "
-            "them back. To begin with an empty database, set KEYRACK_BACKUP_DIRECTORY to another directory."
+            f"There are no data in {layout.data}, but backups of them in {directory}. `keyrack backup restore` "
+            "restores them. To begin with an empty database, set KEYRACK_BACKUP_DIRECTORY to another directory."
         )
 
 
@@ -113,10 +113,10 @@ def parameters(layout: Layout, directory: Path, binaries: Binaries, account: OsA
         wal.mkdir(mode=0o700, exist_ok=True)
         account.own(wal)
     except OSError as error:
-        raise EmbeddedServerError(f"Backups cannot be kept in {directory}: {error.strerror}.") from None
+        raise EmbeddedServerError(f"Backups cannot be written to {directory}: {error.strerror}.") from None
     if account.switch and not account.can_enter(wal):
         raise EmbeddedServerError(
-            f"The OS user {account.name}, who runs PostgreSQL for root, cannot enter {wal}. Set "
+            f"The OS user {account.name}, which runs PostgreSQL for root, cannot enter {wal}. Set "
             "KEYRACK_BACKUP_DIRECTORY to a directory that this user can reach."
         )
     _claim(directory, system(layout.data, binaries, account))
@@ -138,7 +138,7 @@ def restore_parameters(layout: Layout, directory: Path, other: Path | None) -> d
 
 
 def owner(directory: Path) -> str | None:
-    """The identifier of the database that the backups belong to; None without backups."""
+    """The identifier of the database that the backups belong to; None without backups. Raises EmbeddedServerError."""
     try:
         return (directory / "cluster").read_text().strip()
     except FileNotFoundError:
@@ -167,8 +167,8 @@ def _claim(directory: Path, ours: str) -> None:
         _write(directory / "cluster", f"{ours}\n", 0o644)
     elif theirs != ours:
         raise EmbeddedServerError(
-            f"{directory} holds the backups of another database ({theirs}; this one is {ours}). Set "
-            "KEYRACK_BACKUP_DIRECTORY to a directory of this one's own."
+            f"{directory} has the backups of another database ({theirs}; this one is {ours}). Set "
+            "KEYRACK_BACKUP_DIRECTORY to another directory."
         )
 
 

@@ -1,8 +1,8 @@
-"""Seals secrets: only this database's data keys open them, and only in their own row.
+"""Seals secrets: only this database's data keys open them, and only in their own place.
 
 A sealed value is AES-256-GCM: a byte 1 for this form, the number of the data key (4 bytes), a nonce (12 bytes), the
 ciphertext with its tag. Its place (column, customer, row) is authenticated with it, so a value that was moved to
-another row does not open. The database stores a data key wrapped by each master key that may open it.
+another place does not open. The database stores a data key wrapped by each master key that may open it.
 
 A sealed message leaves the database, such as the state of a sign-in in a browser's cookie. It has a byte 2, the number
 of the data key (4 bytes), a salt (32 bytes), and the ciphertext with its tag. Key and nonce are derived from the data
@@ -171,15 +171,15 @@ def _unwrapped(row: Row, by: MasterKey) -> bytes:
     try:
         return AESGCM(by.raw).decrypt(wrapped[:NONCE], wrapped[NONCE:], _bound(b"data key", (row["number"], by.id)))
     except InvalidTag:
-        raise MasterKeyError(f"Data key {row['number']} in the database is damaged: it does not unwrap.") from None
+        raise MasterKeyError(f"Data key {row['number']} in the database is damaged: it cannot be decrypted.") from None
 
 
 def _stranger(wanted: Iterable[str], keys: Iterable[str], settings: Settings) -> str:
     wanted, keys, where = ", ".join(sorted(wanted)), ", ".join(keys), master_keys.where(settings)
-    has = f"{where} holds {keys}" if keys else f"there is none: {where} is missing"
+    has = f"{where} has {keys}" if keys else f"there is none: {where} is missing"
     return (
-        f"The secrets in this database are closed with another master key. They need {wanted or 'one'}; {has}. "
-        f"Give this node the key of the other nodes ({master_keys.HOW}); what to do if it is lost: docs/secrets.md."
+        f"The secrets in this database are encrypted with another master key. They need {wanted or 'one'}; {has}. "
+        f"Give this node the key of the other nodes ({master_keys.HOW}). If the key is lost, see docs/secrets.md."
     )
 
 

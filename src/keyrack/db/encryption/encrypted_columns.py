@@ -114,7 +114,7 @@ async def seal_piece(
         except (InvalidTag, KeyError):
             raise MasterKeyError(
                 f"{holding.name} of row {row['id']} does not open: it was changed, or moved from another row. "
-                "Replace or remove it first; nothing else is lost."
+                "Replace or remove this secret first. No other secret is affected."
             ) from None
         values.append(encrypt(keys[newest], newest, secret, place))
     if rows:

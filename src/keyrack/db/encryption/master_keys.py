@@ -19,7 +19,7 @@ from keyrack.core.settings import Settings
 LENGTH = 32  # bytes
 FILE = "master.key"  # in the state directory
 
-FORM = "A master key is 32 bytes in base64, as `keyrack master-key new` makes them"
+FORM = "A master key is 32 bytes in base64, as `keyrack master-key new` makes it"
 HOW = "KEYRACK_MASTER_KEY or KEYRACK_MASTER_KEY_FILE"
 NONE = (
     "There is no master key for the secrets in this database: {missing}. Make one with "
@@ -80,7 +80,7 @@ def read(settings: Settings) -> list[MasterKey]:
     except FileNotFoundError:
         return []
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
         raise MasterKeyError(f"The master key in {where(settings)} cannot be read: {reason}.") from None
 
 
@@ -92,7 +92,7 @@ def _keys(text: str, where: str) -> list[MasterKey]:
         except (binascii.Error, ValueError):
             raw = b""
         if len(raw) != LENGTH:
-            raise MasterKeyError(f"{where} is not valid. {FORM}; several are separated by commas or lines.")
+            raise MasterKeyError(f"{where} is not valid. {FORM}. Separate several keys by commas or lines.")
         keys.append(MasterKey(raw))
     return keys
 
@@ -122,7 +122,7 @@ def make(settings: Settings) -> list[MasterKey]:
 
 
 def replace(settings: Settings, keys: Sequence[MasterKey]) -> None:
-    """Replace the file atomically. The caller excludes concurrent writers."""
+    """Replace the file atomically. The caller excludes concurrent writers. Raises `MasterKeyError`."""
     with _writing(settings) as file:
         file.parent.mkdir(parents=True, exist_ok=True)
         atomic_files.write_temporary(file, _lines(keys), 0o600).replace(file)

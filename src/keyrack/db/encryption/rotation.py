@@ -88,8 +88,8 @@ async def _prepare(connection: Connection, settings: Settings) -> MasterKey | No
     if missing := used_masters - {key.id for key in ring}:
         raise MasterKeyError(
             f"The database also opens with the master key {', '.join(sorted(missing))}, which is not in "
-            f"{master_keys.where(settings)}. Name it there behind the others, or retire it: "
-            "keyrack master-key retire ID"
+            f"{master_keys.where(settings)}. Add it there after the others, or retire it with "
+            "`keyrack master-key retire ID`."
         )
     ours = master_keys.is_ours(settings)
     if len(keys) > 1 and ring[0].id in used_masters:
@@ -97,8 +97,8 @@ async def _prepare(connection: Connection, settings: Settings) -> MasterKey | No
     if ring[0].id in used_masters:
         if not ours:
             raise MasterKeyError(
-                f"The first key in {master_keys.where(settings)} is the database's already. Put a new one before it: "
-                "keyrack master-key new"
+                f"The database already uses the first key in {master_keys.where(settings)}. Put a new one before it, "
+                "which `keyrack master-key new` makes."
             )
         ring = [master_keys.new(), *ring]
         master_keys.replace(settings, ring)  # before the database needs it
@@ -121,9 +121,11 @@ async def retire(db: Database, settings: Settings, id: str) -> None:
         rows = await connection.fetch(DATA_KEYS)
         others = [row for row in rows if row["master"] != id]
         if len(others) == len(rows):
-            raise MasterKeyError(f"The database does not open with a master key {id}.")
+            raise MasterKeyError(f"The database has no master key {id}.")
         if {row["number"] for row in others} != {row["number"] for row in rows}:
-            raise MasterKeyError(f"Nothing else opens the database: {id} is its only master key.")
+            raise MasterKeyError(
+                f"The master key {id} cannot be retired: no other one opens all secrets of the database."
+            )
         unwrapped(others, settings)
         await connection.execute(RETIRE, id)
 

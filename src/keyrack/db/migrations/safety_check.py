@@ -17,16 +17,16 @@ STABLE = ("now", "current_timestamp", "statement_timestamp", "transaction_timest
 
 # Patterns of whole statements -> the reason
 BREAKING = {
-    r"drop (?!index)": "takes away what a running release may use",
-    r"drop index": "takes away an index that a running release may need, also for `on conflict`",
-    r"truncate": "takes away rows",
-    r"alter (type|domain|view|sequence|function|procedure|index|schema|policy)": "makes it another thing",
+    r"drop (?!index)": "removes an object that a running release may use",
+    r"drop index": "removes an index that a running release may need, also for `on conflict`",
+    r"truncate": "removes rows",
+    r"alter (type|domain|view|sequence|function|procedure|index|schema|policy)": "changes what a running release uses",
 }
 HOLDING = {
-    r"(update|delete|merge)": "locks every row until its end: fill in pieces, outside of the migration",
+    r"(update|delete|merge)": "locks every row until its end; fill in batches, outside of the migration",
     r"lock": "locks a table",
-    r"(vacuum|cluster|refresh)": "locks a table while it is written anew",
-    r"reindex(?! .*concurrently)": "locks a table: reindex concurrently",
+    r"(vacuum|cluster|refresh)": "locks a table while it is rewritten",
+    r"reindex(?! .*concurrently)": "locks a table; reindex concurrently",
 }
 HARMLESS = (
     r"create (or replace )?(unlogged )?(table|function|procedure|view|sequence|type|domain|statistics|schema) ",
@@ -38,23 +38,23 @@ CONSTRAINT = "(?:constraint|check|foreign|unique|primary|exclude|not null) "
 
 # Patterns of `alter table` actions on an existing table -> the reason
 ALTER_BREAKING = {
-    r"drop(?! not null)": "takes away what a running release may use",
-    r"rename": "a running release knows it by the old name",
-    r"alter (column )?\w+ (set data )?type": "writes the table anew, and a running release knows the old type",
-    r"alter (column )?\w+ drop (default|identity|expression)": "a running release does not give a value",
-    r"(set schema|owner|inherit|no inherit|of|not of|detach)": "makes it another table",
-    r"(enable|force|disable|no force) ": "lets a running release see or do something else",
+    r"drop(?! not null)": "removes an object that a running release may use",
+    r"rename": "a running release uses the old name",
+    r"alter (column )?\w+ (set data )?type": "rewrites the table, and a running release expects the old type",
+    r"alter (column )?\w+ drop (default|identity|expression)": "a running release inserts no value for it",
+    r"(set schema|owner|inherit|no inherit|of|not of|detach)": "changes the table that a running release uses",
+    r"(enable|force|disable|no force) ": "changes which rows a running release sees, or which triggers run",
 }
 ALTER_HOLDING = {
-    r"set (tablespace|logged|unlogged|access method)": "writes the table anew",
-    r"attach partition": "reads the partition: only one that is made here",
+    r"set (tablespace|logged|unlogged|access method)": "rewrites the table",
+    r"attach partition": "reads the partition; attach only one that the same revision creates",
     r"add (constraint \w+ )?(check|foreign|unique|primary|exclude|not null)(?!.*(not valid|using index))":
-        "reads the table: add it `not valid` and validate it in a later revision; keys from an index made concurrently",
+        "reads the table; add it `not valid`, and validate it in a later revision; make keys `using index`",
 }  # fmt: skip
 COLUMN_HOLDING = {
-    r".* (primary key|unique|references|check)\b": "a constraint of its own, `not valid`, reads no row",
-    r".* generated ": "writes the table anew",
-    r"\w+ (small|big)?serial": "writes the table anew",
+    r".* (primary key|unique|references|check)\b": "may read the table; add a separate constraint that is `not valid`",
+    r".* generated ": "rewrites the table",
+    r"\w+ (small|big)?serial": "rewrites the table",
 }
 ALTER_HARMLESS = (
     r"alter (column )?\w+ (set default|drop not null|set statistics|set storage|set compression|set \(|reset \()",
@@ -105,7 +105,7 @@ class SafetyChecker:
                     yield from self._action(table[1], action, added)
         elif index := re.match(r"create (?:unique )?index (concurrently )?.*?\bon (?:only )?([a-z_0-9.]+)", statement):
             if not index[1] and index[2] not in made:
-                yield False, "who writes waits until it is made: make it by `concurrent_index.index`"
+                yield False, "blocks writes while the index is built; use `concurrent_index.index`"
         elif changed := re.match(rf"(?:update|delete from) {NAME}", statement):
             if changed[1] not in made:
                 yield False, _reasons(HOLDING, statement)[0]
@@ -121,10 +121,10 @@ class SafetyChecker:
             yield from _column(column[2])
         elif column := re.match(r"alter (?:column )?(\w+) set not null", action):
             if (table, column[1]) not in self.proven:
-                yield True, "reads the table, and a running release may write null: first a check that is validated"
+                yield True, "reads the table, and a running release may write null; validate a check first"
         elif validated := re.match(r"validate constraint (\w+)", action):
             if validated[1] in added:
-                yield False, "reads the table under the lock with which it was added: a revision of its own"
+                yield False, "reads the table under the lock that added it; validate in a separate revision"
         else:
             yield from _judged(action, ALTER_BREAKING, ALTER_HOLDING, ALTER_HARMLESS)
 
@@ -140,9 +140,9 @@ def _column(definition: str) -> Iterator[tuple[bool, str]]:
         yield False, reason
     default = re.search(r" default (.*)", definition)
     if " not null" in definition and not default:
-        yield True, "a running release gives it no value: it needs a default"
+        yield True, "a running release inserts no value for it; it needs a default"
     if default and set(re.findall(r"(\w+) ?\(", default[1])) - set(STABLE):
-        yield False, "writes the table anew: the default has another value in each row"
+        yield False, "rewrites the table, because the default has another value in each row"
 
 
 def _judged(

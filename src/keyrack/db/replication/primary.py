@@ -8,7 +8,8 @@ generation n -- doubt: an error of a connection whose server ends, `QUIET` after
 generation n -- learn: a connection has found a newer timeline, or another system -> generation n + 1, moves + 1
 ```
 
-Four classes share the work, each with one question:
+Four classes share the work:
+
 - `PrimaryConnector` finds the primary and opens connections to it. It calls `learn`.
 - `PrimaryTracker` counts generations, and notifies the others of each renewal (`watch`). It has no connection.
 - `Pool` checks the generation before and after each opening, and calls `doubt` after an error. `FairSemaphore` decides

@@ -23,7 +23,7 @@ from keyrack.db.replication.primary import PrimaryTracker, is_shutting_down
 from keyrack.db.session_settings import open_session
 
 PORT = 5432
-ALONE = 10.0  # timeout in seconds if there is only one server
+ALONE = 10.0  # seconds, in place of the timeout per server, if no other server can take over
 HEAD_START = 0.5  # seconds that the last primary has before the others are asked as well
 # Seconds until a silently vanished peer is detected: 5 + 3 * 3 on an idle connection, else 10
 IDLE, INTERVAL, PROBES, UNACKNOWLEDGED = 5, 3, 3, 10
@@ -133,7 +133,7 @@ class PrimaryConnector:
             (await self._find_primary(None, {"connection_class": KeepAliveConnection})).terminate()
 
     async def _find_primary(self, leader: Host | None, options: Mapping[str, Any]) -> asyncpg.Connection:
-        """Ask the last primary first, then all others if it is silent or unknown.
+        """Ask the last primary first. Ask all others too if it is unknown, fails, or is silent for `HEAD_START`.
 
         After a doubt the highest timeline wins: an old primary that does not know of its successor may answer first.
         """
@@ -157,7 +157,7 @@ class PrimaryConnector:
                     answer = task.result()
                     best, refused = self._better(best, answer)
                     if refused is not None:
-                        failed[refused.host] = "replica" if not refused.timeline else "no leader any more"
+                        failed[refused.host] = "replica" if not refused.timeline else "no longer the primary"
                         refused.raw.terminate()
                 if best is not None and (best.host == leader or self.leadership.is_new(best.system, best.timeline)):
                     break
@@ -216,7 +216,7 @@ class PrimaryConnector:
             f"{host}: {error_or_reason if isinstance(error_or_reason, str) else _reason(error_or_reason)}"
             for host, error_or_reason in failed.items()
         ]
-        self._last_error = NoPrimary(f"no server leads ({'; '.join(reasons)})")
+        self._last_error = NoPrimary(f"no server is the primary ({'; '.join(reasons)})")
         for error in failed.values():  # errors unrelated to the primary, such as a wrong password
             if isinstance(error, asyncpg.PostgresError) and not is_shutting_down(error):
                 self._last_error = error

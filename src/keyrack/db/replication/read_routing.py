@@ -1,7 +1,7 @@
 """Routes reads to replicas that have what the caller has seen.
 
-The caller has seen the position that it sends, and the positions of this process's answers to its customer's writes. A
-replica's position is checked before a statement, never in it: a statement sees the state at its begin.
+The caller has seen the position that it sends, and the positions of this process's answers to its customer's writes.
+Whether a replica has reached them is checked before a statement, never in it: a statement sees the state at its start.
 """
 
 from __future__ import annotations
@@ -207,7 +207,10 @@ class ReadRouter:
         )
 
     async def choose(self, customer: int, min_position: Position | None) -> ReplicaLease | None:
-        """A replica that may answer a read after `min_position`; None: the primary."""
+        """A replica that may answer a read; None: the primary must answer.
+
+        The replica has `min_position` and the customer's known writes.
+        """
         history = self._leader.history
         if history is None or (min_position is not None and min_position.history != history):
             return None
@@ -251,7 +254,7 @@ class ReadRouter:
         return None
 
     def hear(self, payload: str) -> None:
-        """Record writes that another process announces; the next query confirms their position."""
+        """Record possible writes that another process announces; the next query confirms their position."""
         for customer, topics in parse_notification(payload):
             if topics != DRIVEN:  # positions change every second in each moving fleet, and are soon outdated
                 self._floors.open(customer)

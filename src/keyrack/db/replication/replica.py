@@ -75,7 +75,7 @@ class _ReplicaConnector(PrimaryConnector):
         raw, started_at, replayed = await self._open(options)
         if started_at != self.started_at or replayed < min_replayed:
             raw.terminate()
-            raise ReplicaUnusable("the replica is another server now")
+            raise ReplicaUnusable("another server is at the address of the replica")
         return raw
 
     async def first(self, **options: Any) -> asyncpg.Connection:
@@ -137,7 +137,7 @@ class Replica:
         async with asyncio.timeout(PATIENCE):
             state = await self._shared_state()
         if generation != self.generation or state["replayed_"] < floor:
-            raise ReplicaUnusable("the replica has changed meanwhile")
+            raise ReplicaUnusable("the replica has changed during the read")
         return Position(history, reachable_position(state))
 
     async def refresh(self) -> bool:
@@ -191,7 +191,7 @@ class Replica:
         """Query the state on the polling connection. Raises its errors, and `ReplicaUnusable`."""
         async with self._lock:
             if self._raw is None:
-                raise ReplicaUnusable("the replica is away")
+                raise ReplicaUnusable("the replica is not connected")
             generation = self.generation
             state = await self._raw.fetchrow(sql, *args)
             assert state is not None  # noqa: S101 - a row by its form
@@ -228,7 +228,7 @@ def reachable_position(state: asyncpg.Record) -> int:
     Raises `ReplicaUnusable` if the server has been promoted.
     """
     if not state["follows_"]:
-        raise ReplicaUnusable("the replica follows nobody any more")
+        raise ReplicaUnusable("the replica is not in recovery any more")
     return state["replayed_"] + (state["received_"] != state["replayed_"])
 
 

@@ -65,7 +65,7 @@ def position(text: str) -> Position:
     """
     match = _TEXT.fullmatch(text)
     if match is None:
-        raise ValueError("no position")
+        raise ValueError(f"{text[:100]!r} is not a position")
     return Position(WalHistory(int(match[1]), int(match[2])), int(match[3], 16) << 32 | int(match[4], 16))
 
 
@@ -81,7 +81,7 @@ class SharedQuery(Generic[T]):
         self._next: asyncio.Task[T] | None = None
 
     async def __call__(self) -> T:
-        """Raises the errors of the query."""
+        """The result of a run that begins after this call. Raises the errors of the query."""
         if self._next is None:
             self._next = asyncio.get_running_loop().create_task(self._run_after(self._running), context=Context())
             self._next.add_done_callback(_retrieved)

@@ -11,18 +11,18 @@ from keyrack.api import conditional_requests
 from keyrack.api.endpoint import TAGGED, Concurrency, Doc, Responses
 from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
-from keyrack.api.permissions import Permission
 from keyrack.api.schema.request_body import Body, Int32
 from keyrack.api.services import ReadServices
 from keyrack.assignments.customer_lock import lock_and_flush
 from keyrack.core.errors import NotFound
 from keyrack.db.connection import Statements
 from keyrack.fleet import person_erasure
-from keyrack.fleet.endpoints.users import MEMBER, NO_USER, TAG
+from keyrack.fleet.endpoints.users import MEMBER, NO_USER, TAG, readable_customers
 
 endpoints = Endpoints[ReadServices](TAG, "erasure", is_extension=True)
 
-# Customers with the same person whose users the manager may list: the manager can find the person there anyway
+# Other customers with the same person, if the caller may list all of their users ($3): there the caller finds the
+# person anyway
 OTHERS: LiteralString = """
 select c.customer_id, c.name from customer_user u join customer c using (customer_id)
 where u.user_id = $2 and u.customer_id = any($3) and u.customer_id <> $1 order by c.customer_id
@@ -53,7 +53,7 @@ class KeptRows(Body):
 
 
 class AlsoIn(Body):
-    """Another customer of the caller that has the person, who stays there unchanged."""
+    """Another customer of the caller, in which the person stays unchanged."""
 
     id: str
     name: str
@@ -79,12 +79,12 @@ HOW: Mapping[str, str] = {
     "changes": "anonymous",
 }
 PERSON = (
-    "Name, e-mail address and password go within minutes, unless another customer has the person as well: then they "
-    "stay for that one. If any customer has let the person go within the last {days} days, they go when these are over."
-    " Whether either is so is not told."
+    "Name, e-mail address and password are deleted within minutes. They are kept for another customer if the person "
+    "belongs to one. If a customer removed the person within the last {days} days, they are deleted when this time has "
+    "passed. The response does not reveal whether one of these cases applies."
 )
-ANSWERS = "Answers that are kept for an Idempotency-Key, sealed with that key, go after {hours} hours at the latest."
-RECEIVERS = "What webhooks were sent already is with those who received it."
+ANSWERS = "Responses stored for an Idempotency-Key are encrypted, and deleted after {hours} hours at the latest."
+RECEIVERS = "Messages that webhooks already received stay with their receivers."
 
 
 @endpoints.get(
@@ -103,7 +103,7 @@ async def preview(request: Request, services: ReadServices) -> Response:
     counts = await person_erasure.count_rows(request.db, request.customer, user)
     if counts is None:
         raise NotFound(NO_USER)
-    others = await request.db.fetch(OTHERS, request.customer, user, request.customers_with(Permission.USERS_READ))
+    others = await request.db.fetch(OTHERS, request.customer, user, readable_customers(request))
     body: dict[str, Any] = {
         "userId": user,
         "goes": [

@@ -85,7 +85,7 @@ async def retention(request: Request, services: ReadServices) -> Response:
     if row is None:  # removed after the authorisation check
         raise NotFound(NO_CUSTOMER)
     days = row["history_days"] or services.settings.telemetry_retention_days
-    # else the customer's own setting applies
+    # None: the customer has its own value
     history = variable("telemetry_retention_days") if row["history_days"] is None else None
     changes = variable("changelog_retention_days") if row["changes_days"] is None else None
     changes_days = row["changes_days"] or services.settings.changelog_retention_days

@@ -196,7 +196,8 @@ async def create(request: Request, new: UserWithHash) -> Response:
 async def _require_user(statements: Statements, request: Request, user: UserReference) -> int:
     """The id of the identified user.
 
-    Raises `BadRequest` unless exactly one valid identifier is given, and `NotFound` if it identifies no user.
+    Raises `BadRequest` unless exactly one valid identifier is given. Raises `NotFound` if it identifies no user, or a
+    user of this customer who is out of the caller's scope.
     """
     id = await _find_user(statements, request, user, NOBODY)
     if await _is_elsewhere(statements, request, id) and await statements.fetchval(MEMBER, request.customer, id):
@@ -226,7 +227,7 @@ async def _find_user(statements: Statements, request: Request, user: UserReferen
         id = await statements.fetchval(BY_ADDRESS, address_form(user.email_address or ""), address_form(address))
         valid = id is not None or _is_address(address)
     else:
-        id = await statements.fetchval(BY_ID, user.user_id, _readable_customers(request))
+        id = await statements.fetchval(BY_ID, user.user_id, readable_customers(request))
         valid = (user.user_id or 0) > 0
     if not valid:
         place = "/emailAddress" if address else "/userId"
@@ -236,10 +237,10 @@ async def _find_user(statements: Statements, request: Request, user: UserReferen
     return id
 
 
-def _readable_customers(request: Request) -> list[int]:
+def readable_customers(request: Request) -> list[int]:
     """Customers whose users the caller may list.
 
-    The caller has no group scope there, except perhaps in the customer of the request.
+    A customer in which the caller is group-limited is not among them, unless it is the customer of the request.
     """
     caller, customers = request.caller, request.customers_with(Permission.USERS_READ)
     return [
@@ -259,8 +260,8 @@ def _is_address(text: str) -> bool:
 async def limit_lookups(request: Request, user: UserReference, services: FleetServices) -> UserReference:
     """Take from the customer's rate limit on finding persons by address. Raises `TooManyRequests`.
 
-    A caller finds persons of other customers by address, and can then read their names. The limit prevents guessing of
-    addresses.
+    A caller finds persons of other customers by address, and can then read their names. The limit prevents unlimited
+    guessing of addresses.
     """
     if user.email_address:
         rate, burst = services.settings.user_lookups_per_hour, services.settings.user_lookup_burst
@@ -274,7 +275,7 @@ async def limit_lookups(request: Request, user: UserReference, services: FleetSe
         "addUserToCustomer",
         "Add an existing user to the customer",
         "Identify the person by exactly one of `emailAddress` and `userId`. `userId` only finds users of customers"
-        " that the caller may act for.",
+        " whose users the caller may list.",
     ),
     auth=CustomerAuth(Permission.USERS_WRITE, is_group_scoped=True),
     body=JsonBody(TypeAdapter(UserReference), "assign user to customer"),

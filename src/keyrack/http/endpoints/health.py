@@ -53,7 +53,7 @@ STOPPING = ErrorCode(
 )
 NOT_READY = ErrorCode("not-ready", "The server is not ready.", "Look up each code in `reasons`, and follow its remedy.")
 
-# Said beside a 200: the node takes what it is asked for, and keeps it. Fewer nodes would help nobody
+# Warnings in a 200. The node still accepts and stores requests, so a load balancer must not remove it
 NO_WORKER = ErrorCode(
     "no-worker",
     "Queued work has waited for {seconds} seconds, and no worker is running.",
@@ -67,7 +67,8 @@ ARCHIVE_LATE = ErrorCode(
 NEVER_ARCHIVED = ARCHIVE_LATE.with_text("Archiving the WAL fails.")
 
 WRITE: LiteralString = "update write_check set at = now()"
-# A set that is too large for its memory shows whether the disk has room; the row above already has its space
+# The update above needs no new space. A set that exceeds `work_mem` goes to disk, and so shows whether the disk has
+# room
 LITTLE_MEMORY: LiteralString = "set local work_mem = '64kB'"
 SPILL: LiteralString = "select count(*) from generate_series(1, 10000)"
 

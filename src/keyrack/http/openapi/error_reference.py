@@ -1,4 +1,4 @@
-"""The table of error codes as Markdown, as JSON, and as a page.
+"""The error codes as Markdown, as JSON, and as a page.
 
 The `type` of a problem is the address of its code on the page.
 """

@@ -104,6 +104,7 @@ SUBJECTS: Mapping[str, str] = {
     "PhoneKey": "PhoneKeys",
     "CarriedBox": "PhoneKeys",
     "CarriedList": "PhoneKeys",
+    "DayKey": "DayKey",
     "Withheld": "PhoneKeys",
     "Entries": "BoxEntries",
     "TakenEntries": "BoxEntries",

@@ -43,5 +43,5 @@ def put(state: BoxMemory, tick: int, time: int) -> bool:
 
 
 def write_down(state: BoxMemory, tick: int) -> None:
-    """Store the time at which the clock starts after a power loss."""
+    """Set the floor, at which the clock starts after a power loss."""
     state.kept.floor = now(state, tick)

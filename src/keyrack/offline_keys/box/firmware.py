@@ -62,8 +62,9 @@ def reset(key: PublicKey, secret: bytes, tick: int) -> BoxMemory:
 
 
 def start(kept: PersistentState, tick: int, elapsed: int | None, crypto: Crypto) -> BoxMemory:
-    """The box after a power loss. `kept` must be stored at once.
+    """The box after a power loss.
 
+    The firmware stores `kept` of the result at once: nonces never repeat only if each start has a new boot number.
     `elapsed` is the number of seconds since the floor was stored, by a clock that kept running. It is None if none did.
     """
     kept = replace(kept, boot=kept.boot + 1, is_certain=kept.is_certain and elapsed is not None)

@@ -20,7 +20,7 @@ REMEMBERED_KEYS = 16
 
 
 class LockAction(IntEnum):
-    """The action of the lock."""
+    """The action of the lock: nothing, open or close."""
 
     NONE = 0
     OPEN = 1

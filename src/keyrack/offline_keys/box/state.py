@@ -20,7 +20,7 @@ class StatusList:
 
     uri: str
     generation: int
-    iat: int
+    iat: int  # seconds since 1970
     bits: bytes  # 256 bytes
     signer: bytes  # kid of the issuing key, 8 bytes
 
@@ -30,7 +30,7 @@ class Authority:
     """The authority that a box obeys, with its newest keys and lists."""
 
     root: PublicKey
-    iss: str
+    iss: str  # of the authority: `iss` of its messages
     name: str  # of the box: `aud` of messages for it
     sequence: int  # of the newest key set or new root
     keys: tuple[PublicKey, ...]  # 1 or 2 issuing keys
@@ -126,6 +126,8 @@ class VolatileState:
 
 @dataclass(slots=True)
 class BoxMemory:
+    """The whole state of a box."""
+
     kept: PersistentState
     running: VolatileState
 

@@ -36,8 +36,9 @@ def take(state: BoxMemory, link: int, tick: int) -> None:
 def take_for_open(state: BoxMemory, link: int, tick: int, phone: bytes | None, *, is_remembered_key: bool) -> None:
     """Take a token for an `open`.
 
-    A remembered phone uses its own bucket while that has tokens. Otherwise the token is taken as in `take`. `phone` is
-    the thumbprint, or None for an `open` that cannot succeed. Raises `MessageRefused`.
+    A remembered phone has a bucket for remembered keys and one for other keys. The token is taken from the one for this
+    key. If that is empty, or the phone is not remembered, the token is taken as in `take`. `phone` is the thumbprint,
+    or None for an `open` that cannot succeed. Raises `MessageRefused`.
     """
     buckets = state.running.phone_buckets
     if phone is not None and phone in buckets:

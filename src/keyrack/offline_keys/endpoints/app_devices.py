@@ -256,7 +256,7 @@ def _registered(data: bytes, app: AppUser) -> tuple[PublicKey, bytes]:
     try:
         message = cose.read(data, REGISTRATION)
     except MessageRefused as refused:
-        raise _no_registration(f"A box would reject the message with the code {refused.code.text}.") from None
+        raise _no_registration(f"A box would reject the message with the code `{refused.code.text}`.") from None
     key: PublicKey = message.claims["cnf"]
     if message.kid != key.kid or not verify(key, message.to_be_signed, message.signature):
         raise _no_registration("The registration must be signed by the key that it contains.")

@@ -82,14 +82,27 @@ class CarriedList(Body):
     status_list: Octets
 
 
+class DayKeyBody(Body):
+    """The key of the names that a box advertises on one day."""
+
+    model_config = ConfigDict(title="DayKey")
+
+    day: Annotated[int, Field(ge=0)]
+    key: Octets
+
+
 class CarriedBox(Body):
-    """Messages that a phone carries to a box: its status lists, oldest first, and the newest receipt of its log."""
+    """Messages that a phone carries to a box: its status lists, oldest first, and the newest receipt of its log.
+
+    `names` has the day keys by which the phone finds the box.
+    """
 
     box: str
     product_id: Id
     box_key: Octets
     status_lists: list[CarriedList]
     receipt: Octets | None
+    names: list[DayKeyBody]
 
 
 class WithheldKey(Body):
@@ -172,7 +185,8 @@ OF_DEVICE = QueryParameter(
     Doc(
         "getPhoneKeys",
         "Get the keys of a phone",
-        "Returns one key for each assignment in force, and the messages that the phone carries to boxes (`boxes`). A"
+        "Returns one key for each assignment in force, and the messages that the phone carries to boxes (`boxes`)."
+        " `names` of a box has the keys of its advertised names, for the days on which a key of the phone may open. A"
         " key is valid from the later of now and the assignment's `start`, until the earlier of its `end` and now +"
         " `lifetime`. Until `renewAfter`, the response has the same key again. The phone deletes all keys that are"
         " not in the response.",
@@ -230,6 +244,7 @@ def _carried(issued: IssuedKeys) -> list[dict[str, object]]:
             "box": box_name(*box), "productId": box[0], "boxKey": base64url(issued.box_keys[box].encoded),
             "statusLists": entry,
             "receipt": base64url(issued.receipts[box]) if box in issued.receipts else None,
+            "names": [{"day": day, "key": base64url(key)} for day, key in issued.names.get(box, ())],
         }
         for box, entry in lists_by_box.items()
     ]  # fmt: skip

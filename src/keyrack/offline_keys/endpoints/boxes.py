@@ -157,7 +157,7 @@ class EnrolmentApproval(StrictBody):
 
 
 class PendingEnrolment(Body):
-    """An enrolment that will replace a box in use, and is not in force yet."""
+    """An enrolment that is not in force yet, and replaces a box."""
 
     epoch: Id
     name: str
@@ -309,7 +309,7 @@ async def enrol(request: Request, body: Enrolment, services: OfflineKeyServices)
                 caller=request.caller_key, thumbprint=body.thumbprint, replaces=body.replaces,
             )  # fmt: skip
     except MessageRefused as refused:
-        hint = f"A box would reject the message with the code {refused.code.text}."
+        hint = f"A box would reject the message with the code `{refused.code.text}`."
         raise BadRequest(
             invalid_member(ENROL, "enrolment", hint=hint), errors=[FieldError("wrong-form", hint, "/enrolment")]
         ) from None
@@ -336,8 +336,9 @@ async def enrol(request: Request, body: Enrolment, services: OfflineKeyServices)
     Doc(
         "undoEnrolment",
         "Undo the pending enrolment of a box",
-        "Deletes the pending epoch and revokes its keys. The epoch in force stays. A box that was enrolled in the"
-        " pending epoch must be reset.",
+        "Discards the pending epoch: phones no longer get keys for it. Keys that phones already have are not revoked."
+        " The epoch in force stays. A box that was enrolled in the pending epoch must be reset. If it is in use, its"
+        " next entry restores the enrolment, which then needs an approval.",
     ),
     auth=CustomerAuth(Permission.BOXES_WRITE, is_group_scoped=True),
     responses=Responses(errors={404: (NO_PRODUCT,), 409: (NO_BOX, NOT_PENDING, OTHER_KEY, IN_USE)}),

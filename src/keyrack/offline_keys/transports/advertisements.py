@@ -1,12 +1,14 @@
-"""The rotating name that a box advertises, as in docs/key-bluetooth.md, so that no stranger can follow a car.
+"""The rotating name that a box advertises (docs/key-bluetooth.md).
 
-The server derives a key for each day from the box's secret. A phone gets the keys of the days on which it may open.
+No stranger can follow a car by it. The server derives a key for each day from the box's secret. A phone gets the keys
+of the days on which it may open.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+from collections.abc import Mapping
 from uuid import UUID
 
 from keyrack.offline_keys.transports.bluetooth import SERVICE
@@ -33,23 +35,36 @@ def day_key(secret: bytes, day: int) -> bytes:
 
 
 def name(key: bytes, slot: int) -> str:
-    """The name in a slot, by the key of its day: `K-` and six characters."""
+    """The name in a slot, by the key of its day."""
     return _name(hmac.digest(key, b"keyrack-name-1" + _number(slot), hashlib.sha256))
 
 
+def names_near(keys: Mapping[int, bytes], time: int, slots: int = 1) -> list[str]:
+    """The names that a phone looks for at a time, in the order of their slots.
+
+    They are those of the slots from -`slots` to +`slots`. `keys` has the keys of days. A slot of another day has no
+    name.
+    """
+    near = range(slot_at(time) - slots, slot_at(time) + slots + 1)
+    return [name(keys[day_of(slot)], slot) for slot in near if day_of(slot) in keys]
+
+
 def name_at(secret: bytes, time: int) -> str:
-    """The name of a box with this advertising secret, at a time in seconds since 1970."""
+    """The name of a box with this secret at a time, in seconds since 1970."""
     slot = slot_at(time)
     return name(day_key(secret, day_of(slot)), slot)
 
 
 def name_without_authority(box_secret: bytes, boot: int) -> str:
-    """The name of a box without an authority, from its secret for nonces and its boot counter."""
+    """The name of a box without an authority.
+
+    It follows from the box's secret for nonces and its boot counter.
+    """
     return _name(hmac.digest(box_secret, b"keyrack-name-0" + boot.to_bytes(8, "big"), hashlib.sha256))
 
 
 def advertisement(name: str) -> bytes:
-    """The 31 bytes of the advertisement: flags, the service, the complete local name."""
+    """The 31 bytes of the advertisement: flags, service, local name."""
     return _FLAGS + b"\x11\x07" + UUID(SERVICE).bytes[::-1] + b"\x09\x09" + name.encode()
 
 

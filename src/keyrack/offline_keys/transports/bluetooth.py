@@ -1,4 +1,4 @@
-"""The Bluetooth side of a box: three links over one buffer, as in docs/key-bluetooth.md.
+"""The Bluetooth side of a box (docs/key-bluetooth.md): three links, one buffer.
 
 The firmware owns the radio. It passes on connections and written values, sends what `next_fragment` returns, and ends
 the links that `tick` returns. Times are milliseconds of a counter that runs while there is power.
@@ -40,7 +40,10 @@ class _Link:
 
 
 def size_value(att_mtu: int) -> bytes:
-    """The value of the characteristic `size`: a version, and the most bytes of a fragment on this connection."""
+    """The value of the characteristic `size` on this connection.
+
+    It has a version and the maximum bytes of a fragment.
+    """
     most = min(max(att_mtu - 3, fragments.LEAST_SIZE), fragments.MOST_SIZE)
     return b"\x01" + most.to_bytes(2, "big")
 
@@ -98,7 +101,7 @@ class BoxBluetooth:
         self._sequence = -1
 
     def next_fragment(self, link: int, size: int, now: int) -> bytes | None:
-        """The next notification of at most `size` bytes for this link; None if there is none now."""
+        """The next notification for this link, or None. It has at most `size` bytes."""
         state = self._links[link]
         if state is None:
             return None

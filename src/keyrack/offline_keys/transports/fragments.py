@@ -76,14 +76,14 @@ class Reassembly:
         self.clear()
 
     def clear(self) -> None:
-        """Drop what has come of a message."""
+        """Drop the received part of a message."""
         self._command: Command | None = None
         self._data = bytearray()
         self._length = self._sequence = self._began = self._last = 0
 
     @property
     def is_open(self) -> bool:
-        """Whether the first fragment of a message has come, and the last has not."""
+        """Whether a message is incomplete."""
         return self._command is not None
 
     def is_late(self, now: int) -> bool:

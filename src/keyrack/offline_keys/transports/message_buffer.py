@@ -1,4 +1,4 @@
-"""The one message and the one reply that a box has room for, shared by all its links and transports."""
+"""The one message and reply of a box, for all links and transports."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Phase(Enum):
 
 
 class MessageBuffer:
-    """The link that begins a message owns the buffer until its reply is sent. Times are in milliseconds.
+    """The buffer of a box, and the link that owns it. Times are in milliseconds.
 
-    A link that is slow to send its message loses the buffer to the next one that begins: no stranger shuts out phones
-    by a message without an end. While the box processes a message, the buffer stays in use, even if the link ends: the
-    firmware still reads it.
+    The link that begins a message owns the buffer until its reply is sent. A link that is slow to send its message
+    loses the buffer to the next one that begins: no stranger shuts out phones by a message without an end. While the
+    box processes a message, the buffer stays in use, even if the link ends: the firmware still reads it.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class MessageBuffer:
 
     @property
     def rest(self) -> bytes:
-        """What is to be sent yet."""
+        """The part that is not sent yet."""
         return self._reply
 
     def take(self, size: int) -> bytes:

@@ -1,4 +1,4 @@
-"""The NFC side of a box and of a phone: messages in ISO 7816-4 APDUs, as in docs/key-nfc.md.
+"""NFC: messages in ISO 7816-4 APDUs (docs/key-nfc.md).
 
 The box is the card, and the phone is the reader.
 """
@@ -62,7 +62,10 @@ def ndef_file(url: str) -> bytes:
 
 
 def capability_file() -> bytes:
-    """The capability container: version 2.0, reads and writes of at most 255 bytes, the record for reading only."""
+    """The capability container of the NDEF application.
+
+    Version 2.0, reads and writes of at most 255 bytes. The record is for reading only.
+    """
     return bytes.fromhex("000f2000ff00ff0406") + _RECORD + (_MOST_SHORT - 1).to_bytes(2, "big") + b"\x00\xff"
 
 
@@ -79,7 +82,10 @@ class NfcCard:
         self.is_restarted = False  # a SELECT: the firmware ends the link and begins another one
 
     def receive(self, apdu: bytes, now: int) -> bytes:
-        """The response; empty if a message is whole now: the firmware answers it by `reply`."""
+        """The response; empty if a message is whole now.
+
+        The firmware answers the message by `reply`.
+        """
         self.is_restarted = False
         try:
             return self._receive(apdu, now)
@@ -198,7 +204,10 @@ class NfcCard:
 
 
 class NfcReader:
-    """The phone: it exchanges whole messages by `transceive`, which sends one APDU and returns the response."""
+    """The phone, which exchanges whole messages.
+
+    `transceive` sends one APDU and returns the response.
+    """
 
     def __init__(self, transceive: Callable[[bytes], bytes]) -> None:
         self._transceive = transceive
@@ -231,7 +240,7 @@ class NfcReader:
 
 
 def _body(apdu: bytes) -> tuple[bytes, int]:
-    """The data of a short APDU, and the expected length of the response. Raises `CommandRejected`."""
+    """The data and the expected length of a short APDU. Raises `CommandRejected`."""
     rest = apdu[SHORTEST:]
     if len(rest) <= 1:  # no data: the byte is the expected length
         return b"", _expected(rest)

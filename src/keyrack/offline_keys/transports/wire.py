@@ -1,4 +1,4 @@
-"""Frames on a wire between a tool and a box, as in docs/key-wire.md.
+"""Frames on a wire between tool and box (docs/key-wire.md).
 
 A frame is COBS of message and CRC-32, and a zero byte.
 """
@@ -56,9 +56,9 @@ class Deframer:
         self._is_too_long = False
 
     def feed(self, received: bytes) -> list[bytes]:
-        """The messages of the frames that are whole now, in their order; empty for an empty frame.
+        """The messages of the frames that are whole now, in order.
 
-        A frame that is too long or damaged is dropped.
+        A message is empty for an empty frame. A frame that is too long or damaged is dropped.
         """
         *ended, last = received.split(DELIMITER)
         messages = [message for part in ended if (message := self._end(part)) is not None]

@@ -98,7 +98,9 @@ class BackupRepository:
         return backups[-1]
 
     def timeline(self) -> int:
-        """The timeline that the database writes: that of the last successful restore or of a later full backup.
+        """The timeline that the database writes.
+
+        It is that of the last successful restore, or of a later full backup.
 
         The archive may contain newer timelines of failed restores.
         """

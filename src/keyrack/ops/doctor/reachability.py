@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
+from keyrack.core.os_errors import connection_failure
 from keyrack.core.settings import Settings
 from keyrack.ops.doctor.result import ok, warning
 from keyrack.ops.monitoring.findings import Finding
@@ -33,7 +34,7 @@ def _public_url(settings: Settings) -> Iterator[Finding]:
     except (OSError, ValueError, http.client.HTTPException) as error:  # urllib.error.URLError is an OSError
         reason = getattr(error, "reason", None) or error
         yield warning(
-            "public-url", f"{settings.public_url} cannot be reached from this machine: {reason}",
+            "public-url", f"{settings.public_url} cannot be reached from this machine: {connection_failure(reason)}",
             "Check that the server runs, the proxy in front of it, and its certificate.",
         )  # fmt: skip
 
@@ -48,7 +49,7 @@ async def _broker(url: str) -> Finding:
             writer.close()
     except OSError as error:
         return warning(
-            "mqtt", f"The broker {host}:{port} cannot be reached: {error or 'no response'}",
+            "mqtt", f"The broker {host}:{port} cannot be reached: {connection_failure(error)}",
             "Check that the broker runs, and its certificate. `keyrack ingest-mqtt` keeps retrying.",
         )  # fmt: skip
     return ok("mqtt", f"the broker {host}:{port} answers")

@@ -16,10 +16,9 @@ from typing import Any, LiteralString
 
 import asyncpg
 
-from keyrack.core.log_config import cause
 from keyrack.core.settings import Settings
 from keyrack.db import schema_version
-from keyrack.db.connection import UNREACHABLE, Connection
+from keyrack.db.connection import UNREACHABLE, Connection, unreachable
 from keyrack.db.embedded import locks, wal_archiving
 from keyrack.db.embedded.layout import Layout
 from keyrack.db.embedded.server import EmbeddedServer, EmbeddedServerError
@@ -99,8 +98,7 @@ async def collect_status(settings: Settings, *, all_certificates: bool = False) 
     except TimeoutError:
         raise DatabaseUnknown(f"The database at {where} does not respond within {LONGEST:g} seconds.") from None
     except (*UNREACHABLE, asyncpg.PostgresError) as error:
-        said = " ".join(cause(error).split())
-        raise DatabaseUnknown(f"The database at {where} cannot be reached: {said}") from None
+        raise DatabaseUnknown(f"The database at {where} cannot be reached: {unreachable(error)}") from None
     return picture
 
 

@@ -45,7 +45,10 @@ class RecordType:
         return self.insert_into(self.into, {})
 
     def insert_into(self, table: LiteralString, others: Mapping[LiteralString, LiteralString]) -> LiteralString:
-        """The same into a table with `others`: column -> SQL of what the rows do not have, or have otherwise."""
+        """Insert the rows into a table, with the columns `others` added or replaced.
+
+        `others` is column -> SQL.
+        """
         absent = self.defaults or {}
         given: dict[LiteralString, LiteralString] = {}
         for name, (sql, _) in self.members.items():

@@ -90,7 +90,7 @@ async def _renumbered(sql: Connection, customer: int, kind: RecordType, rows: Se
 
 
 def texts_in_nfc(row: Mapping[str, Any]) -> Json:
-    """A row of the source with its texts in NFC; e-mail addresses have another normal form."""
+    """A row of the source with its texts in NFC, except e-mail addresses."""
     return {
         name: nfc(value) if isinstance(value, str) and name != "emailAddress" else value for name, value in row.items()
     }

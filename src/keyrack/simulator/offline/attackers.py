@@ -127,9 +127,9 @@ class Thieves:
         world.boxes[other].leave()
 
     async def take_back(self, loot: Loot, product: int) -> bool:
-        """Open, then try to push the entry out of the log with signed times.
+        """Open, then try to displace the entry from the log with signed times.
 
-        Returns false if the box does not open, so that there is no entry to push out.
+        Returns false if the box does not open, because there is no entry to displace then.
         """
         world, box = self._world, self._world.boxes[product]
         keys = [key for key in loot.keys if key.product == product]
@@ -205,7 +205,10 @@ class Thieves:
         return cose.sign(KEY, signed.kid, signed.claims | {"cnf": self._stranger.public}, self._stranger.sign)
 
     def stop_the_clock(self, loot: Loot) -> int | None:
-        """Remove the battery of a box with a stolen key; returns the box, until the battery is put back."""
+        """Remove the battery of a box with a stolen key, and return its product id.
+
+        None if there is no such box with power.
+        """
         world = self._world
         if not loot.keys or not world.boxes[loot.keys[-1].product].is_on:
             return None

@@ -1,6 +1,6 @@
-"""The possible knowledge of a box according to docs/keys.md: its clock error, and the age of its list.
+"""The possible state of a box by docs/keys.md: its clock error, and the age of its list.
 
-It is derived only from actions on the box and from the true time, never from the box's statements.
+It is derived only from actions on the box and from the true time, never from the box's answers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The expected rights: accepted assignments, and the keys that the server must issue and revoke for them.
+"""The expected rights: accepted assignments, and their issued and revoked keys.
 
 It never asks the server; the server's keys are compared with it. Times are whole seconds since 1970.
 """
@@ -47,7 +47,7 @@ class IssuedPhoneKey:
 
 
 class Meeting(NamedTuple):
-    """A phone's last contact with the server: its keys by assignment, with the assignments at that time."""
+    """A phone's last contact with the server: its keys and their assignments at that time."""
 
     at: int
     keys: dict[int, tuple[IssuedPhoneKey, AcceptedAssignment]]

@@ -16,7 +16,7 @@ UNKNOWN_LIST = "UnknownList"  # its number depends on the boxes' entries while t
 
 
 async def bring_home(world: World, manager: Manager, product: int) -> None:
-    """Let a new user with a valid assignment deliver all of a box's log, and collect the reports on it."""
+    """Deliver all of a box's log by a new user with an assignment, and collect the reports."""
     car = world.ledger.books.boxes[product].car
     assert car is not None  # noqa: S101 - every box is installed
     user = await manager.user(next(world.numbers))

@@ -16,7 +16,10 @@ LIFETIMES = ((7 * DAY, None), (7 * DAY, DAY), (10 * DAY, None), (14 * DAY, 2 * D
 
 
 class NotDone(ApiError):
-    """An operation failed for a legitimate reason, such as a longer assignment after the box's service has ended."""
+    """An operation failed for a legitimate reason.
+
+    An example is a longer assignment after the box's service has ended.
+    """
 
 
 class Manager:

@@ -1,7 +1,8 @@
-"""The ledger: which attempts must or may open which box by docs/keys.md, what boxes did, and where both differ.
+"""The ledger: the expected decisions of boxes by docs/keys.md, their actions, and differences.
 
-It is derived from accepted assignments (`expected_state`), from a box's possible knowledge (`box_knowledge`) and from
-the true time. It never asks a box or the server.
+An attempt must open a box, may open it, or must not. The expectation is derived from accepted assignments
+(`expected_state`), from a box's possible knowledge (`box_knowledge`) and from the true time. It never asks a box or the
+server.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class ExpectedDecision:
 
 @dataclass(frozen=True, slots=True)
 class BoxAction:
-    """An action of a box: whose right it used, and the box's time."""
+    """An action of a box: the user whose right it used, and the box's time."""
 
     command: int
     user: int
@@ -89,7 +90,9 @@ class Ledger:
         return ExpectedDecision(self._must(attempt, key, box), may, until)
 
     def _must(self, attempt: OpenAttempt, key: IssuedPhoneKey, box: Knowledge) -> bool:
-        """Whether the box must open: the phone met the server recently enough, and its right was not revoked since.
+        """Whether the box must open.
+
+        It must if the phone contacted the server recently enough, and its right was not revoked since.
 
         The times in the key do not count, because timely renewal is part of the guarantee.
         """

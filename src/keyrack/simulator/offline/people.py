@@ -34,7 +34,7 @@ class People:
         return PhoneOwner(user, self._world.random.choice(HABITS), await self._world.new_phone(user))
 
     async def meet(self, owner: PhoneOwner) -> None:
-        """Let the phone contact the server: it delivers logs, and fetches keys and lists."""
+        """Deliver logs from the phone to the server, and fetch keys and lists."""
         if owner.phone is None:
             return
         await self.deliver(owner.phone)

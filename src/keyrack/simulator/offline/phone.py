@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -42,6 +43,7 @@ class VirtualPhone:
     key_set: bytes = b""
     roots: list[bytes] = field(default_factory=list[bytes])
     carried: dict[str, list[bytes]] = field(default_factory=dict[str, list[bytes]])  # lists and receipts, by box
+    names: dict[str, dict[int, bytes]] = field(default_factory=dict[str, dict[int, bytes]])  # day keys by day, by box
     pocket: list[bytes] = field(default_factory=list[bytes])  # log entries to deliver
     seen: dict[str, int] = field(default_factory=dict[str, int])  # highest number fetched from each box
 
@@ -77,6 +79,7 @@ class VirtualPhone:
         }
         self.key_set = octets(response["keySet"])
         self.roots = [octets(root) for root in response["roots"]]
+        self.names = {box["box"]: _day_keys(box) for box in response["boxes"]}
         for box in response["boxes"]:
             lists = [octets(each["statusList"]) for each in box["statusLists"]]
             self.carried[box["box"]] = [*lists, *([octets(box["receipt"])] if box["receipt"] else [])]
@@ -136,3 +139,8 @@ class VirtualPhone:
             self.pocket += map(phone.kept, message.entries)
             newest, following = newest + len(message.entries), message.next
         self.seen[challenge.name] = newest
+
+
+def _day_keys(box: Mapping[str, Any]) -> dict[int, bytes]:
+    """The day keys of a box in the server's response. An older server sends none."""
+    return {each["day"]: octets(each["key"]) for each in box.get("names", ())}

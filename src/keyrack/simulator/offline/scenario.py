@@ -210,7 +210,7 @@ class Weeks:
         world.boxes[product].reset(world.at)
         await self._enrol(product, world.ledger.books.boxes[product].car)
         await final_sync.bring_home(world, self._manager, product)
-        world.happens("boxes enrolled anew")
+        world.happens("boxes enrolled again")
 
     async def _tend(self) -> None:
         """Do the server's housekeeping at the pace of the simulation."""

@@ -187,7 +187,7 @@ async def create(request: Request, webhook: NewWebhook, services: WebhookService
         "updateWebhook",
         "Update a webhook",
         "A JSON Patch (RFC 6902) with `remove` and `replace`. `remove` restores the default; the URL cannot be"
-        " removed. If the webhook is enabled, the waiting deliveries are sent.",
+        " removed. Enabling a disabled webhook sends its waiting deliveries.",
     ),
     body=JsonBody(TypeAdapter(Patch[WebhookPatch]), UPDATE),
     concurrency=Concurrency(if_match=WEBHOOK),
@@ -201,10 +201,11 @@ async def create(request: Request, webhook: NewWebhook, services: WebhookService
 )
 async def update(request: Request, patch: list[WebhookPatch], services: WebhookServices) -> Response:
     # A removed member gets its default; only the URL has none
-    given = {name: value for name, value in apply_patch(patch, UPDATE).items() if value is not None or name == "url"}
+    values = apply_patch(patch, UPDATE, required=("url",))
+    given = {name: value for name, value in values.items() if value is not None or name == "url"}
     whole = validate_body(CHANGED, json.dumps(given).encode(), UPDATE, patch=patch)
-    values: dict[str, Any] = whole.model_dump(by_alias=True, exclude_unset=True)
-    changes = {name: values.get(name, WEBHOOKS.by_name[name].default) for name in (step.path[1:] for step in patch)}
+    changed: dict[str, Any] = whole.model_dump(by_alias=True, exclude_unset=True)
+    changes = {name: changed.get(name, WEBHOOKS.by_name[name].default) for name in (step.path[1:] for step in patch)}
     async with request.db.transaction() as connection:
         await conditional_requests.compare(connection, request, WEBHOOK, NO_WEBHOOK)
         version = await subscriptions.change(connection, services.encryption, request.customer, request.ids[0], changes)
@@ -297,8 +298,8 @@ async def replay(request: Request, services: WebhookServices) -> Response:
         "replayDeliveries",
         "Send the outcomes and changes of a time range again",
         "Sends all outcomes and changes of the webhook's `kinds` from `from` up to, but not including, `to`, oldest"
-        " first. Checkpoints are not included. If there are more than one request can send, `next` is the `from` of"
-        " the next request." + IS_LIMITED,
+        " first. Checkpoints are not included. If one request cannot send all of them, `next` is the `from` of the"
+        " next request." + IS_LIMITED,
     ),
     body=JsonBody(TypeAdapter(TimeRange), REPLAY),
     responses=Responses(

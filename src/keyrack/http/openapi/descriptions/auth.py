@@ -64,7 +64,7 @@ OF_ACCESS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "emailAddress": ("The address of the invited person.", "kim@example.com"),
         "role": ("The role after acceptance.", "Dispatcher"),
         "groups": ("The groups that will limit the role; null for the whole fleet.", [2]),
-        "invitedBy": ("The user name of the inviting manager.", "owner@example.com"),
+        "invitedBy": ("The user name of the inviting manager, or the brand for the operator.", "owner@example.com"),
         "created": ("When the invitation was created.", "2026-05-01T08:15:00Z"),
         "expires": ("When the invitation expires.", "2026-05-08T08:15:00Z"),
     },

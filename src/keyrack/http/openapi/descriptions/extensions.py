@@ -208,14 +208,23 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "goes": ("The data that is erased, by kind.", [{"kind": "assignments", "how": "ended", "count": 2}]),
         "stays": (
             "The data that stays, with the reasons.",
-            [{"kind": "receivers", "code": "was-sent", "text": "It was sent already."}],
+            [
+                {
+                    "kind": "receivers",
+                    "code": "was-sent",
+                    "text": "Messages that webhooks already received stay with their receivers.",
+                }
+            ],
         ),
-        "customers": ("The caller's other customers that have this person. The person stays there.", []),
+        "customers": (
+            "Other customers that have this person, if the caller may list all of their users. The person stays there.",
+            [],
+        ),
         "kind": ("The kind of data.", "assignments"),
         "how": ("`removed` or `ended` at once, or made `anonymous` within minutes.", "ended"),
         "count": ("The number of records.", 2),
         "code": ("Why the data stays, for programs.", "was-sent"),
-        "text": ("Why the data stays, in words.", "What webhooks were sent already is with those who received it."),
+        "text": ("Why the data stays, in words.", "Messages that webhooks already received stay with their receivers."),
         "id": ("The id of the customer, as a string.", "2"),
         "name": ("The name of the customer.", "Example Fleet North"),
     },
@@ -233,7 +242,7 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
     },
     "Session": {
         "id": ("The id of the session.", 7),
-        "address": ("The address of the browser's last request.", "192.0.2.10"),
+        "address": ("The address from which the manager signed in.", "192.0.2.10"),
         "userAgent": ("The user agent of the browser.", "Mozilla/5.0"),
         "createdAt": ("When the manager signed in.", "2026-05-01T07:30:00Z"),
         "lastSeen": ("When the session was last used.", "2026-05-01T08:15:00Z"),

@@ -152,6 +152,11 @@ OF_KEYS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         ),
         "statusLists": ("The status lists of the box, oldest first.", None),
         "receipt": _RECEIPT,
+        "names": (
+            "The keys of the names that the box advertises, for the days on which a key of the phone may open, and the"
+            " 15 minutes before and after. Empty if the box advertises no such names.",
+            None,
+        ),
         "generation": ("The number of the list of the box.", 1),
         "statusList": _LIST,
         "reason": (
@@ -159,6 +164,10 @@ OF_KEYS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
             " the box has no room for another key.",
             "too-many-keys",
         ),
+    },
+    "DayKey": {
+        "day": ("The day, counted from 1970-01-01 in UTC.", 20_574),
+        "key": ("The key of the day: 16 bytes.", "b0JXRCYhsIYUHu7arGkexQ"),
     },
     "BoxEntries": {
         "entries": ("Entries, as the boxes signed them.", [_SIGNED]),
