@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 INSTALLER := requirements/install.py requirements/installers.txt
 PYTEST_ARGS ?=
 KEYS_ARGS ?= 10000000 1 300
+TRANSPORTS_ARGS ?= 2000000 1 1000000
 TOOLS := .venv-tools
 CLIENTS := .clients
 SITE_TOOLS := .venv-site
@@ -13,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ASSETS := src/keyrack/console/assets
 BUILD_ASSETS := $(PYTHON) console-assets/build.py
 
-.PHONY: help demo install install-dev test test-cluster dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench bench-tables clean docs lock screenshots test-console-long cluster test-failover soak site test-site test-clients test-phone test-moving test-order test-keys-weeks test-keys-long golden test-recordings record-requests migration
+.PHONY: help demo install install-dev test test-cluster dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench bench-tables clean docs lock screenshots test-console-long cluster test-failover soak site test-site test-clients test-phone test-moving test-order test-keys-weeks test-keys-long test-transports-long golden test-recordings record-requests migration
 
 ## help: show these lines
 help:
@@ -113,6 +114,10 @@ test-faults: install-dev
 ## test-keys-long: fuzz the boxes in Python and C with 10 million messages, then the box in C alone (half an hour)
 test-keys-long: install-dev
 	$(BIN)/python -m tests.offline_keys.fuzz_boxes $(KEYS_ARGS)
+
+## test-transports-long: 2 million random calls to the transports in Python and in C, then the ones in C alone (ten minutes)
+test-transports-long: install-dev
+	$(BIN)/python -m tests.offline_keys.fuzz_transports $(TRANSPORTS_ARGS)
 
 ## test-order: check the order of change numbers under 30 s of concurrent writes, and that a wrong order is detected
 test-order: install-dev

@@ -74,6 +74,8 @@ def library(path: Path | None = None) -> ctypes.CDLL:
     """The box and the bridge: built here, or loaded from `path`."""
     built = ctypes.CDLL(str(path or directory() / "libkeyrack_box_test.so"))
     built.kr_test_size.restype = built.kr_test_box_size.restype = built.kr_test_stack.restype = ctypes.c_size_t
+    built.kr_test_transports_size.restype = ctypes.c_size_t
+    built.kr_box_is_proven.restype = ctypes.c_bool
     assert built.kr_test_size() == ctypes.sizeof(Test)
     assert built.kr_test_box_size() == ctypes.sizeof(BoxInC)
     return built
@@ -122,6 +124,16 @@ class CBox:
 
     def disconnect(self, link: int) -> None:
         self._built.kr_test_disconnect(self._at, link)
+
+    def is_proven(self, link: int) -> bool:
+        """Whether possession of a key is proven on this link."""
+        return bool(self._built.kr_box_is_proven(ctypes.byref(self.test.box), link))
+
+    def advertised_name(self, tick: int) -> str:
+        """The name that the box advertises at this tick."""
+        name = ctypes.create_string_buffer(8)
+        self._built.kr_box_name(ctypes.byref(self.test.box), ctypes.c_uint64(tick), name)
+        return name.raw.decode()
 
     def is_point(self, point: bytes) -> bool:
         return bool(self._built.kr_test_is_point(self._at, point))

@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import Prehashed, decode_dss_signature
 
 from keyrack.offline_keys import status_list_bits
+from keyrack.offline_keys.box import links
 from keyrack.offline_keys.box.lock_operation import LockAction
 from keyrack.offline_keys.box.state import BoxMemory, TokenBucket
 from keyrack.offline_keys.link_messages import LONGEST, Enrol, Fetch, Open, Provision, Result, hello, write
@@ -30,6 +31,7 @@ from tests.offline_keys.vectors.state_json import dump, load
 
 CODE_MOST = 64 * 1024  # without the crypto library
 RAM_MOST = 16 * 1024
+STACK_MOST = 4 * 1024  # of the transports; a message takes more
 REFUSED = write(Result(BoxRefusalCode.REFUSED))
 SEED = 20261125
 MUTANTS = 8_000
@@ -76,17 +78,25 @@ def test_items_of_the_vectors(library: ctypes.CDLL) -> None:
 
 
 def test_messages_of_the_vectors(box: CBox) -> None:
-    states, wrong = fuzz_boxes.states(), []
+    states, wrong, proven = fuzz_boxes.states(), [], Counter[bool]()
     for test in fuzz_boxes.vectors("Box"):
         before = states[test["state"]] | test["set"]
         box.load(load(before), test["tick"])
         outcome = box.receive(test["link"], bytes.fromhex(test["message"]), test["tick"], bytes.fromhex(test["random"]))
         found = (outcome.code, outcome.effect, outcome.reply.hex())
         expected = (test["code"], test["effect"], test["reply"])
-        state = described(box.state(), test["tick"])
-        if found != expected or state != after(before, test["changes"], test["tick"]):
+        state = box.state()
+        is_proven = links.is_proven(state, test["link"], test["tick"])
+        if (
+            found != expected
+            or described(state, test["tick"]) != after(before, test["changes"], test["tick"])
+            or box.is_proven(test["link"]) is not is_proven
+        ):
             wrong.append((test["tcId"], test["comment"], found))
+        proven[is_proven] += 1
     assert wrong == []
+    assert min(proven[True], proven[False]) > 10
+    assert not box.is_proven(3)
 
 
 def test_starts_of_the_vectors(box: CBox) -> None:
@@ -300,7 +310,7 @@ def test_the_box_allocates_nothing_and_prints_nothing() -> None:
 
 
 def test_the_memory_of_the_box_is_small(library: ctypes.CDLL) -> None:
-    """The struct, a message, its reply and the deepest stack, which was painted before."""
+    """The struct, its transports with a message and its reply, and the deepest stack, which was painted before."""
     deepest = {}
     for stubbed in (True, False):
         box = CBox(library, fuzz_boxes.own_key(), stubbed=stubbed)
@@ -309,15 +319,27 @@ def test_the_memory_of_the_box_is_small(library: ctypes.CDLL) -> None:
             depth = box.stack(seed.link, seed.message, seed.tick)
             deepest[stubbed] = max(depth, deepest.get(stubbed, 0))
     state: int = library.kr_test_box_size()
+    transports: int = library.kr_test_transports_size()
     assert 1_000 < deepest[True] < deepest[False]
-    assert state + deepest[False] + 2 * LONGEST < RAM_MOST
+    assert transports > 2 * LONGEST
+    assert state + transports + deepest[False] < RAM_MOST
+
+
+def test_the_transports_need_less_stack_than_the_box() -> None:
+    """All their functions together, so whichever calls which."""
+    names = ("advertisements", "bluetooth", "fragments", "hmac", "message_buffer", "nfc", "wire")
+    usage = "".join((c_box.directory() / f"{name}.su").read_text() for name in names)
+    frames = [int(line.split("\t")[1]) for line in usage.splitlines()]
+    assert len(frames) > 30
+    assert sum(frames) < STACK_MOST
 
 
 def test_the_example_of_the_readme_compiles(tmp_path: Path) -> None:
-    example = re.search(r"^```c\n(.*?)^```$", (c_box.SOURCES / "README.md").read_text(), re.DOTALL | re.MULTILINE)
-    assert example
+    """Its parts are one file."""
+    parts = re.findall(r"^```c\n(.*?)^```$", (c_box.SOURCES / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+    assert len(parts) == 2
     path = tmp_path / "example.c"
-    path.write_text(example[1])
+    path.write_text("\n".join(parts))
     flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
     include = [f"-I{c_box.SOURCES / name}" for name in ("include", "ports")]
     done = subprocess.run([c_box.compiler(), *flags, *include, str(path)], capture_output=True, text=True, check=False)

@@ -207,6 +207,9 @@ unsigned kr_box_connect(struct kr_box *box, uint64_t tick);
 struct kr_outcome kr_box_receive(struct kr_box *box, unsigned link, struct kr_bytes message, uint64_t tick,
                                  uint8_t *reply);
 
+/* Whether possession of a key is proven on this link, as of the last message. Transports keep such a link longer. */
+bool kr_box_is_proven(const struct kr_box *box, unsigned link);
+
 /* Ends a link, with its nonce and its proof. */
 void kr_box_disconnect(struct kr_box *box, unsigned link);
 

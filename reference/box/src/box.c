@@ -118,6 +118,11 @@ void kr_box_disconnect(struct kr_box *box, unsigned link)
     }
 }
 
+bool kr_box_is_proven(const struct kr_box *box, unsigned link)
+{
+    return link < KR_LINKS && kr_is_proven(box, &box->links[link]);
+}
+
 void kr_write_result(struct kr_writer *reply, enum kr_code code, struct kr_bytes entry)
 {
     kr_write_head(reply, KR_ARRAY, 3);

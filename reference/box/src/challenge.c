@@ -2,58 +2,23 @@
 #include <string.h>
 
 #include "box.h"
+#include "hmac.h"
 
-#define BLOCK 64       /* of SHA-256 */
 #define NONCE_LIVES 10  /* seconds */
 #define PROOF_LIVES 300 /* seconds; enough to fetch a whole log */
-
-static void put64(uint8_t *at, uint64_t value)
-{
-    for (unsigned i = 0; i < 8; i++) {
-        at[i] = (uint8_t)(value >> (56 - 8 * i));
-    }
-}
-
-/* Removes secrets from the stack. A compiler may remove a useless write, but not to volatile memory. */
-static void wipe(uint8_t *bytes, size_t len)
-{
-    volatile uint8_t *at = bytes;
-    for (size_t i = 0; i < len; i++) {
-        at[i] = 0;
-    }
-}
-
-/* HMAC (RFC 2104) with a key of 32 bytes. */
-static void hmac(const struct kr_port *port, const uint8_t key[KR_DIGEST], struct kr_bytes bytes,
-                 uint8_t digest[KR_DIGEST])
-{
-    uint8_t inner[BLOCK], outer[BLOCK], within[KR_DIGEST];
-    for (unsigned i = 0; i < BLOCK; i++) {
-        unsigned of_key = i < KR_DIGEST ? key[i] : 0;
-        inner[i] = (uint8_t)(of_key ^ 0x36);
-        outer[i] = (uint8_t)(of_key ^ 0x5c);
-    }
-    const struct kr_bytes first[] = {{inner, BLOCK}, bytes};
-    const struct kr_bytes second[] = {{outer, BLOCK}, {within, KR_DIGEST}};
-    port->sha256(port->user, first, 2, within);
-    port->sha256(port->user, second, 2, digest);
-    wipe(inner, sizeof inner);
-    wipe(outer, sizeof outer);
-    wipe(within, sizeof within);
-}
 
 /* A nonce never repeats, even if the random source does, because both counters only increase. */
 static void make_nonce(struct kr_box *box, const uint8_t random[KR_NONCE], uint8_t nonce[KR_NONCE])
 {
     uint8_t seed[16 + KR_NONCE], digest[KR_DIGEST];
     box->challenges++;
-    put64(seed, box->kept.boot);
-    put64(seed + 8, box->challenges);
+    kr_put_number(seed, box->kept.boot, 8);
+    kr_put_number(seed + 8, box->challenges, 8);
     memcpy(seed + 16, random, KR_NONCE);
-    hmac(box->port, box->kept.secret, (struct kr_bytes){seed, sizeof seed}, digest);
+    kr_hmac(box->port, (struct kr_bytes){box->kept.secret, KR_DIGEST}, (struct kr_bytes){seed, sizeof seed}, digest);
     memcpy(nonce, digest, KR_NONCE);
-    wipe(seed, sizeof seed);
-    wipe(digest, sizeof digest);
+    kr_wipe(seed, sizeof seed);
+    kr_wipe(digest, sizeof digest);
 }
 
 bool kr_use_nonce(const struct kr_box *box, struct kr_link *link)
@@ -118,7 +83,7 @@ enum kr_code kr_hello(struct kr_box *box, struct kr_link *link, bool is_spoken, 
         return KR_CODE_REFUSED;
     }
     make_nonce(box, random, link->nonce);
-    wipe(random, sizeof random);
+    kr_wipe(random, sizeof random);
     kr_write_head(reply, KR_ARRAY, 2);
     kr_write_uint(reply, KR_SAYS_CHALLENGE);
     write_members(box, link, reply);

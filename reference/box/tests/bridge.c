@@ -6,6 +6,7 @@
 #include "cbor.h"
 #include "inflate.h"
 #include "keyrack_bearssl.h"
+#include "keyrack_transports.h"
 
 #define PAINT 0xa5
 
@@ -27,7 +28,14 @@ struct kr_test {
 
 EXPORT size_t kr_test_size(void);
 EXPORT size_t kr_test_box_size(void);
-EXPORT void kr_test_begin(struct kr_test *t, const uint8_t private_key[32], int stubbed);
+EXPORT size_t kr_test_transports_size(void);
+EXPORT /* All of a box with three transports but the box itself. */
+size_t kr_test_transports_size(void)
+{
+    return sizeof(struct kr_buffer) + sizeof(struct kr_ble) + sizeof(struct kr_nfc) + sizeof(struct kr_wire);
+}
+
+void kr_test_begin(struct kr_test *t, const uint8_t private_key[32], int stubbed);
 EXPORT int kr_test_public(struct kr_test *t, uint8_t point[KR_POINT]);
 EXPORT void kr_test_receive(struct kr_test *t, unsigned link, const uint8_t *message, size_t len, uint64_t tick,
                             uint8_t *reply, uint32_t outcome[4]);

@@ -42,7 +42,7 @@ def document() -> Json:
         "split": [_split(length, size) for length in LENGTHS for size in SIZES],
         "phone": [_phone(comment, steps) for comment, steps in _received()],
         "box": [_box(comment, steps) for comment, steps in _scripts()],
-        "names": [_names(time) for time in (0, 899, 900, 86_399, 86_400, 1_800_000_000, 4_102_444_800)],
+        "names": [_names(time) for time in (0, 899, 900, 86_399, 86_400, 1_800_000_000, 4_102_444_800, (1 << 53) - 1)],
     }
 
 

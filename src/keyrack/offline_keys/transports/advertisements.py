@@ -31,12 +31,12 @@ def day_of(slot: int) -> int:
 
 def day_key(secret: bytes, day: int) -> bytes:
     """The key of a day, 16 bytes, from the box's advertising secret."""
-    return hmac.digest(secret, b"keyrack-day-1" + day.to_bytes(4, "big"), hashlib.sha256)[:16]
+    return hmac.digest(secret, b"keyrack-day-1" + _number(day), hashlib.sha256)[:16]
 
 
 def name(key: bytes, slot: int) -> str:
     """The name in a slot, by the key of its day."""
-    return _name(hmac.digest(key, b"keyrack-name-1" + slot.to_bytes(4, "big"), hashlib.sha256))
+    return _name(hmac.digest(key, b"keyrack-name-1" + _number(slot), hashlib.sha256))
 
 
 def names_near(keys: Mapping[int, bytes], time: int, slots: int = 1) -> list[str]:
@@ -66,6 +66,11 @@ def name_without_authority(box_secret: bytes, boot: int) -> str:
 def advertisement(name: str) -> bytes:
     """The 31 bytes of the advertisement: flags, service, local name."""
     return _FLAGS + b"\x11\x07" + UUID(SERVICE).bytes[::-1] + b"\x09\x09" + name.encode()
+
+
+def _number(value: int) -> bytes:
+    """The lowest 32 bits, big-endian: the clock of a box may go further than its slots have bits."""
+    return (value & 0xFFFFFFFF).to_bytes(4, "big")
 
 
 def _name(digest: bytes) -> str:

@@ -14,6 +14,7 @@ from keyrack.offline_keys.transports.message_buffer import MessageBuffer, Phase
 AID = bytes.fromhex("F04B45595241434B01")  # proprietary: "KEYRACK", version 1
 NDEF_AID = bytes.fromhex("D2760000850101")  # of NFC Forum's Type 4 Tag
 SILENCE_MS = 10_000  # after which a link ends
+NO_LINK = -1  # of a card that no phone uses
 SHORTEST = 4  # CLA, INS, P1, P2
 _MOST_SHORT = 256
 _SELECTED = b"\x01" + LONGEST.to_bytes(2, "big")  # version, longest message
@@ -106,6 +107,7 @@ class NfcCard:
         """The phone left the field, or was silent for 10 s."""
         self._drop()
         self._selected = Selected.NOTHING
+        self._link = NO_LINK  # another phone may have it next
 
     def begin(self, link: int) -> None:
         """The link after a SELECT."""

@@ -1,0 +1,50 @@
+/* What the transports share: the buffer of message and reply, and fragments. */
+#ifndef KR_TRANSPORTS_H
+#define KR_TRANSPORTS_H
+
+#include "keyrack_transports.h"
+
+/* message_buffer.c. The link that begins a message owns the buffer until its reply is sent. A link that is slow to send
+ * its message loses the buffer to the next one that begins. While the firmware processes a message, the buffer stays in
+ * use, even if the link ends. */
+/* Owns the buffer, to receive a message. False if another message is in it. */
+bool kr_buffer_begin(struct kr_buffer *buffer, unsigned link, uint64_t now);
+/* Whether this link owns the buffer in this phase. */
+bool kr_buffer_is_of(const struct kr_buffer *buffer, unsigned link, enum kr_phase phase);
+/* The message is whole, and the firmware processes it. */
+void kr_buffer_complete(struct kr_buffer *buffer, size_t len);
+/* Begins to send the reply. False if the link has given it up, or has sent no message. */
+bool kr_buffer_reply(struct kr_buffer *buffer, unsigned link, size_t len);
+/* What is to be sent yet. */
+size_t kr_buffer_rest(const struct kr_buffer *buffer);
+/* Copies the next bytes of the reply. After the last one the buffer is free. How many they are. */
+size_t kr_buffer_take(struct kr_buffer *buffer, size_t most, uint8_t *bytes);
+/* Drops message and reply of this link. */
+void kr_buffer_abandon(struct kr_buffer *buffer, unsigned link);
+
+/* fragments.c */
+enum { KR_COMMAND_KEEP_ALIVE = 0x82, KR_COMMAND_MESSAGE = 0x83, KR_COMMAND_ERROR = 0xbf };
+
+/* A command whose fragments have all come; `command` is 0 where none has. */
+struct kr_whole {
+    uint8_t command;
+    uint16_t len;
+};
+
+bool kr_is_open(const struct kr_reassembly *reassembly);
+/* Whether the rest of a message has not come in time. */
+bool kr_is_late(const struct kr_reassembly *reassembly, uint64_t now);
+/* Takes a fragment. Its data go to `data`, which has room for KR_WIRE_MOST bytes. `from_box`: whether a box sends, with
+ * keep-alives and errors. After an error nothing of the message is kept. */
+enum kr_fragment_error kr_accept_fragment(struct kr_reassembly *reassembly, bool from_box, struct kr_bytes fragment,
+                                          uint64_t now, uint8_t *data, struct kr_whole *whole);
+/* Writes a fragment of one byte of data. Its length. */
+size_t kr_short_fragment(uint8_t command, uint8_t data, uint8_t *fragment);
+/* Writes the fragment with this number of the reply in the buffer. Its length. */
+size_t kr_next_fragment(struct kr_buffer *buffer, unsigned number, size_t size, uint8_t *fragment);
+
+/* wire.c */
+/* CRC-32 of these bytes, after bytes with this CRC; 0 before the first one. */
+uint32_t kr_crc32(uint32_t crc, const uint8_t *bytes, size_t len);
+
+#endif
