@@ -1,4 +1,4 @@
-"""The transports of the box in C, with the interfaces of those in Python."""
+"""The transports of the box in C, with the interfaces of Python."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Reassembly(ctypes.Structure):
 
 class BleLink(ctypes.Structure):
     _fields_ = [
-        ("connected_at", Uint), ("drop_at", Uint), ("reassembly", Reassembly), ("connected", Flag), ("proven", Flag),
-        ("failure", Byte),
+        ("connected_at", Uint), ("drop_at", Uint), ("reassembly", Reassembly), ("connected", Flag),
+        ("has_proven", Flag), ("failure", Byte),
     ]  # fmt: skip
 
 
@@ -209,7 +209,7 @@ class CReassembly:
         self._data = (Byte * LONGEST)()
 
     def accept(self, fragment: bytes, now: int) -> tuple[int, tuple[int, bytes] | None]:
-        """The number of an error or 0, and the command that is whole."""
+        """The number of an error or 0, and the command."""
         whole = Whole()
         error: int = self._built.kr_accept_fragment(
             ctypes.byref(self._state), Flag(True), given(fragment), Uint(now), self._data, ctypes.byref(whole)
@@ -218,7 +218,7 @@ class CReassembly:
 
 
 def _written(size: int, write: Callable[[ctypes.Array[ctypes.c_char]], int]) -> bytes | None:
-    """What a function writes, at most `size` bytes; None if it is nothing."""
+    """The output of a function, at most `size` bytes, or None."""
     out = ctypes.create_string_buffer(size + 1)
     out[size] = b"\xa5"
     length = write(out)

@@ -57,7 +57,7 @@ BURSTS = (1, 1, 2, 5, 20, 60)  # calls of one kind, one after the other
 
 
 class Host:
-    """A host that makes random calls, in a random order, as a firmware and its phones would."""
+    """A host that makes random calls of a firmware and its phones."""
 
     def __init__(self, built: ctypes.CDLL, seed: int) -> None:
         self._random = Random(seed)
@@ -248,7 +248,7 @@ class Host:
 
 
 def run(built: ctypes.CDLL, steps: int, seed: int) -> Counter[str]:
-    """What happened in so many steps. Raises `Differ` with the step."""
+    """The calls in so many steps. Raises `Differ` with the step."""
     host = Host(built, seed)
     for number in range(steps):
         try:
@@ -266,7 +266,7 @@ def main(library: str, count: str, seed: str) -> None:
 
 
 def several(count: int, seed: int, inputs: int) -> bool:
-    """Run everything under sanitizers: steps in Python and C, then inputs to the fuzzer in C."""
+    """Run all under sanitizers: steps, then inputs to the fuzzer."""
     with tempfile.TemporaryDirectory() as directory:
         build = Path(directory)
         c_box.make(build, str(build / LIBRARY), f"CFLAGS={SANITIZED}")

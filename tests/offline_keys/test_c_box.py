@@ -310,7 +310,7 @@ def test_the_box_allocates_nothing_and_prints_nothing() -> None:
 
 
 def test_the_memory_of_the_box_is_small(library: ctypes.CDLL) -> None:
-    """The struct, its transports with a message and its reply, and the deepest stack, which was painted before."""
+    """The structs with a message and its reply, and the deepest stack."""
     deepest = {}
     for stubbed in (True, False):
         box = CBox(library, fuzz_boxes.own_key(), stubbed=stubbed)

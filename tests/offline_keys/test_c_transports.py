@@ -1,4 +1,4 @@
-"""The transports of the box in C: the vectors, and the same as those in Python for random calls."""
+"""The transports in C: vectors, and comparison with Python."""
 
 from __future__ import annotations
 
@@ -364,7 +364,7 @@ def test_a_wire_that_is_slow_loses_the_buffer(library: ctypes.CDLL) -> None:
 
 @pytest.fixture(scope="module")
 def conversation(library: ctypes.CDLL) -> tuple[bytes, bytes]:
-    """The longest message of the vectors that a box answers with an entry, and the reply of the box in C."""
+    """The longest message that a box answers with an entry, and the reply."""
     test = max((each for each in fuzz_boxes.vectors("Box") if each["effect"]), key=lambda each: len(each["message"]))
     box = CBox(library, fuzz_boxes.own_key())
     box.load(load(fuzz_boxes.states()[test["state"]] | test["set"]), test["tick"])

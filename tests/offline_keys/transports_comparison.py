@@ -1,4 +1,4 @@
-"""A comparison of the transports in Python and C: the same calls, with equal results and states after each."""
+"""A comparison of the transports in Python and C, call by call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WHOLE = wire.LONGEST + 4  # bytes of the longest message and its checksum
 
 
 class PythonWire:
-    """The wire of a box, as in docs/key-wire.md, from the frames and the buffer in Python."""
+    """The wire of a box, from the frames and the buffer in Python."""
 
     def __init__(self, buffer: MessageBuffer) -> None:
         self._buffer = buffer
@@ -149,7 +149,7 @@ class Rivals:
             "links": [
                 link
                 and (
-                    link.connected_at, link.drop_at, link.is_proven, link.failure or 0, link.reassembly._command or 0,
+                    link.connected_at, link.drop_at, link.has_proven, link.failure or 0, link.reassembly._command or 0,
                     link.reassembly._length, link.reassembly._sequence, link.reassembly._began, link.reassembly._last,
                     bytes(link.reassembly._data) if buffer.is_of(number, Phase.RECEIVING) else b"",
                 )
@@ -169,7 +169,7 @@ class Rivals:
             "times": (ble.busy_since, ble.reply_until),
             "links": [
                 (
-                    link.connected_at, link.drop_at, link.proven, link.failure, link.reassembly.command,
+                    link.connected_at, link.drop_at, link.has_proven, link.failure, link.reassembly.command,
                     link.reassembly.length, link.reassembly.sequence, link.reassembly.began, link.reassembly.last,
                     bytes(buffer.message[: link.reassembly.len]) if is_receiving and buffer.owner == number else b"",
                 )

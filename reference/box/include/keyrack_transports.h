@@ -71,7 +71,7 @@ struct kr_ble_link {
     uint64_t drop_at;      /* unless a message comes before */
     struct kr_reassembly reassembly;
     bool connected;
-    bool proven;           /* possession of a key, as of the last reply */
+    bool has_proven;       /* possession of a key, since the connection */
     uint8_t failure;       /* enum kr_fragment_error, to be reported next */
 };
 

@@ -112,8 +112,8 @@ void kr_ble_reply(struct kr_ble *ble, unsigned link, size_t reply_len, bool prov
     if (!kr_buffer_reply(ble->buffer, state == NULL ? KR_NO_LINK : link, reply_len) || state == NULL) {
         return;
     }
-    state->proven = proven;
-    state->drop_at = now + (proven ? PROVEN_IDLE_MS : IDLE_MS);
+    state->has_proven |= proven; /* a hello ends the proof, but not the place of the link */
+    state->drop_at = now + (state->has_proven ? PROVEN_IDLE_MS : IDLE_MS);
     ble->reply_until = now + REPLY_MS;
     ble->sent = 0;
 }
@@ -146,7 +146,7 @@ static bool is_due(const struct kr_ble *ble, unsigned link, uint64_t now)
 {
     const struct kr_ble_link *state = &ble->links[link];
     bool is_stuck = kr_buffer_is_of(ble->buffer, link, KR_PHASE_SENDING) && now >= ble->reply_until;
-    bool is_unproven = !state->proven && now >= state->connected_at + UNPROVEN_MS;
+    bool is_unproven = !state->has_proven && now >= state->connected_at + UNPROVEN_MS;
 
     return state->connected && !kr_buffer_is_of(ble->buffer, link, KR_PHASE_PROCESSING) &&
            (is_stuck || is_unproven || now >= state->drop_at);
