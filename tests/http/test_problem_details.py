@@ -171,7 +171,7 @@ def test_invalid_bodies(endpoint: Endpoint, alice: Person, document: Json, page:
         return problem
 
     assert check("invalid-json", b"{")["errors"][0]["code"] == "invalid-json"
-    assert check("invalid-json", b" ")["detail"].endswith(". The body is empty.")
+    assert check("invalid-json", b" ")["detail"].endswith("The body is not valid JSON: the body is empty.")
     assert check("wrong-form-of-body", b"0")["errors"][0] | {"detail": ""} == {
         "code": "wrong-type", "detail": "", "pointer": "",
     }  # fmt: skip

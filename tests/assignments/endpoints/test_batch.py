@@ -302,7 +302,7 @@ def test_a_rejected_item_names_the_place_of_the_error(alice: Person) -> None:
 def test_a_repeated_member_in_a_batch_is_rejected(alice: Person, body: str, name: str) -> None:
     before = alice.get("/cars").content
     answer = alice.post("/batch", content=body, headers={"Content-Type": "application/json"})
-    refused(answer, 400, f"Couldn't carry out the batch. The property {name} is given more than once.")
+    refused(answer, 400, f"Couldn't carry out the batch. The property '{name}' is given more than once.")
     assert alice.get("/cars").content == before
 
 

@@ -178,7 +178,11 @@ def test_closed_and_refused_connections() -> None:
             "GET /a: 404 No car.",
             "car-not-found",
         ),
-        (lambda: web.Response(status=301, headers={"Location": "https://b"}), "GET /a: 301 leads to https://b", None),
+        (
+            lambda: web.Response(status=301, headers={"Location": "https://b"}),
+            "GET /a: 301 redirects to https://b",
+            None,
+        ),
         (lambda: web.Response(text="<html>"), "GET /a: 200, but the body is not JSON.", None),
     ],
 )

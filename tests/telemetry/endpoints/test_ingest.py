@@ -346,7 +346,8 @@ def test_exactly_the_times_of_rfc_3339_are_accepted(unit: Unit) -> None:
     assert unit.get("location")["odometerDate"] == f"{month:%Y-%m-%d}T00:00:00Z"
     samples = [{"serialNumber": unit.serial, "carDataReadTime": time} for time in NO_MOMENTS_OF_BODIES]
     refused = unit.deliver(*samples).json()["refused"]
-    assert [entry["reason"] for entry in refused] == [NO_TIME] * len(NO_MOMENTS_OF_BODIES)
+    assert len(refused) == len(NO_MOMENTS_OF_BODIES)
+    assert {entry["reason"].startswith(NO_TIME) for entry in refused} == {True}
 
 
 def test_only_lines_that_are_not_objects_are_rejected(unit: Unit) -> None:

@@ -49,7 +49,6 @@ INVALID_JSON = ErrorCode(
     "Couldn't {what}. The body is not valid JSON: {fault}.",
     "Send valid JSON in UTF-8; `errors` shows the position.",
 )
-EMPTY_BODY = INVALID_JSON.with_text("Couldn't {what}. The body is empty.")
 WRONG_FORM = ErrorCode(
     "wrong-form-of-body",
     "Couldn't {what}. The body must be {form}.",
@@ -243,8 +242,7 @@ def apply_patch(steps: Sequence[PatchStep], action: str, required: Collection[st
     removed = [name for name, step in last_steps.items() if step.op == "remove" and name in required]
     if removed:
         field_errors = [FieldError("missing", NOT_REMOVABLE.format(name=name), at(steps, name)) for name in removed]
-        reason = invalid_member(action, *removed, hint=" ".join(error.detail for error in field_errors))
-        raise BadRequest(reason, errors=field_errors)
+        raise BadRequest(invalid_member(action, *removed), errors=field_errors)
     return {name: step.value if step.op == "replace" else None for name, step in last_steps.items()}
 
 
@@ -265,7 +263,10 @@ def read_body(
     """
     body = without_byte_order_mark(body)
     if not body.strip():
-        raise BadRequest(EMPTY_BODY.format(what=action), errors=[FieldError("invalid-json", "The body is empty.", "")])
+        raise BadRequest(
+            INVALID_JSON.format(what=action, fault="the body is empty"),
+            errors=[FieldError("invalid-json", "The body is empty.", "")],
+        )
     try:
         value = adapter.validate_json(body)
     except ValidationError as error:
@@ -333,9 +334,9 @@ def _hints(problems: Sequence[Any], named: Sequence[str]) -> Iterator[str]:
         seen |= {kind, name or ""}
 
 
-# Kinds of error whose sentence adds something to the text
+# Kinds of error whose sentence is appended to the text. The spec's resources have the text alone for ids (design: messages)
 HINTED = {
-    "string_too_long", "greater_than_equal", "less_than_equal", "not_positive", "past", "too_long", "literal_error",
+    "string_too_long", "greater_than_equal", "less_than_equal", "past", "too_long", "literal_error",
     "enum", "no_kind", "no_scope", "base64url", "url",
 }  # fmt: skip
 

@@ -118,7 +118,7 @@ SHARED: tuple[tuple[str, Callable[[Endpoint[Any]], object], ByStatus], ...] = (
         lambda row: isinstance(row.body, JsonBody),
         {
             400: (
-                request_body.INVALID_JSON, request_body.EMPTY_BODY, request_body.WRONG_FORM,
+                request_body.INVALID_JSON, request_body.WRONG_FORM,
                 request_body.INVALID_MEMBERS,
                 unknown_members.UNKNOWN_MEMBERS,
                 unknown_members.REPEATED,
