@@ -49,7 +49,7 @@ function answerOf({ keySet, roots, keys, boxes }) {
     roots: roots.map(fromHex),
     keys: keys.map(({ assignmentId, renewAfter, key }) => ({ ...timesOf(fromHex(key), renewAfter), assignmentId })),
     boxes: boxes.map(({ box, boxKey, statusLists, receipt }) => (
-      { box, boxKey: orNull(boxKey), statusLists: statusLists.map(fromHex), receipt: orNull(receipt) }
+      { box, boxKey: orNull(boxKey), names: [], statusLists: statusLists.map(fromHex), receipt: orNull(receipt) }
     )),
     withheld: [],
     isComplete: true,

@@ -208,7 +208,7 @@ NO_OP = "No valid op provided. `op` must be"
     [
         ({}, "No valid kind provided."),
         ({"kind": "trees", "items": [end(1)]}, f"No valid kind provided. {KINDS} 'trees'."),
-        ({"kind": 5, "items": [end(1)]}, f"No valid kind provided. {KINDS} '5'."),
+        ({"kind": 5, "items": [end(1)]}, f"No valid kind provided. {KINDS} 5."),
         ({"kind": "cars"}, "No valid items provided."),
         ({"kind": "cars", "items": []}, "No valid items provided."),
         ({"kind": "cars", "items": {}}, "No valid items provided."),

@@ -334,7 +334,7 @@ def _hints(problems: Sequence[Any], named: Sequence[str]) -> Iterator[str]:
         seen |= {kind, name or ""}
 
 
-# Kinds of error whose sentence is appended to the text. The spec's resources have the text alone for ids (design: messages)
+# Kinds of error whose sentence is appended to the text. For ids, the design fixes the text alone
 HINTED = {
     "string_too_long", "greater_than_equal", "less_than_equal", "past", "too_long", "literal_error",
     "enum", "no_kind", "no_scope", "base64url", "url",
