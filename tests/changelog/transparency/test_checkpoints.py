@@ -124,7 +124,7 @@ def test_classes_of_retention_make_no_difference(signing: Signing, customer: int
 def test_a_missing_key_is_reported_and_nothing_is_signed(signing: Signing, customer: int, tmp_path: Path) -> None:
     signing.given["checkpoint_key_file"] = tmp_path / "missing"
     signing.write(customer, 5)
-    with pytest.raises(CheckpointKeyError, match=f"{tmp_path}/missing is missing. `keyrack audit keys` makes it"):
+    with pytest.raises(CheckpointKeyError, match=f"{tmp_path}/missing is missing. Make it with `keyrack audit keys`"):
         signing.sign()
     assert sizes(signing, customer) == []
     assert signing.sql.value("select size from change_tree where customer_id = $1", customer) == 5

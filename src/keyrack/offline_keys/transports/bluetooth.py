@@ -133,7 +133,7 @@ class BoxBluetooth:
         return bytes([(self._sequence - 1) % 128]) + self._buffer.take(size - 1)
 
     def _fail(self, link: int, state: _Link, code: FragmentError) -> None:
-        """Report an error next. The message or the reply of this link is over."""
+        """Report an error next. The message or the reply of this link ends."""
         state.failure = code
         state.reassembly.clear()
         self._buffer.abandon(link)
