@@ -310,7 +310,7 @@ def test_nginx_retries_reads_and_not_writes(tmp_path: Path, method: str) -> None
         assert client.get("/v3").status_code == 204
         answer = client.request(method, "/v3/cars", content=b"{}")
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
-        assert "send it again with its Idempotency-Key" in answer.text and answer.headers["x-request-id"]
+        assert "repeat the write with the same Idempotency-Key" in answer.text and answer.headers["x-request-id"]
         assert server.heard == ["GET", method]
         assert [client.get("/v3").status_code for _ in range(2)] == [204, 204]
         assert server.heard == ["GET", method, "GET", "GET", "GET"]
