@@ -6,10 +6,7 @@
 
 /**
  * @typedef {import('./cose.js').Bytes} Bytes
- *
- * @typedef {Object} DayKey
- * @property {number} day counted from 1970-01-01 in UTC
- * @property {Bytes} key 16 bytes
+ * @typedef {import('./server.js').DayKey} DayKey
  */
 
 export const SLOT_SECONDS = 900; // how long a name lasts

@@ -28,7 +28,7 @@ from keyrack.offline_keys.transports.fragments import (
     split,
 )
 from keyrack.offline_keys.transports.message_buffer import SHARED_MS, MessageBuffer, Phase
-from keyrack.offline_keys.transports.nfc import CommandRejected, NfcCard, NfcReader, Status
+from keyrack.offline_keys.transports.nfc import CommandRejected, NfcCard, NfcReader, StatusWord
 from tests.offline_keys.kept_bytes import kept_bytes
 from tests.offline_keys.vectors import apdu_vectors, bluetooth_vectors
 
@@ -59,7 +59,7 @@ def test_the_vectors_have_each_status() -> None:
     file = json.loads(apdu_vectors.PATH.read_text())
     responses = [step["response"][-4:] for conversation in file["conversations"] for step in conversation["steps"]]
     seen = {int(each, 16) & (0xFF00 if each.startswith("61") else 0xFFFF) for each in responses}
-    assert seen == set(Status) - {Status.BUSY}, "one link alone is never busy"
+    assert seen == set(StatusWord) - {StatusWord.BUSY}, "one link alone is never busy"
 
 
 # Fragments
@@ -391,9 +391,9 @@ COMMANDS = st.sampled_from(APDUS) | mutated() | st.binary(max_size=300)
 
 def _has_documented_status(response: bytes) -> bool:
     status = int.from_bytes(response[-2:], "big")
-    if status & 0xFF00 == Status.MORE:
-        return status != Status.MORE
-    return status in set(Status)
+    if status & 0xFF00 == StatusWord.MORE:
+        return status != StatusWord.MORE
+    return status in set(StatusWord)
 
 
 @hypothesis_settings(max_examples=400)
@@ -417,16 +417,16 @@ def test_a_card_answers_any_commands_with_a_documented_status(conversation: list
         assert kept_bytes(card) <= empty + LONGEST
     card.leave()
     assert buffer.phase is Phase.FREE and kept_bytes(card) == empty
-    assert _status(card.receive(bytes.fromhex(apdu_vectors.HELLO), 0)) is Status.CONDITIONS
+    assert _status(card.receive(bytes.fromhex(apdu_vectors.HELLO), 0)) is StatusWord.CONDITIONS
 
 
-def _status(response: bytes) -> Status:
-    return Status(int.from_bytes(response[-2:], "big"))
+def _status(response: bytes) -> StatusWord:
+    return StatusWord(int.from_bytes(response[-2:], "big"))
 
 
 def _card(buffer: MessageBuffer | None = None, link: int = 0) -> NfcCard:
     card = NfcCard(buffer or MessageBuffer(), link)
-    assert _status(card.receive(SELECT, 0)) is Status.OK
+    assert _status(card.receive(SELECT, 0)) is StatusWord.OK
     return card
 
 
@@ -445,8 +445,8 @@ def test_a_card_accepts_a_second_select() -> None:
 @pytest.mark.parametrize("between", ["00c0000000", "0010000001c0", "00b0000000", "a010000000", "9010000100", "90"])
 def test_another_command_breaks_a_chain(between: str) -> None:
     card = _card()
-    assert _status(card.receive(bytes.fromhex("9010000001c0"), 0)) is Status.OK
-    assert _status(card.receive(bytes.fromhex(between), 0)) is not Status.OK
+    assert _status(card.receive(bytes.fromhex("9010000001c0"), 0)) is StatusWord.OK
+    assert _status(card.receive(bytes.fromhex(between), 0)) is not StatusWord.OK
     assert _send(card, HELLO) == [b""] and card.message == HELLO, "nothing of the first part is left"
 
 
@@ -462,14 +462,14 @@ def test_a_card_says_how_much_of_a_reply_is_left() -> None:
         received += response[:-2]
         responses.append(response)
     assert received == reply and [len(each) - 2 for each in responses] == [256, *[255] * 7, 7]
-    assert _status(card.receive(bytes.fromhex("00c0000000"), 0)) is Status.INSTRUCTION
+    assert _status(card.receive(bytes.fromhex("00c0000000"), 0)) is StatusWord.INSTRUCTION
 
 
 def test_a_card_rejects_a_message_of_2049_bytes_at_its_last_byte() -> None:
     card = _card()
     empty = kept_bytes(card)
     responses = _send(card, bytes(LONGEST + 1))
-    assert [_status(each) for each in responses] == [Status.OK] * (len(responses) - 1) + [Status.LENGTH]
+    assert [_status(each) for each in responses] == [StatusWord.OK] * (len(responses) - 1) + [StatusWord.LENGTH]
     assert kept_bytes(card) == empty
     assert _send(card, HELLO) == [b""]
 
@@ -479,9 +479,9 @@ def test_nfc_and_bluetooth_share_one_buffer() -> None:
     box, card = BoxBluetooth(buffer), _card(buffer, link=1)
     box.connect(0, 0)
     assert box.write(0, b"\x83\x00\x02\xc0", 0) is None
-    assert _status(_send(card, HELLO)[0]) is Status.BUSY
+    assert _status(_send(card, HELLO)[0]) is StatusWord.BUSY
     assert box.write(0, b"\x00\xc1", 0) == b"\xc0\xc1"
-    assert _status(_send(card, HELLO)[0]) is Status.BUSY
+    assert _status(_send(card, HELLO)[0]) is StatusWord.BUSY
     box.reply(0, b"\xc0", 0, is_proven=False)
     assert box.next_fragment(0, 20, 0) == b"\x83\x00\x01\xc0"
     assert _send(card, HELLO) == [b""]
@@ -495,10 +495,10 @@ def test_a_slow_chain_loses_the_buffer_to_a_link_over_bluetooth() -> None:
     buffer = MessageBuffer()
     box, card = BoxBluetooth(buffer), _card(buffer, link=1)
     box.connect(0, 0)
-    assert _status(card.receive(bytes.fromhex("9010000001c0"), 0)) is Status.OK
+    assert _status(card.receive(bytes.fromhex("9010000001c0"), 0)) is StatusWord.OK
     assert box.write(0, HELLO, SHARED_MS) is None
     assert box.write(0, HELLO, SHARED_MS + 1) == HELLO[3:]
-    assert _status(card.receive(bytes.fromhex("8010000001c1"), SHARED_MS + 2)) is Status.BUSY
+    assert _status(card.receive(bytes.fromhex("8010000001c1"), SHARED_MS + 2)) is StatusWord.BUSY
 
 
 def _transceive(card: NfcCard, reply: bytes, seen: list[bytes], apdu: bytes) -> bytes:

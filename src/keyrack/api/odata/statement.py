@@ -25,8 +25,8 @@ class QuerySql(NamedTuple):
     # `columns` are only the resource's own fields, and that `walk` finds the rows. Otherwise PostgreSQL sorts many more
     # rows than it returns, and would compute a version of each
     plain: bool
-    # Whether the statement finds the keys of the page's rows first, then their columns. Of skipped, sorted or filtered
-    # rows, PostgreSQL reads many more than it returns, and would otherwise compute the columns of all
+    # Whether the statement finds the keys of the page's rows first, then their columns. PostgreSQL reads many more
+    # skipped, sorted or filtered rows than it returns, and would otherwise compute the columns of all
     apart: bool
     lead: IndexOrder | None  # the index that finds the first rows of such a page
     source: ApplySource | None  # the rows and their JSON, with `$apply` and `$compute`

@@ -24,7 +24,7 @@ _URI_PREFIX = b"https://"  # code 4 of NFC Forum's URI record
 LONGEST_URL = 200  # so that the record is a short one, in one READ BINARY
 
 
-class Status(IntEnum):
+class StatusWord(IntEnum):
     OK = 0x9000
     MORE = 0x6100  # and the number of bytes, 255 for more than that
     LENGTH = 0x6700
@@ -49,7 +49,7 @@ class Selected(IntEnum):
 class CommandRejected(Exception):
     """The card answers with this status alone."""
 
-    def __init__(self, status: Status) -> None:
+    def __init__(self, status: StatusWord) -> None:
         super().__init__(status.name)
         self.status = status
 
@@ -101,7 +101,7 @@ class NfcCard:
     def reply(self, message: bytes) -> bytes:
         """The response with the beginning of the reply."""
         self._message.clear()
-        return self._part(self._expected) if self._buffer.reply(message) else _response(Status.CONDITIONS)
+        return self._part(self._expected) if self._buffer.reply(message) else _response(StatusWord.CONDITIONS)
 
     def leave(self) -> None:
         """The phone left the field, or was silent for 10 s."""
@@ -115,7 +115,7 @@ class NfcCard:
 
     def _receive(self, apdu: bytes, now: int) -> bytes:
         if len(apdu) < SHORTEST:
-            raise CommandRejected(Status.LENGTH)
+            raise CommandRejected(StatusWord.LENGTH)
         kind, place = (apdu[0], apdu[1]), (apdu[2], apdu[3])
         data, self._expected = _body(apdu)
         match kind:
@@ -128,9 +128,9 @@ class NfcCard:
             case (0x00, 0xC0):
                 return self._continue(place, data)
             case (0x00 | 0x80 | 0x90, _):
-                raise CommandRejected(Status.INSTRUCTION)
+                raise CommandRejected(StatusWord.INSTRUCTION)
             case _:
-                raise CommandRejected(Status.CLASS)
+                raise CommandRejected(StatusWord.CLASS)
 
     def _select(self, place: tuple[int, int], data: bytes) -> bytes:
         self._drop()
@@ -139,31 +139,31 @@ class NfcCard:
             self.is_restarted = True
             if data == AID:
                 self._selected = Selected.KEYRACK
-                return _response(Status.OK, b"" if place == _NO_DATA else _SELECTED)
+                return _response(StatusWord.OK, b"" if place == _NO_DATA else _SELECTED)
             if data == NDEF_AID and self._url is not None:
                 self._selected = Selected.NDEF
-                return _response(Status.OK)
-            raise CommandRejected(Status.NOT_FOUND)
+                return _response(StatusWord.OK)
+            raise CommandRejected(StatusWord.NOT_FOUND)
         if place != (0x00, 0x0C):
-            raise CommandRejected(Status.PARAMETERS)
+            raise CommandRejected(StatusWord.PARAMETERS)
         if self._selected < Selected.NDEF:
-            raise CommandRejected(Status.CONDITIONS)
+            raise CommandRejected(StatusWord.CONDITIONS)
         files = {_CAPABILITIES: Selected.CAPABILITIES, _RECORD: Selected.RECORD}
         if data not in files:
-            raise CommandRejected(Status.NOT_FOUND)
+            raise CommandRejected(StatusWord.NOT_FOUND)
         self._selected = files[data]
-        return _response(Status.OK)
+        return _response(StatusWord.OK)
 
     def _read(self, place: tuple[int, int], data: bytes) -> bytes:
         if self._selected < Selected.CAPABILITIES:
-            raise CommandRejected(Status.CONDITIONS)
+            raise CommandRejected(StatusWord.CONDITIONS)
         if data:
-            raise CommandRejected(Status.LENGTH)
+            raise CommandRejected(StatusWord.LENGTH)
         file = capability_file() if self._selected is Selected.CAPABILITIES else ndef_file(self._url or "")
         offset = int.from_bytes(bytes(place), "big")
         if offset >= len(file):
-            raise CommandRejected(Status.PARAMETERS)
-        return _response(Status.OK, file[offset : offset + self._expected])
+            raise CommandRejected(StatusWord.PARAMETERS)
+        return _response(StatusWord.OK, file[offset : offset + self._expected])
 
     def _collect(self, place: tuple[int, int], data: bytes, now: int, *, is_last: bool) -> bytes:
         self._check_keyrack(place)
@@ -171,32 +171,32 @@ class NfcCard:
             self._drop()
         is_owner = self._buffer.is_of(self._link, Phase.RECEIVING)
         if not is_owner and (self._message or not self._buffer.begin(self._link, now)):
-            raise CommandRejected(Status.BUSY)  # or another link has taken the buffer
+            raise CommandRejected(StatusWord.BUSY)  # or another link has taken the buffer
         if len(self._message) + len(data) > LONGEST or (is_last and not self._message + data):
-            raise CommandRejected(Status.LENGTH)
+            raise CommandRejected(StatusWord.LENGTH)
         self._message += data
         if not is_last:
-            return _response(Status.OK)
+            return _response(StatusWord.OK)
         self._buffer.complete()
         return b""
 
     def _continue(self, place: tuple[int, int], data: bytes) -> bytes:
         self._check_keyrack(place)
         if data:
-            raise CommandRejected(Status.LENGTH)
+            raise CommandRejected(StatusWord.LENGTH)
         if not self._buffer.is_of(self._link, Phase.SENDING):
-            raise CommandRejected(Status.INSTRUCTION)
+            raise CommandRejected(StatusWord.INSTRUCTION)
         return self._part(self._expected)
 
     def _check_keyrack(self, place: tuple[int, int]) -> None:
         if self._selected is not Selected.KEYRACK:
-            raise CommandRejected(Status.CONDITIONS)
+            raise CommandRejected(StatusWord.CONDITIONS)
         if place != (0, 0):
-            raise CommandRejected(Status.PARAMETERS)
+            raise CommandRejected(StatusWord.PARAMETERS)
 
     def _part(self, most: int) -> bytes:
         part, rest = self._buffer.take(most), len(self._buffer.rest)
-        return part + (Status.MORE | min(rest, 0xFF) if rest else Status.OK).to_bytes(2, "big")
+        return part + (StatusWord.MORE | min(rest, 0xFF) if rest else StatusWord.OK).to_bytes(2, "big")
 
     def _drop(self) -> None:
         self._message.clear()
@@ -227,15 +227,15 @@ class NfcReader:
     def _send(self, apdu: bytes) -> bytes:
         """The whole response data, collected by GET RESPONSE. The card may be another device, so it is bounded."""
         answer, status = self._one(apdu)
-        while status & 0xFF00 == Status.MORE and len(answer) < LONGEST:
+        while status & 0xFF00 == StatusWord.MORE and len(answer) < LONGEST:
             part, status = self._one(bytes([0x00, 0xC0, 0, 0, status & 0xFF]))
             if not part:
                 raise ValueError("The card sent an empty part of a reply.")
             answer += part
-        if len(answer) > LONGEST or status & 0xFF00 == Status.MORE:
+        if len(answer) > LONGEST or status & 0xFF00 == StatusWord.MORE:
             raise ValueError(f"The card sent a reply of more than {LONGEST:,} bytes.")
-        if status != Status.OK:
-            raise CommandRejected(Status(status))
+        if status != StatusWord.OK:
+            raise CommandRejected(StatusWord(status))
         return answer
 
     def _one(self, apdu: bytes) -> tuple[bytes, int]:
@@ -250,7 +250,7 @@ def _body(apdu: bytes) -> tuple[bytes, int]:
         return b"", _expected(rest)
     length, data = rest[0], rest[1:]
     if length == 0 or len(data) not in (length, length + 1):  # an extended length begins with 0
-        raise CommandRejected(Status.LENGTH)
+        raise CommandRejected(StatusWord.LENGTH)
     return data[:length], _expected(data[length:])
 
 
@@ -258,5 +258,5 @@ def _expected(byte: bytes) -> int:
     return byte[0] or _MOST_SHORT if byte else _MOST_SHORT
 
 
-def _response(status: Status, data: bytes = b"") -> bytes:
+def _response(status: StatusWord, data: bytes = b"") -> bytes:
     return data + status.to_bytes(2, "big")
