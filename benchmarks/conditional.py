@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import asyncpg
 
 from benchmarks.foundation import LARGE, SMALL, UNLIMITED, Running, database, free_port, load, running, token
-from benchmarks.load import cpu_seconds, http, measure
+from benchmarks.load import cpu_since, cpu_times, http, measure
 from benchmarks.sizes import sized
 from benchmarks.tables import row, table
 
@@ -47,10 +47,9 @@ def spent(keyrack: Running, dsn: str, requests: list[bytes], count: int, status:
     measure(
         keyrack.pid, keyrack.port, requests, min(len(requests) * 8, count)
     )  # opens the connections and makes their plans
-    pids = asyncio.run(backends(dsn))
-    before = sum(cpu_seconds(pid) for pid in pids)
+    before = cpu_times(asyncio.run(backends(dsn)))
     result = measure(keyrack.pid, keyrack.port, requests, count, 4)
-    database = sum(cpu_seconds(pid) for pid in pids) - before
+    database = cpu_since(before)
     assert set(result.statuses) == {status}, result.statuses
     return Spent(result.cpu, database / count * 1e6)
 

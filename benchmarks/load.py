@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,9 +39,29 @@ def http(method: str, path: str, headers: dict[str, str], body: object = None) -
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU time of a process with all its threads, to the nanosecond."""
-    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
+    """CPU time of a process with all its threads, to the nanosecond.
+
+    Raises FileNotFoundError if the process has ended. Use `cpu_times` for processes that may end.
+    """
+    nanoseconds = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
+            nanoseconds += int((task / "schedstat").read_text().split()[0])
+    return nanoseconds / 1e9
+
+
+def cpu_times(pids: Iterable[int]) -> dict[int, float]:
+    """CPU seconds of each process that still exists: the database server ends its processes when it likes."""
+    times: dict[int, float] = {}
+    for pid in pids:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            times[pid] = cpu_seconds(pid)
+    return times
+
+
+def cpu_since(before: dict[int, float]) -> float:
+    """CPU seconds that the processes of `cpu_times` have used since then. One that has ended counts as 0."""
+    return sum(now - before[pid] for pid, now in cpu_times(before).items())
 
 
 def memory(pid: int) -> str:

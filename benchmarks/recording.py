@@ -14,7 +14,7 @@ from pathlib import Path
 import asyncpg
 
 from benchmarks.foundation import CARS, CUSTOMERS, UNLIMITED, database, free_port, load, running, token
-from benchmarks.load import Result, cpu_seconds, http, measure
+from benchmarks.load import Result, cpu_since, cpu_times, http, measure
 from benchmarks.sizes import sized
 from benchmarks.tables import row, table
 from keyrack.changelog.audited_tables import RECORDED
@@ -50,10 +50,10 @@ def writes(headers: dict[str, str]) -> list[Write]:
     ]
 
 
-def postgres(pid: int) -> float:
-    """CPU time of a database server and of all its live children."""
+def family(pid: int) -> list[int]:
+    """A process and its children."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return cpu_seconds(pid) + sum(cpu_seconds(int(child)) for child in children)
+    return [pid, *map(int, children)]
 
 
 async def switch(dsn: str, how: str) -> None:
@@ -81,11 +81,11 @@ def server_of(dsn: str) -> int:
 
 def timed(pid: int, port: int, write: Write, server: int) -> tuple[Result, float]:
     """Measure a round, with CPU microseconds per request including PostgreSQL."""
-    before = postgres(server)
+    before = cpu_times(family(server))
     result = measure(pid, port, write.requests, write.count)
     wrong = {status: count for status, count in result.statuses.items() if status >= 400}
     assert not wrong, f"{write.name}: {wrong}"
-    return result, result.cpu + (postgres(server) - before) / write.count * 1e6
+    return result, result.cpu + cpu_since(before) / write.count * 1e6
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ import asyncpg
 from tests.db.replication.cluster import Cluster, running_cluster
 
 from benchmarks.foundation import SMALL, UNLIMITED, Running, free_port, load, running, token
-from benchmarks.load import cpu_seconds, http, measure
+from benchmarks.load import cpu_since, cpu_times, http, measure
 from benchmarks.sizes import sized
 from benchmarks.tables import note, row, table
 
@@ -87,10 +87,9 @@ def spent(server: Running, cluster: Cluster, requests: Sequence[bytes], total: S
     measure(
         server.pid, server.port, requests, min(len(requests) * 8, COUNT)
     )  # opens the connections and makes their plans
-    places = [backends(each.dsn) for each in (cluster.leader, cluster.replica)]
-    before = [sum(map(cpu_seconds, pids)) for pids in places]
+    before = [cpu_times(backends(each.dsn)) for each in (cluster.leader, cluster.replica)]
     result = measure(server.pid, server.port, requests, COUNT, 4)
-    leader, replica = (sum(map(cpu_seconds, pids)) - was for pids, was in zip(places, before, strict=True))
+    leader, replica = map(cpu_since, before)
     assert set(result.statuses) == {200}, result.statuses
     total.server += result.cpu / ROUNDS
     total.leader += leader / COUNT * 1e6 / ROUNDS

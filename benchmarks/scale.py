@@ -20,7 +20,7 @@ from typing import Any
 import asyncpg
 
 from benchmarks.foundation import UNLIMITED, Running, database, free_port, running, settle
-from benchmarks.load import cpu_seconds, http, measure, resident
+from benchmarks.load import cpu_since, cpu_times, http, measure, resident
 from benchmarks.outcomes import Receiver, until, workers
 from benchmarks.sizes import sized
 from benchmarks.tables import note, row, table
@@ -208,19 +208,6 @@ def siblings(pid: int) -> list[int]:
     return [int(child) for child in children.split() if int(child) != pid]
 
 
-def used(pids: Sequence[int]) -> dict[int, float]:
-    """CPU seconds of each process that still exists."""
-    found: dict[int, float] = {}
-    for pid in pids:
-        with contextlib.suppress(OSError):
-            found[pid] = cpu_seconds(pid)
-    return found
-
-
-def gained(before: dict[int, float]) -> float:
-    return sum(now - before[pid] for pid, now in used(list(before)).items())
-
-
 def reads(system: System) -> dict[str, list[bytes]]:
     """The requests of each kind, for one customer after another, each for another car."""
     cars = len(system.callers) * USED
@@ -242,10 +229,10 @@ def reads(system: System) -> dict[str, list[bytes]]:
 
 
 async def read(system: System, requests: Sequence[bytes]) -> Spent:
-    before = used(await backends(system.dsn))
+    before = cpu_times(await backends(system.dsn))
     result = await asyncio.to_thread(measure, system.server.pid, system.server.port, requests, READS)
     assert set(result.statuses) == {200}, result.statuses
-    return Spent(result.p50, result.cpu, gained(before) / READS * 1e6)
+    return Spent(result.p50, result.cpu, cpu_since(before) / READS * 1e6)
 
 
 async def apply(system: System) -> tuple[Spent, float]:
@@ -254,8 +241,8 @@ async def apply(system: System) -> tuple[Spent, float]:
     newest = await raw.fetchval("select coalesce(max(seq), 0) from operation")
     system.receiver.forget()
     ours = raw.get_server_pid()  # its queries are not part of the comparison
-    before = used([pid for pid in await backends(system.dsn) if pid != ours])
-    working = used(system.working)
+    before = cpu_times([pid for pid in await backends(system.dsn) if pid != ours])
+    working = cpu_times(system.working)
     await raw.execute(ASK, OPERATIONS, len(system.callers), USED)
     begin = time.perf_counter()
     await raw.execute("notify keyrack_work")
@@ -265,7 +252,9 @@ async def apply(system: System) -> tuple[Spent, float]:
 
     await until(done)
     seconds = max(system.receiver.times) - begin
-    spent = Spent(seconds / OPERATIONS * 1e3, gained(working) / OPERATIONS * 1e6, gained(before) / OPERATIONS * 1e6)
+    spent = Spent(
+        seconds / OPERATIONS * 1e3, cpu_since(working) / OPERATIONS * 1e6, cpu_since(before) / OPERATIONS * 1e6
+    )
     rate = await raw.fetchval(APPLIED, newest)
     await raw.close()
     return spent, rate

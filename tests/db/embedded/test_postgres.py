@@ -402,7 +402,11 @@ def test_next_start_waits_for_a_server_that_is_slow_to_end(state: Path, process:
 
 
 def open_files(pid: int) -> list[str]:
-    return [str(entry.readlink()) for entry in Path(f"/proc/{pid}/fd").iterdir()]
+    found: list[str] = []
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            found.append(str(entry.readlink()))
+    return found
 
 
 @pytest.mark.parametrize("ptrace", [True, pytest.param(False, marks=AS_ROOT)], ids=["", "as in a container"])
