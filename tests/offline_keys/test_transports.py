@@ -501,6 +501,16 @@ def test_a_slow_chain_loses_the_buffer_to_a_link_over_bluetooth() -> None:
     assert _status(card.receive(bytes.fromhex("8010000001c1"), SHARED_MS + 2)) is StatusWord.BUSY
 
 
+def test_an_empty_message_over_nfc_takes_the_buffer_from_nobody() -> None:
+    buffer = MessageBuffer()
+    box, card = BoxBluetooth(buffer), _card(buffer, link=1)
+    box.connect(0, 0)
+    for at in range(0, SHARED_MS + 1, 1_000):
+        assert box.write(0, bytes([0x83, 0, 5, 0xC0]) if at == 0 else bytes([at // 1_000 - 1, 0xC0]), at) is None
+    assert _status(card.receive(bytes.fromhex("8010000000"), SHARED_MS + 1)) is StatusWord.LENGTH
+    assert box.write(0, b"\x03\xc0", SHARED_MS + 2) == b"\xc0" * 5
+
+
 def _transceive(card: NfcCard, reply: bytes, seen: list[bytes], apdu: bytes) -> bytes:
     response = card.receive(apdu, 0)
     if response:

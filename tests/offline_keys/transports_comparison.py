@@ -49,7 +49,7 @@ class PythonWire:
         return WireEvent.NOTHING, b""
 
     def reply(self, message: bytes) -> None:
-        if self._buffer.reply(message):
+        if self._buffer.reply(self.link, message):
             self._frame = wire.frame(message)
 
     def next(self, size: int) -> bytes:
@@ -78,7 +78,9 @@ class PythonWire:
     def _take(self, byte: int, now: int) -> None:
         if not self.is_begun:
             self.is_begun = True
-            self.is_in_buffer = self.link != NO_LINK and self._buffer.begin(self.link, now)
+            self.is_in_buffer = self.link != NO_LINK and self._buffer.has_room(self.link, now)
+            if self.is_in_buffer:
+                self._buffer.begin(self.link, now)
         if not self._left:
             self._length += self._block not in (0, FULL)
             self._block, self._left = byte, byte - 1

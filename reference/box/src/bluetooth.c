@@ -8,7 +8,7 @@
 #define IDLE_MS 15000         /* between messages of a link that has proven no key */
 #define PROVEN_IDLE_MS 30000  /* of a link that has */
 #define UNPROVEN_MS 30000     /* from the connection to the proof of a key */
-#define REPLY_MS 10000        /* to take a reply */
+#define REPLY_MS 5000         /* to take a reply */
 #define KEEP_ALIVE_MS 500
 #define ATT_HEAD 3            /* bytes of an ATT packet before the value */
 
@@ -60,14 +60,14 @@ static void expire(struct kr_ble *ble, uint64_t now)
 }
 
 /* Whether the next fragment of this link may go into the buffer. */
-static enum kr_fragment_error own_buffer(struct kr_ble *ble, unsigned link, uint64_t now)
+static enum kr_fragment_error check_buffer(struct kr_ble *ble, unsigned link, uint64_t now)
 {
     struct kr_ble_link *state = &ble->links[link];
 
     if (kr_is_open(&state->reassembly)) { /* else another link has taken the buffer */
         return kr_buffer_is_of(ble->buffer, link, KR_PHASE_RECEIVING) ? KR_FRAGMENT_GOOD : KR_FRAGMENT_TIMEOUT;
     }
-    if (kr_buffer_begin(ble->buffer, link, now)) {
+    if (kr_buffer_has_room(ble->buffer, link, now)) {
         return KR_FRAGMENT_GOOD;
     }
     if (state->drop_at < now + FIRST_MESSAGE_MS) {
@@ -81,6 +81,7 @@ bool kr_ble_write(struct kr_ble *ble, unsigned link, struct kr_bytes fragment, u
     struct kr_ble_link *state = connection(ble, link);
     struct kr_whole whole = {0, 0};
     enum kr_fragment_error error;
+    bool is_first;
 
     if (state == NULL) {
         return false;
@@ -89,13 +90,17 @@ bool kr_ble_write(struct kr_ble *ble, unsigned link, struct kr_bytes fragment, u
     if (state->failure == KR_FRAGMENT_TIMEOUT) {
         return false; /* the fragment belongs to the message that was late */
     }
-    error = own_buffer(ble, link, now);
+    is_first = !kr_is_open(&state->reassembly);
+    error = check_buffer(ble, link, now);
     if (error == KR_FRAGMENT_GOOD) {
         error = kr_accept_fragment(&state->reassembly, false, fragment, now, ble->buffer->message, &whole);
     }
     if (error != KR_FRAGMENT_GOOD) {
         fail(ble, link, error);
         return false;
+    }
+    if (is_first) { /* an invalid fragment takes the buffer from nobody */
+        kr_buffer_begin(ble->buffer, link, now);
     }
     if (whole.command == 0) {
         return false;

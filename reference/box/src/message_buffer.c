@@ -10,18 +10,19 @@ void kr_buffer_init(struct kr_buffer *buffer)
     memset(buffer, 0, sizeof *buffer);
 }
 
-bool kr_buffer_begin(struct kr_buffer *buffer, unsigned link, uint64_t now)
+bool kr_buffer_has_room(const struct kr_buffer *buffer, unsigned link, uint64_t now)
 {
     bool is_slow = buffer->phase == KR_PHASE_RECEIVING && buffer->owner != link && now - buffer->began > SHARED_MS;
 
-    if (link >= KR_LINKS || (buffer->phase != KR_PHASE_FREE && !is_slow)) {
-        return false;
-    }
+    return link < KR_LINKS && (is_slow || buffer->phase == KR_PHASE_FREE);
+}
+
+void kr_buffer_begin(struct kr_buffer *buffer, unsigned link, uint64_t now)
+{
     buffer->owner = (uint8_t)link;
     buffer->phase = KR_PHASE_RECEIVING;
     buffer->began = now;
     buffer->abandoned = false;
-    return true;
 }
 
 bool kr_buffer_is_of(const struct kr_buffer *buffer, unsigned link, enum kr_phase phase)

@@ -192,6 +192,7 @@ static unsigned check_keyrack(const struct kr_nfc *nfc, const struct command *co
 static unsigned collect(struct kr_nfc *nfc, const struct command *command, bool is_last, uint64_t now)
 {
     unsigned status = check_keyrack(nfc, command);
+    bool is_owner;
 
     if (status != STATUS_OK) {
         return status;
@@ -199,20 +200,20 @@ static unsigned collect(struct kr_nfc *nfc, const struct command *command, bool 
     if (kr_buffer_is_of(nfc->buffer, nfc->link, KR_PHASE_SENDING)) {
         drop(nfc);
     }
-    if (!kr_buffer_is_of(nfc->buffer, nfc->link, KR_PHASE_RECEIVING) &&
-        (nfc->len > 0 || !kr_buffer_begin(nfc->buffer, nfc->link, now))) {
+    is_owner = kr_buffer_is_of(nfc->buffer, nfc->link, KR_PHASE_RECEIVING);
+    if (!is_owner && (nfc->len > 0 || !kr_buffer_has_room(nfc->buffer, nfc->link, now))) {
         return STATUS_BUSY; /* or another link has taken the buffer */
     }
-    if (command->data.len > (size_t)(KR_WIRE_MOST - nfc->len)) {
+    if (command->data.len > (size_t)(KR_WIRE_MOST - nfc->len) || (is_last && nfc->len + command->data.len == 0)) {
         return STATUS_LENGTH;
+    }
+    if (!is_owner) {
+        kr_buffer_begin(nfc->buffer, nfc->link, now);
     }
     memcpy(nfc->buffer->message + nfc->len, command->data.at, command->data.len);
     nfc->len = (uint16_t)(nfc->len + command->data.len);
     if (!is_last) {
         return STATUS_OK;
-    }
-    if (nfc->len == 0) {
-        return STATUS_LENGTH;
     }
     kr_buffer_complete(nfc->buffer, nfc->len);
     return STATUS_WHOLE;

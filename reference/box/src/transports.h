@@ -7,8 +7,10 @@
 /* message_buffer.c. The link that begins a message owns the buffer until its reply is sent. A link that is slow to send
  * its message loses the buffer to the next one that begins. While the firmware processes a message, the buffer stays in
  * use, even if the link ends. */
-/* Owns the buffer, to receive a message. False if another message is in it. */
-bool kr_buffer_begin(struct kr_buffer *buffer, unsigned link, uint64_t now);
+/* Whether this link may begin a message: the buffer is free, or its owner is slow to send a message. */
+bool kr_buffer_has_room(const struct kr_buffer *buffer, unsigned link, uint64_t now);
+/* Owns the buffer, to receive a message. `kr_buffer_has_room` has said that this is possible. */
+void kr_buffer_begin(struct kr_buffer *buffer, unsigned link, uint64_t now);
 /* Whether this link owns the buffer in this phase. */
 bool kr_buffer_is_of(const struct kr_buffer *buffer, unsigned link, enum kr_phase phase);
 /* The message is whole, and the firmware processes it. */

@@ -43,7 +43,11 @@ static void skip(struct kr_wire *wire)
 /* A frame takes the buffer with its first byte. */
 static void begin_frame(struct kr_wire *wire, uint64_t now)
 {
-    wire->state = kr_buffer_begin(wire->buffer, wire->link, now) ? IN_FRAME : SKIPPING;
+    wire->state = SKIPPING;
+    if (kr_buffer_has_room(wire->buffer, wire->link, now)) {
+        kr_buffer_begin(wire->buffer, wire->link, now);
+        wire->state = IN_FRAME;
+    }
     wire->crc = 0;
     wire->len = 0;
     wire->block = 0;

@@ -196,7 +196,8 @@ static void send_frame(struct world *w, struct kr_bytes *in)
 
     memset(w->tool_buffer.reply, (int)byte(in), len);
     w->tool_buffer.reply[byte(in) % len] = (uint8_t)byte(in);
-    expect(kr_buffer_begin(&w->tool_buffer, 0, 0));
+    expect(kr_buffer_has_room(&w->tool_buffer, 0, 0));
+    kr_buffer_begin(&w->tool_buffer, 0, 0);
     kr_buffer_complete(&w->tool_buffer, 1);
     kr_wire_reply(&w->tool, len);
     while ((more = kr_wire_next(&w->tool, byte(in) + 1, part)) > 0) {

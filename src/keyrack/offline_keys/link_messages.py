@@ -109,7 +109,7 @@ def _without_skippable(form: CborType) -> CborType:
 
 
 _NONCE, _HASH, _COUNT, _BIT, _SIGNED = octets(16), octets(32), number(0), number(0, 1), octets()
-_CODE = CborType(lambda value: BoxRefusalCode(number(0, max(BoxRefusalCode)).read(value)), int)
+_CODE = CborType(lambda value: _known_code(_COUNT.read(value)), int)
 _VERSIONS = ascending(several(_COUNT, 8))
 _SPOKEN = number(min(VERSIONS), max(VERSIONS))
 _HAS = (
@@ -130,6 +130,11 @@ SHAPES: dict[type[Said], tuple[int, CborType]] = {
     VersionsMessage: (12, array(_VERSIONS)),
 }
 KNOWN = {first for first, _ in SHAPES.values()}
+
+
+def _known_code(code: int) -> BoxRefusalCode:
+    """The code. A newer box may have a code that is unknown here: it counts as `refused`."""
+    return BoxRefusalCode(code) if code <= max(BoxRefusalCode) else BoxRefusalCode.REFUSED
 
 
 def hello() -> Hello:

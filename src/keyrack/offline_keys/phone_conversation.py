@@ -11,10 +11,8 @@ from enum import IntEnum
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from keyrack.offline_keys import cose, link_messages, p256, phone, phone_state
-from keyrack.offline_keys.cbor import CborError, decode, encode
 from keyrack.offline_keys.cose import MessageRefused, SignedMessage
 from keyrack.offline_keys.link_messages import (
-    LONGEST,
     VERSIONS,
     AcceptedMessage,
     CarryMessage,
@@ -212,7 +210,7 @@ class PhoneConversation:
         said = phone.answer(self._message, key.message, command, self.counter, self.sign)
         unknown = _Ended(ConversationEnd.UNKNOWN, action=PhoneAction.LOOK)
         try:
-            result = _said((yield from self._send(link_messages.write(said))), Result)
+            result = link_messages.read((yield from self._send(link_messages.write(said))), Result)
         except ConnectionLost as lost:
             raise (unknown if lost.is_whole else lost) from None
         except MessageRefused:
@@ -293,24 +291,10 @@ def _whole(steps: Steps) -> Conversation:
 def _read(reply: bytes, *kinds: type[Kind]) -> Kind:
     """The expected reply. A box answers with a result what it rejects."""
     try:
-        said = _said(reply, Result, *kinds)
+        said = link_messages.read(reply, Result, *kinds)
     except MessageRefused as refused:
         code = Code.STRUCTURE if refused.code is Code.UNKNOWN else refused.code
         raise _Ended(ConversationEnd.INVALID, code) from None
     if isinstance(said, Result):
         raise _Ended(ConversationEnd.REFUSED, said.code, action(said.code))
     return said
-
-
-def _said(reply: bytes, *kinds: type[Kind]) -> Kind:
-    """The reply. A newer box may have a code that is unknown: it counts as `refused`."""
-    try:
-        item = decode(reply) if len(reply) <= LONGEST else None
-    except CborError:
-        item = None
-    match item:
-        case [6, int(code), bytes(entry)] if code > max(Code):
-            reply = encode([6, int(Code.REFUSED), entry])
-        case _:
-            pass
-    return link_messages.read(reply, *kinds)

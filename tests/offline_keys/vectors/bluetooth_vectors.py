@@ -170,6 +170,14 @@ def _scripts() -> Iterator[tuple[str, list[Step]]]:
          write(40, 1, HELLO)],
     )  # fmt: skip
     yield (
+        "a slow link keeps the buffer if the fragment of another one is an error",
+        [connect(0, 0), connect(0, 1), write(0, 0, "83000ac0"),
+         *(write(1_000 * number, 0, f"{number - 1:02x}c0") for number in range(1, 4)),
+         *(step for wrong in ("", "00c0", "82000101", "83", "830000", "830001c0c0")
+           for step in (write(3_001, 1, wrong), following(3_001, 1))),
+         write(3_002, 0, "03" + "c0" * 6)],
+    )  # fmt: skip
+    yield (
         "a link that is slow to send its message loses the buffer to another one",
         [connect(0, 0), connect(0, 1), write(0, 0, "83000ac0"),
          *(write(1_000 * number, 0, f"{number - 1:02x}c0") for number in range(1, 4)),
@@ -245,7 +253,8 @@ def _scripts() -> Iterator[tuple[str, list[Step]]]:
     yield (
         "a phone that does not take its reply",
         [connect(0, 0), connect(4_000, 1), write(4_000, 0, HELLO), reply(4_000, 0, "c0"), tick(8_999),
-         write(8_999, 1, HELLO), following(8_999, 1), tick(14_000), disconnect(14_000, 0), tick(14_001)],
+         write(8_999, 1, HELLO), following(8_999, 1), tick(9_000), disconnect(9_000, 0), tick(9_001),
+         write(9_100, 1, HELLO)],
     )  # fmt: skip
     yield (
         "a box that takes long for a message does not end its link",

@@ -26,7 +26,7 @@ FIRST_MESSAGE_MS = 5_000  # from the connection to the first whole message, or f
 IDLE_MS = 15_000  # between messages of a link that has proven no key since its connection
 PROVEN_IDLE_MS = 30_000  # of a link that has
 UNPROVEN_MS = 30_000  # from the connection to the proof of a key
-REPLY_MS = 10_000  # to take a reply
+REPLY_MS = 5_000  # to take a reply
 KEEP_ALIVE_MS = 500
 
 
@@ -74,16 +74,18 @@ class BoxBluetooth:
         self._expire(now)
         if state.failure is FragmentError.TIMEOUT:
             return None  # the fragment belongs to the message that was late
-        if state.reassembly.is_open:
-            if not self._buffer.is_of(link, Phase.RECEIVING):  # another link has taken the buffer
-                return self._fail(link, state, FragmentError.TIMEOUT)
-        elif not self._buffer.begin(link, now):
+        is_first = not state.reassembly.is_open
+        if is_first and not self._buffer.has_room(link, now):
             state.drop_at = max(state.drop_at, now + FIRST_MESSAGE_MS)
             return self._fail(link, state, FragmentError.BUSY)
+        if not is_first and not self._buffer.is_of(link, Phase.RECEIVING):  # another link has taken the buffer
+            return self._fail(link, state, FragmentError.TIMEOUT)
         try:
             whole = state.reassembly.accept(fragment, now)
         except FragmentRejected as rejected:
             return self._fail(link, state, rejected.code)
+        if is_first:  # an invalid fragment takes the buffer from nobody
+            self._buffer.begin(link, now)
         if whole is None:
             return None
         self._buffer.complete()
@@ -93,7 +95,7 @@ class BoxBluetooth:
     def reply(self, link: int, message: bytes, now: int, *, is_proven: bool) -> None:
         """Answer the message of this link. `is_proven` is whether the link has proven possession of a key by now."""
         state = self._links[link]
-        if not self._buffer.reply(message) or state is None:
+        if not self._buffer.reply(link, message) or state is None:
             return
         state.has_proven = state.has_proven or is_proven  # a hello ends the proof, but not the place of the link
         state.drop_at = now + (PROVEN_IDLE_MS if state.has_proven else IDLE_MS)

@@ -29,14 +29,14 @@ class MessageBuffer:
         self._is_abandoned = False
         self._reply = b""
 
-    def begin(self, link: int, now: int) -> bool:
-        """Own the buffer, to receive a message. False if another message is in it."""
-        if self.phase is Phase.RECEIVING and self.owner != link and now - self._began > SHARED_MS:
-            self.phase = Phase.FREE
-        if self.phase is not Phase.FREE:
-            return False
+    def has_room(self, link: int, now: int) -> bool:
+        """Whether this link may begin a message: the buffer is free, or its owner is slow to send a message."""
+        is_slow = self.phase is Phase.RECEIVING and self.owner != link and now - self._began > SHARED_MS
+        return is_slow or self.phase is Phase.FREE
+
+    def begin(self, link: int, now: int) -> None:
+        """Own the buffer, to receive a message. `has_room` has said that this is possible."""
         self.owner, self.phase, self._began, self._is_abandoned = link, Phase.RECEIVING, now, False
-        return True
 
     def is_of(self, link: int, phase: Phase) -> bool:
         """Whether this link owns the buffer in this phase."""
@@ -46,13 +46,12 @@ class MessageBuffer:
         """The message is whole, and the firmware processes it."""
         self.phase = Phase.PROCESSING
 
-    def reply(self, message: bytes) -> bool:
-        """Begin to send the reply. False if the link has given it up."""
-        if self._is_abandoned:
-            self.phase = Phase.FREE
-        else:
-            self.phase, self._reply = Phase.SENDING, message
-        return not self._is_abandoned
+    def reply(self, link: int, message: bytes) -> bool:
+        """Begin to send the reply, which ends the processing. False if this link does not wait for it any more."""
+        is_wanted = self.is_of(link, Phase.PROCESSING)
+        if self.phase is Phase.PROCESSING:
+            self.phase, self._reply = (Phase.SENDING, message) if is_wanted else (Phase.FREE, b"")
+        return is_wanted
 
     @property
     def rest(self) -> bytes:

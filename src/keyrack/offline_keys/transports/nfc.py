@@ -101,7 +101,8 @@ class NfcCard:
     def reply(self, message: bytes) -> bytes:
         """The response with the beginning of the reply."""
         self._message.clear()
-        return self._part(self._expected) if self._buffer.reply(message) else _response(StatusWord.CONDITIONS)
+        is_wanted = self._buffer.reply(self._link, message)
+        return self._part(self._expected) if is_wanted else _response(StatusWord.CONDITIONS)
 
     def leave(self) -> None:
         """The phone left the field, or was silent for 10 s."""
@@ -170,10 +171,12 @@ class NfcCard:
         if self._buffer.is_of(self._link, Phase.SENDING):
             self._drop()
         is_owner = self._buffer.is_of(self._link, Phase.RECEIVING)
-        if not is_owner and (self._message or not self._buffer.begin(self._link, now)):
+        if not is_owner and (self._message or not self._buffer.has_room(self._link, now)):
             raise CommandRejected(StatusWord.BUSY)  # or another link has taken the buffer
         if len(self._message) + len(data) > LONGEST or (is_last and not self._message + data):
             raise CommandRejected(StatusWord.LENGTH)
+        if not is_owner:
+            self._buffer.begin(self._link, now)
         self._message += data
         if not is_last:
             return _response(StatusWord.OK)
