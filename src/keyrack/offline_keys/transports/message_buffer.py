@@ -30,7 +30,10 @@ class MessageBuffer:
         self._reply = b""
 
     def has_room(self, link: int, now: int) -> bool:
-        """Whether this link may begin a message: the buffer is free, or its owner is slow to send a message."""
+        """Whether this link may begin a message.
+
+        The buffer is free, or its owner is slow to send a message.
+        """
         is_slow = self.phase is Phase.RECEIVING and self.owner != link and now - self._began > SHARED_MS
         return is_slow or self.phase is Phase.FREE
 
