@@ -362,6 +362,25 @@ def test_a_wire_that_is_slow_loses_the_buffer(library: ctypes.CDLL) -> None:
     assert rivals.buffer.phase is Phase.PROCESSING
 
 
+def test_a_reader_that_takes_its_reply_byte_by_byte_loses_the_buffer(library: ctypes.CDLL) -> None:
+    """In time for its own link, which 10 s of silence would end."""
+    rivals = Rivals(library)
+    rivals.enter(2)
+    rivals.bluetooth("connect", 0, 0)
+    rivals.nfc("receive", SELECT, 0)
+    rivals.nfc("begin", 2)
+    assert rivals.nfc("receive", bytes.fromhex("80100000048201810201"), 0) == b""
+    assert rivals.nfc("reply", bytes(92)) == b"\0\x61\x5b"
+    for now in (3_001, 3_501):
+        assert rivals.bluetooth("write", 0, HELLO, now) is None
+        assert rivals.bluetooth("next_fragment", 0, 20, now) == b"\xbf\0\x01\x06"
+        assert rivals.nfc("receive", bytes.fromhex("00c0000001"), now)[-2] == 0x61
+    assert rivals.bluetooth("write", 0, HELLO, 3_502) == HELLO[3:]
+    assert rivals.nfc("receive", bytes.fromhex("00c0000001"), 3_503) == b"\x6d\0"
+    rivals.bluetooth("reply", 0, b"reply", 3_503, is_proven=False)
+    assert rivals.bluetooth("next_fragment", 0, 20, 3_503) == b"\x83\0\x05reply"
+
+
 @pytest.fixture(scope="module")
 def conversation(library: ctypes.CDLL) -> tuple[bytes, bytes]:
     """The longest message that a box answers with an entry, and the reply."""

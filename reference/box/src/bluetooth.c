@@ -39,7 +39,7 @@ void kr_ble_disconnect(struct kr_ble *ble, unsigned link)
     if (link < KR_LINKS) {
         memset(&ble->links[link], 0, sizeof ble->links[link]);
     }
-    kr_buffer_abandon(ble->buffer, link);
+    kr_buffer_leave(ble->buffer, link);
 }
 
 /* Reports an error next. The message or the reply of this link is over. */
@@ -67,7 +67,7 @@ static enum kr_fragment_error check_buffer(struct kr_ble *ble, unsigned link, ui
     if (kr_is_open(&state->reassembly)) { /* else another link has taken the buffer */
         return kr_buffer_is_of(ble->buffer, link, KR_PHASE_RECEIVING) ? KR_FRAGMENT_GOOD : KR_FRAGMENT_TIMEOUT;
     }
-    if (kr_buffer_has_room(ble->buffer, link, now)) {
+    if (kr_buffer_claim(ble->buffer, link, now)) {
         return KR_FRAGMENT_GOOD;
     }
     if (state->drop_at < now + FIRST_MESSAGE_MS) {

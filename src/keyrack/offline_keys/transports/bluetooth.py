@@ -64,7 +64,7 @@ class BoxBluetooth:
     def disconnect(self, link: int) -> None:
         """The connection of this link has ended."""
         self._links[link] = None
-        self._buffer.abandon(link)
+        self._buffer.leave(link)
 
     def write(self, link: int, fragment: bytes, now: int) -> bytes | None:
         """A fragment was written. Returns the message if it is whole now: the firmware answers it by `reply`."""
@@ -75,7 +75,7 @@ class BoxBluetooth:
         if state.failure is FragmentError.TIMEOUT:
             return None  # the fragment belongs to the message that was late
         is_first = not state.reassembly.is_open
-        if is_first and not self._buffer.has_room(link, now):
+        if is_first and not self._buffer.claim(link, now):
             state.drop_at = max(state.drop_at, now + FIRST_MESSAGE_MS)
             return self._fail(link, state, FragmentError.BUSY)
         if not is_first and not self._buffer.is_of(link, Phase.RECEIVING):  # another link has taken the buffer
