@@ -164,6 +164,11 @@ class Connected:
     written: list[bytes] = field(default_factory=list[bytes])
     rest: list[bytes] = field(default_factory=list[bytes])  # fragments of the message that it sends
 
+    @property
+    def longest(self) -> int:
+        """The most milliseconds of this link."""
+        return bluetooth.LONGEST_MS if self.has_proven else bluetooth.UNPROVEN_MS
+
     def sent(self) -> bytes:
         """The data since the last initial fragment."""
         first = max(place for place, each in enumerate(self.written) if each[:1] >= b"\x80")
@@ -274,16 +279,15 @@ class Radio:
         for link, phone in self.phones.items():
             if self.in_work != (link, phone) or phone.has_given_up:
                 assert self.now < phone.latest_end
-                assert phone.has_proven or self.now < phone.since + bluetooth.UNPROVEN_MS
+                assert self.now < phone.since + phone.longest
         if self.reply_on_its_way:
             assert self.now < self.reply_on_its_way.since + bluetooth.REPLY_MS
 
     def _check_may_end(self, link: int, phone: Connected) -> None:
         assert self.in_work != (link, phone) or phone.has_given_up, "the box never ends a link while it processes"
-        is_unproven = not phone.has_proven and self.now >= phone.since + bluetooth.UNPROVEN_MS
         reply = self.reply_on_its_way
         is_stuck = reply and reply.to is phone and self.now >= reply.since + bluetooth.REPLY_MS
-        assert is_unproven or is_stuck or self.now >= phone.earliest_end
+        assert is_stuck or self.now >= min(phone.since + phone.longest, phone.earliest_end)
 
 
 Call = Callable[[Radio], object]
@@ -435,6 +439,21 @@ def test_strangers_on_two_links_shut_out_no_third_one(first: str, second: str) -
                     box.connect(link, now)
             box.reply(2, bytes(92), now, is_proven=False)
             list(iter(lambda at=now: box.next_fragment(2, 20, at), None))
+
+
+def test_three_drivers_who_stay_shut_out_no_phone() -> None:
+    """They prove their keys, and say hello again and again. The box advertises again after 300 s."""
+    box, now = BoxBluetooth(MessageBuffer()), 0
+    for link in range(LINKS):
+        box.connect(link, now)
+    assert not box.has_room
+    while not (ended := box.tick(now)):
+        for link in range(LINKS):
+            assert box.write(link, HELLO, now) == HELLO[3:]
+            box.reply(link, bytes(92), now, is_proven=True)
+            assert box.next_fragment(link, 244, now)
+        now += 10_000
+    assert (now, ended) == (bluetooth.LONGEST_MS, [*range(LINKS)])
 
 
 # NFC

@@ -283,6 +283,10 @@ def _scripts() -> Iterator[tuple[str, list[Step]]]:
         [connect(0, 0), *_kept_up(60_000, 4_000, is_proven=True), tick(60_000)],
     )
     yield (
+        "no link stays for more than 300 s",
+        [connect(0, 0), *_kept_up(299_000, 20_000, is_proven=True), tick(299_999), tick(300_000)],
+    )
+    yield (
         "a link that has proven a key stays after the hello that ends the proof",
         [connect(0, 0), write(0, 0, HELLO), reply(0, 0, "c0", is_proven=True), following(0, 0),
          write(29_999, 0, HELLO), reply(30_000, 0, "c0"), tick(30_000), following(30_000, 0), tick(59_999),

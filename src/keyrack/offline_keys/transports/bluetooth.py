@@ -26,6 +26,7 @@ FIRST_MESSAGE_MS = 5_000  # from the connection to the first whole message, or f
 IDLE_MS = 15_000  # between messages of a link that has proven no key since its connection
 PROVEN_IDLE_MS = 30_000  # of a link that has
 UNPROVEN_MS = 30_000  # from the connection to the proof of a key
+LONGEST_MS = 300_000  # of a link: else drivers who stay would shut out the list that revokes their keys
 REPLY_MS = 5_000  # to take a reply
 KEEP_ALIVE_MS = 500
 
@@ -150,5 +151,5 @@ class BoxBluetooth:
         if self._buffer.is_of(link, Phase.PROCESSING):
             return False
         is_stuck = self._buffer.is_of(link, Phase.SENDING) and now >= self._reply_until
-        is_unproven = not state.has_proven and now >= state.connected_at + UNPROVEN_MS
-        return is_stuck or is_unproven or now >= state.drop_at
+        most = LONGEST_MS if state.has_proven else UNPROVEN_MS
+        return is_stuck or now >= min(state.connected_at + most, state.drop_at)
