@@ -12,6 +12,11 @@ void kr_buffer_init(struct kr_buffer *buffer)
     memset(buffer, 0, sizeof *buffer);
 }
 
+uint8_t kr_link(unsigned link)
+{
+    return (uint8_t)(link < KR_LINKS ? link : KR_NO_LINK);
+}
+
 /* Removes the links that wait no more, and this one. */
 static void drop_waiting(struct kr_buffer *buffer, unsigned link, uint64_t now)
 {

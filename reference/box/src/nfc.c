@@ -55,7 +55,7 @@ void kr_nfc_init(struct kr_nfc *nfc, struct kr_buffer *buffer, unsigned link, st
 
     memset(nfc, 0, sizeof *nfc);
     nfc->buffer = buffer;
-    nfc->link = (uint8_t)link;
+    nfc->link = kr_link(link);
     if (is_page) {
         nfc->url = url;
     }
@@ -63,7 +63,7 @@ void kr_nfc_init(struct kr_nfc *nfc, struct kr_buffer *buffer, unsigned link, st
 
 void kr_nfc_begin(struct kr_nfc *nfc, unsigned link)
 {
-    nfc->link = (uint8_t)link;
+    nfc->link = kr_link(link);
 }
 
 void kr_nfc_leave(struct kr_nfc *nfc)

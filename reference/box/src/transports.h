@@ -26,6 +26,9 @@ void kr_buffer_abandon(struct kr_buffer *buffer, unsigned link);
 /* This link has ended: drops its message, its reply and its turn. */
 void kr_buffer_leave(struct kr_buffer *buffer, unsigned link);
 
+/* The number of a link of a host, KR_NO_LINK for one that does not exist. */
+uint8_t kr_link(unsigned link);
+
 /* fragments.c */
 enum { KR_COMMAND_KEEP_ALIVE = 0x82, KR_COMMAND_MESSAGE = 0x83, KR_COMMAND_ERROR = 0xbf };
 

@@ -30,7 +30,7 @@ void kr_wire_init(struct kr_wire *wire, struct kr_buffer *buffer)
 
 void kr_wire_begin(struct kr_wire *wire, unsigned link)
 {
-    wire->link = (uint8_t)link;
+    wire->link = kr_link(link);
 }
 
 /* Drops the rest of a frame. */

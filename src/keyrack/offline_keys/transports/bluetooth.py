@@ -104,9 +104,9 @@ class BoxBluetooth:
         self._sequence = -1
 
     def next_fragment(self, link: int, size: int, now: int) -> bytes | None:
-        """The next notification for this link, or None. It has at most `size` bytes."""
+        """The next notification for this link, or None. It has at most `size` bytes, which is at least 20."""
         state = self._links[link]
-        if state is None:
+        if state is None or size < fragments.LEAST_SIZE:
             return None
         if state.failure is not None:
             code, state.failure = state.failure, None
