@@ -52,7 +52,7 @@ export const SIZE = uuid(4);
 const CONNECT_MS = 10_000; // to connect, discover and subscribe
 const SILENCE_MS = 5_000; // since the last fragment, in either direction
 const EXCHANGE_MS = 20_000; // since the first fragment of a message
-const BUSY_MS = 10_000; // during which a message is sent again to a busy box; two strangers delay it by 9 s
+const BUSY_MS = 10_000; // during which a message is sent again to a busy box; two strangers delay it by about 9 s
 const PAUSE_MS = [200, 500]; // before that, at random
 const FORM = 1; // the first byte of `size`
 
