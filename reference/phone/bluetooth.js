@@ -52,7 +52,7 @@ export const SIZE = uuid(4);
 const CONNECT_MS = 10_000; // to connect, discover and subscribe
 const SILENCE_MS = 5_000; // since the last fragment, in either direction
 const EXCHANGE_MS = 20_000; // since the first fragment of a message
-const BUSY_MS = 8_000; // during which a message is sent again to a busy box
+const BUSY_MS = 10_000; // during which a message is sent again to a busy box; two strangers delay it by about 9 s
 const PAUSE_MS = [200, 500]; // before that, at random
 const FORM = 1; // the first byte of `size`
 
@@ -156,7 +156,7 @@ export class BluetoothBox {
    * Send a message, and receive its reply. A function of its own, so that it is an `Exchange`.
    * @type {import('./link.js').Exchange}
    * @throws {TransportLost} with the sent part of the message; the link has ended
-   * @throws {BoxBusy} if the box is busy for 8 s; the link stays
+   * @throws {BoxBusy} if the box is busy for 10 s; the link stays
    */
   exchange = (message) => this.#inTurn(async () => {
     const end = performance.now() + BUSY_MS;

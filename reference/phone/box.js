@@ -127,9 +127,10 @@ export class Conversation {
    */
   async greet() {
     let challenge = await this.#hello();
-    if (await this.#bring(await this.#store.authorityFor(challenge))) challenge = await this.#hello();
-    if (await this.#setClock(challenge)) challenge = await this.#hello();
-    if (await this.#bring(await this.#store.artefactsFor(challenge))) challenge = await this.#hello();
+    const { name } = challenge;
+    if (await this.#bring(await this.#store.authorityFor(challenge))) challenge = await this.#hello(name);
+    if (await this.#setClock(challenge)) challenge = await this.#hello(name);
+    if (await this.#bring(await this.#store.artefactsFor(challenge))) challenge = await this.#hello(name);
     return challenge;
   }
 
@@ -153,13 +154,16 @@ export class Conversation {
   }
 
   /**
+   * @param {string} [name] of the box, which keeps it: a fake one could try out which boxes the phone knows
    * @returns {Promise<Challenge>}
-   * @throws {OtherBox} if the box is not the wanted one; its epoch may differ, and it may not be set up yet
+   * @throws {OtherBox | Refused} `OtherBox` if the box is not the wanted one; its epoch may differ, and it may not be
+   *   set up yet. `Refused` if it has another name now
    */
-  async #hello() {
+  async #hello(name) {
     const challenge = await this.#link.hello();
     const isWanted = this.#productId === undefined || challenge.name.startsWith(`box:${this.#productId}:`);
     if (!isWanted && challenge.name !== '') throw new OtherBox(challenge.name);
+    if (name !== undefined && challenge.name !== name) throw new Refused('audience', 'another box answers now');
     this.#challenge = challenge;
     return challenge;
   }
@@ -204,8 +208,7 @@ export class Conversation {
     /** @type {BoxRefusal | null} */
     let refusal = null;
     for (const key of keys.slice(0, MOST_KEYS)) {
-      if (refusal !== null) challenge = await this.#hello();
-      if (challenge.name !== name) throw new Refused('audience', 'another box answers now');
+      if (refusal !== null) challenge = await this.#hello(name);
       try {
         return await this.#use(key, box, challenge, command);
       } catch (error) {

@@ -174,8 +174,12 @@ class CPhone:
         length = self._call("registration", subject, ctypes.c_size_t(len(subject)), nonce, self._out)
         return self._out.raw[:length]
 
-    def begin(self, command: int, *, has_network: bool) -> bytes | Ending | int | None:
-        return self.call(BEGIN, b"", command + (16 if has_network else 0))
+    def begin(self, command: int, *, has_network: bool, product: int = 0) -> bytes | Ending | int | None:
+        """Begin a visit to the box of this product, or to any box."""
+        following = self.call(BEGIN, b"", command + (16 if has_network else 0))
+        if product:
+            self._call("want", ctypes.c_uint32(product))
+        return following
 
     def call(self, call: int, message: bytes, now: int = 0) -> bytes | Ending | int | None:
         """The next message, an ending, or None for a time. `UNSIGNED` has no ending in Python."""

@@ -18,10 +18,15 @@ class Bytes(ctypes.Structure):
     _fields_ = [("at", ctypes.c_void_p), ("len", ctypes.c_size_t)]
 
 
+class Waiting(ctypes.Structure):
+    _fields_ = [("until", Uint), ("link", Byte)]
+
+
 class Buffer(ctypes.Structure):
     _fields_ = [
-        ("message", Byte * LONGEST), ("reply", Byte * LONGEST), ("began", Uint), ("message_len", Short),
-        ("reply_len", Short), ("taken", Short), ("phase", Byte), ("owner", Byte), ("abandoned", Flag),
+        ("message", Byte * LONGEST), ("reply", Byte * LONGEST), ("began", Uint), ("contested_at", Uint),
+        ("waiting", Waiting * LINKS), ("message_len", Short), ("reply_len", Short), ("taken", Short),
+        ("waiting_count", Byte), ("phase", Byte), ("owner", Byte), ("abandoned", Flag), ("contested", Flag),
     ]  # fmt: skip
 
 

@@ -30,6 +30,7 @@ PAUSES = (*[0] * 30, *[1] * 10, 100, 499, 500, 501, 999, 1_000, 1_001, 2_500, 3_
 SHORT_PAUSES = (*[0] * 40, *[1] * 8, 300, 900)
 LENGTHS = (1, 2, 4, 17, 18, 92, 250, 254, 255, 256, 510, 600, 2_047, LONGEST)
 SIZES = (20, 20, 21, 182, 244, 512)
+ROOMS = (*[each for each in SIZES for _ in range(4)], 0, 2, 3, 4, 19)  # for a notification; some are too small
 FOREIGN = (
     "",
     "83",
@@ -137,7 +138,7 @@ class Host:
             self.counts["bluetooth message"] += 1
 
     def _next(self) -> None:
-        link, size = self._random.choice((self._focus, self._rivals.buffer.owner)), self._random.choice(SIZES)
+        link, size = self._random.choice((self._focus, self._rivals.buffer.owner)), self._random.choice(ROOMS)
         fragment = self._rivals.bluetooth("next_fragment", link, size, self._now)
         if fragment:
             self.counts[f"fragment {fragment[0]:02x} {fragment[3] if fragment[0] == 0xBF else ''}"] += 1

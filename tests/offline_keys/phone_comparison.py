@@ -300,9 +300,11 @@ class Twins:
         """A command, and often a fetch of the log."""
         random = self.chance.random
         has_network = random.random() < 0.5
-        phone = PhoneConversation(self.state, public(PHONE), stubbed, has_network, verify_stub)
+        product = random.choice((0, 0, 0, 1, 1, 2, 10))
+        phone = PhoneConversation(self.state, public(PHONE), stubbed, has_network, verify_stub, product)
         command = random.randint(1, 2)
-        ends = [self._converse(phone, phone.command(command), self.c.begin(command, has_network=has_network))]
+        begun = self.c.begin(command, has_network=has_network, product=product)
+        ends = [self._converse(phone, phone.command(command), begun)]
         if ends[0] is ConversationEnd.DONE or random.random() < 0.3:
             fetched = self.c.call(c_phone.FETCH, b"")
             ends.append(self._converse(phone, phone.fetch(), fetched))

@@ -137,7 +137,8 @@ def test_conversations(c: CPhone, test: Json) -> None:
         if call["call"] == "fetch":
             following = c.call(c_phone.FETCH, b"")
         else:
-            following = c.begin(c_phone.command_of(call["call"]), has_network=test["hasNetwork"])
+            command = c_phone.command_of(call["call"])
+            following = c.begin(command, has_network=test["hasNetwork"], product=test["product"])
         for step in call["steps"]:
             if "askTime" in step:
                 assert following is None

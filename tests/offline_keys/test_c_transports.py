@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from keyrack.offline_keys.box import clock
+from keyrack.offline_keys.box.state import LINKS
 from keyrack.offline_keys.link_messages import LONGEST
 from keyrack.offline_keys.transports import advertisements, bluetooth, wire
 from keyrack.offline_keys.transports.fragments import MOST_SIZE, Command, Reassembly, split
@@ -360,6 +361,40 @@ def test_a_wire_that_is_slow_loses_the_buffer(library: ctypes.CDLL) -> None:
     assert rivals.bluetooth("write", 0, HELLO, 3_001) is not None
     assert rivals.wire("receive", frame[3:], 3_002) == (WireEvent.NOTHING, b"")
     assert rivals.buffer.phase is Phase.PROCESSING
+
+
+def test_a_reader_that_takes_its_reply_byte_by_byte_loses_the_buffer(library: ctypes.CDLL) -> None:
+    """In time for its own link, which 10 s of silence would end."""
+    rivals = Rivals(library)
+    rivals.enter(2)
+    rivals.bluetooth("connect", 0, 0)
+    rivals.nfc("receive", SELECT, 0)
+    rivals.nfc("begin", 2)
+    assert rivals.nfc("receive", bytes.fromhex("80100000048201810201"), 0) == b""
+    assert rivals.nfc("reply", bytes(92)) == b"\0\x61\x5b"
+    for now in (3_001, 3_501):
+        assert rivals.bluetooth("write", 0, HELLO, now) is None
+        assert rivals.bluetooth("next_fragment", 0, 20, now) == b"\xbf\0\x01\x06"
+        assert rivals.nfc("receive", bytes.fromhex("00c0000001"), now)[-2] == 0x61
+    assert rivals.bluetooth("write", 0, HELLO, 3_502) == HELLO[3:]
+    assert rivals.nfc("receive", bytes.fromhex("00c0000001"), 3_503) == b"\x6d\0"
+    rivals.bluetooth("reply", 0, b"reply", 3_503, is_proven=False)
+    assert rivals.bluetooth("next_fragment", 0, 20, 3_503) == b"\x83\0\x05reply"
+
+
+@pytest.mark.parametrize("link", [LINKS, 255, 256, 258, 2**31])
+def test_a_link_that_does_not_exist_gets_nothing(library: ctypes.CDLL, link: int) -> None:
+    """Not even the buffer of the link with the same lowest byte."""
+    buffer = CBuffer(library)
+    box, card, tool = CBluetooth(library, buffer), CNfcCard(library, buffer, link), CWire(library, buffer)
+    box.connect(link, 0)
+    tool.begin(link)
+    assert box.write(link, HELLO, 0) is None and box.next_fragment(link, 20, 0) is None
+    assert tool.receive(wire.frame(b"message"), 0) == (WireEvent.NOTHING, b"")
+    card.receive(SELECT, 0)
+    card.begin(link)
+    assert card.receive(bytes.fromhex("801000000482018102"), 0) == bytes.fromhex("6a84")
+    assert box.tick(10**6) == [] and buffer.struct.phase == 0 and buffer.struct.waiting_count == 0
 
 
 @pytest.fixture(scope="module")

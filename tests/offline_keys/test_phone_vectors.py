@@ -16,7 +16,7 @@ def test_the_generator_makes_the_file() -> None:
 def test_the_vectors_have_each_end() -> None:
     (visits,) = (group["tests"] for group in FILE["testGroups"] if group["type"] == "Conversation")
     ends = {call["ending"]["end"] for visit in visits for call in visit["calls"]}
-    assert ends == {"done", "no-key", "refused", "unknown", "lost", "version", "invalid"}
+    assert ends == {"done", "no-key", "refused", "unknown", "lost", "version", "invalid", "other-box"}
 
 
 def test_each_comment_is_there_once() -> None:

@@ -7,6 +7,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from random import Random
 from types import ModuleType
 
 import pytest
@@ -27,12 +28,14 @@ from keyrack.offline_keys.transports.fragments import (
     Whole,
     split,
 )
-from keyrack.offline_keys.transports.message_buffer import SHARED_MS, MessageBuffer, Phase
+from keyrack.offline_keys.transports.message_buffer import REPLY_SHARED_MS, SHARED_MS, MessageBuffer, Phase
 from keyrack.offline_keys.transports.nfc import CommandRejected, NfcCard, NfcReader, StatusWord
 from tests.offline_keys.kept_bytes import kept_bytes
 from tests.offline_keys.vectors import apdu_vectors, bluetooth_vectors
 
 HELLO = bytes.fromhex("83000482018102")
+BUSY_MS = 10_000  # for which a phone repeats its message to a busy box, and for which a nonce lives
+EVENT_MS = 15  # between connection events
 WAITS = (*[0] * 8, 1, 10, 250, 500, 900, 1_000, 1_001, 2_999, 3_001, 5_000, 10_000)  # milliseconds between two calls
 MESSAGES = st.binary(min_size=1, max_size=80) | st.integers(1, LONGEST).map(bluetooth_vectors.filled)
 SIZES = st.integers(fragments.LEAST_SIZE, fragments.MOST_SIZE)
@@ -161,6 +164,11 @@ class Connected:
     written: list[bytes] = field(default_factory=list[bytes])
     rest: list[bytes] = field(default_factory=list[bytes])  # fragments of the message that it sends
 
+    @property
+    def longest(self) -> int:
+        """The most milliseconds of this link."""
+        return bluetooth.LONGEST_MS if self.has_proven else bluetooth.UNPROVEN_MS
+
     def sent(self) -> bytes:
         """The data since the last initial fragment."""
         first = max(place for place, each in enumerate(self.written) if each[:1] >= b"\x80")
@@ -221,6 +229,9 @@ class Radio:
             phone.has_given_up = True
         if self.reply_on_its_way and self.reply_on_its_way.to is phone:
             self.reply_on_its_way = None
+        if self.reply_on_its_way and self.buffer.phase is not Phase.SENDING:  # another link has taken the buffer
+            assert self.now - self.reply_on_its_way.since > REPLY_SHARED_MS
+            self.reply_on_its_way = None
         if message is None:  # perhaps busy
             phone.latest_end = max(phone.latest_end, self.now + bluetooth.FIRST_MESSAGE_MS)
             return None
@@ -268,16 +279,15 @@ class Radio:
         for link, phone in self.phones.items():
             if self.in_work != (link, phone) or phone.has_given_up:
                 assert self.now < phone.latest_end
-                assert phone.has_proven or self.now < phone.since + bluetooth.UNPROVEN_MS
+                assert self.now < phone.since + phone.longest
         if self.reply_on_its_way:
             assert self.now < self.reply_on_its_way.since + bluetooth.REPLY_MS
 
     def _check_may_end(self, link: int, phone: Connected) -> None:
         assert self.in_work != (link, phone) or phone.has_given_up, "the box never ends a link while it processes"
-        is_unproven = not phone.has_proven and self.now >= phone.since + bluetooth.UNPROVEN_MS
         reply = self.reply_on_its_way
         is_stuck = reply and reply.to is phone and self.now >= reply.since + bluetooth.REPLY_MS
-        assert is_unproven or is_stuck or self.now >= phone.earliest_end
+        assert is_stuck or self.now >= min(phone.since + phone.longest, phone.earliest_end)
 
 
 Call = Callable[[Radio], object]
@@ -358,6 +368,92 @@ def test_a_slow_sender_delays_others_for_three_seconds(gap: int, pause: int) -> 
         if at in tries and not heard and radio.write(1, HELLO):
             heard.append(at)
     assert heard and SHARED_MS < heard[0] <= SHARED_MS + pause
+
+
+class Stranger:
+    """An attacker on a link, who acts at each connection event."""
+
+    def __init__(self, box: BoxBluetooth, link: int, habit: str) -> None:
+        self._box, self._link, self._habit = box, link, habit
+        self._began: int | None = None  # when it has begun its message
+
+    def act(self, now: int) -> None:
+        if now % 30_000 == 0:
+            self._box.connect(self._link, now)  # again and again: the box ends the link
+        if self._habit == "slow messages":
+            self._send_slowly(now)
+        elif self._habit == "wrong fragments":
+            self._send_slowly(now)
+            if self._began is not None and now - self._began > 900:
+                self._write(b"", now)
+                self._began = None
+                self._send_slowly(now)
+        elif self._write(HELLO, now) is not None:
+            self._box.reply(self._link, bytes(92), now, is_proven=False)
+            if self._habit == "hello":
+                self._take(now)
+
+    def _send_slowly(self, now: int) -> None:
+        if self._began is None:
+            self._write(b"\x83\x08\x00", now)
+            self._began = now
+            self._sequence = 0
+        elif (now - self._began) % 900 == 0:
+            self._write(bytes([self._sequence, 0]), now)
+            self._sequence += 1
+        if self._take(now):
+            self._began = None
+
+    def _write(self, fragment: bytes, now: int) -> bytes | None:
+        return self._box.write(self._link, fragment, now)
+
+    def _take(self, now: int) -> bool:
+        """Take what the box sends. Whether it reports an error."""
+        sent = list(iter(lambda: self._box.next_fragment(self._link, 244, now), None))
+        return any(each[0] == Command.ERROR for each in sent)
+
+
+HABITS = ["slow messages", "wrong fragments", "hello", "replies that it does not take"]
+
+
+@pytest.mark.parametrize("second", HABITS)
+@pytest.mark.parametrize("first", HABITS)
+def test_strangers_on_two_links_shut_out_no_third_one(first: str, second: str) -> None:
+    """They act at each connection event. The driver is a phone of the specification, with four messages."""
+    box = BoxBluetooth(MessageBuffer())
+    strangers = [Stranger(box, 0, first), Stranger(box, 1, second)]
+    now, pauses = 0, Random(1)
+    for _ in range(4):
+        box.connect(2, now)
+        for _ in range(4):
+            asked_at = next_at = now
+            while now < next_at or box.write(2, HELLO, now) is None:
+                if now == next_at:
+                    list(iter(lambda at=now: box.next_fragment(2, 20, at), None))
+                    next_at += EVENT_MS * pauses.randint(14, 33)  # 210 to 495 ms
+                assert now - asked_at < BUSY_MS
+                now += EVENT_MS
+                for stranger in strangers:
+                    stranger.act(now)
+                for link in box.tick(now):
+                    box.connect(link, now)
+            box.reply(2, bytes(92), now, is_proven=False)
+            list(iter(lambda at=now: box.next_fragment(2, 20, at), None))
+
+
+def test_three_drivers_who_stay_shut_out_no_phone() -> None:
+    """They prove their keys, and say hello again and again. The box advertises again after 300 s."""
+    box, now = BoxBluetooth(MessageBuffer()), 0
+    for link in range(LINKS):
+        box.connect(link, now)
+    assert not box.has_room
+    while not (ended := box.tick(now)):
+        for link in range(LINKS):
+            assert box.write(link, HELLO, now) == HELLO[3:]
+            box.reply(link, bytes(92), now, is_proven=True)
+            assert box.next_fragment(link, 244, now)
+        now += 10_000
+    assert (now, ended) == (bluetooth.LONGEST_MS, [*range(LINKS)])
 
 
 # NFC

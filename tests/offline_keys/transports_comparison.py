@@ -36,7 +36,7 @@ class PythonWire:
         self.link = link
 
     def leave(self) -> None:
-        self._buffer.abandon(self.link)
+        self._buffer.leave(self.link)
         self.link = NO_LINK
 
     def receive(self, data: bytes, now: int) -> tuple[WireEvent, bytes]:
@@ -78,7 +78,7 @@ class PythonWire:
     def _take(self, byte: int, now: int) -> None:
         if not self.is_begun:
             self.is_begun = True
-            self.is_in_buffer = self.link != NO_LINK and self._buffer.has_room(self.link, now)
+            self.is_in_buffer = self.link != NO_LINK and self._buffer.claim(self.link, now)
             if self.is_in_buffer:
                 self._buffer.begin(self.link, now)
         if not self._left:
@@ -145,7 +145,10 @@ class Rivals:
         buffer, bluetooth, nfc, tool = self.buffer, self._bluetooth[0], self._nfc[0], self._wire[0]
         is_sending = buffer.phase is Phase.SENDING
         return {
-            "buffer": (buffer.owner, buffer.phase, buffer._began, buffer._is_abandoned),
+            "buffer": (
+                buffer.owner, buffer.phase, buffer._began, buffer._is_abandoned, list(buffer._waiting.items()),
+                buffer._contested_at if is_sending else None,
+            ),
             "sequence": bluetooth._sequence if is_sending and bluetooth._links[buffer.owner] else None,
             "times": (bluetooth._busy_since, bluetooth._reply_until),
             "links": [
@@ -166,7 +169,11 @@ class Rivals:
         phase, tool = PHASES[buffer.phase], self._wire[1].struct
         is_receiving = phase is Phase.RECEIVING
         return {
-            "buffer": (buffer.owner, phase, buffer.began, buffer.abandoned),
+            "buffer": (
+                buffer.owner, phase, buffer.began, buffer.abandoned,
+                [(each.link, each.until) for each in buffer.waiting[: buffer.waiting_count]],
+                buffer.contested_at if phase is Phase.SENDING and buffer.contested else None,
+            ),
             "sequence": ble.sent - 1 if phase is Phase.SENDING and ble.links[buffer.owner].connected else None,
             "times": (ble.busy_since, ble.reply_until),
             "links": [

@@ -3,7 +3,8 @@
  *
  * The host owns radio, NFC controller and UART. It passes on what comes, and sends what these functions return. Nothing
  * is allocated, and nothing is kept outside of the structs that the caller provides. Links are those of kr_box_connect.
- * `now` is in milliseconds of a counter that goes on, and never back, while there is power.
+ * `now` is in milliseconds of a counter of 64 bits that goes on, and never back, while there is power. A counter of 32
+ * bits begins again after 49.7 days: the host extends it.
  *
  * One call at a time. But kr_box_receive may work on the buffer's message in another task, until one of kr_ble_reply,
  * kr_nfc_reply and kr_wire_reply. */
@@ -22,16 +23,26 @@ extern "C" {
 
 enum kr_phase { KR_PHASE_FREE, KR_PHASE_RECEIVING, KR_PHASE_PROCESSING, KR_PHASE_SENDING };
 
+/* A link that was refused, and waits for its turn. */
+struct kr_waiting {
+    uint64_t until;        /* the time */
+    uint8_t link;
+};
+
 struct kr_buffer {
     uint8_t message[KR_WIRE_MOST];
     uint8_t reply[KR_WIRE_MOST]; /* the host writes it, between the message and the reply of a transport */
     uint64_t began;        /* the time of the message's first byte */
+    uint64_t contested_at; /* the time of the first refusal of another link since the reply began */
+    struct kr_waiting waiting[KR_LINKS]; /* in the order of their turns */
     uint16_t message_len;  /* of a message that is whole */
     uint16_t reply_len;
     uint16_t taken;        /* bytes of the reply that were sent */
+    uint8_t waiting_count;
     uint8_t phase;         /* enum kr_phase */
     uint8_t owner;         /* the link, unless the buffer is free */
     bool abandoned;        /* the link gave up its message while the firmware processes it */
+    bool contested;        /* whether there was such a refusal */
 };
 
 void kr_buffer_init(struct kr_buffer *buffer);

@@ -8,6 +8,7 @@
 #define IDLE_MS 15000         /* between messages of a link that has proven no key */
 #define PROVEN_IDLE_MS 30000  /* of a link that has */
 #define UNPROVEN_MS 30000     /* from the connection to the proof of a key */
+#define LONGEST_MS 300000     /* of a link: else drivers who stay would shut out the list that revokes their keys */
 #define REPLY_MS 5000         /* to take a reply */
 #define KEEP_ALIVE_MS 500
 #define ATT_HEAD 3            /* bytes of an ATT packet before the value */
@@ -39,7 +40,7 @@ void kr_ble_disconnect(struct kr_ble *ble, unsigned link)
     if (link < KR_LINKS) {
         memset(&ble->links[link], 0, sizeof ble->links[link]);
     }
-    kr_buffer_abandon(ble->buffer, link);
+    kr_buffer_leave(ble->buffer, link);
 }
 
 /* Reports an error next. The message or the reply of this link is over. */
@@ -67,7 +68,7 @@ static enum kr_fragment_error check_buffer(struct kr_ble *ble, unsigned link, ui
     if (kr_is_open(&state->reassembly)) { /* else another link has taken the buffer */
         return kr_buffer_is_of(ble->buffer, link, KR_PHASE_RECEIVING) ? KR_FRAGMENT_GOOD : KR_FRAGMENT_TIMEOUT;
     }
-    if (kr_buffer_has_room(ble->buffer, link, now)) {
+    if (kr_buffer_claim(ble->buffer, link, now)) {
         return KR_FRAGMENT_GOOD;
     }
     if (state->drop_at < now + FIRST_MESSAGE_MS) {
@@ -151,10 +152,10 @@ static bool is_due(const struct kr_ble *ble, unsigned link, uint64_t now)
 {
     const struct kr_ble_link *state = &ble->links[link];
     bool is_stuck = kr_buffer_is_of(ble->buffer, link, KR_PHASE_SENDING) && now >= ble->reply_until;
-    bool is_unproven = !state->has_proven && now >= state->connected_at + UNPROVEN_MS;
+    uint64_t most = state->has_proven ? LONGEST_MS : UNPROVEN_MS;
 
     return state->connected && !kr_buffer_is_of(ble->buffer, link, KR_PHASE_PROCESSING) &&
-           (is_stuck || is_unproven || now >= state->drop_at);
+           (is_stuck || now >= state->connected_at + most || now >= state->drop_at);
 }
 
 unsigned kr_ble_tick(struct kr_ble *ble, uint64_t now)

@@ -55,7 +55,7 @@ void kr_nfc_init(struct kr_nfc *nfc, struct kr_buffer *buffer, unsigned link, st
 
     memset(nfc, 0, sizeof *nfc);
     nfc->buffer = buffer;
-    nfc->link = (uint8_t)link;
+    nfc->link = kr_link(link);
     if (is_page) {
         nfc->url = url;
     }
@@ -63,12 +63,13 @@ void kr_nfc_init(struct kr_nfc *nfc, struct kr_buffer *buffer, unsigned link, st
 
 void kr_nfc_begin(struct kr_nfc *nfc, unsigned link)
 {
-    nfc->link = (uint8_t)link;
+    nfc->link = kr_link(link);
 }
 
 void kr_nfc_leave(struct kr_nfc *nfc)
 {
-    drop(nfc);
+    nfc->len = 0;
+    kr_buffer_leave(nfc->buffer, nfc->link);
     nfc->selected = NOTHING;
     nfc->link = KR_NO_LINK; /* another phone may have it next */
 }
@@ -201,7 +202,7 @@ static unsigned collect(struct kr_nfc *nfc, const struct command *command, bool 
         drop(nfc);
     }
     is_owner = kr_buffer_is_of(nfc->buffer, nfc->link, KR_PHASE_RECEIVING);
-    if (!is_owner && (nfc->len > 0 || !kr_buffer_has_room(nfc->buffer, nfc->link, now))) {
+    if (!is_owner && (nfc->len > 0 || !kr_buffer_claim(nfc->buffer, nfc->link, now))) {
         return STATUS_BUSY; /* or another link has taken the buffer */
     }
     if (command->data.len > (size_t)(KR_WIRE_MOST - nfc->len) || (is_last && nfc->len + command->data.len == 0)) {

@@ -4,12 +4,12 @@
 
 #include "keyrack_transports.h"
 
-/* message_buffer.c. The link that begins a message owns the buffer until its reply is sent. A link that is slow to send
- * its message loses the buffer to the next one that begins. While the firmware processes a message, the buffer stays in
- * use, even if the link ends. */
-/* Whether this link may begin a message: the buffer is free, or its owner is slow to send a message. */
-bool kr_buffer_has_room(const struct kr_buffer *buffer, unsigned link, uint64_t now);
-/* Owns the buffer, to receive a message. `kr_buffer_has_room` has said that this is possible. */
+/* message_buffer.c. The link that begins a message owns the buffer until its reply is sent. Links that were refused get
+ * the buffer in their order. A link that is slow to send its message, or to take its reply, loses the buffer to the next
+ * one. While the firmware processes a message, the buffer stays in use, even if the link ends. */
+/* Whether this link may begin a message now. If not, the link waits for its turn. */
+bool kr_buffer_claim(struct kr_buffer *buffer, unsigned link, uint64_t now);
+/* Owns the buffer, to receive a message. `kr_buffer_claim` has said that this is possible. */
 void kr_buffer_begin(struct kr_buffer *buffer, unsigned link, uint64_t now);
 /* Whether this link owns the buffer in this phase. */
 bool kr_buffer_is_of(const struct kr_buffer *buffer, unsigned link, enum kr_phase phase);
@@ -23,6 +23,11 @@ size_t kr_buffer_rest(const struct kr_buffer *buffer);
 size_t kr_buffer_take(struct kr_buffer *buffer, size_t most, uint8_t *bytes);
 /* Drops message and reply of this link. */
 void kr_buffer_abandon(struct kr_buffer *buffer, unsigned link);
+/* This link has ended: drops its message, its reply and its turn. */
+void kr_buffer_leave(struct kr_buffer *buffer, unsigned link);
+
+/* The number of a link of a host, KR_NO_LINK for one that does not exist. */
+uint8_t kr_link(unsigned link);
 
 /* fragments.c */
 enum { KR_COMMAND_KEEP_ALIVE = 0x82, KR_COMMAND_MESSAGE = 0x83, KR_COMMAND_ERROR = 0xbf };

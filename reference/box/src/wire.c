@@ -30,7 +30,7 @@ void kr_wire_init(struct kr_wire *wire, struct kr_buffer *buffer)
 
 void kr_wire_begin(struct kr_wire *wire, unsigned link)
 {
-    wire->link = (uint8_t)link;
+    wire->link = kr_link(link);
 }
 
 /* Drops the rest of a frame. */
@@ -44,7 +44,7 @@ static void skip(struct kr_wire *wire)
 static void begin_frame(struct kr_wire *wire, uint64_t now)
 {
     wire->state = SKIPPING;
-    if (kr_buffer_has_room(wire->buffer, wire->link, now)) {
+    if (kr_buffer_claim(wire->buffer, wire->link, now)) {
         kr_buffer_begin(wire->buffer, wire->link, now);
         wire->state = IN_FRAME;
     }
@@ -199,6 +199,6 @@ size_t kr_wire_next(struct kr_wire *wire, size_t size, uint8_t *bytes)
 
 void kr_wire_leave(struct kr_wire *wire)
 {
-    kr_buffer_abandon(wire->buffer, wire->link);
+    kr_buffer_leave(wire->buffer, wire->link);
     wire->link = KR_NO_LINK;
 }

@@ -82,6 +82,7 @@ static void check(const struct world *w)
     expect(memcmp(b->reply, w->reply, sizeof w->reply) == 0);
     expect(b->phase <= KR_PHASE_SENDING && b->owner < KR_LINKS && b->message_len <= KR_WIRE_MOST);
     expect(b->reply_len <= KR_WIRE_MOST && b->taken <= b->reply_len);
+    expect(b->waiting_count <= KR_LINKS);
     expect(w->nfc.len <= KR_WIRE_MOST && w->wire.len <= KR_WIRE_MOST + KR_WIRE_CHECKSUM);
     for (unsigned link = 0; link < KR_LINKS; link++) {
         const struct kr_reassembly *r = &w->ble.links[link].reassembly;
@@ -188,6 +189,17 @@ static void feed(struct world *w, struct kr_bytes *in, struct kr_bytes bytes)
     }
 }
 
+/* Whether no other link waits for the buffer. */
+static bool is_next(const struct kr_buffer *buffer, unsigned link, uint64_t now)
+{
+    for (unsigned i = 0; i < buffer->waiting_count; i++) {
+        if (now <= buffer->waiting[i].until) {
+            return buffer->waiting[i].link == link;
+        }
+    }
+    return true;
+}
+
 /* A frame of the tool, as it is or damaged. */
 static void send_frame(struct world *w, struct kr_bytes *in)
 {
@@ -196,7 +208,7 @@ static void send_frame(struct world *w, struct kr_bytes *in)
 
     memset(w->tool_buffer.reply, (int)byte(in), len);
     w->tool_buffer.reply[byte(in) % len] = (uint8_t)byte(in);
-    expect(kr_buffer_has_room(&w->tool_buffer, 0, 0));
+    expect(kr_buffer_claim(&w->tool_buffer, 0, 0));
     kr_buffer_begin(&w->tool_buffer, 0, 0);
     kr_buffer_complete(&w->tool_buffer, 1);
     kr_wire_reply(&w->tool, len);
@@ -210,7 +222,8 @@ static void send_frame(struct world *w, struct kr_bytes *in)
     if (is_damaged) {
         frame[length(in, frame_len - 1)] ^= (uint8_t)byte(in);
     }
-    bool has_room = w->wire.state == 0 && w->wire.link < KR_LINKS && w->buffer.phase == KR_PHASE_FREE;
+    bool has_room = w->wire.state == 0 && w->wire.link < KR_LINKS && w->buffer.phase == KR_PHASE_FREE &&
+                    is_next(&w->buffer, w->wire.link, w->now);
     feed(w, in, (struct kr_bytes){frame, frame_len});
     if (has_room && !is_damaged) {
         expect(w->buffer.phase == KR_PHASE_PROCESSING && w->buffer.message_len == len);

@@ -215,7 +215,8 @@ enum kr_end {
     KR_END_LOST,     /* the connection was lost before the command */
     KR_END_VERSION,  /* the app or the box is too old */
     KR_END_INVALID,  /* the box sent an invalid message; `code` */
-    KR_END_UNSIGNED  /* the port did not sign; nothing was sent */
+    KR_END_UNSIGNED, /* the port did not sign; nothing was sent */
+    KR_END_OTHER_BOX /* this is the box of another car */
 };
 
 /* What the app does next. */
@@ -233,6 +234,7 @@ struct kr_conversation {
     struct kr_phone_state *phone;
     uint64_t command;
     bool has_network;
+    bool is_greeted;         /* `challenge` is of this visit */
     uint8_t stage;
     uint8_t waits;
     uint8_t attempt;         /* keys tried */
@@ -244,6 +246,7 @@ struct kr_conversation {
     struct kr_text box;      /* result: the box of the command */
     uint64_t counter;        /* result: of the last command */
     uint32_t assignment;     /* result: of the key that was used last */
+    uint32_t product;        /* of the wanted box, 0 for any */
     struct kr_challenge challenge; /* result: the last one, for POST /sdk/time after KR_ASK_TIME */
     uint8_t out[KR_WIRE_MOST];
 };
@@ -254,6 +257,9 @@ struct kr_conversation {
 /* Begins a visit: brings what the box lacks, then opens or closes it. */
 struct kr_next kr_conversation_begin(struct kr_conversation *conversation, struct kr_phone_state *phone,
                                      uint64_t command, bool has_network);
+/* The box that the user wants, by its product id, directly after kr_conversation_begin. Without it, a key opens whatever
+ * box a device says it is. */
+void kr_conversation_want(struct kr_conversation *conversation, uint32_t product);
 /* The reply to the message that was sent last. */
 struct kr_next kr_conversation_receive(struct kr_conversation *conversation, struct kr_bytes reply, uint64_t now);
 /* After KR_ASK_TIME: the message of POST /sdk/time, or no bytes if there is none. */

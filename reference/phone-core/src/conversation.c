@@ -113,19 +113,25 @@ static struct kr_next go_on(struct kr_conversation *c, uint64_t now)
     return use_key(c, now);
 }
 
+/* The name stays during a visit: a fake box could try out which boxes the phone knows. */
 static struct kr_next on_challenge(struct kr_conversation *c, struct kr_bytes message, uint64_t now)
 {
     struct kr_challenge challenge;
     enum kr_code code = kr_read_challenge(c->phone->port, message, &challenge);
 
     c->place = 0;
-    if (code == KR_GOOD) {
-        c->challenge = challenge;
+    if (code != KR_GOOD) {
+        return invalid(c, code);
     }
-    if (code == KR_GOOD && c->attempt > 0 && !kr_same(kr_name(&c->challenge.name), kr_name(&c->box))) {
-        code = KR_CODE_AUDIENCE; /* another box answers now */
+    if (!kr_is_box_of(kr_name(&challenge.name), c->product)) {
+        return end(c, KR_END_OTHER_BOX, KR_GOOD, KR_AGAIN);
     }
-    return code == KR_GOOD ? go_on(c, now) : invalid(c, code);
+    if (c->is_greeted && !kr_same(kr_name(&challenge.name), kr_name(&c->challenge.name))) {
+        return invalid(c, KR_CODE_AUDIENCE);
+    }
+    c->is_greeted = true;
+    c->challenge = challenge;
+    return go_on(c, now);
 }
 
 /* A rejected artefact is not brought again in this conversation. */
@@ -224,6 +230,11 @@ struct kr_next kr_conversation_begin(struct kr_conversation *conversation, struc
     conversation->command = command;
     conversation->has_network = has_network;
     return hello(conversation);
+}
+
+void kr_conversation_want(struct kr_conversation *conversation, uint32_t product)
+{
+    conversation->product = product;
 }
 
 struct kr_next kr_conversation_receive(struct kr_conversation *conversation, struct kr_bytes message, uint64_t now)

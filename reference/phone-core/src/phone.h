@@ -14,6 +14,9 @@ enum kr_phone_says {
 struct kr_bytes kr_name(const struct kr_text *text);
 /* `name` has at most KR_NAME_MOST bytes. */
 void kr_set_name(struct kr_text *text, struct kr_bytes name);
+/* Whether a name is that of a box of this product, "box:PRODUCT:EPOCH". Also for a box without a name, which is not set
+ * up, and for product 0. */
+bool kr_is_box_of(struct kr_bytes name, uint32_t product);
 
 /* entry.c */
 struct kr_entry {

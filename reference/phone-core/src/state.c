@@ -74,6 +74,29 @@ const struct kr_held_box *kr_phone_box(const struct kr_phone_state *phone, struc
     return NULL;
 }
 
+bool kr_is_box_of(struct kr_bytes name, uint32_t product)
+{
+    static const uint8_t prefix[] = {'b', 'o', 'x', ':'};
+    uint32_t divisor = 1;
+    size_t place = sizeof prefix;
+
+    if (product == 0 || name.len == 0) {
+        return true;
+    }
+    if (name.len <= place || memcmp(name.at, prefix, sizeof prefix) != 0) {
+        return false;
+    }
+    while (product / divisor >= 10) {
+        divisor *= 10;
+    }
+    for (; divisor > 0; divisor /= 10) {
+        if (place >= name.len || name.at[place++] != '0' + product / divisor % 10) {
+            return false;
+        }
+    }
+    return place < name.len && name.at[place] == ':';
+}
+
 bool kr_phone_is_overdue(const struct kr_phone_state *phone, const struct kr_held_key *key, uint64_t now)
 {
     return key->renew_after <= now && phone->met_server < key->renew_after;

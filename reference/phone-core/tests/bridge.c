@@ -41,6 +41,7 @@ EXPORT size_t kr_phone_test_registration(const struct kr_phone_test *t, const ui
                                          const uint8_t *nonce, uint8_t *out);
 EXPORT void kr_phone_test_call(struct kr_phone_test *t, int call, const uint8_t *message, size_t len, uint64_t now,
                                uint64_t next[6], uint8_t *out);
+EXPORT void kr_phone_test_want(struct kr_phone_test *t, uint32_t product);
 EXPORT int kr_phone_test_nothing(const struct kr_phone_test *t, const uint8_t *message, size_t len);
 EXPORT int kr_phone_test_action(uint64_t code);
 EXPORT int kr_phone_test_der(const uint8_t *der, size_t len, uint8_t signature[KR_SIGNATURE]);
@@ -373,6 +374,11 @@ void kr_phone_test_call(struct kr_phone_test *t, int call, const uint8_t *messag
     if (n.message.len > 0) {
         memcpy(out, n.message.at, n.message.len);
     }
+}
+
+void kr_phone_test_want(struct kr_phone_test *t, uint32_t product)
+{
+    kr_conversation_want(&t->conversation, product);
 }
 
 int kr_phone_test_nothing(const struct kr_phone_test *t, const uint8_t *message, size_t len)

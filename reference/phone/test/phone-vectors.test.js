@@ -21,7 +21,7 @@ const vectors = JSON.parse(readFileSync(new URL('../../../docs/phone-vectors.jso
 const SIGNATURE_SIZE = 64;
 const OPEN = 5;
 const ENDS = { NoKey: 'no-key', BoxRefusal: 'refused', OutcomeUnknown: 'unknown', TransportLost: 'lost',
-  VersionMismatch: 'version', Refused: 'invalid' };
+  VersionMismatch: 'version', Refused: 'invalid', OtherBox: 'other-box' };
 const device = await phoneKey(vectors.keys['phone-1']);
 
 /** The pair of the phone in the vectors. */
@@ -227,7 +227,8 @@ each('Conversation', async (vector) => {
     return time === '' ? Promise.reject(new Error('no answer')) : fromHex(time);
   };
   held.clock.now = vector.calls[0].steps[0].now;
-  const conversation = new Conversation(exchange, device, held.store, vector.hasNetwork ? askTime : undefined);
+  const server = vector.hasNetwork ? askTime : undefined;
+  const conversation = new Conversation(exchange, device, held.store, server, vector.product || undefined);
   const calls = { open: () => conversation.open(), close: () => conversation.close(), fetch: () => conversation.fetchLog() };
   for (const { call, ending } of vector.calls) {
     assert.deepEqual(await calls[call]().then(() => ({ end: 'done', code: 0, action: 'none' }), toEnding), ending);

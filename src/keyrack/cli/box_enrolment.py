@@ -30,6 +30,7 @@ from keyrack.offline_keys.message_fields import ENROLMENT, PROVISIONING, ROOT
 
 ATTEMPTS = 3  # of each step, if the box does not reply
 NONCE_SECONDS = 10  # for which a nonce of the box lives
+MOST_TIME = 253_402_300_799  # the last second of the year 9999, which is the latest one that can be shown
 RESET = "Reset the box, and run the command again"
 REFUSED = "The box refuses the provisioning of the server. Run the command again. If it refuses again, reset the box."
 
@@ -79,7 +80,7 @@ class BoxEnroller:
         Raises `CommandFailed`, `ApiError`.
         """
         state = await self._server_state()
-        await self._link.begin()
+        await self._repeated(self._link.begin)
         challenge = await self._repeated(self._hello)
         if challenge.name:
             self._tell(f"The box is {challenge.name} already.")
@@ -87,8 +88,11 @@ class BoxEnroller:
         else:
             thumbprint = await self._enrol(expected)
         await self._repeated(lambda: self._provision(thumbprint))
-        after = await self._repeated(self._hello)
-        return BoxState(thumbprint, after, not challenge.name, await self._server_state())
+        after, server = await self._repeated(self._hello), await self._server_state()
+        names = {enrolment.get("name") for enrolment in (server, server.get("pending") or {})}
+        if after.name not in names or after.time > MOST_TIME:
+            raise CommandFailed(f"The box does not have the name or the time of the provisioning. {RESET}.")
+        return BoxState(thumbprint, after, not challenge.name, server)
 
     async def _server_state(self) -> dict[str, Any]:
         """The enrolment at the server; empty before the first one."""
@@ -100,11 +104,12 @@ class BoxEnroller:
         """The result of a step. Without a reply it is repeated on a new link. Raises `CommandFailed`."""
         for attempt in range(ATTEMPTS):
             try:
-                return await step()
-            except NoReply:
-                if attempt + 1 < ATTEMPTS:
+                if attempt > 0:
                     self._tell("The box does not reply. Trying again on a new link.")
                     await self._link.begin()
+                return await step()
+            except NoReply:
+                pass
             except UnknownReply:
                 raise CommandFailed("The reply is not that of a box. Look whether it is the right port.") from None
         raise CommandFailed(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Protocol, TypeVar
 
 from keyrack.offline_keys import link_messages
@@ -30,7 +32,7 @@ class Wire(Protocol):
 
 
 class NoReply(Exception):
-    """The box has sent no valid reply in time. The tool has to begin a new link."""
+    """The box has taken no bytes, or sent no valid reply, in time. The tool has to begin a new link."""
 
 
 class UnknownReply(Exception):
@@ -44,18 +46,16 @@ class BoxLink:
         self._wire = wire
 
     async def begin(self) -> None:
-        """Begin a link. It ends unfinished frames, nonce and proof."""
+        """Begin a link. It ends unfinished frames, nonce and proof. Raises `NoReply`."""
         self._wire.discard()
-        await self._wire.write(wire.NEW_LINK)
+        async with _in_time():
+            await self._wire.write(wire.NEW_LINK)
 
     async def exchange(self, said: Said, *kinds: type[Kind]) -> Kind:
         """The reply of the box, a message of one of these types. Raises `NoReply`, `UnknownReply`."""
-        try:
-            async with asyncio.timeout(REPLY_SECONDS):
-                await self._wire.write(wire.frame(link_messages.write(said)))
-                reply = await self._reply()
-        except TimeoutError:
-            raise NoReply from None
+        async with _in_time():
+            await self._wire.write(wire.frame(link_messages.write(said)))
+            reply = await self._reply()
         try:
             return link_messages.read(reply, *kinds)
         except MessageRefused:
@@ -68,3 +68,13 @@ class BoxLink:
             for message in deframer.feed(await self._wire.read()):
                 if message:
                     return message
+
+
+@asynccontextmanager
+async def _in_time() -> AsyncGenerator[None]:
+    """Limit the time of an exchange. Raises `NoReply`."""
+    try:
+        async with asyncio.timeout(REPLY_SECONDS):
+            yield
+    except TimeoutError:
+        raise NoReply from None

@@ -77,6 +77,7 @@ class ConversationEnd(IntEnum):
     LOST = 4  # the connection was lost before the command
     VERSION = 5  # the app or the box is too old
     INVALID = 6  # the box sent an invalid message
+    OTHER_BOX = 8  # this is the box of another car; 7 is of the phone in C alone
 
 
 class Ending(NamedTuple):
@@ -129,6 +130,7 @@ class PhoneConversation:
     sign: Sign
     has_network: bool = False
     verify: Verify = p256.verify
+    product: int = 0  # of the wanted box, so that no key opens another one; 0 for any box
     challenge: Challenge | None = None
     counter: int = 0  # of the last command
     key: HeldKey | None = None  # used last
@@ -154,15 +156,17 @@ class PhoneConversation:
         Each stage that brought something is followed by a new challenge, because a nonce lives for 10 s.
         """
         challenge = yield from self._hello()
+        name = challenge.name
         if (yield from self._bring(phone_state.authority_for(self.state, challenge))):
-            challenge = yield from self._hello()
+            challenge = yield from self._hello(name)
         if (yield from self._set_clock(challenge)):
-            challenge = yield from self._hello()
+            challenge = yield from self._hello(name)
         if (yield from self._bring(phone_state.artefacts_for(self.state, challenge))):
-            challenge = yield from self._hello()
+            challenge = yield from self._hello(name)
         return (yield from self._open(challenge, command))
 
-    def _hello(self) -> Generator[SendMessage | AskTime, Reply, Challenge]:
+    def _hello(self, name: str | None = None) -> Generator[SendMessage | AskTime, Reply, Challenge]:
+        """A challenge of the wanted box, which keeps its name: a fake one could try out which boxes the phone knows."""
         reply = yield from self._send(link_messages.write(link_messages.hello()))
         said = _read(reply, Challenge, VersionsMessage)
         if isinstance(said, VersionsMessage):
@@ -170,6 +174,10 @@ class PhoneConversation:
                 raise _Ended(ConversationEnd.INVALID, Code.STRUCTURE)
             is_newer = max(said.versions) > max(VERSIONS)
             raise _Ended(ConversationEnd.VERSION, action=PhoneAction.UPDATE if is_newer else PhoneAction.ASK)
+        if self.product and said.name and not said.name.startswith(f"box:{self.product}:"):
+            raise _Ended(ConversationEnd.OTHER_BOX, action=PhoneAction.AGAIN)
+        if name not in (None, said.name):
+            raise _Ended(ConversationEnd.INVALID, Code.AUDIENCE)
         self.challenge, self._message = said, reply
         return said
 
@@ -194,8 +202,8 @@ class PhoneConversation:
             raise _Ended(ConversationEnd.NO_KEY, action=PhoneAction.ONLINE)
         refusals: list[Code] = []
         for key in keys:
-            if refusals and (yield from self._hello()).name != box.name:
-                raise _Ended(ConversationEnd.INVALID, Code.AUDIENCE)
+            if refusals:
+                yield from self._hello(box.name)
             code = yield from self._use(key, box, command)
             if code is Code.GOOD:
                 return

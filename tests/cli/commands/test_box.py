@@ -10,6 +10,7 @@ import pty
 import stat
 import subprocess
 import sys
+import tty
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +20,7 @@ import pytest
 from typer.testing import CliRunner
 
 from keyrack.cli import box_link
+from keyrack.cli.box_link import BoxLink, NoReply
 from keyrack.cli.main import application
 from keyrack.cli.output import CommandFailed
 from keyrack.cli.serial_port import SerialPort
@@ -26,6 +28,7 @@ from keyrack.core.base64url import base64url
 from keyrack.offline_keys import link_messages
 from keyrack.offline_keys.link_messages import (
     AcceptedMessage,
+    Challenge,
     Enrol,
     Hello,
     Provision,
@@ -35,6 +38,8 @@ from keyrack.offline_keys.link_messages import (
 )
 from keyrack.offline_keys.p256 import PrivateKey
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
+from keyrack.offline_keys.transports import wire
+from keyrack.offline_keys.transports.wire import Deframer
 from keyrack.simulator.wire_box import WireBox
 from tests.docs.code_blocks import block
 from tests.support.people import Person, refused
@@ -282,6 +287,48 @@ def test_refusals_of_the_box_are_explained(
 ) -> None:
     bench.answered = answers(kind, reply)
     assert text in technician.fails(product, "--serial", bench.port)
+
+
+@pytest.mark.parametrize(
+    "lie", [{"time": (1 << 53) - 1}, {"name": ""}, {"name": "box:1:1\x7e"}], ids=["time", "no name", "another name"]
+)
+def test_a_box_that_lies_about_its_state_is_not_reported_as_enrolled(
+    technician: Technician, bench: WireBench, product: int, lie: dict[str, Any]
+) -> None:
+    """The challenge after the provisioning is not signed."""
+    is_provisioned = False
+
+    def answer(message: bytes) -> bytes | None:
+        nonlocal is_provisioned
+        is_provisioned = is_provisioned or message[1] == link_messages.SHAPES[Provision][0]
+        if not is_provisioned or message[1] != link_messages.SHAPES[Hello][0]:
+            return None
+        [challenge] = Deframer().feed(bench.box.receive(wire.frame(message)))
+        return link_messages.write(link_messages.read(challenge, Challenge)._replace(**lie))
+
+    bench.answered = answer
+    assert "does not have the name or the time" in technician.fails(product, "--serial", bench.port)
+
+
+def test_a_box_that_takes_no_bytes_ends_the_command() -> None:
+    """Its replies come, and no byte of the tool goes."""
+    own, other = pty.openpty()
+    tty.setraw(other)
+    with SerialPort(os.ttyname(other)) as port:
+        for _ in range(3):  # the system has several buffers
+            with pytest.raises(TimeoutError):
+                asyncio.run(asyncio.wait_for(port.write(bytes(200_000)), 0.1))
+
+        async def begin() -> None:
+            async with asyncio.timeout(5):  # more than the link takes
+                await BoxLink(port).begin()
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(box_link, "REPLY_SECONDS", 0.05)
+            with pytest.raises(NoReply):
+                asyncio.run(begin())
+    os.close(other)
+    os.close(own)
 
 
 def test_refusals_of_the_server_are_shown(technician: Technician, bench: WireBench, product: int) -> None:

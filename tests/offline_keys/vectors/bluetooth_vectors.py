@@ -185,6 +185,43 @@ def _scripts() -> Iterator[tuple[str, list[Step]]]:
          following(3_002, 0), reply(3_003, 1, "c0"), following(3_003, 1), write(3_004, 0, HELLO)],
     )  # fmt: skip
     yield (
+        "links get the buffer in the order in which they were refused",
+        [connect(0, 0), connect(0, 1), connect(0, 2), write(0, 0, "830002c0"), write(10, 1, HELLO), following(10, 1),
+         write(20, 2, HELLO), following(20, 2), write(30, 0, "00c1"), reply(30, 0, "c0"), following(30, 0),
+         write(40, 0, HELLO), following(40, 0), write(50, 2, HELLO), following(50, 2), write(60, 1, HELLO),
+         reply(60, 1, "c0"), following(60, 1), write(70, 0, HELLO), following(70, 0), write(80, 2, HELLO)],
+    )  # fmt: skip
+    yield (
+        "a link that begins again and again waits behind others",
+        [connect(0, 0), connect(0, 1), write(0, 0, "830002c0"), write(10, 1, HELLO), following(10, 1),
+         write(20, 0, "830002c0"), following(20, 0), write(20, 0, "830002c0"), following(20, 0), write(30, 1, HELLO)],
+    )  # fmt: skip
+    yield (
+        "a refused link waits for 700 ms",
+        [connect(0, 0), connect(0, 1), connect(0, 2), write(0, 0, "830002c0"), write(10, 1, HELLO), following(10, 1),
+         write(20, 0, "00c1"), reply(20, 0, "c0"), following(20, 0), write(710, 2, HELLO), following(710, 2),
+         write(711, 2, HELLO)],
+    )  # fmt: skip
+    yield (
+        "a fragment that is an error, or the end of the link, ends a turn",
+        [connect(0, 0), connect(0, 1), connect(0, 2), write(0, 0, "830002c0"), write(10, 1, HELLO), following(10, 1),
+         write(20, 2, HELLO), following(20, 2), write(30, 0, "00c1"), reply(30, 0, "c0"), following(30, 0),
+         write(40, 1, ""), following(40, 1), write(50, 1, HELLO), following(50, 1), disconnect(60, 2),
+         write(70, 1, HELLO)],
+    )  # fmt: skip
+    yield (
+        "a link that is slow to take its reply loses the buffer to another one",
+        [connect(0, 0), connect(0, 1), write(0, 0, HELLO), reply(2_900, 0, "c0" * 40), following(2_900, 0),
+         write(2_950, 1, HELLO), following(2_950, 1), write(3_450, 1, HELLO), following(3_450, 1),
+         write(3_451, 1, HELLO), following(3_451, 0), reply(3_460, 1, "c0"), following(3_460, 1)],
+    )  # fmt: skip
+    yield (
+        "a reply has 500 ms after the first refusal, even if the message was slow",
+        [connect(0, 0), connect(0, 1), write(0, 0, HELLO), write(3_900, 1, HELLO), following(3_900, 1),
+         reply(4_000, 0, "c0"), write(4_100, 1, HELLO), following(4_100, 1), write(4_600, 1, HELLO),
+         following(4_600, 1), write(4_601, 1, HELLO)],
+    )  # fmt: skip
+    yield (
         "a link that waits for the buffer stays",
         [connect(0, 0), connect(0, 1), write(4_000, 0, "830002c0"), write(4_500, 1, HELLO), following(4_500, 1),
          tick(9_499), tick(9_500)],
@@ -197,7 +234,8 @@ def _scripts() -> Iterator[tuple[str, list[Step]]]:
     yield (
         "a fragment while the box processes a message ends its reply",
         [connect(0, 0), connect(0, 1), write(0, 0, HELLO), write(10, 0, HELLO), following(10, 0),
-         write(20, 1, HELLO), following(20, 1), reply(30, 0, "c0"), following(30, 0), write(40, 1, HELLO)],
+         write(20, 1, HELLO), following(20, 1), reply(30, 0, "c0"), following(30, 0), write(40, 1, HELLO),
+         following(40, 1), write(50, 0, HELLO)],
     )  # fmt: skip
     yield (
         "a link that ends frees the buffer",
@@ -243,6 +281,10 @@ def _scripts() -> Iterator[tuple[str, list[Step]]]:
     yield (
         "a link that has proven a key may stay",
         [connect(0, 0), *_kept_up(60_000, 4_000, is_proven=True), tick(60_000)],
+    )
+    yield (
+        "no link stays for more than 300 s",
+        [connect(0, 0), *_kept_up(299_000, 20_000, is_proven=True), tick(299_999), tick(300_000)],
     )
     yield (
         "a link that has proven a key stays after the hello that ends the proof",

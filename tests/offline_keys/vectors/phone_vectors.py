@@ -36,8 +36,9 @@ HEADER = [
     "`artefacts`. `isClockRight`: whether the box needs no signed time. Choice: the keys for a box, the best one",
     "first, and whether the user is warned. Counter: the next one. Missing: the first number to fetch.",
     "Registration: the message of PUT /sdk/devices. Action: the remedy for a code of a box.",
-    "Conversation: calls of an app. A step sends a message and gets a reply at the time `now`, or loses the",
-    "connection: `lost` is whether the whole message was sent. Or it asks the server for a time, which may be empty.",
+    "Conversation: calls of an app that wants the box of `product`, or any box if that is 0. A step sends a message",
+    "and gets a reply at the time `now`, or loses the connection: `lost` is whether the whole message was sent. Or it",
+    "asks the server for a time, which may be empty.",
     "The phone is phone-1. Its signatures are those of RFC 6979, the last 64 bytes of an `open`. Compare the bytes",
     "before them, and verify the signature, if your key store signs otherwise.",
 ]
@@ -287,7 +288,8 @@ def _conversations() -> Iterator[Json]:
     for visit in visits():
         before, after, calls = visit.run()
         yield _test(
-            visit.comment, before, hasNetwork=visit.has_network, calls=calls, changes=differences(before, after)
+            visit.comment, before, hasNetwork=visit.has_network, product=visit.product, calls=calls,
+            changes=differences(before, after),
         )  # fmt: skip
 
 

@@ -49,11 +49,13 @@ class Visit:
     time: Callable[[bytes], bytes] = lambda _: b""  # of the server, for a nonce
     changes: dict[int, Change] = field(default_factory=dict[int, Change])
     ahead: int = 0  # of the phone's clock, in milliseconds
+    product: int = 0  # of the wanted box, 0 for any
 
     def run(self) -> tuple[PhoneState, PhoneState, list[Json]]:
         """The states before and after, and the calls."""
         before = self.state or phone_of(self.box.authority)
-        conversation = PhoneConversation(before, public("phone-1"), signer("phone-1").sign, self.has_network)
+        sign = signer("phone-1").sign
+        conversation = PhoneConversation(before, public("phone-1"), sign, self.has_network, product=self.product)
         calls = [self._call(conversation, call) for call in self.calls]
         return before, conversation.state, calls
 
@@ -241,6 +243,20 @@ def _chooses() -> Iterator[Visit]:
     box = Box()
     ahead = (box.authority.now + DAY) * 1000
     yield Visit("the counter of the phone is ahead of its clock", box, phone_of(box.authority, counter=ahead))
+    for product, comment in (
+        (1041, "the wanted box"), (104, "a box whose product begins with the wanted one"),
+        (10_411, "a box whose product is the beginning of the wanted one"), (9, "the box of another car"),
+    ):  # fmt: skip
+        yield Visit(comment, product=product)
+    for product in (1041, 0):
+        box = Box()
+        box.passes(60)
+        box.authority.rotate(2)
+        yield Visit(
+            f"another box answers after a key set, {'with' if product else 'without'} a wanted one",
+            box, phone_of(box.authority), product=product,
+            changes={HELLO: _challenge(lambda each: each | {2: "box:1042:1"}, after=1)},
+        )  # fmt: skip
     yield Visit("busy is no fault of the key", changes={OPENED: _result(Code.BUSY)})
     yield Visit("a code that the phone does not know", changes={OPENED: _result(99)})
     box = Box()

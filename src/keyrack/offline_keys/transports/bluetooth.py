@@ -26,6 +26,7 @@ FIRST_MESSAGE_MS = 5_000  # from the connection to the first whole message, or f
 IDLE_MS = 15_000  # between messages of a link that has proven no key since its connection
 PROVEN_IDLE_MS = 30_000  # of a link that has
 UNPROVEN_MS = 30_000  # from the connection to the proof of a key
+LONGEST_MS = 300_000  # of a link: else drivers who stay would shut out the list that revokes their keys
 REPLY_MS = 5_000  # to take a reply
 KEEP_ALIVE_MS = 500
 
@@ -64,7 +65,7 @@ class BoxBluetooth:
     def disconnect(self, link: int) -> None:
         """The connection of this link has ended."""
         self._links[link] = None
-        self._buffer.abandon(link)
+        self._buffer.leave(link)
 
     def write(self, link: int, fragment: bytes, now: int) -> bytes | None:
         """A fragment was written. Returns the message if it is whole now: the firmware answers it by `reply`."""
@@ -75,7 +76,7 @@ class BoxBluetooth:
         if state.failure is FragmentError.TIMEOUT:
             return None  # the fragment belongs to the message that was late
         is_first = not state.reassembly.is_open
-        if is_first and not self._buffer.has_room(link, now):
+        if is_first and not self._buffer.claim(link, now):
             state.drop_at = max(state.drop_at, now + FIRST_MESSAGE_MS)
             return self._fail(link, state, FragmentError.BUSY)
         if not is_first and not self._buffer.is_of(link, Phase.RECEIVING):  # another link has taken the buffer
@@ -103,9 +104,9 @@ class BoxBluetooth:
         self._sequence = -1
 
     def next_fragment(self, link: int, size: int, now: int) -> bytes | None:
-        """The next notification for this link, or None. It has at most `size` bytes."""
+        """The next notification for this link, or None. It has at most `size` bytes, which is at least 20."""
         state = self._links[link]
-        if state is None:
+        if state is None or size < fragments.LEAST_SIZE:
             return None
         if state.failure is not None:
             code, state.failure = state.failure, None
@@ -150,5 +151,5 @@ class BoxBluetooth:
         if self._buffer.is_of(link, Phase.PROCESSING):
             return False
         is_stuck = self._buffer.is_of(link, Phase.SENDING) and now >= self._reply_until
-        is_unproven = not state.has_proven and now >= state.connected_at + UNPROVEN_MS
-        return is_stuck or is_unproven or now >= state.drop_at
+        most = LONGEST_MS if state.has_proven else UNPROVEN_MS
+        return is_stuck or now >= min(state.connected_at + most, state.drop_at)

@@ -106,7 +106,8 @@ class NfcCard:
 
     def leave(self) -> None:
         """The phone left the field, or was silent for 10 s."""
-        self._drop()
+        self._message.clear()
+        self._buffer.leave(self._link)
         self._selected = Selected.NOTHING
         self._link = NO_LINK  # another phone may have it next
 
@@ -171,7 +172,7 @@ class NfcCard:
         if self._buffer.is_of(self._link, Phase.SENDING):
             self._drop()
         is_owner = self._buffer.is_of(self._link, Phase.RECEIVING)
-        if not is_owner and (self._message or not self._buffer.has_room(self._link, now)):
+        if not is_owner and (self._message or not self._buffer.claim(self._link, now)):
             raise CommandRejected(StatusWord.BUSY)  # or another link has taken the buffer
         if len(self._message) + len(data) > LONGEST or (is_last and not self._message + data):
             raise CommandRejected(StatusWord.LENGTH)
