@@ -1,4 +1,7 @@
-"""Doors opened by keys: virtual boxes of a fleet's cars, and phones of their drivers."""
+"""Doors opened by keys: virtual boxes of a fleet's cars, and phones of their drivers.
+
+A phone and a box exchange fragments over the simulated radio. A tool enrols each box by whole messages.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,16 @@ from typing import Any
 
 from keyrack.core.api_client.responses import ApiError
 from keyrack.offline_keys import cose, link_messages
-from keyrack.offline_keys.link_messages import Challenge
+from keyrack.offline_keys.box.lock_operation import LockAction
+from keyrack.offline_keys.link_messages import Challenge, Result
 from keyrack.offline_keys.message_fields import CLOSE, ENTRY, OPEN
 from keyrack.offline_keys.p256 import PrivateKey
-from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from keyrack.simulator.car import stamp_of
 from keyrack.simulator.client import FleetClient, SimulatorCredentials
 from keyrack.simulator.offline.box import VirtualBox
-from keyrack.simulator.offline.phone import VirtualPhone
+from keyrack.simulator.offline.phone import HeldPhoneKey, VirtualPhone
 from keyrack.simulator.offline.provisioning_tool import enrol, octets
-from keyrack.simulator.offline.radio import PERFECT, Radio
+from keyrack.simulator.offline.radio import Radio, RadioConditions, TransportLost
 
 KINDS = {OPEN: "CarOpened", CLOSE: "CarClosed"}
 TRIED = 1_000  # epochs in which an earlier run may have enrolled a box
@@ -29,13 +32,15 @@ class Door:
     """The box of one car, and the phones of its drivers."""
 
     def __init__(
-        self, client: FleetClient, car: int, name: str, box: VirtualBox, phones: dict[int, VirtualPhone]
+        self, client: FleetClient, car: int, name: str, box: VirtualBox, phones: dict[int, VirtualPhone], radio: Radio
     ) -> None:
         self._client, self._car, self._name, self._box, self._phones = client, car, name, box, phones
-        self._done: list[dict[str, Any]] = []  # events that the server should record
+        self._radio = radio
+        self._done: list[dict[str, Any]] = []  # events that the server should record, in the order of the box
+        self._carried = 0  # number of them whose entries are in a phone
         self._met: set[int] = set()  # users whose phones have data for the server
         self._last = 0  # the newest known event
-        self._radio = Radio(PERFECT, Random())  # noqa: S311 - it loses nothing
+        self.lost = 0  # connections that ended without a reply
 
     def use(self, user: int, command: int, at: int) -> bool:
         """Open or close with this user's phone, offline. Returns whether the box did it."""
@@ -45,18 +50,43 @@ class Door:
         if phone is None or key is None:
             return False
         box.leave()
-        for said in phone.brought(link_messages.read(box.hello(at, radio=self._radio), Challenge)):
-            box.carry(said, at, self._radio)
-        message = box.hello(at, radio=self._radio)
+        while True:
+            try:
+                return self._visit(phone, key, command, self._radio.now(at) // 1_000)
+            except TransportLost:
+                self.lost += 1  # the user tries again, although the box may have opened
+
+    def _visit(self, phone: VirtualPhone, key: HeldPhoneKey, command: int, at: int) -> bool:
+        """Bring artefacts, open or close, and take the log. Raises `TransportLost` before there is a result."""
+        box, radio = self._box, self._radio
+        for said in phone.brought(link_messages.read(box.hello(at, radio=radio), Challenge)):
+            box.carry(said, at, radio)
+        message = box.hello(at, radio=radio)
         challenge = link_messages.read(message, Challenge)
-        result = box.open(phone.answer(message, key.raw, command, at * 1_000), at, self._radio)
-        is_done = box.code is BoxRefusalCode.GOOD
+        said = phone.answer(message, key.raw, command, at * 1_000)
+        try:
+            result = box.open(said, at, radio)
+        except TransportLost as lost:
+            if lost.has_arrived:
+                self._note(phone, command)
+            raise
+        is_done = self._note(phone, command)
         if result.entry:
-            phone.keep(box, challenge, result, at, self._radio)
-        if is_done:
-            time = stamp_of(cose.read(result.entry, ENTRY).claims["iat"])
-            self._done.append({"carId": self._car, "userId": user, "type": KINDS[command], "utcDateTime": time})
+            if phone.keep(box, challenge, result, at, radio):
+                self._carried = len(self._done)
+            else:
+                self.lost += 1  # a later visit takes the rest of the log
         return is_done
+
+    def _note(self, phone: VirtualPhone, command: int) -> bool:
+        """Expect the event of the box's last reply. Returns whether the box moved its lock."""
+        last = self._box.last
+        assert last is not None  # noqa: S101 - the box has processed a message
+        if last.effect is LockAction.NONE:
+            return False
+        time = stamp_of(cose.read(link_messages.read(last.reply, Result).entry, ENTRY).claims["iat"])
+        self._done.append({"carId": self._car, "userId": phone.user, "type": KINDS[command], "utcDateTime": time})
+        return True
 
     async def bring_home(self) -> dict[int, dict[str, Any]]:
         """Let the phones deliver their data and fetch keys. Returns the resulting events. Raises `ApiError`."""
@@ -71,11 +101,12 @@ class Door:
         events = {row["id"]: done for row, done in zip(rows, self._done, strict=False)}
         self._last = max(events, default=self._last)
         del self._done[: len(events)]
+        self._carried = max(0, self._carried - len(events))
         return events
 
     def missing(self) -> list[str]:
         """Errors for delivered openings without an event."""
-        missing, self._done = self._done, []
+        missing, self._done, self._carried = self._done[: self._carried], self._done[self._carried :], 0
         return [f"car {self._car}: the event {done} is missing" for done in missing]
 
 
@@ -92,8 +123,10 @@ async def _fetch(phone: VirtualPhone) -> None:
 class Doors:
     """All doors of a fleet that keys can open."""
 
-    def __init__(self, client: FleetClient, access: SimulatorCredentials) -> None:
-        self._client, self._access = client, access
+    def __init__(
+        self, client: FleetClient, access: SimulatorCredentials, conditions: RadioConditions, seed: int = 1
+    ) -> None:
+        self._client, self._access, self._conditions, self._seed = client, access, conditions, seed
         self._phones: dict[int, VirtualPhone] = {}
 
     async def of(self, car: int, at: int) -> Door | None:
@@ -118,7 +151,8 @@ class Doors:
         name = await enrol(self._client, box, at)
         for row in await self._client.get(f"/cars/{car}/assignments", missing=[]):
             await self._phone(row["userId"])
-        return Door(self._client, car, name, box, self._phones)
+        random = Random(f"{self._seed}/{car}/radio")  # noqa: S311 - a seed repeats the faults
+        return Door(self._client, car, name, box, self._phones, Radio(self._conditions, random))
 
     async def _box(self, product: int, at: int) -> VirtualBox | None:
         """A virtual box that replaces the one of an earlier run.

@@ -33,6 +33,7 @@ class SimulationSummary:
     events_repeated: int = 0
     doors_refused: int = 0
     doors_unanswered: int = 0
+    connections_lost: int = 0  # between phone and box
     checks: int = 0
     disagreements: list[str] = field(default_factory=list[str])
 

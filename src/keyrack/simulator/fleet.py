@@ -35,7 +35,7 @@ async def simulate(
     random = Random(options.seed)  # noqa: S311 - a seed makes it reproducible
     async with FleetClient(access) as client:
         units = await _units(client, options)
-        doors = Doors(client, access)
+        doors = Doors(client, access, options.radio, options.seed)
         if options.live:  # keys cannot open in the past
             for unit in units:
                 unit.door = await doors.of(unit.account.car, int(datetime.now(UTC).timestamp()))
@@ -134,6 +134,7 @@ async def _deliver_lane(client: FleetClient, lane: list[Unit], summary: Simulati
             unit.account.events |= door_events
             summary.events += len(door_events)
             summary.disagreements += unit.door.missing()
+            summary.connections_lost, unit.door.lost = summary.connections_lost + unit.door.lost, 0
     for first in range(0, len(waiting), BATCH):
         part = waiting[first : first + BATCH]
         for again in (False, True) if resend else (False,):

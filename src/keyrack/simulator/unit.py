@@ -12,6 +12,7 @@ from keyrack.offline_keys.message_fields import CLOSE, OPEN
 from keyrack.simulator.car import VirtualCar, stamp
 from keyrack.simulator.doors import Door
 from keyrack.simulator.expected_state import CarLedger, SimulationSummary
+from keyrack.simulator.offline.radio import GARAGE, RadioConditions
 
 FAULTS = ("offline", "duplicates", "skew", "jumps", "silent")
 AGENT = "Keyrack virtual fleet"
@@ -29,6 +30,7 @@ class SimulatorOptions:
     live: bool = False  # real time, starting now; otherwise past time that ends now, as fast as the server accepts it
     start: datetime | None = None
     first: bool = False  # use the fleet's first cars instead of its last
+    radio: RadioConditions = GARAGE  # between phones and boxes, if keys open the doors
 
     @property
     def steps(self) -> int:

@@ -12,8 +12,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.people import fetch
-from tests.support.servers import Process, reachable_directory
+from keyrack.simulator.demo import read_env
+from tests.support.people import fetch, http_client
+from tests.support.servers import Process, eventually, reachable_directory
 
 pytestmark = pytest.mark.cluster
 
@@ -51,6 +52,25 @@ def test_the_demo_responds_at_localhost_and_both_loopback_addresses() -> None:
         taken = _typed("demo", "--port", str(url.port), "--state", str(directory / "other"))
         assert (taken.returncode, taken.stdout) == (1, "")
         assert f"Port {url.port} at 127.0.0.1 is in use." in taken.stderr
+        assert process.stop(signal.SIGINT) == 0
+
+
+def test_cars_open_by_keys_over_the_radio() -> None:
+    """The demo prints the address of their openings. The first ones come soon."""
+    with reachable_directory() as directory:
+        process = Process("demo", "--port", "0", env={"KEYRACK_STATE": str(directory)})
+        assert process.popen.stdout is not None
+        lines = [line.strip() for line in iter(process.popen.stdout.readline, "Stop with Ctrl-C.\n")]
+        env = read_env(directory / "demo" / "demo.env")
+        origin = env["KEYRACK_URL"].removesuffix("/v3")
+        assert f"{origin}/console/{env['KEYRACK_CUSTOMER_ID']}/events?q=Keyrack+key" in lines
+        headers = {"vendor-API-Key": env["KEYRACK_API_KEY"]}
+        form = {"username": env["KEYRACK_USERNAME"], "password": env["KEYRACK_PASSWORD"], "grant_type": "password"}
+        with http_client(base_url=env["KEYRACK_URL"], headers=headers) as client:
+            token = client.post("/oauth2/token", data=form).json()["access_token"]
+            client.headers.update({"Authorization": f"Bearer {token}", "Customer-ID": env["KEYRACK_CUSTOMER_ID"]})
+            query = {"$filter": "startswith(userAgent, 'Keyrack key, box:')"}
+            eventually(lambda: client.get("/events", params=query).json() != [], "an opening by a key")
         assert process.stop(signal.SIGINT) == 0
 
 

@@ -33,6 +33,7 @@ from keyrack.ops.backups import connection
 
 app = typer.Typer()
 
+KEY_OPENINGS = "events?q=Keyrack+key"  # page of the console with openings by offline keys
 LOOPBACK = "127.0.0.0/8,::1/128"  # users of the demo run webhook receivers on their own machine
 
 Host = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")]
@@ -319,6 +320,9 @@ def _say_demo(env: dict[str, str], settings: Settings, as_json: bool) -> None:
         f"Open {settings.public_url}/console",
         f"  User name  {env['KEYRACK_USERNAME']}",
         f"  Password   {env['KEYRACK_PASSWORD']}",
+        "",
+        "Cars drive. Phones open them by offline keys, over a simulated radio. Their openings are at",
+        f"  {settings.public_url}/console/{env['KEYRACK_CUSTOMER_ID']}/{KEY_OPENINGS}",
         "",
         f"The API is at {env['KEYRACK_URL']}; the reference is at {settings.public_url}/docs",
         "",

@@ -15,6 +15,7 @@ from keyrack.cli.database_session import Json, explained
 from keyrack.cli.options import moment
 from keyrack.cli.output import CommandFailed
 from keyrack.cli.progress import progress
+from keyrack.cli.radio_options import RadioFaults, radio_conditions
 
 app = typer.Typer()
 
@@ -32,6 +33,7 @@ WORDS = {
     "events_repeated": "  repeated",
     "doors_refused": "doors not opened: no assignment",
     "doors_unanswered": "doors not opened: no response of the box",
+    "connections_lost": "connections lost between phones and boxes, and made again",
     "checks": "responses compared with sent data",
 }
 
@@ -81,6 +83,7 @@ def simulate(
         str | None, typer.Option("--from", metavar="TIME", help="Start of the simulated time. Default: it ends now.")
     ] = None,
     live: Annotated[bool, typer.Option("--live", help="Simulate in real time, starting now.")] = False,
+    radio: RadioFaults = "",
     as_json: Json = False,
 ) -> None:
     """Simulate a fleet by the public API, and compare sent data with the server's responses.
@@ -92,7 +95,7 @@ def simulate(
     access = SimulatorCredentials(url.rstrip("/"), api_key, username, password, customer, device_key, brand, sdk_key)
     chosen = frozenset(name for name in faults.split(",") if name)
     begin: datetime | None = moment(start)
-    options = SimulatorOptions(cars, minutes, every, seed, chosen, live, begin)
+    options = SimulatorOptions(cars, minutes, every, seed, chosen, live, begin, radio=radio_conditions(radio))
 
     def run() -> None:
         try:

@@ -16,6 +16,7 @@ from keyrack.cli.commands.keys import Limit, Uncertain
 from keyrack.cli.database_session import Json, explained, read_settings
 from keyrack.cli.output import CommandFailed
 from keyrack.cli.progress import progress
+from keyrack.cli.radio_options import RadioFaults, radio_conditions
 from keyrack.core import log_config
 from keyrack.core.settings import Settings
 from keyrack.db import schema_version
@@ -35,6 +36,7 @@ def simulate_keys(
     seed: Annotated[int, typer.Option("--seed", help="Random seed: the same seed repeats the simulation.")] = 1,
     limit: Limit = None,
     uncertain: Uncertain = None,
+    radio: RadioFaults = "",
     as_json: Json = False,
 ) -> None:
     """Simulate weeks of garages without a network: boxes, phones and attackers, on a temporary server.
@@ -43,7 +45,7 @@ def simulate_keys(
     """
     from keyrack.simulator.offline import ApiError, Garage, pass_weeks
 
-    garage = Garage(weeks, cars, users, seed, limit or None, uncertain == "open")
+    garage = Garage(weeks, cars, users, seed, limit or None, uncertain == "open", radio_conditions(radio))
 
     def run() -> None:
         log_config.configure("critical")  # forged logs are part of the simulation

@@ -77,7 +77,7 @@ async def _pass(settings: Settings, db: Database, garage: Garage, progress: Call
     ledger = Ledger(Books(garage.limit), garage.opens_uncertain, summary)
     random = Random(garage.seed)  # noqa: S311 - a seed makes it reproducible
     async with Client(run.server, run.login) as client:
-        radio = Radio(garage.radio, Random(f"radio {garage.seed}"))  # noqa: S311
+        radio = Radio(garage.radio, Random(f"radio {garage.seed}"))  # noqa: S311 - a seed, too; it draws none of the numbers of the world
         world = World(began, random, client, run, ledger, radio)
         with timestamps.shown(world.clock):
             weeks = Weeks(world, garage.weeks)

@@ -137,13 +137,24 @@ class VirtualBox:
             return radio.exchange(self, self._link, message, at)
         return self._receive(message, at, self._link)
 
+    def join(self, at: int, now: int) -> int | None:
+        """Connect another phone by the radio, and return its link.
+
+        None if the box has no room.
+        """
+        if not self._bluetooth.has_room:
+            return None
+        link = self.connect(at)
+        self._bluetooth.connect(link, now)
+        return link
+
     def write(self, link: int, fragment: bytes, at: int, now: int) -> bool:
         """Take a fragment. Returns whether it has completed a message."""
         message = self._bluetooth.write(link, fragment, now)
         if message is None:
             return False
         reply = self._receive(message, at, link)
-        if links.is_proven(self._state, link, self._tick(at)):
+        if self._is_proven(link, at):
             self._proven.add(link)
         self._bluetooth.reply(link, reply, now, is_proven=link in self._proven)
         return True
@@ -158,6 +169,10 @@ class VirtualBox:
         for link in late:
             self.disconnect(link)
         return late
+
+    def _is_proven(self, link: int, at: int) -> bool:
+        """Whether a phone has proven a key on this link."""
+        return links.is_proven(self._state, link, self._tick(at))
 
     def _receive(self, message: bytes, at: int, on: int) -> bytes:
         """The response of the firmware to a whole message."""
@@ -209,11 +224,15 @@ class VirtualBox:
 
     def disconnect(self, link: int) -> None:
         """Close a link."""
-        self._state = firmware.disconnect(self._state, link)
+        self._end_link(link)
         self._bluetooth.disconnect(link)
         self._proven.discard(link)
         if link == self._link:
             self._link = None
+
+    def _end_link(self, link: int) -> None:
+        """End a link in the firmware."""
+        self._state = firmware.disconnect(self._state, link)
 
     def remembers(self, key: bytes) -> bool:
         """Whether the box has verified this key before."""

@@ -1,6 +1,7 @@
 """A simulated radio between phones and boxes (docs/key-bluetooth.md).
 
-It carries messages as fragments. It loses some of them, and ends some connections, by a seeded random.
+It carries messages as fragments. It loses and delays some of them, ends links, and lets other phones keep the box busy,
+by a seeded random.
 """
 
 from __future__ import annotations
@@ -10,10 +11,23 @@ from enum import Enum, auto
 from random import Random
 from typing import Protocol
 
-from keyrack.offline_keys.transports.fragments import Command, FragmentRejected, Reassembly, split
+from keyrack.offline_keys.link_messages import LONGEST
+from keyrack.offline_keys.transports.fragments import (
+    LEAST_SIZE,
+    Command,
+    FragmentError,
+    FragmentRejected,
+    Reassembly,
+    error,
+    split,
+)
 
 HEAD = 3  # bytes of an ATT packet before the value
 REPLY_MS = 5_000  # after which a phone gives up
+BUSY_PAUSES = (200, 500)  # milliseconds between two attempts at a busy box
+BUSY_MS = 8_000  # after which a phone gives up at a busy box
+OTHER_MOST = 4_000  # the longest time for which another phone keeps the box busy
+MOST_DELAY = 4_900  # milliseconds; a phone gives up after 5,000
 
 
 class Sent(Enum):
@@ -43,17 +57,29 @@ class RadioConditions:
     att_mtus: tuple[int, ...] = (247,)  # one of them for each message, since an ATT_MTU may grow
     round_trip: int = 30  # milliseconds
     losses: float = 0.0  # share in which a fragment is lost
-    disconnects: float = 0.0  # share in which the connection ends
+    disconnects: float = 0.0  # share in which the link ends, after any fragment or before the first one
+    delays: float = 0.0  # share in which a fragment is late
+    longest_delay: int = 2_000  # milliseconds that a late fragment takes at most
+    busy: float = 0.0  # share that meets the message of another phone in the box
+
+    def __post_init__(self) -> None:
+        shares = (self.losses, self.disconnects, self.delays, self.busy)
+        if min(shares) < 0 or sum(shares) >= 1:
+            raise ValueError(f"The shares of faults are {shares}. None may be negative, and their sum must be below 1.")
+        if not 0 <= self.longest_delay <= MOST_DELAY:
+            raise ValueError(f"The longest delay is {self.longest_delay} ms. It must be 0 to {MOST_DELAY:,} ms.")
 
 
 PERFECT = RadioConditions()
-GARAGE = RadioConditions(att_mtus=(23, 185, 247), losses=0.01, disconnects=0.01)
+GARAGE = RadioConditions(att_mtus=(23, 185, 247), losses=0.01, disconnects=0.01, delays=0.02, busy=0.01)
 
 
 class Fault(Enum):
     NONE = auto()
     LOSS = auto()
     DISCONNECT = auto()
+    DELAY = auto()
+    BUSY = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +91,7 @@ class Fate:
 
     fault: Fault = Fault.NONE
     place: float = 0.0  # the first half is that of the message, the second that of the reply
+    duration: float = 1.0  # of a delay or a busy box, as a share of the longest
 
     def of(self, half: int, number: int, count: int) -> Fault:
         """The fault of a fragment, by its half and number."""
@@ -74,6 +101,13 @@ class Fate:
 
 class Peripheral(Protocol):
     """A box that is connected to the phone. `at` are seconds since 1970, `now` milliseconds of the radio."""
+
+    def join(self, at: int, now: int) -> int | None:
+        """Connect another phone, and return its link.
+
+        None if the box has no room.
+        """
+        ...
 
     def write(self, link: int, fragment: bytes, at: int, now: int) -> bool:
         """Take a fragment. Returns whether it has completed a message."""
@@ -85,6 +119,34 @@ class Peripheral(Protocol):
 
     def disconnect(self, link: int) -> None:
         """End a link."""
+
+
+class _Attempt:
+    """One attempt of a phone to send a message, and its reply."""
+
+    def __init__(self) -> None:
+        self.sent = Sent.NONE
+        self.has_arrived = False
+        self.reply: bytes | None = None
+        self.is_busy = False  # the box has the message of another link
+
+
+class _OtherPhone:
+    """A phone that sends the longest message in small fragments, slowly."""
+
+    def __init__(self, box: Peripheral, link: int, until: int) -> None:
+        self._box, self._link, self._until = box, link, until
+        self._fragments = split(bytes(LONGEST), LEAST_SIZE)
+
+    def go_on(self, at: int, now: int) -> None:
+        """Send the next fragment, or leave."""
+        if now < self._until:
+            self._box.write(self._link, next(self._fragments), at, now)
+        else:
+            self.leave()
+
+    def leave(self) -> None:
+        self._box.disconnect(self._link)
 
 
 class Radio:
@@ -101,25 +163,56 @@ class Radio:
 
     def exchange(self, box: Peripheral, link: int, message: bytes, at: int) -> bytes:
         """The reply of the box. Raises `TransportLost`, and the link has ended then."""
-        self.now(at)
+        began = self.now(at)
         size, fate = self._random.choice(self._conditions.att_mtus) - HEAD, self._fate()
-        fragments, has_arrived, sent = list(split(message, size)), False, Sent.NONE
-        for number, fragment in enumerate(fragments):
-            self._now += self._conditions.round_trip
-            fault = fate.of(0, number, len(fragments))
-            if fault is Fault.DISCONNECT:
-                break
-            sent = Sent.PART
-            if fault is Fault.NONE:
-                has_arrived |= box.write(link, fragment, at, self._now)
-        else:
-            sent = Sent.ALL
-            reply = self._reply(box, link, size, fate)
-            if reply is not None:
-                return reply
+        other = self._other_phone(box, at, fate) if fate.fault is Fault.BUSY else None
+        try:
+            attempt = self._attempt(box, link, message, size, fate, at)
+            while attempt.is_busy and self._now - began < BUSY_MS:
+                self._now += self._random.randint(*BUSY_PAUSES)
+                if other is not None:
+                    other.go_on(at, self._now)
+                attempt = self._attempt(box, link, message, size, fate, at)
+        finally:
+            if other is not None:
+                other.leave()
+        if attempt.reply is not None:
+            return attempt.reply
         self._now += REPLY_MS
         box.disconnect(link)
-        raise TransportLost(sent, has_arrived=has_arrived)
+        raise TransportLost(attempt.sent, has_arrived=attempt.has_arrived)
+
+    def _other_phone(self, box: Peripheral, at: int, fate: Fate) -> _OtherPhone | None:
+        """Another phone that has begun a message.
+
+        None if the box has no room for its link.
+        """
+        link = box.join(at, self._now)
+        if link is None:
+            return None
+        other = _OtherPhone(box, link, self._now + int(fate.duration * OTHER_MOST))
+        other.go_on(at, self._now)
+        return other
+
+    def _attempt(self, box: Peripheral, link: int, message: bytes, size: int, fate: Fate, at: int) -> _Attempt:
+        """Write the fragments until an error comes, and collect the reply."""
+        attempt, fragments = _Attempt(), list(split(message, size))
+        for number, fragment in enumerate(fragments, 1):
+            self._now += self._conditions.round_trip
+            fault = fate.of(0, number - 1, len(fragments))
+            if fault is Fault.DISCONNECT:
+                return attempt
+            attempt.sent = Sent.ALL if number == len(fragments) else Sent.PART
+            if fault is Fault.LOSS:
+                continue
+            self._now += self._delay(fault, fate)
+            if box.write(link, fragment, at, self._now):
+                attempt.has_arrived = True
+            elif (notification := box.notify(link, size, self._now)) is not None:
+                attempt.is_busy = notification == error(FragmentError.BUSY)
+                return attempt
+        attempt.reply = self._reply(box, link, size, fate)
+        return attempt
 
     def _reply(self, box: Peripheral, link: int, size: int, fate: Fate) -> bytes | None:
         """The whole reply, or None if the phone does not get it."""
@@ -132,6 +225,7 @@ class Radio:
                 return None
             if fault is Fault.LOSS:
                 continue
+            self._now += self._delay(fault, fate)
             try:
                 whole = reassembly.accept(fragment, self._now)
             except FragmentRejected:
@@ -140,10 +234,20 @@ class Radio:
                 return whole.data if whole.command is Command.MESSAGE else None
         return None
 
+    def _delay(self, fault: Fault, fate: Fate) -> int:
+        """Milliseconds by which a fragment is late."""
+        return int(fate.duration * self._conditions.longest_delay) if fault is Fault.DELAY else 0
+
     def _fate(self) -> Fate:
-        chance, place = self._random.random(), self._random.random()
-        if chance < self._conditions.losses:
-            return Fate(Fault.LOSS, place)
-        if chance < self._conditions.losses + self._conditions.disconnects:
-            return Fate(Fault.DISCONNECT, place)
+        chance, place, duration = (self._random.random() for _ in range(3))
+        conditions = self._conditions
+        for fault, share in (
+            (Fault.LOSS, conditions.losses),
+            (Fault.DISCONNECT, conditions.disconnects),
+            (Fault.DELAY, conditions.delays),
+            (Fault.BUSY, conditions.busy),
+        ):
+            if chance < share:
+                return Fate(fault, place, duration)
+            chance -= share
         return Fate()
