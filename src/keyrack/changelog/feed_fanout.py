@@ -49,7 +49,7 @@ def events(epoch: UUID | None, piece: Piece, behind: int = 0) -> bytes:
     )
 
 
-def raise_cursor_expired(extent: Extent) -> bytes:
+def cursor_expired_event(extent: Extent) -> bytes:
     """The event in place of 410, which scripts in a browser cannot see.
 
     Its id keeps browsers from reconnecting.

@@ -21,7 +21,7 @@ from keyrack.api.event_stream import RETRY, SPREAD, EventHub
 from keyrack.api.principals import CallerKey
 from keyrack.api.subscriptions import RecheckAccess, Subscription
 from keyrack.changelog.feed import Extent, Piece
-from keyrack.changelog.feed_fanout import CustomerFeed, FeedSubscriber, Proof, events, id_of, raise_cursor_expired
+from keyrack.changelog.feed_fanout import CustomerFeed, FeedSubscriber, Proof, cursor_expired_event, events, id_of
 from keyrack.core.background_tasks import supervise
 from keyrack.core.errors import Refusal
 from keyrack.core.log_config import MINUTE, RateLimitedLogger
@@ -238,4 +238,4 @@ class FeedFollower(FeedSubscriber, AsyncIterator[bytes]):
 
     def _gone_event(self, extent: Extent) -> bytes:
         self.end()
-        return raise_cursor_expired(extent)
+        return cursor_expired_event(extent)

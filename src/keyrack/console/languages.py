@@ -18,14 +18,14 @@ CATALOGUE = Path(__file__).parent / "catalogue"
 DEFAULT = "en"
 LANGUAGES = {"en": "English", "de": "Deutsch"}  # each in its own language
 LOCALES = {"en": "en_GB", "de": "de"}  # of dates and numbers: 22/11 and 19:00 in English
-LOOKED_AT = 20  # languages that are read of `Accept-Language`, at most
+MAX_LANGUAGES = 20  # languages that are read of `Accept-Language`, at most
 
 
 def language(chosen: str | None, accepted: str | None) -> str:
     """The language of a visit: the chosen one, else the first known one of `Accept-Language`, else English."""
     if chosen in LANGUAGES:
         return chosen
-    tags = [part.partition(";")[0].strip() for part in (accepted or "").split(",", LOOKED_AT)[:LOOKED_AT]]
+    tags = [part.partition(";")[0].strip() for part in (accepted or "").split(",", MAX_LANGUAGES)[:MAX_LANGUAGES]]
     return negotiate_locale([tag for tag in tags if tag], list(LANGUAGES), sep="-") or DEFAULT
 
 

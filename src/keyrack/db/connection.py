@@ -24,7 +24,7 @@ from keyrack.db.fair_semaphore import PROCESS, TenantShares
 from keyrack.db.pool import NEVER, ROLLBACK, OutcomeUnknown, Pool, acquire_timeout, timed
 from keyrack.db.replication.primary import GOING, is_shutting_down
 from keyrack.db.replication.primary_connector import KeepAliveConnection, PrimaryConnector
-from keyrack.db.session_settings import LACKING, NO_STATEMENT_TIMEOUT, NOT_TOLD, prepare, session
+from keyrack.db.session_settings import LACKING, NO_STATEMENT_TIMEOUT, WRONG_SETTINGS, prepare, session
 
 __all__ = ["Connection", "Database", "OutcomeUnknown", "Row", "Statements"]
 
@@ -196,7 +196,7 @@ class Database:
         database = cls(Pool(pool, size, settings, connector, application))
         if lacking := await database.fetchval(LACKING, list(session_parameters), list(session_parameters.values())):
             await database.close()
-            raise Unavailable(DATABASE_AWAY.with_text(NOT_TOLD.format(lacking=lacking)))
+            raise Unavailable(DATABASE_AWAY.with_text(WRONG_SETTINGS.format(lacking=lacking)))
         return database
 
     def of(self, customer: int, manager: int = 0, *, reads: bool = False) -> Database:

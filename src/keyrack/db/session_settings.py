@@ -78,7 +78,7 @@ REMEDY_OF_POOLER = (
     "PgBouncer needs the lines that `keyrack database pgbouncer` prints for these settings: copy them into its "
     "pgbouncer.ini, and restart it."
 )
-NOT_TOLD = (
+WRONG_SETTINGS = (
     "The database's sessions lack settings that Keyrack sends at their start, or have other values: {lacking}. "
     f"{REMEDY_OF_POOLER}"
 )

@@ -159,7 +159,7 @@ class Telemetry:
         states_by_car: dict[int, CarState] = {}
         positions, odometers, quarters = Changes(), Changes(), Quarters()
         pending: list[tuple[Report, Moment, bool, bool, RollupSample | None]] = []
-        taken = self._judged(parts, cars, reports)
+        taken = self._acceptable(parts, cars, reports)
         for sample, row, _ in taken:
             if row["car_id"] not in states_by_car:
                 states_by_car[row["car_id"]] = _known(row, positions, odometers, quarters)
@@ -194,7 +194,7 @@ class Telemetry:
                 report.duplicates += 1
         return reports, months
 
-    def _judged(
+    def _acceptable(
         self, parts: Sequence[Sequence[CheckedSample]], cars: dict[tuple[str, str], Row], reports: list[Report]
     ) -> list[tuple[CheckedSample, Row, Report]]:
         """The acceptable samples in the order of their times. Rejects the others."""

@@ -79,8 +79,8 @@ def test_an_import_by_the_spec_alone_survives_failures(
     customer = target.value("customer", "add", "Dora's new fleet")["id"]
     with Faulty(server.url, bare=True) as source:
         env = access(dora, source.url)
-        foretold = target.value(*arrive(customer), "--dry-run", env=env)
-        assert by_kind(foretold, "source") == by_kind(foretold, "coming")
+        preview = target.value(*arrive(customer), "--dry-run", env=env)
+        assert by_kind(preview, "source") == by_kind(preview, "coming")
         assert sum(there.rows(COUNTS, customer)[0].values()) == 0
         result = target.value(*arrive("Dora's new fleet"), env=env)
         assert source.failed > 3

@@ -185,7 +185,7 @@ INSTALLATION: Mapping[str, tuple[str, ...]] = {
     "keyForm": ("keyForm.created", "keyForm.updated", "keyForm.deleted"),
 }
 # The customer has no webhooks yet, or no longer
-UNTOLD = frozenset(("customer.created", "customer.deleted"))
+NOT_FOR_WEBHOOKS = frozenset(("customer.created", "customer.deleted"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ CHANGES: Mapping[str, EventType] = {
     name: EventType(name, resource, meaning)
     for resource, kinds in RECORDED.items()
     for name, meaning in kinds.items()
-    if name not in UNTOLD and name not in OUTCOMES
+    if name not in NOT_FOR_WEBHOOKS and name not in OUTCOMES
 }
 _EXACT: Mapping[str, EventType] = {
     **{name: EventType(name, "assignment", RECORDED["assignment"][name]) for name in OUTCOMES},

@@ -27,8 +27,8 @@ REPEATED = ErrorCode(
 
 NAMED = 5  # maximum number of properties in an error message
 LONGEST = 60  # maximum characters of a name in an error message
-TOLD = 50  # maximum number of properties with a place in a problem
-LOOKED_AT = 1_000  # maximum number of processed unknown properties: a patch may repeat one in each step
+MAX_REPORTED = 50  # maximum number of properties with a place in a problem
+MAX_PROCESSED = 1_000  # maximum number of processed unknown properties: a patch may repeat one in each step
 
 
 class UnknownMember(NamedTuple):
@@ -52,7 +52,7 @@ class UnknownMember(NamedTuple):
 def unknown(adapter: TypeAdapter[Any], document: object) -> list[UnknownMember]:
     """The unknown properties of a parsed valid body."""
     whole = schema(adapter)
-    return list(islice(_unknown(document, whole, whole.get("$defs", {}), ()), LOOKED_AT))
+    return list(islice(_unknown(document, whole, whole.get("$defs", {}), ()), MAX_PROCESSED))
 
 
 def parse(body: bytes) -> tuple[object, str | None]:
@@ -120,6 +120,6 @@ def refusal(action: str, members: Sequence[UnknownMember], others: Iterable[Fiel
     sentences = " ".join(member.message for member in list(by_name.values())[:NAMED])
     faults = [
         FieldError("unknown", member.message, pointer(member.error_place), tuple(member.valid_names))
-        for member in members[:TOLD]
+        for member in members[:MAX_REPORTED]
     ]
     return BadRequest(UNKNOWN_MEMBERS.format(what=action, members=sentences), errors=[*faults, *others])

@@ -21,7 +21,7 @@ from keyrack.api.subscriptions import FollowContext
 from keyrack.changelog import feed
 from keyrack.changelog.endpoints.live import OLD_HTTP
 from keyrack.changelog.feed import Extent
-from keyrack.changelog.feed_fanout import GONE, place_of, raise_cursor_expired
+from keyrack.changelog.feed_fanout import GONE, cursor_expired_event, place_of
 from keyrack.changelog.feed_stream import FeedFollower, FeedService, LongPoll
 from keyrack.changelog.schema import CHANGE
 from keyrack.changelog.services import FeedServices
@@ -182,7 +182,7 @@ async def _stream(
         place = place_of(follow.last_event_id)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "Vary": "Accept", **extent.headers()}
     if place is None or not extent.has(place[1], place[0]):
-        return Response(200, raise_cursor_expired(extent), headers, EVENTS)
+        return Response(200, cursor_expired_event(extent), headers, EVENTS)
     if request.method == "HEAD" or request.caller is None:
         return Response(200, None, headers, EVENTS, list_responses.empty_body())
     until = await follow.recheck()

@@ -110,7 +110,7 @@ class PendingTree:
         """Whether its tree is that of the log."""
         return self.error is None and self.missing_records == 0
 
-    def judge(self) -> None:
+    def check(self) -> None:
         """Check whether the log can have grown from its stored tree and its checkpoint."""
         known_size = max(self.tree.size, self.checkpoint_size or 0)
         if self.recorded_tree.size < known_size:
@@ -143,11 +143,11 @@ class PendingTree:
 async def trees_due(
     sql: Statements, behind: int, seconds: float, *, signs: bool, only: int | None = None
 ) -> list[PendingTree]:
-    """The next due logs after customer `behind`, each judged (`PendingTree.judge`)."""
+    """The next due logs after customer `behind`, each judged (`PendingTree.check`)."""
     rows = await sql.fetch(DUE, behind, seconds, LOGS, signs, only)
     logs = [PendingTree.of(row) for row in rows]
     for log in logs:
-        log.judge()
+        log.check()
     return logs
 
 

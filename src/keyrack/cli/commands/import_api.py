@@ -24,14 +24,14 @@ from keyrack.core.api_client.retries import RetryPolicy
 from keyrack.core.api_client.session import Client
 from keyrack.db.change_notifier import TOPICS
 from keyrack.db.connection import Database
-from keyrack.ops.transfer.api_source import TOLD, ApiSource
+from keyrack.ops.transfer.api_source import API_RECORD_TYPES, ApiSource
 from keyrack.ops.transfer.compare import RowComparison, compare
 from keyrack.ops.transfer.import_api import NotImportable, begin, check_target, import_rows, missing_references
 from keyrack.ops.transfer.row_writer import DuplicateAddress
 
 # Limits of a request to the source: attempts, and seconds of a pause and of Retry-After
-TRIES, LONGEST, TOLD_WAIT = 30, 30.0, 900.0
-NOT_TOLD = (
+TRIES, LONGEST, MAX_RETRY_AFTER = 30, 30.0, 900.0
+NOT_IN_API = (
     "The API does not provide these; set them up here:",
     "- types and passwords of users: all are {type} users without a password; PUT /users sets one only for new users.",
     "- API keys, managers, SDK keys, device keys: create new ones with keyrack api-key, manager, sdk-key, device-key.",
@@ -94,7 +94,9 @@ def api(
     def run() -> None:
         key, password = (_secret(name) for name in SECRETS)
         server = ServerAddress(url, key, source_customer, brand)
-        patience = RetryPolicy(attempts=TRIES, max_pause=LONGEST, max_retry_after=TOLD_WAIT, per_second=per_second)
+        patience = RetryPolicy(
+            attempts=TRIES, max_pause=LONGEST, max_retry_after=MAX_RETRY_AFTER, per_second=per_second
+        )
 
         async def work() -> dict[str, Any]:
             async with (
@@ -107,7 +109,7 @@ def api(
                 origin = f"{server.base} customer {source_customer}"
                 if dry_run:
                     await check_target(db, whose, origin, merge=merge)
-                    return await _foretold(db, source, whose)
+                    return await _dry_run(db, source, whose)
                 await begin(db, whose, origin, merge=merge)
                 return await _brought(db, read_settings(state), source, whose)
 
@@ -162,10 +164,10 @@ def _row(comparison: RowComparison) -> dict[str, Any]:
     }
 
 
-async def _foretold(db: Database, source: ApiSource, customer: int) -> dict[str, Any]:
+async def _dry_run(db: Database, source: ApiSource, customer: int) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     with progress() as show_progress:
-        for kind in TOLD:
+        for kind in API_RECORD_TYPES:
             row: dict[str, Any] = {"kind": kind.name, "source": 0, "coming": 0}
             async for page in source.pages(kind):
                 row["source"] += len(page)
@@ -191,5 +193,5 @@ def _lines(result: dict[str, Any], user_type: str) -> Sequence[str]:
     verdict = (
         "Both sides agree." if result["agrees"] else "The sides differ. Fix the causes, then run the import again:"
     )
-    not_told = [line.format(type=user_type) for line in NOT_TOLD]
-    return [*table(ListResult(result["kinds"], columns)), "", verdict, *wrong, "", *not_told]
+    not_in_api = [line.format(type=user_type) for line in NOT_IN_API]
+    return [*table(ListResult(result["kinds"], columns)), "", verdict, *wrong, "", *not_in_api]

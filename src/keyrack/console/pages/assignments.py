@@ -77,7 +77,7 @@ async def create(visit: Visit) -> Response:
 
 @pages.get("/{customer}/assignments/new/check", permission=Permission.ASSIGNMENTS_WRITE)
 async def check_new(visit: Visit) -> Response:
-    return await _foretold(visit, _creation(visit))
+    return await _preview_response(visit, _creation(visit))
 
 
 @pages.get("/{customer}/assignments/{assignment}", permission=Permission.ASSIGNMENTS_READ)
@@ -105,7 +105,7 @@ async def save(visit: Visit) -> Response:
 
 @pages.get("/{customer}/assignments/{assignment}/change/check", permission=Permission.ASSIGNMENTS_WRITE)
 async def check_change(visit: Visit) -> Response:
-    return await _foretold(visit, await _change(visit))
+    return await _preview_response(visit, await _change(visit))
 
 
 @pages.get("/{customer}/assignments/{assignment}/end", permission=Permission.ASSIGNMENTS_WRITE)
@@ -204,7 +204,7 @@ async def _looked_up(visit: Visit, form: FormValues) -> ParsedAssignmentForm:
     return draft
 
 
-async def _foretold(visit: Visit, task: Task) -> Response:
+async def _preview_response(visit: Visit, task: Task) -> Response:
     draft = await read(visit, filled(visit.query))
     form_check = await preview(visit, draft, None if draft.errors else task.item(draft))
     return await part(

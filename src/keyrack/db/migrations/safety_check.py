@@ -110,7 +110,7 @@ class SafetyChecker:
             if changed[1] not in made:
                 yield False, _reasons(HOLDING, statement)[0]
         else:
-            yield from _judged(statement, BREAKING, HOLDING, HARMLESS)
+            yield from _check_text(statement, BREAKING, HOLDING, HARMLESS)
 
     def _action(self, table: str, action: str, added: set[str]) -> Iterator[tuple[bool, str]]:
         if constraint := re.match(r"add constraint (\w+) (.*)", action):
@@ -126,7 +126,7 @@ class SafetyChecker:
             if validated[1] in added:
                 yield False, "reads the table under the lock that added it; validate in a separate revision"
         else:
-            yield from _judged(action, ALTER_BREAKING, ALTER_HOLDING, ALTER_HARMLESS)
+            yield from _check_text(action, ALTER_BREAKING, ALTER_HOLDING, ALTER_HARMLESS)
 
 
 def short(statement: str) -> str:
@@ -145,7 +145,7 @@ def _column(definition: str) -> Iterator[tuple[bool, str]]:
         yield False, "rewrites the table, because the default has another value in each row"
 
 
-def _judged(
+def _check_text(
     text: str, breaking: Mapping[str, str], holding: Mapping[str, str], harmless: Iterable[str]
 ) -> Iterator[tuple[bool, str]]:
     judgements = [(True, reason) for reason in _reasons(breaking, text)] or [

@@ -95,7 +95,7 @@ class ReadYourWrites:
 
 
 # The position beside a row is read after the row's snapshot
-TOLD: LiteralString = "select q_.*, " + REPLAYED + " from ("
+WITH_POSITION: LiteralString = "select q_.*, " + REPLAYED + " from ("
 END: LiteralString = ") q_"
 
 
@@ -120,7 +120,7 @@ class ReplicaSession(Database):
     async def fetch(self, sql: LiteralString, *args: object) -> list[Row]:
         if not self.used_primary:
             try:
-                rows = await super().fetch(TOLD + sql + END, *args)
+                rows = await super().fetch(WITH_POSITION + sql + END, *args)
                 self._note_position(rows[-1] if rows else None)
                 return rows
             except Exception as error:
@@ -130,7 +130,7 @@ class ReplicaSession(Database):
     async def fetchrow(self, sql: LiteralString, *args: object) -> Row | None:
         if not self.used_primary:
             try:
-                row = await super().fetchrow(TOLD + sql + END, *args)
+                row = await super().fetchrow(WITH_POSITION + sql + END, *args)
                 self._note_position(row)
                 return row
             except Exception as error:

@@ -77,7 +77,7 @@ PENDING: Mapping[str, Any] = {"state": "Pending", "applied": None, "finished": N
 PLACE = re.compile(r"\{(\w+)\}")
 # Placeholders in error messages
 FILLED: Mapping[str, object] = {"seconds": 6, "most": 10, "oldest": 1, "newest": 4711, "epoch": OPERATION_ID}
-UNTOLD = "?"  # for a string without an example
+ANY_STRING = "?"  # for a string without an example
 _PLAIN = PLAIN_TEXT.split(";")[0]
 TRACE = OPERATION_ID.replace("-", "")
 
@@ -158,7 +158,7 @@ def example(schema: Json, schemas: Mapping[str, Json], *, whole: bool = False) -
         case {"type": "integer"}:
             return 4
         case _:
-            return {} if schema.get("type") == "object" else UNTOLD
+            return {} if schema.get("type") == "object" else ANY_STRING
 
 
 def _is_nullable(schema: Json) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, LiteralString
 import asyncpg
 
 from keyrack.core.log_config import cause
+from keyrack.core.os_errors import connection_failure
 from keyrack.core.settings import Settings
 from keyrack.db.connection import UNREACHABLE
 from keyrack.db.replication.primary_connector import Host, hosts_of
@@ -55,8 +56,12 @@ async def _ask(dsn: str, host: Host) -> ServerReply:
                 return ServerReply(row["leads"], row["system"])
             finally:
                 raw.terminate()
-    except (TimeoutError, *UNREACHABLE, asyncpg.PostgresError) as error:
-        return ServerReply(None, reason="no response" if isinstance(error, TimeoutError) else cause(error))
+    except TimeoutError:
+        return ServerReply(None, reason="no response")
+    except asyncpg.PostgresError as error:
+        return ServerReply(None, reason=cause(error))
+    except UNREACHABLE as error:
+        return ServerReply(None, reason=connection_failure(error))
 
 
 def _leading(replies: dict[Host, ServerReply]) -> Iterator[Finding]:

@@ -25,7 +25,7 @@ Json = dict[str, Any]
 Pages = AsyncGenerator[list[Json]]
 
 # The record types that the API provides, in import order
-TOLD = (
+API_RECORD_TYPES = (
     record_types.PRODUCTS,
     record_types.SERVICES,
     record_types.CONTRACTS,

@@ -10,7 +10,7 @@ from typing import Any
 
 from keyrack.db.connection import Database
 from keyrack.ops.transfer import id_map
-from keyrack.ops.transfer.api_source import TOLD, ApiSource, Json
+from keyrack.ops.transfer.api_source import API_RECORD_TYPES, ApiSource, Json
 from keyrack.ops.transfer.import_api import KEEPS_POSITIONS, Progress
 from keyrack.ops.transfer.record_types import ASSIGNMENTS, BY_NAME, EVENTS, USERS, RecordType
 from keyrack.ops.transfer.row_writer import texts_in_nfc
@@ -44,7 +44,7 @@ async def compare(db: Database, source: ApiSource, customer: int, progress: Prog
     """Read all rows again and compare them. Raises `ApiError`."""
     places = bool(await db.fetchval(KEEPS_POSITIONS, customer))
     comparisons: list[RowComparison] = []
-    for kind in TOLD:
+    for kind in API_RECORD_TYPES:
         compared = RowComparison(kind.name)
         async for page in source.pages(kind):
             for first in range(0, len(page), PIECE):

@@ -19,7 +19,7 @@ from keyrack.assignments.submission import OperationRequest, submit
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database
 from keyrack.ops.transfer import id_map
-from keyrack.ops.transfer.api_source import TOLD, ApiSource, Json
+from keyrack.ops.transfer.api_source import API_RECORD_TYPES, ApiSource, Json
 from keyrack.ops.transfer.record_types import (
     ASSIGNMENTS,
     BY_NAME,
@@ -119,7 +119,7 @@ async def import_rows(
 ) -> ImportProgress:
     """Import all rows of the source that are not here yet. Raises `ApiError`, `Refusal`."""
     arrived = ImportProgress()
-    for kind in TOLD:
+    for kind in API_RECORD_TYPES:
         seen = 0
         arrived.new[kind.name] = 0
         async for page in source.pages(kind):

@@ -68,7 +68,7 @@ class Ledger:
     revoking: tuple[int, int] | None = None  # sequence and time of the key set that revokes a stolen issuing key
     done: dict[str, list[BoxAction]] = field(default_factory=dict[str, list[BoxAction]])  # by box, in order
 
-    def judge(self, attempt: OpenAttempt) -> ExpectedDecision:
+    def expect(self, attempt: OpenAttempt) -> ExpectedDecision:
         """The expected decision of the box, before the attempt."""
         key, box = attempt.key, self.boxes[attempt.product]
         if not attempt.is_answer:

@@ -156,7 +156,7 @@ class World:
         box = self.boxes[product]
         key = self.issued.get(said.key)
         attempt = OpenAttempt(self.at, by, phone.id, product, key, command, phone.count, is_answer, by == MADE_KEY)
-        verdict = self.ledger.judge(attempt)
+        verdict = self.ledger.expect(attempt)
         is_lost = False
         try:
             box.open(said, self.at, self.radio)
