@@ -166,7 +166,10 @@ class PhoneConversation:
         return (yield from self._open(challenge, command))
 
     def _hello(self, name: str | None = None) -> Generator[SendMessage | AskTime, Reply, Challenge]:
-        """A challenge of the wanted box, which keeps its name: a fake one could try out which boxes the phone knows."""
+        """A challenge of the wanted box, which keeps its name during a visit.
+
+        Otherwise a fake box could try out which boxes the phone knows.
+        """
         reply = yield from self._send(link_messages.write(link_messages.hello()))
         said = _read(reply, Challenge, VersionsMessage)
         if isinstance(said, VersionsMessage):

@@ -35,7 +35,10 @@ class MessageBuffer:
         self._waiting: dict[int, int] = {}  # links in the order of their turns, and until when each one waits
 
     def claim(self, link: int, now: int) -> bool:
-        """Whether this link may begin a message now. If not, the link waits for its turn."""
+        """Whether this link may begin a message now.
+
+        If not, the link waits for its turn.
+        """
         self._waiting = {each: until for each, until in self._waiting.items() if now <= until}
         is_next = next(iter(self._waiting), link) == link
         if is_next and (self.phase is Phase.FREE or (self.owner != link and self._is_slow(now))):
