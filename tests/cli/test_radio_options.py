@@ -1,4 +1,7 @@
-"""The option of the simulated radio: its defaults, and its way into the simulations."""
+"""The option of the simulated radio.
+
+Its defaults, and its way into the simulations.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,10 @@ def run(command: str, *words: str) -> int:
 
 @pytest.fixture
 def conditions(monkeypatch: pytest.MonkeyPatch) -> list[RadioConditions]:
-    """The radios of the simulations that commands have begun, which do nothing else."""
+    """The radios of the simulations that commands begin.
+
+    The simulations do nothing else.
+    """
     begun: list[RadioConditions] = []
 
     def pass_weeks(settings: Settings, dsn: str, garage: Garage, progress: Any) -> ScenarioSummary:

@@ -25,12 +25,9 @@ from bumble.pairing import PairingConfig, PairingDelegate
 from bumble.transport.common import AsyncPipeSink
 
 from keyrack.offline_keys import link_messages, phone
-from keyrack.offline_keys.box import clock, firmware, links
 from keyrack.offline_keys.p256 import PrivateKey
 from keyrack.offline_keys.transports import advertisements, bluetooth
-from keyrack.offline_keys.transports.bluetooth import BoxBluetooth
 from keyrack.offline_keys.transports.fragments import Command, FragmentError, FragmentRejected, Reassembly, Whole, split
-from keyrack.offline_keys.transports.message_buffer import MessageBuffer
 from tests.offline_keys.phone_world import ISS, NONCE, World, unb64
 
 MOST_MTU = 247
@@ -113,8 +110,7 @@ class BumbleBox:
 
     def __init__(self, link: VirtualLink, world: World, most_mtu: int = MOST_MTU) -> None:
         self.link, self.world, self.now = link, world, 0
-        self.buffer = MessageBuffer()
-        self.transport = BoxBluetooth(self.buffer)
+        self.buffer, self.transport = world.bluetooth()
         self.connections: dict[int, Connection] = {}
         self.device = _device(link, "box", "F0:F0:F0:F0:F0:F0")
         self.device.gatt_server.max_mtu = most_mtu
@@ -126,14 +122,6 @@ class BumbleBox:
             FROM_BOX, Characteristic.Properties.NOTIFY, Characteristic.Permissions(0)
         )
         self._add_services()
-        for number in range(len(world.box.running.links)):  # those of the world's own tools
-            world.box = firmware.disconnect(world.box, number)
-
-    @property
-    def name(self) -> str:
-        """The advertised name in the present slot."""
-        world = self.world
-        return advertisements.name_at(world.box.authority.advertising, clock.now(world.box, world.tick))
 
     async def start(self) -> None:
         await self.device.power_on()
@@ -149,7 +137,7 @@ class BumbleBox:
             hci.HCI_LE_Set_Random_Address_Command(random_address=self.device.random_address)
         )
         await self.device.start_advertising(
-            advertising_data=advertisements.advertisement(self.name),
+            advertising_data=advertisements.advertisement(self.world.advertised_name),
             scan_response_data=b"",
             advertising_interval_min=INTERVAL_MS,
             advertising_interval_max=INTERVAL_MS,
@@ -186,7 +174,7 @@ class BumbleBox:
                 ],
             )
         )
-        name = CharacteristicValue(read=lambda _: self.name.encode())
+        name = CharacteristicValue(read=lambda _: self.world.advertised_name.encode())
         name_characteristic = Characteristic(gatt.GATT_DEVICE_NAME_CHARACTERISTIC, read, Characteristic.READABLE, name)
         self.device.add_service(Service(gatt.GATT_GENERIC_ACCESS_SERVICE, [name_characteristic]))
 
@@ -196,7 +184,7 @@ class BumbleBox:
         task.add_done_callback(self._tasks.discard)
 
     def _connected(self, connection: Connection) -> None:
-        self.world.box, number = firmware.connect(self.world.box, self.world.tick)
+        number = self.world.connect()
         self.transport.connect(number, self.now)
         self.connections[number], self._sending[number] = connection, asyncio.Lock()
         connection.on("disconnection", lambda *_: self._disconnected(number))
@@ -205,7 +193,7 @@ class BumbleBox:
     def _disconnected(self, number: int) -> None:
         del self.connections[number]
         self.transport.disconnect(number)
-        self.world.box = firmware.disconnect(self.world.box, number)
+        self.world.disconnect(number)
         self._start(self.advertise())
 
     def _written(self, connection: Connection, fragment: bytes) -> None:
@@ -213,8 +201,7 @@ class BumbleBox:
         message = self.transport.write(number, bytes(fragment), self.now)
         if message is not None:
             reply = self.world.say(number, message)
-            is_proven = links.is_proven(self.world.box, number, self.world.tick)
-            self.transport.reply(number, reply, self.now, is_proven=is_proven)
+            self.transport.reply(number, reply, self.now, is_proven=self.world.is_proven(number))
         self._start(self._send(number))
 
     async def _send(self, number: int) -> None:

@@ -175,7 +175,7 @@ class CPhone:
         return self._out.raw[:length]
 
     def begin(self, command: int, *, has_network: bool, product: int = 0) -> bytes | Ending | int | None:
-        """Begin a visit to the box of this product, or to any box."""
+        """Begin a visit to the box of `product`, or to any."""
         following = self.call(BEGIN, b"", command + (16 if has_network else 0))
         if product:
             self._call("want", ctypes.c_uint32(product))

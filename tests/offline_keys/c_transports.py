@@ -8,6 +8,7 @@ from enum import IntEnum
 
 from keyrack.offline_keys.box.state import LINKS
 from keyrack.offline_keys.link_messages import LONGEST
+from keyrack.offline_keys.transports.message_buffer import Phase
 
 Byte, Short, Word, Uint, Flag = ctypes.c_uint8, ctypes.c_uint16, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_bool
 NO_LINK = LINKS  # KR_NO_LINK
@@ -94,6 +95,10 @@ class CBuffer:
     @property
     def message(self) -> bytes:
         return bytes(self.struct.message[: self.struct.message_len])
+
+    @property
+    def phase(self) -> Phase:
+        return tuple(Phase)[self.struct.phase]
 
     def put_reply(self, reply: bytes) -> ctypes.c_size_t:
         ctypes.memmove(self.struct.reply, reply, len(reply))

@@ -23,11 +23,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import BrowserContext, CDPSession, Error, Page
 
-from keyrack.offline_keys.box import firmware
-from keyrack.offline_keys.box.state import LINKS
-from keyrack.offline_keys.transports import advertisements, bluetooth
-from keyrack.offline_keys.transports.bluetooth import BoxBluetooth
-from keyrack.offline_keys.transports.message_buffer import MessageBuffer
+from keyrack.offline_keys.transports import bluetooth
 from tests.offline_keys.phone_world import World
 
 Json = dict[str, Any]
@@ -150,9 +146,7 @@ class Peripheral:
         self._is_read_pending = False
         self._characteristics: dict[str, str] = {}  # ids by UUID, while services are discovered
         self._link: int | None = None
-        self._box = BoxBluetooth(MessageBuffer())
-        for link in range(LINKS):
-            world.box = firmware.disconnect(world.box, link)
+        _, self._box = world.bluetooth()
         radio.on("gattOperationReceived", self._gatt_operation)
         radio.on("characteristicOperationReceived", self._operation)
         self.appear()
@@ -161,16 +155,11 @@ class Peripheral:
     def now(self) -> int:
         return self._world.tick * 1000
 
-    @property
-    def name(self) -> str:
-        authority = self._world.box.authority
-        return advertisements.name_at(authority.advertising, self._world.now)
-
     def appear(self) -> None:
         """Advertise at a new address, which the next chooser lists. A link at the old one has ended."""
         self._disconnect()
         self._characteristics.clear()
-        self.address = self._radio.chosen = self._radio.add(self.name)
+        self.address = self._radio.chosen = self._radio.add(self._world.advertised_name)
 
     def vanish(self) -> None:
         """The connection ends without a word."""
@@ -184,14 +173,14 @@ class Peripheral:
     def _connect(self) -> None:
         self._disconnect()
         self.connections += 1
-        self._world.box, self._link = firmware.connect(self._world.box, self._world.tick)
+        self._link = self._world.connect()
         self._box.connect(self._link, self.now)
         self._fragments, self._is_read_pending = 0, False
 
     def _disconnect(self) -> None:
         if self._link is not None:
             self._box.disconnect(self._link)
-            self._world.box = firmware.disconnect(self._world.box, self._link)
+            self._world.disconnect(self._link)
         self._link = None
 
     def _gatt_operation(self, event: Json) -> None:
@@ -255,8 +244,7 @@ class Peripheral:
         self._fragments = 0
         kind = message[1]
         reply = b"" if kind == self.goes_before_message else self._world.say(link, message)
-        is_proven = self._world.box.running.links[link].proven_at is not None
-        self._box.reply(link, reply, self.now, is_proven=is_proven)
+        self._box.reply(link, reply, self.now, is_proven=self._world.is_proven(link))
         if kind in (self.goes_before_message, self.goes_before_reply_to):
             self.goes_before_message = self.goes_before_reply_to = 0
             self.vanish()

@@ -15,13 +15,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 from keyrack.offline_keys import cose, link_messages, message_fields, status_list_bits
-from keyrack.offline_keys.box import firmware
-from keyrack.offline_keys.box.firmware import LockAction
+from keyrack.offline_keys.box import clock, firmware, links
+from keyrack.offline_keys.box.firmware import LockAction, MessageResult
+from keyrack.offline_keys.box.state import LINKS
 from keyrack.offline_keys.message_fields import Message, Status
 from keyrack.offline_keys.p256 import PrivateKey, verify
 from keyrack.offline_keys.public_key import PublicKey
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
+from keyrack.offline_keys.transports import advertisements
 from keyrack.offline_keys.transports.advertisements import SLOT_SECONDS, day_key, day_of, slot_at
+from keyrack.offline_keys.transports.bluetooth import BoxBluetooth
+from keyrack.offline_keys.transports.message_buffer import MessageBuffer
 
 ISS, BOX, PRODUCT = "customer:7", "box:1041:3", 1041
 REASON = "forgery"
@@ -79,8 +83,8 @@ class World:
         self.codes: list[str] = []
         self.box_key = PrivateKey.generate()
         self.crypto = Crypto(self.box_key)
-        self.box = firmware.reset(self.box_key.public, secrets.token_bytes(32), self.tick)
-        self._connect()
+        self._reset(secrets.token_bytes(32))
+        self._connect_all()
         self._provision()
 
     @property
@@ -91,18 +95,48 @@ class World:
 
     def say(self, number: int, message: bytes) -> bytes:
         """The box's answer on this link."""
-        outcome = firmware.receive(self.box, number, message, self.tick, secrets.token_bytes(16), self.crypto)
-        self.box = outcome.state
+        outcome = self._receive(number, message, secrets.token_bytes(16))
         if outcome.effect is not LockAction.NONE:
             self.effects.append(outcome.effect.name)
         if outcome.code is not BoxRefusalCode.GOOD:
             self.codes.append(outcome.code.text)
         return outcome.reply
 
-    def _connect(self) -> None:
-        """Connect all links of the box."""
-        for _ in self.box.running.links:
-            self.box, _ = firmware.connect(self.box, self.tick)
+    def connect(self) -> int:
+        """A connection begins. Returns the number of its link."""
+        self.box, number = firmware.connect(self.box, self.tick)
+        return number
+
+    def disconnect(self, number: int) -> None:
+        self.box = firmware.disconnect(self.box, number)
+
+    def is_proven(self, number: int) -> bool:
+        """Whether possession of a key is proven on this link."""
+        return links.is_proven(self.box, number, self.tick)
+
+    @property
+    def advertised_name(self) -> str:
+        """The name that the box advertises in the present slot."""
+        return advertisements.name_at(self.box.authority.advertising, clock.now(self.box, self.tick))
+
+    def bluetooth(self) -> tuple[MessageBuffer, BoxBluetooth]:
+        """The buffer and the Bluetooth side of the box, without connections."""
+        for number in range(LINKS):  # those of the world's own tools
+            self.disconnect(number)
+        buffer = MessageBuffer()
+        return buffer, BoxBluetooth(buffer)
+
+    def _reset(self, secret: bytes) -> None:
+        self.box = firmware.reset(self.box_key.public, secret, self.tick)
+
+    def _receive(self, number: int, message: bytes, random: bytes) -> MessageResult:
+        outcome = firmware.receive(self.box, number, message, self.tick, random, self.crypto)
+        self.box = outcome.state
+        return outcome
+
+    def _connect_all(self) -> None:
+        for _ in range(LINKS):
+            self.connect()
 
     def _provision(self) -> None:
         nonce = link_messages.read(
@@ -128,7 +162,7 @@ class World:
     def power_is_cut(self) -> None:
         """The clock of the box stands still meanwhile."""
         self.box = firmware.start(self.box.kept, self.tick, None, self.crypto)
-        self._connect()
+        self._connect_all()
 
     def revoke(self, device: str) -> None:
         issued = self.issued.pop(device)

@@ -30,20 +30,26 @@ from tests.offline_keys.bumble_box import (
     ExchangeLost,
     VirtualLink,
 )
+from tests.offline_keys.c_world import CWorld
 from tests.offline_keys.phone_world import World
 
 HELLO = link_messages.write(link_messages.hello())
 
 
-def over_bluetooth(test: Callable[[BumbleBox], Awaitable[None]]) -> None:
-    """Run a test with a box that advertises."""
+Test = Callable[[BumbleBox], Awaitable[None]]
+Runner = Callable[[Test], None]
 
-    async def run() -> None:
-        box = BumbleBox(VirtualLink(), World())
+
+@pytest.fixture(params=[World, CWorld], ids=["Python", "C"])
+def over_bluetooth(request: pytest.FixtureRequest) -> Runner:
+    """Runs a test with a box that advertises, in Python and in C."""
+
+    async def run(test: Test) -> None:
+        box = BumbleBox(VirtualLink(), request.param())
         await box.start()
         await test(box)
 
-    asyncio.run(run())
+    return lambda test: asyncio.run(run(test))
 
 
 async def phone_of(box: BumbleBox, number: int = 0, *, with_response: bool = True) -> BumblePhone:
@@ -52,7 +58,7 @@ async def phone_of(box: BumbleBox, number: int = 0, *, with_response: bool = Tru
 
 @pytest.mark.parametrize("with_response", [True, False])
 @pytest.mark.parametrize("mtu", [23, 185, 247])
-def test_a_first_conversation(mtu: int, with_response: bool) -> None:
+def test_a_first_conversation(over_bluetooth: Runner, mtu: int, with_response: bool) -> None:
     async def test(box: BumbleBox) -> None:
         box.world.seconds_pass(5)  # so that the driver brings a newer list
         phone = await (await phone_of(box, with_response=with_response)).connect(mtu)
@@ -63,7 +69,7 @@ def test_a_first_conversation(mtu: int, with_response: bool) -> None:
     over_bluetooth(test)
 
 
-def test_the_box_takes_no_larger_mtu_than_a_data_packet() -> None:
+def test_the_box_takes_no_larger_mtu_than_a_data_packet(over_bluetooth: Runner) -> None:
     async def test(box: BumbleBox) -> None:
         phone = await (await phone_of(box)).connect(512)
         assert phone.size == 244
@@ -71,7 +77,7 @@ def test_the_box_takes_no_larger_mtu_than_a_data_packet() -> None:
     over_bluetooth(test)
 
 
-def test_the_service_is_that_of_the_specification() -> None:
+def test_the_service_is_that_of_the_specification(over_bluetooth: Runner) -> None:
     async def test(box: BumbleBox) -> None:
         phone = await (await phone_of(box)).connect()
         await phone.peer.discover_services()
@@ -89,7 +95,7 @@ def test_the_service_is_that_of_the_specification() -> None:
 
 
 @pytest.mark.parametrize("with_response", [True, False])
-def test_a_lost_packet_opens_nothing_wrong(with_response: bool) -> None:
+def test_a_lost_packet_opens_nothing_wrong(over_bluetooth: Runner, with_response: bool) -> None:
     """Each packet of an opening is lost once. The phone connects again, and opens."""
 
     async def test(box: BumbleBox) -> None:
@@ -122,7 +128,7 @@ def test_a_lost_packet_opens_nothing_wrong(with_response: bool) -> None:
     over_bluetooth(test)
 
 
-def test_a_phone_may_leave_after_each_fragment_of_its_message() -> None:
+def test_a_phone_may_leave_after_each_fragment_of_its_message(over_bluetooth: Runner) -> None:
     async def test(box: BumbleBox) -> None:
         phone = await phone_of(box)
         fragments = list(split(bytes(200), 20))
@@ -140,7 +146,7 @@ def test_a_phone_may_leave_after_each_fragment_of_its_message() -> None:
     over_bluetooth(test)
 
 
-def test_a_phone_may_leave_after_each_fragment_of_the_reply() -> None:
+def test_a_phone_may_leave_after_each_fragment_of_the_reply(over_bluetooth: Runner) -> None:
     async def test(box: BumbleBox) -> None:
         phone = await phone_of(box)
         for count in range(1, 6):
@@ -166,7 +172,7 @@ def test_a_phone_may_leave_after_each_fragment_of_the_reply() -> None:
     over_bluetooth(test)
 
 
-def test_three_phones_share_the_box_and_the_fourth_one_waits() -> None:
+def test_three_phones_share_the_box_and_the_fourth_one_waits(over_bluetooth: Runner) -> None:
     async def test(box: BumbleBox) -> None:
         phones = [await phone_of(box, number) for number in range(4)]
         drivers = [Driver(box.world) for _ in phones]
@@ -193,7 +199,7 @@ def test_three_phones_share_the_box_and_the_fourth_one_waits() -> None:
     over_bluetooth(test)
 
 
-def test_a_squatter_is_dropped() -> None:
+def test_a_squatter_is_dropped(over_bluetooth: Runner) -> None:
     """It is silent, or it says hello as long as it can."""
 
     async def test(box: BumbleBox) -> None:
@@ -217,7 +223,7 @@ def test_a_squatter_is_dropped() -> None:
     over_bluetooth(test)
 
 
-def test_a_slow_message_is_reported_by_the_timer_of_the_box() -> None:
+def test_a_slow_message_is_reported_by_the_timer_of_the_box(over_bluetooth: Runner) -> None:
     async def test(box: BumbleBox) -> None:
         phone = await (await phone_of(box)).connect()
         await phone.write(b"\x83\x00\x02\xc0")
@@ -229,7 +235,7 @@ def test_a_slow_message_is_reported_by_the_timer_of_the_box() -> None:
     over_bluetooth(test)
 
 
-def test_pairing_is_not_supported() -> None:
+def test_pairing_is_not_supported(over_bluetooth: Runner) -> None:
     async def test(box: BumbleBox) -> None:
         phone = await (await phone_of(box)).connect()
         with pytest.raises(ProtocolError) as failed:
@@ -241,7 +247,7 @@ def test_pairing_is_not_supported() -> None:
     over_bluetooth(test)
 
 
-def test_name_and_address_change_with_the_slot() -> None:
+def test_name_and_address_change_with_the_slot(over_bluetooth: Runner) -> None:
     async def test(box: BumbleBox) -> None:
         watcher, driver = [await phone_of(box, number) for number in range(2)]
         await driver.connect()

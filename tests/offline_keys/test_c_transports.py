@@ -364,7 +364,10 @@ def test_a_wire_that_is_slow_loses_the_buffer(library: ctypes.CDLL) -> None:
 
 
 def test_a_reader_that_takes_its_reply_byte_by_byte_loses_the_buffer(library: ctypes.CDLL) -> None:
-    """In time for its own link, which 10 s of silence would end."""
+    """In time for its own link.
+
+    10 s of silence would end the link.
+    """
     rivals = Rivals(library)
     rivals.enter(2)
     rivals.bluetooth("connect", 0, 0)

@@ -142,7 +142,7 @@ def phone(context: BrowserContext, bridged: Bridge) -> Iterator[Phone]:
 
 
 def test_a_driver_opens_and_closes(phone: Phone) -> None:
-    assert phone.tap("find") == phone.box.name
+    assert phone.tap("find") == phone.world.advertised_name
     assert phone.radio.listed == [{phone.box.address}], "the chooser lists no box of a stranger"
     assert phone.tap("open") == 12
     assert phone.tap("close") is False, "the link has ended"
@@ -158,7 +158,7 @@ def test_a_page_without_network_opens_after_a_reload(phone: Phone) -> None:
     assert phone.tap("open") == 12
     phone.page.route("**/v3/**", lambda route: route.abort())
     phone.world.seconds_pass(900)
-    name = phone.box.name
+    name = phone.world.advertised_name
     phone.box.appear()
     phone.load()
     assert phone.tap("find") == name
@@ -228,7 +228,7 @@ def test_the_box_of_another_car_gets_no_key(phone: Phone) -> None:
 
 
 def test_a_search_without_names_lists_each_box(phone: Phone) -> None:
-    assert phone.tap("findAny") == phone.box.name
+    assert phone.tap("findAny") == phone.world.advertised_name
     assert [len(addresses) for addresses in phone.radio.listed] == [2]
     assert phone.tap("open") == 12
 

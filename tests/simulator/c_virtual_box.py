@@ -1,4 +1,4 @@
-"""The virtual box with the firmware and the transport in C, which is built from reference/box."""
+"""The virtual box with firmware and transport of reference/box."""
 
 from __future__ import annotations
 

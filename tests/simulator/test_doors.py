@@ -1,4 +1,6 @@
-"""Doors of the virtual fleet: events of openings by keys, and ended rights.
+"""Doors of the virtual fleet.
+
+Events of openings by keys, and ended rights.
 
 Boxes are those in Python and, if there is a compiler, in C.
 """

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_input.h"
 #include "keyrack_transports.h"
 #include "transports.h"
 
@@ -24,16 +25,6 @@ struct world {
     uint8_t reply[KR_WIRE_MOST]; /* a copy of the one that the host wrote last */
 };
 
-/* The next byte of an input, 0 after its end. */
-static unsigned byte(struct kr_bytes *in)
-{
-    if (in->len == 0) {
-        return 0;
-    }
-    in->len--;
-    return *in->at++;
-}
-
 /* Three links, one if other transports have the rest, and one that does not exist. */
 static unsigned ble_link(const struct world *w, struct kr_bytes *in)
 {
@@ -44,27 +35,6 @@ static unsigned ble_link(const struct world *w, struct kr_bytes *in)
 static unsigned own_link(const struct world *w, struct kr_bytes *in, unsigned link)
 {
     return w->has_all && byte(in) < 230 ? link : KR_NO_LINK;
-}
-
-static size_t length(struct kr_bytes *in, size_t most)
-{
-    size_t high = byte(in);
-    return (high << 8 | byte(in)) % (most + 1);
-}
-
-/* Bytes of their own, of exactly this length, beginning with `head`. */
-static uint8_t *piece(struct kr_bytes *in, const uint8_t *head, size_t head_len, size_t len)
-{
-    uint8_t *bytes = malloc(len > 0 ? len : 1);
-    if (bytes == NULL) {
-        abort();
-    }
-    memset(bytes, (int)byte(in), len);
-    memcpy(bytes, head, head_len < len ? head_len : len);
-    if (len > 0 && byte(in) < 32) {
-        bytes[byte(in) % len] = (uint8_t)byte(in);
-    }
-    return bytes;
 }
 
 static void expect(bool holds)

@@ -32,7 +32,10 @@ class Wire(Protocol):
 
 
 class NoReply(Exception):
-    """The box has taken no bytes, or sent no valid reply, in time. The tool has to begin a new link."""
+    """The box was silent.
+
+    It has taken no bytes, or sent no valid reply, in time. The tool has to begin a new link.
+    """
 
 
 class UnknownReply(Exception):

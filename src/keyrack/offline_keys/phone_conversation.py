@@ -166,9 +166,9 @@ class PhoneConversation:
         return (yield from self._open(challenge, command))
 
     def _hello(self, name: str | None = None) -> Generator[SendMessage | AskTime, Reply, Challenge]:
-        """A challenge of the wanted box, which keeps its name during a visit.
+        """A challenge of the wanted box.
 
-        Otherwise a fake box could try out which boxes the phone knows.
+        The box keeps its name during a visit. Otherwise a fake box could try out which boxes the phone knows.
         """
         reply = yield from self._send(link_messages.write(link_messages.hello()))
         said = _read(reply, Challenge, VersionsMessage)

@@ -20,8 +20,8 @@ class MessageBuffer:
     """The buffer of a box, and the link that owns it. Times are in milliseconds.
 
     The link that begins a message owns the buffer until its reply is sent. Links that were refused get the buffer in
-    their order. A link that is slow to send its message, or to take its reply, loses the buffer to the next one: no
-    stranger shuts out phones by messages without an end, or by many. While the box processes a message, the buffer
+    their order. A link that is slow to send its message, or to take its reply, loses the buffer to the next one. So
+    no stranger shuts out phones by messages without an end, or by many. While the box processes a message, the buffer
     stays in use, even if the link ends: the firmware still reads it.
     """
 
