@@ -15,7 +15,7 @@ library = functools.cache(c_box.library)
 
 
 class CWorld(World):
-    """The firmware and the Bluetooth side of the box are those of reference/box."""
+    """Firmware and Bluetooth are those of reference/box."""
 
     @property
     def box(self) -> BoxMemory:

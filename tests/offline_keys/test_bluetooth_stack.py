@@ -42,7 +42,7 @@ Runner = Callable[[Test], None]
 
 @pytest.fixture(params=[World, CWorld], ids=["Python", "C"])
 def over_bluetooth(request: pytest.FixtureRequest) -> Runner:
-    """Runs a test with a box that advertises, in Python and in C."""
+    """Runs a test with an advertising box, in Python and in C."""
 
     async def run(test: Test) -> None:
         box = BumbleBox(VirtualLink(), request.param())
