@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -26,15 +27,20 @@ from tests.offline_keys.phone_world import World, unb64
 
 PHONE = Path(__file__).parents[2] / "reference/phone"
 HAPPENINGS = ("seconds_pass", "power_is_cut", "revoke", "rotate", "replace_root", "begin_generation", "change", "seen")
+POLICY = (  # the strictest one under which an app can run
+    "default-src 'none'; script-src 'self'; connect-src 'self'; img-src data:; require-trusted-types-for 'script'; "
+    "trusted-types 'none'"
+)
 PAGE = b'<!doctype html><html lang="en"><title>Phone</title><link rel="icon" href="data:,">'
 
 
 class Bridge(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+    def __init__(self, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), Handler)
         self.worlds: list[World] = []
+        self._connections: set[socket.socket] = set()
         self.boxes: list[Callable[[bytes], bytes]] = []  # outside of the worlds
         self.lock = threading.Lock()
 
@@ -42,6 +48,22 @@ class Bridge(ThreadingHTTPServer):
     def url(self) -> str:
         """The address by a name for which browsers provide WebCrypto."""
         return f"http://localhost:{self.server_address[1]}"
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Remember the connection, which a thread serves as long as the client likes."""
+        connection, address = super().get_request()
+        self._connections.add(connection)
+        return connection, address
+
+    def shutdown_request(self, request: Any) -> None:
+        self._connections.discard(request)
+        super().shutdown_request(request)
+
+    def end_connections(self) -> None:
+        """End all connections, like the end of the process."""
+        for connection in list(self._connections):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -112,6 +134,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Security-Policy", POLICY)
         if tag:
             self.send_header("ETag", tag)
         self.end_headers()
@@ -119,8 +142,8 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def bridge() -> Iterator[Bridge]:
-    with Bridge() as server:
+def bridge(port: int = 0) -> Iterator[Bridge]:
+    with Bridge(port) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         try:
@@ -128,3 +151,4 @@ def bridge() -> Iterator[Bridge]:
         finally:
             server.shutdown()
             thread.join()
+            server.end_connections()

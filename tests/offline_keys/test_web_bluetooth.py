@@ -7,6 +7,7 @@ and faults are tests of reference/phone/test/bluetooth.test.js.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ from tests.support import browser
 
 pytestmark = browser.needed
 HELLO, OPEN = 1, 5  # types of messages
+POLICY = "Content Security Policy"  # in each message about a violation
 SMALL = 20  # the size of a connection with the smallest ATT_MTU
 APP = """async ([path, productId, dayKeys, seconds]) => {
   const { start } = await import('/phone/example.js');
@@ -43,7 +45,7 @@ APP = """async ([path, productId, dayKeys, seconds]) => {
     app.box = await transport.find(those);
     return app.box && app.box.name;
   };
-  const outcome = async (work) => {
+  const outcomeOf = async (work) => {
     try {
       return await work();
     } catch (error) {
@@ -79,7 +81,7 @@ APP = """async ([path, productId, dayKeys, seconds]) => {
     const button = document.createElement('button');
     button.id = name;
     button.textContent = name;
-    button.onclick = async () => { globalThis.outcome = { value: await outcome(work) }; };
+    button.onclick = async () => settled(await outcomeOf(work));
     document.body.append(button);
   }
 }"""
@@ -94,6 +96,7 @@ class Phone:
     world: World
     path: str
     box: Peripheral
+    violations: list[str]  # of the content security policy
 
     def load(self, product: int = PRODUCT) -> None:
         """Load the page, and start the app. The names are those around the time of the world."""
@@ -104,10 +107,13 @@ class Phone:
         self.page.evaluate(APP, [self.path, product, keys, self.world.now])
 
     def tap(self, button: str) -> Any:
-        """The outcome of a button: a value, or an error."""
-        self.page.evaluate("() => { globalThis.outcome = undefined; }")
+        """The outcome of a button: a value, or an error.
+
+        It comes by a promise, because the policy of the page forbids Playwright's `wait_for_function`.
+        """
+        self.page.evaluate("() => { outcome = new Promise((settle) => { settled = settle; }); }")
         self.page.click(f"#{button}")
-        return self.page.wait_for_function("globalThis.outcome").json_value()["value"]
+        return self.page.evaluate("() => outcome")
 
     @property
     def effects(self) -> list[str]:
@@ -129,16 +135,25 @@ def context(bridged: Bridge) -> Iterator[BrowserContext]:
 @pytest.fixture
 def phone(context: BrowserContext, bridged: Bridge) -> Iterator[Phone]:
     """A phone with keys, next to its box and another one."""
+    with near_a_box(context, bridged) as phone:
+        yield phone
+
+
+@contextmanager
+def near_a_box(context: BrowserContext, server: Bridge) -> Iterator[Phone]:
     with emulated(context) as radio:
         world = World()
-        bridged.worlds.append(world)
-        page = context.new_page()
+        server.worlds.append(world)
+        page, violations = context.new_page(), list[str]()
+        page.on("console", lambda message: violations.append(message.text) if POLICY in message.text else None)
         page.add_init_script(PUMP)
         radio.answer_choosers(context, page)
         radio.add(STRANGER)
-        phone = Phone(page, radio, world, f"/worlds/{len(bridged.worlds) - 1}", Peripheral(radio, world))
+        path = f"/worlds/{len(server.worlds) - 1}"
+        phone = Phone(page, radio, world, path, Peripheral(radio, world), violations)
         phone.load()
         yield phone
+        assert phone.violations == []
 
 
 def test_a_driver_opens_and_closes(phone: Phone) -> None:
@@ -151,6 +166,33 @@ def test_a_driver_opens_and_closes(phone: Phone) -> None:
     assert phone.world.seen()["home"] == [1, 2, 3]
     assert phone.tap("open") == 12
     assert len(phone.radio.listed) == 1, "the same device begins another link"
+
+
+def test_the_page_is_under_a_strict_policy(phone: Phone) -> None:
+    """The tests of this file see each violation."""
+    script = "() => { try { document.body.innerHTML = '<b>'; } catch (error) { return error.name; } }"
+    assert phone.page.evaluate(script) == "TypeError"
+    phone.page.evaluate("() => fetch('https://elsewhere.example/').catch(() => 0)")
+    assert [len(phone.violations), all("violates" in each for each in phone.violations)] == [2, True]
+    phone.violations.clear()
+
+
+def test_a_stopped_server_stops_no_driver() -> None:
+    with browser.launched() as chromium, ExitStack() as servers:
+        running = servers.enter_context(bridge())
+        context = chromium.new_context(base_url=running.url)
+        with near_a_box(context, running) as phone:
+            phone.tap("find")
+            assert phone.tap("open") == 12
+            servers.close()
+            phone.violations.clear()
+            assert phone.tap("open") == 12
+            assert phone.tap("home") == ["TypeError", None], "no server answers"
+            assert phone.effects == ["OPEN", "OPEN"]
+            again = servers.enter_context(bridge(running.server_address[1]))
+            again.worlds = running.worlds
+            assert phone.tap("home") == 0
+            assert phone.world.seen()["home"] == [1, 2, 3]
 
 
 def test_a_page_without_network_opens_after_a_reload(phone: Phone) -> None:
