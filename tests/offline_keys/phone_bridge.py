@@ -2,7 +2,8 @@
 
 | Request | Does |
 |---|---|
-| `GET /` and `GET /phone/*.js` | an empty page, and the modules for a browser |
+| `GET /` and `GET /strict` | an empty page, and one under `POLICY` |
+| `GET /phone/*.js` | the modules for a browser |
 | `POST /worlds` | creates a world, with settings of `World`; returns the path prefix of the other requests |
 | `POST .../box/0` | carries a message to the box, on a link |
 | `POST .../do` | triggers an event: `{"what": "revoke", "device": "..."}` |
@@ -50,7 +51,7 @@ class Bridge(ThreadingHTTPServer):
         return f"http://localhost:{self.server_address[1]}"
 
     def get_request(self) -> tuple[socket.socket, Any]:
-        """Remember the connection, which a thread serves as long as the client likes."""
+        """Remember the connection, which a thread serves."""
         connection, address = super().get_request()
         self._connections.add(connection)
         return connection, address
@@ -73,8 +74,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path = urlsplit(self.path).path
-        if path == "/":
-            self._answer(PAGE, "text/html")
+        if path in ("/", "/strict"):
+            self._answer(PAGE, "text/html", policy=POLICY if path == "/strict" else None)
         elif path.startswith("/phone/"):
             self._answer((PHONE / Path(path).name).read_bytes(), "text/javascript")
         else:
@@ -130,11 +131,14 @@ class Handler(BaseHTTPRequestHandler):
             case _:
                 raise AssertionError(self.path)
 
-    def _answer(self, body: bytes, kind: str, tag: str | None = None, status: int = 200) -> None:
+    def _answer(
+        self, body: bytes, kind: str, tag: str | None = None, status: int = 200, policy: str | None = None
+    ) -> None:
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
-        self.send_header("Content-Security-Policy", POLICY)
+        if policy:
+            self.send_header("Content-Security-Policy", policy)
         if tag:
             self.send_header("ETag", tag)
         self.end_headers()

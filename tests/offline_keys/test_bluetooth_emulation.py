@@ -29,7 +29,8 @@ COMMANDS = {
     "simulatePreconnectedPeripheral",
 }  # fmt: skip
 AVAILABLE = "navigator.bluetooth.getAvailability()"
-CONNECT = """async ([service, characteristic]) => {
+CONNECT_AFTER_CLICK = """async ([service, characteristic]) => {
+  await new Promise((clicked) => { onclick = clicked; });
   const device = await navigator.bluetooth.requestDevice({ filters: [{ services: [service] }] });
   const found = await (await device.gatt.connect()).getPrimaryService(service);
   globalThis.events = 0;
@@ -94,7 +95,7 @@ def test_an_adapter_that_is_off_is_available(context: BrowserContext) -> None:
 
 
 class Silent(Peripheral):
-    """A box that answers reads of `from-box` only when a test says so."""
+    """A box that answers reads of `from-box` by `answer_read`."""
 
     def answer_read(self, data: bytes) -> None:
         self._answer(bluetooth.FROM_BOX, "read", data)
@@ -110,7 +111,12 @@ def connected(context: BrowserContext, radio: Radio) -> tuple[Page, Silent]:
     radio.answer_choosers(context, page)
     box = Silent(radio, World())
     page.goto("/")
-    page.evaluate(CONNECT, [bluetooth.SERVICE, bluetooth.FROM_BOX])
+    page.evaluate(
+        f"(given) => {{ globalThis.connected = ({CONNECT_AFTER_CLICK})(given); }}",
+        [bluetooth.SERVICE, bluetooth.FROM_BOX],
+    )
+    page.mouse.click(9, 9)
+    page.evaluate("() => connected")
     return page, box
 
 

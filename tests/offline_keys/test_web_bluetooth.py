@@ -100,7 +100,7 @@ class Phone:
 
     def load(self, product: int = PRODUCT) -> None:
         """Load the page, and start the app. The names are those around the time of the world."""
-        self.page.goto("/")
+        self.page.goto("/strict")
         day = advertisements.day_of(advertisements.slot_at(self.world.now))
         secret = self.world.box.authority.advertising
         keys = [(each, b64(advertisements.day_key(secret, each))) for each in (day - 1, day, day + 1)]
