@@ -1,4 +1,7 @@
-"""The sources in C for tests: the box and the phone, built with their makefiles."""
+"""The sources in C for tests.
+
+Box and phone are built with their makefiles.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ class Sources:
 
     @functools.cached_property
     def build(self) -> Path:
-        """The build directory with all default targets, one for the life of the process."""
+        """The directory with all default targets, one for each process."""
         build = Path(self._kept.name)
         self.make(build, "all")
         return build

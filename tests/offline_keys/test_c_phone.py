@@ -201,7 +201,7 @@ def test_the_counter_is_saved_before_an_open_is_sent(c: CPhone) -> None:
 
 @pytest.mark.parametrize("size", [20, 182, 244])
 def test_an_opening_travels_in_fragments(c: CPhone, library: ctypes.CDLL, size: int) -> None:
-    """The phone is that in C, and so is the Bluetooth side of the box.
+    """Phone and Bluetooth side of the box are those in C.
 
     A phone has the functions for fragments, too.
     """
