@@ -119,7 +119,7 @@ class Air:
 
     def _write(self) -> None:
         while (fragment := self.phone.next(self.now)) is not None:
-            needs_response = self._with_response or fragment[0] >= INITIAL
+            needs_response = self._with_response or fragment[0] >= INITIAL  # else a late busy gives a message twice
             if not self._is_faulty():
                 self._carry(0, functools.partial(self._arrive, fragment, needs_response=needs_response))
             if needs_response:
