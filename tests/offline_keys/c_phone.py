@@ -20,6 +20,7 @@ from keyrack.offline_keys.public_key import PublicKey
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.offline_keys.c_sources import PHONE
 
+LIBRARY = "libkeyrack_phone_test.so"
 ROOMS = (4, 8, 4, 8, 4, 1_110)  # roots, keys, boxes, lists, receipts, entries
 UNSIGNED = 7  # KR_END_UNSIGNED
 DUMP = 1 << 20
@@ -30,7 +31,7 @@ SIGNED, STUBBED, SIGNS_NOTHING = range(3)
 
 def library(path: Path | None = None) -> ctypes.CDLL:
     """The phone and the bridge: built here, or loaded from `path`."""
-    built = ctypes.CDLL(str(path or PHONE.build / "libkeyrack_phone_test.so"))
+    built = ctypes.CDLL(str(path or PHONE.build / LIBRARY))
     built.kr_phone_test_begin.restype = ctypes.c_void_p
     for name in ("dump", "keys", "registration"):
         getattr(built, f"kr_phone_test_{name}").restype = ctypes.c_size_t
@@ -40,8 +41,8 @@ def library(path: Path | None = None) -> ctypes.CDLL:
 
 
 def sizes(built: ctypes.CDLL) -> list[int]:
-    """The bytes of the structs: state, conversation, then those of `ROOMS`."""
-    found = (ctypes.c_uint64 * 8)()
+    """The bytes of the structs: state, conversation, those of `ROOMS`, then Bluetooth."""
+    found = (ctypes.c_uint64 * 9)()
     built.kr_phone_test_sizes(found)
     return list(found)
 

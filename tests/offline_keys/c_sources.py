@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+SANITIZED = "-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined"  # flags
 PROBE = "#include <bearssl.h>\nint main(void) { return br_ec_get_default() == 0; }\n"
 
 
@@ -30,6 +31,15 @@ def compiler() -> str:
         if subprocess.run(link, input=PROBE.encode(), capture_output=True, check=False).returncode:
             pytest.skip("there is no BearSSL (Debian: libbearssl-dev)")
     return cc
+
+
+def with_sanitizer() -> dict[str, str]:
+    """The environment in which Python loads code with sanitizers. Skips the test if the compiler has none."""
+    find = [compiler(), "-print-file-name=libasan.so"]
+    path = subprocess.run(find, capture_output=True, text=True, check=True).stdout.strip()
+    if not Path(path).is_absolute():
+        pytest.skip("the C compiler has no sanitizer")
+    return os.environ | {"LD_PRELOAD": path, "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"}
 
 
 @dataclass(frozen=True)
@@ -54,6 +64,22 @@ class Sources:
         build = Path(self._kept.name)
         self.make(build, "all")
         return build
+
+
+def code_size(objects: Sequence[str]) -> int:
+    """The bytes of code and constants. There are no mutable globals."""
+    sizes = subprocess.run(["size", *objects], capture_output=True, text=True, check=True).stdout.splitlines()[1:]
+    text, data, bss = (sum(int(line.split()[column]) for line in sizes) for column in range(3))
+    assert len(sizes) == len(objects)
+    assert (data, bss) == (0, 0)
+    return text
+
+
+def foreign_names(objects: Sequence[str]) -> set[str]:
+    """The functions that the code calls and does not have, but those that a compiler may call by itself."""
+    names = subprocess.run(["nm", "-u", *objects], capture_output=True, text=True, check=True).stdout
+    own = {"memcpy", "memmove", "memset", "memcmp", "strlen", "_GLOBAL_OFFSET_TABLE_", "__stack_chk_fail"}
+    return {name for name in re.findall(r" U (\w+)", names) if not name.startswith("kr_")} - own
 
 
 def check_example(readme: str, include: Sequence[Path], path: Path) -> None:

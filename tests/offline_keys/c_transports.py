@@ -17,6 +17,7 @@ NFC_RESPONSE_MOST = 258
 
 class Bytes(ctypes.Structure):
     _fields_ = [("at", ctypes.c_void_p), ("len", ctypes.c_size_t)]
+    held: ctypes.Array[Byte] | None
 
 
 class Waiting(ctypes.Structure):
@@ -80,7 +81,7 @@ def given(data: bytes) -> Bytes:
     """`struct kr_bytes` of exactly these bytes. They live as long as it does."""
     held = (Byte * len(data)).from_buffer_copy(data) if data else None
     value = Bytes(ctypes.addressof(held) if held is not None else None, len(data))
-    value.held = held  # type: ignore[attr-defined]
+    value.held = held
     return value
 
 
@@ -131,9 +132,7 @@ class CBluetooth:
         self._built.kr_ble_reply(self._at, link, length, Flag(is_proven), Uint(now))
 
     def next_fragment(self, link: int, size: int, now: int) -> bytes | None:
-        return _written(
-            size, lambda out: self._built.kr_ble_next(self._at, link, ctypes.c_size_t(size), Uint(now), out)
-        )
+        return written(size, lambda out: self._built.kr_ble_next(self._at, link, ctypes.c_size_t(size), Uint(now), out))
 
     def tick(self, now: int) -> list[int]:
         due = self._built.kr_ble_tick(self._at, Uint(now))
@@ -156,7 +155,7 @@ class CNfcCard:
         built.kr_nfc_init(self._at, ctypes.byref(buffer.struct), link, self._url)
 
     def receive(self, apdu: bytes, now: int) -> bytes:
-        return _written(NFC_RESPONSE_MOST, lambda out: self._receive(apdu, now, out)) or b""
+        return written(NFC_RESPONSE_MOST, lambda out: self._receive(apdu, now, out)) or b""
 
     def _receive(self, apdu: bytes, now: int, out: ctypes.Array[ctypes.c_char]) -> int:
         length: int = self._built.kr_nfc_receive(self._at, given(apdu), Uint(now), out)
@@ -172,7 +171,7 @@ class CNfcCard:
 
     def reply(self, message: bytes) -> bytes:
         length = self._buffer.put_reply(message)
-        return _written(NFC_RESPONSE_MOST, lambda out: self._built.kr_nfc_reply(self._at, length, out)) or b""
+        return written(NFC_RESPONSE_MOST, lambda out: self._built.kr_nfc_reply(self._at, length, out)) or b""
 
     def leave(self) -> None:
         self._built.kr_nfc_leave(self._at)
@@ -204,7 +203,7 @@ class CWire:
         self._built.kr_wire_reply(self._at, self._buffer.put_reply(message))
 
     def next(self, size: int) -> bytes:
-        return _written(size, lambda out: self._built.kr_wire_next(self._at, ctypes.c_size_t(size), out)) or b""
+        return written(size, lambda out: self._built.kr_wire_next(self._at, ctypes.c_size_t(size), out)) or b""
 
     def leave(self) -> None:
         self._built.kr_wire_leave(self._at)
@@ -232,13 +231,13 @@ def split_by_phone(built: ctypes.CDLL, message: bytes, size: int) -> Iterator[by
     built.kr_split.restype = ctypes.c_size_t
     whole = given(message)
     for number in range(len(message) + 1):
-        fragment = _written(size, lambda out, n=number: built.kr_split(whole, n, ctypes.c_size_t(size), out))
+        fragment = written(size, lambda out, n=number: built.kr_split(whole, n, ctypes.c_size_t(size), out))
         if fragment is None:
             return
         yield fragment
 
 
-def _written(size: int, write: Callable[[ctypes.Array[ctypes.c_char]], int]) -> bytes | None:
+def written(size: int, write: Callable[[ctypes.Array[ctypes.c_char]], int]) -> bytes | None:
     """The output of a function, at most `size` bytes, or None."""
     out = ctypes.create_string_buffer(size + 1)
     out[size] = b"\xa5"

@@ -25,14 +25,13 @@ from keyrack.offline_keys.box.state import BoxMemory
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.offline_keys import c_box, c_sources
 from tests.offline_keys.box_comparison import Differ, Rivals
-from tests.offline_keys.c_sources import BOX
+from tests.offline_keys.c_sources import BOX, SANITIZED
 from tests.offline_keys.message_mutations import Mutants, sites
 from tests.offline_keys.vectors.state_json import load
 
 VECTORS = Path(__file__).parents[2] / "docs" / "keys-vectors.json"
 CORES = 2
 LIBRARY = "libkeyrack_box_test.so"
-SANITIZED = "-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined"
 IN_A_ROW = 100  # inputs per vector, as a change of the vector is expensive
 LATER = (*[0] * 20, 1, 4, 5, 9, 10, 300, 100_000, 1_000_000, 1 << 40)
 
@@ -146,10 +145,6 @@ def several(count: int, seed: int, seconds: int) -> bool:
     with tempfile.TemporaryDirectory() as directory:
         build = Path(directory)
         BOX.make(build, str(build / LIBRARY), flags=SANITIZED)
-        sanitizer = subprocess.run(
-            [c_sources.compiler(), "-print-file-name=libasan.so"], capture_output=True, text=True
-        )
-        environment = os.environ | {"LD_PRELOAD": sanitizer.stdout.strip(), "ASAN_OPTIONS": "detect_leaks=0"}
         command = [
             sys.executable,
             "-m",
@@ -158,7 +153,7 @@ def several(count: int, seed: int, seconds: int) -> bool:
             str(build / LIBRARY),
             str(count // CORES),
         ]
-        good = _together([[*command, str(seed + core)] for core in range(CORES)], environment)
+        good = _together([[*command, str(seed + core)] for core in range(CORES)], c_sources.with_sanitizer())
         if not good or not seconds or not shutil.which("clang"):
             return good
         corpus(build)

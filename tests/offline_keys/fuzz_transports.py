@@ -1,13 +1,12 @@
 """Random calls to the transports in Python and in C.
 
-`make test-transports-long` runs it, with the transports in C under sanitizers, then the fuzzer in C alone. The first
-difference ends the run, and is shown with its call.
+`make test-transports-long` runs it, with the transports in C under sanitizers. Exchanges of the phone in C follow, then
+the fuzzer in C alone. The first difference ends the run, and is shown with its call.
 """
 
 from __future__ import annotations
 
 import ctypes
-import os
 import subprocess
 import sys
 import tempfile
@@ -20,13 +19,14 @@ from keyrack.offline_keys.box.state import LINKS
 from keyrack.offline_keys.link_messages import LONGEST
 from keyrack.offline_keys.transports import fragments, nfc, wire
 from keyrack.offline_keys.transports.message_buffer import Phase
-from tests.offline_keys import c_box, c_sources
+from tests.offline_keys import c_box, c_phone, c_sources
 from tests.offline_keys.box_comparison import Differ
-from tests.offline_keys.c_sources import BOX
+from tests.offline_keys.c_sources import BOX, PHONE, SANITIZED
 from tests.offline_keys.c_transports import WireEvent
-from tests.offline_keys.fuzz_boxes import LIBRARY, SANITIZED
+from tests.offline_keys.fuzz_boxes import LIBRARY
 from tests.offline_keys.transports_comparison import Rivals
 
+STEPS_PER_EXCHANGE = 50  # in `several`
 PAUSES = (*[0] * 30, *[1] * 10, 100, 499, 500, 501, 999, 1_000, 1_001, 2_500, 3_001, 5_000, 10_001, 15_000, 30_001)
 SHORT_PAUSES = (*[0] * 40, *[1] * 8, 300, 900)
 LENGTHS = (1, 2, 4, 17, 18, 92, 250, 254, 255, 256, 510, 600, 2_047, LONGEST)
@@ -269,17 +269,19 @@ def main(library: str, count: str, seed: str) -> None:
 
 
 def several(count: int, seed: int, inputs: int) -> bool:
-    """Run all under sanitizers: steps, then inputs to the fuzzer."""
+    """Run all under sanitizers: steps, exchanges of a phone, then inputs to the fuzzer."""
     with tempfile.TemporaryDirectory() as directory:
         build = Path(directory)
-        BOX.make(build, str(build / LIBRARY), flags=SANITIZED)
-        sanitizer = subprocess.run(
-            [c_sources.compiler(), "-print-file-name=libasan.so"], capture_output=True, text=True
-        )
-        environment = os.environ | {"LD_PRELOAD": sanitizer.stdout.strip(), "ASAN_OPTIONS": "detect_leaks=0"}
-        module = [sys.executable, "-m", "tests.offline_keys.fuzz_transports"]
-        if subprocess.run([*module, "one", str(build / LIBRARY), str(count), str(seed)], env=environment).returncode:
-            return False
+        library, phone = build / LIBRARY, build / "phone" / c_phone.LIBRARY
+        BOX.make(build, str(library), flags=SANITIZED)
+        PHONE.make(phone.parent, str(phone), flags=SANITIZED)
+        for module, *arguments in (
+            ("fuzz_transports", "one", library, count, seed),
+            ("phone_exchanges", phone, 0, count // STEPS_PER_EXCHANGE, seed),
+        ):
+            command = [sys.executable, "-m", f"tests.offline_keys.{module}", *map(str, arguments)]
+            if subprocess.run(command, env=c_sources.with_sanitizer()).returncode:
+                return False
         BOX.make(build, str(build / "fuzz_transports"))
         return not subprocess.run([build / "fuzz_transports", str(inputs), str(seed)]).returncode
 

@@ -1,16 +1,11 @@
-"""A comparison of the phones in Python and C, at random. The signatures of both are stubbed.
-
-`python -m tests.offline_keys.phone_comparison DIRECTORY COUNT SEED` compares them with a built library.
-"""
+"""A comparison of the phones in Python and C, at random. The signatures of both are stubbed."""
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -349,13 +344,3 @@ def run(built: ctypes.CDLL, count: int, seed: int) -> Iterator[ConversationEnd]:
                 else:
                     step()
                 twins.same(f"state {number}", twins.state, c.state())
-
-
-def main(path: str, count: str, seed: str) -> None:
-    for _ in run(c_phone.library(Path(path) / "libkeyrack_phone_test.so"), int(count), int(seed)):
-        pass
-    print("alike")
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import os
 import re
 import subprocess
 import sys
@@ -24,11 +23,10 @@ from keyrack.offline_keys.phone_conversation import ConversationEnd, Ending, Pho
 from keyrack.offline_keys.phone_state import AnsweredBox, KeysAnswer, PhoneState
 from keyrack.offline_keys.public_key import ORDER
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
-from tests.offline_keys import c_box, c_phone, c_sources, phone_comparison
+from tests.offline_keys import c_phone, c_sources, phone_comparison
 from tests.offline_keys.authority import Authority, Box
 from tests.offline_keys.c_phone import CPhone
 from tests.offline_keys.c_sources import BOX, PHONE
-from tests.offline_keys.c_transports import CBluetooth, CBuffer, CReassembly, split_by_phone
 from tests.offline_keys.fixed_keys import public, scalar, signer
 from tests.offline_keys.vectors import phone_vectors
 from tests.offline_keys.vectors.phone_state_json import differences, load_answer
@@ -40,10 +38,11 @@ CODE_MOST = 32 * 1024  # with the codec, without the crypto library
 CONVERSATION_MOST = 3 * 1024
 STRUCTS = (
     "phone_state", "conversation", "held_root", "held_key", "held_box", "held_list", "held_receipt", "held_entry",
+    "phone_ble",
 )  # fmt: skip
 SEED = 20261128
 TWINS = 400
-SANITIZED = 150
+SANITIZED_TWINS, SANITIZED_CONNECTIONS = 150, 100
 
 
 @pytest.fixture(scope="module")
@@ -166,20 +165,14 @@ def test_both_phones_behave_alike(library: ctypes.CDLL) -> None:
 
 
 def test_sanitizers_find_nothing(tmp_path: Path) -> None:
-    """The same with a phone in C built with sanitizers."""
-    make = c_sources.compiler(), "-print-file-name=libasan.so"
-    preload = subprocess.run(make, capture_output=True, text=True, check=True).stdout.strip()
-    if not Path(preload).is_absolute():
-        pytest.skip("the C compiler has no sanitizer")
-    flags = "-g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all"
-    PHONE.make(tmp_path, str(tmp_path / "libkeyrack_phone_test.so"), flags=flags)
-    ran = subprocess.run(
-        [sys.executable, "-m", "tests.offline_keys.phone_comparison", str(tmp_path), str(SANITIZED), str(SEED)],
-        env=os.environ | {"LD_PRELOAD": preload, "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    """In random conversations, and in random exchanges over Bluetooth."""
+    library, environment = tmp_path / c_phone.LIBRARY, c_sources.with_sanitizer()
+    PHONE.make(tmp_path, str(library), flags=c_sources.SANITIZED)
+    arguments = map(str, (library, SANITIZED_TWINS, SANITIZED_CONNECTIONS, SEED))
+    command = [sys.executable, "-m", "tests.offline_keys.phone_exchanges", *arguments]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr[-4000:]
-    assert ran.stdout.strip() == "alike"
+    assert f"{SANITIZED_CONNECTIONS} connections: " in ran.stdout
 
 
 # Bounds
@@ -197,30 +190,6 @@ def test_the_counter_is_saved_before_an_open_is_sent(c: CPhone) -> None:
     assert c.call(c_phone.RECEIVE, box.say(sent).reply, now) == Ending(ConversationEnd.DONE)
     assert c.saves
     assert len(c.state().entries) == 1
-
-
-@pytest.mark.parametrize("size", [20, 182, 244])
-def test_an_opening_travels_in_fragments(c: CPhone, library: ctypes.CDLL, size: int) -> None:
-    """Phone and Bluetooth side of the box are those in C.
-
-    A phone has the functions for fragments, too.
-    """
-    box, built = Box(), c_box.library()
-    radio, phone = CBluetooth(built, CBuffer(built)), CReassembly(library)
-    put_working(c, box)
-    radio.connect(0, 0)
-
-    def carry(message: bytes) -> bytes:
-        *_, whole = [radio.write(0, fragment, 0) for fragment in split_by_phone(library, message, size)]
-        assert whole == message
-        radio.reply(0, box.hear(whole).reply, 0, is_proven=False)
-        *_, (error, reply) = [phone.accept(each, 0) for each in iter(lambda: radio.next_fragment(0, size, 0), None)]
-        assert error == 0 and reply is not None
-        return reply[1]
-
-    now = box.authority.now * 1000
-    said = c.call(c_phone.RECEIVE, carry(_bytes(c.begin(OPEN, has_network=False))), now)
-    assert c.call(c_phone.RECEIVE, carry(_bytes(said)), now) == Ending(ConversationEnd.DONE)
 
 
 def _bytes(following: object) -> bytes:
@@ -363,23 +332,17 @@ def test_signatures_of_key_stores(library: ctypes.CDLL) -> None:
 
 def objects() -> list[str]:
     names = [source.stem for source in sorted((PHONE.path / "src").glob("*.c"))]
-    codec = [path.stem for path in sorted(PHONE.build.glob("box_*.o"))]
-    assert len(codec) >= 5
-    return [str(PHONE.build / f"{name}.o") for name in (*names, *codec)]
+    shared = [path.stem for path in sorted(PHONE.build.glob("box_*.o"))]
+    assert len(shared) == 8
+    return [str(PHONE.build / f"{name}.o") for name in (*names, *shared)]
 
 
 def test_the_code_of_the_phone_is_small() -> None:
-    sizes = subprocess.run(["size", *objects()], capture_output=True, text=True, check=True).stdout.splitlines()[1:]
-    text, data, bss = (sum(int(line.split()[column]) for line in sizes) for column in range(3))
-    assert len(sizes) == len(objects())
-    assert text < CODE_MOST
-    assert (data, bss) == (0, 0)  # no mutable globals
+    assert c_sources.code_size(objects()) < CODE_MOST
 
 
 def test_the_phone_allocates_nothing_and_prints_nothing() -> None:
-    names = subprocess.run(["nm", "-u", *objects()], capture_output=True, text=True, check=True).stdout
-    foreign = {name for name in re.findall(r" U (\w+)", names) if not name.startswith("kr_")}
-    assert foreign <= {"memcpy", "memmove", "memset", "memcmp", "strlen", "_GLOBAL_OFFSET_TABLE_", "__stack_chk_fail"}
+    assert c_sources.foreign_names(objects()) == set()
 
 
 def test_the_table_of_the_readme_has_the_sizes(library: ctypes.CDLL) -> None:

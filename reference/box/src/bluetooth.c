@@ -124,6 +124,13 @@ void kr_ble_reply(struct kr_ble *ble, unsigned link, size_t reply_len, bool prov
     ble->sent = 0;
 }
 
+static size_t next_of_reply(struct kr_ble *ble, size_t size, uint8_t *fragment)
+{
+    size_t head = kr_fragment_head(ble->sent++, kr_buffer_rest(ble->buffer), fragment);
+
+    return head + kr_buffer_take(ble->buffer, size - head, fragment + head);
+}
+
 size_t kr_ble_next(struct kr_ble *ble, unsigned link, size_t size, uint64_t now, uint8_t *fragment)
 {
     struct kr_ble_link *state = connection(ble, link);
@@ -138,7 +145,7 @@ size_t kr_ble_next(struct kr_ble *ble, unsigned link, size_t size, uint64_t now,
         return kr_short_fragment(KR_COMMAND_ERROR, failure, fragment);
     }
     if (kr_buffer_is_of(ble->buffer, link, KR_PHASE_SENDING)) {
-        return kr_next_fragment(ble->buffer, ble->sent++, size, fragment);
+        return next_of_reply(ble, size, fragment);
     }
     if (kr_buffer_is_of(ble->buffer, link, KR_PHASE_PROCESSING) && now - ble->busy_since >= KEEP_ALIVE_MS) {
         ble->busy_since = now;

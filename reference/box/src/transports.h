@@ -33,8 +33,8 @@ uint8_t kr_link(unsigned link);
 bool kr_is_open(const struct kr_reassembly *reassembly);
 /* Writes a fragment of one byte of data. Its length. */
 size_t kr_short_fragment(uint8_t command, uint8_t data, uint8_t *fragment);
-/* Writes the fragment with this number of the reply in the buffer. Its length. */
-size_t kr_next_fragment(struct kr_buffer *buffer, unsigned number, size_t size, uint8_t *fragment);
+/* Writes what is before the data of the fragment with this number. Its length. */
+size_t kr_fragment_head(unsigned number, size_t message_len, uint8_t *fragment);
 
 /* wire.c */
 /* CRC-32 of these bytes, after bytes with this CRC; 0 before the first one. */

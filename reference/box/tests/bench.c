@@ -9,6 +9,7 @@
 #include "box.h"
 #include "keyrack_bearssl.h"
 #include "members.h"
+#include "memory_store.h"
 
 #define ROUNDS_MOST 1001
 #define NOW 1800000000u
@@ -24,25 +25,8 @@ struct signer {
 };
 
 static struct kr_box box;
-static uint8_t log_entries[KR_STORE_PLACES][KR_ENTRY_MOST];
-static size_t log_lens[KR_STORE_PLACES];
+static struct kr_memory_store memory;
 static uint64_t counter = 1;
-
-static bool put(void *user, uint64_t number, struct kr_bytes entry)
-{
-    (void)user;
-    memcpy(log_entries[number % KR_STORE_PLACES], entry.at, entry.len);
-    log_lens[number % KR_STORE_PLACES] = entry.len;
-    return true;
-}
-
-static bool get(void *user, uint64_t number, uint8_t *entry, size_t *len)
-{
-    (void)user;
-    *len = log_lens[number % KR_STORE_PLACES];
-    memcpy(entry, log_entries[number % KR_STORE_PLACES], *len);
-    return true;
-}
 
 /* Only for measurements, not for keys. */
 static bool random_bytes(void *user, uint8_t *bytes, size_t len)
@@ -247,7 +231,7 @@ int main(int argc, char **argv)
     static struct signer own, root, issuer, service, phone;
     struct signer *const signers[] = {&own, &root, &issuer, &service, &phone};
     static struct message key;
-    const struct kr_store store = {NULL, put, get};
+    const struct kr_store store = kr_memory_store(&memory);
     double first[ROUNDS_MOST], known[ROUNDS_MOST];
     size_t rounds = argc > 1 ? (size_t)strtoul(argv[1], NULL, 10) : 301;
 

@@ -4,9 +4,12 @@
 #include <ucontext.h>
 
 #include "cbor.h"
+#include "export.h"
+#include "fake_signatures.h"
 #include "inflate.h"
 #include "keyrack_bearssl.h"
 #include "keyrack_transports.h"
+#include "memory_store.h"
 
 #define PAINT 0xa5
 
@@ -16,26 +19,13 @@ struct kr_test {
     struct kr_store store;
     struct kr_bearssl keys;
     uint8_t random[KR_DIGEST]; /* the output of the random source */
-    uint32_t lens[KR_STORE_PLACES];
-    uint8_t entries[KR_STORE_PLACES][KR_ENTRY_MOST];
+    struct kr_memory_store memory;
 };
-
-#if defined(__GNUC__)
-#define EXPORT __attribute__((visibility("default")))
-#else
-#define EXPORT
-#endif
 
 EXPORT size_t kr_test_size(void);
 EXPORT size_t kr_test_box_size(void);
 EXPORT size_t kr_test_transports_size(void);
-EXPORT /* All of a box with three transports but the box itself. */
-size_t kr_test_transports_size(void)
-{
-    return sizeof(struct kr_buffer) + sizeof(struct kr_ble) + sizeof(struct kr_nfc) + sizeof(struct kr_wire);
-}
-
-void kr_test_begin(struct kr_test *t, const uint8_t private_key[32], int stubbed);
+EXPORT void kr_test_begin(struct kr_test *t, const uint8_t private_key[32], int stubbed);
 EXPORT int kr_test_public(struct kr_test *t, uint8_t point[KR_POINT]);
 EXPORT void kr_test_receive(struct kr_test *t, unsigned link, const uint8_t *message, size_t len, uint64_t tick,
                             uint8_t *reply, uint32_t outcome[4]);
@@ -53,24 +43,6 @@ EXPORT int kr_test_is_point(struct kr_test *t, const uint8_t point[KR_POINT]);
 EXPORT int kr_test_verify(struct kr_test *t, const uint8_t point[KR_POINT], const uint8_t digest[KR_DIGEST],
                           const uint8_t signature[KR_SIGNATURE]);
 
-static bool put(void *user, uint64_t number, struct kr_bytes entry)
-{
-    struct kr_test *t = user;
-    size_t place = (size_t)(number % KR_STORE_PLACES);
-    t->lens[place] = (uint32_t)entry.len;
-    memcpy(t->entries[place], entry.at, entry.len);
-    return true;
-}
-
-static bool get(void *user, uint64_t number, uint8_t *entry, size_t *len)
-{
-    struct kr_test *t = user;
-    size_t place = (size_t)(number % KR_STORE_PLACES);
-    *len = t->lens[place];
-    memcpy(entry, t->entries[place], *len);
-    return true;
-}
-
 static bool random_bytes(void *user, uint8_t *bytes, size_t len)
 {
     struct kr_test *t = user;
@@ -78,24 +50,6 @@ static bool random_bytes(void *user, uint8_t *bytes, size_t len)
         return false;
     }
     memcpy(bytes, t->random, len);
-    return true;
-}
-
-/* A fake signature is valid unless it starts with 255; the Python side has the same rule. */
-static bool verify_stub(void *user, const uint8_t point[KR_POINT], const uint8_t digest[KR_DIGEST],
-                        const uint8_t signature[KR_SIGNATURE])
-{
-    (void)user;
-    (void)point;
-    (void)digest;
-    return signature[0] != 255;
-}
-
-static bool sign_stub(void *user, const uint8_t digest[KR_DIGEST], uint8_t signature[KR_SIGNATURE])
-{
-    (void)user;
-    memcpy(signature, digest, KR_DIGEST);
-    memcpy(signature + KR_DIGEST, digest, KR_DIGEST);
     return true;
 }
 
@@ -109,6 +63,12 @@ size_t kr_test_box_size(void)
     return sizeof(struct kr_box);
 }
 
+/* All of a box with three transports but the box itself. */
+size_t kr_test_transports_size(void)
+{
+    return sizeof(struct kr_buffer) + sizeof(struct kr_ble) + sizeof(struct kr_nfc) + sizeof(struct kr_wire);
+}
+
 void kr_test_begin(struct kr_test *t, const uint8_t private_key[32], int stubbed)
 {
     t->keys.random = random_bytes;
@@ -116,12 +76,10 @@ void kr_test_begin(struct kr_test *t, const uint8_t private_key[32], int stubbed
     memcpy(t->keys.private_key, private_key, sizeof t->keys.private_key);
     t->port = kr_bearssl_port(&t->keys);
     if (stubbed) {
-        t->port.verify = verify_stub;
-        t->port.sign = sign_stub;
+        t->port.verify = kr_fake_verify;
+        t->port.sign = kr_fake_sign;
     }
-    t->store.user = t;
-    t->store.put = put;
-    t->store.get = get;
+    t->store = kr_memory_store(&t->memory);
     t->box.port = &t->port;
     t->box.store = &t->store;
 }

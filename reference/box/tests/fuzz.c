@@ -8,8 +8,10 @@
 #include <zlib.h>
 
 #include "box.h"
+#include "fake_signatures.h"
 #include "inflate.h"
 #include "keyrack_bearssl.h"
+#include "memory_store.h"
 
 #define STATES_MOST 64
 #define IN_A_MESSAGE 100 /* from this kind on, the content is a payload; from A_STREAM on, a zlib stream */
@@ -21,41 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct kr_box states[STATES_MOST];
 static size_t state_count;
-static uint8_t entries[KR_STORE_PLACES][KR_ENTRY_MOST];
-static size_t lens[KR_STORE_PLACES];
-
-static bool put(void *user, uint64_t number, struct kr_bytes entry)
-{
-    (void)user;
-    memcpy(entries[number % KR_STORE_PLACES], entry.at, entry.len);
-    lens[number % KR_STORE_PLACES] = entry.len;
-    return true;
-}
-
-static bool get(void *user, uint64_t number, uint8_t *entry, size_t *len)
-{
-    (void)user;
-    *len = lens[number % KR_STORE_PLACES];
-    memcpy(entry, entries[number % KR_STORE_PLACES], *len);
-    return *len > 0;
-}
-
-static bool verify(void *user, const uint8_t point[KR_POINT], const uint8_t digest[KR_DIGEST],
-                   const uint8_t signature[KR_SIGNATURE])
-{
-    (void)user;
-    (void)point;
-    (void)digest;
-    return signature[0] != 255;
-}
-
-static bool sign(void *user, const uint8_t digest[KR_DIGEST], uint8_t signature[KR_SIGNATURE])
-{
-    (void)user;
-    memcpy(signature, digest, KR_DIGEST);
-    memcpy(signature + KR_DIGEST, digest, KR_DIGEST);
-    return true;
-}
+static struct kr_memory_store memory;
 
 static bool random_bytes(void *user, uint8_t *bytes, size_t len)
 {
@@ -66,7 +34,7 @@ static bool random_bytes(void *user, uint8_t *bytes, size_t len)
 
 static struct kr_bearssl nobody;
 static struct kr_port port; /* SHA-256 as it is, the rest from above */
-static const struct kr_store store = {NULL, put, get};
+static const struct kr_store store = {&memory, kr_memory_put, kr_memory_get};
 
 /* States written by tests/offline_keys/fuzz_boxes.py: images of the struct. */
 int LLVMFuzzerInitialize(int *argc, char ***argv)
@@ -78,8 +46,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     (void)argc;
     (void)argv;
     port = kr_bearssl_port(&nobody);
-    port.verify = verify;
-    port.sign = sign;
+    port.verify = kr_fake_verify;
+    port.sign = kr_fake_sign;
     port.random = random_bytes;
     (void)kr_box_reset(&states[0], &port, &store, point, 0);
     (void)kr_box_connect(&states[0], 0);

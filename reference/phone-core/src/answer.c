@@ -3,38 +3,44 @@
 
 #include "phone.h"
 
+enum kr_code kr_read_held(const struct kr_port *port, struct kr_bytes message, enum kr_message kind,
+                          struct kr_read *read, uint8_t *held, uint16_t *len)
+{
+    memset(&read->claims, 0, sizeof read->claims);
+    enum kr_code code = kr_read(port, message, kind, &read->message, &read->claims);
+    if (code == KR_GOOD) {
+        *len = (uint16_t)message.len;
+        memcpy(held, message.at, message.len);
+    }
+    return code;
+}
+
 static enum kr_code read_key_set(const struct kr_port *port, struct kr_bytes message, struct kr_held_key_set *set)
 {
-    struct kr_signed read;
-    struct kr_claims claims = {0};
+    struct kr_read read;
 
     memset(set, 0, sizeof *set);
     if (message.len == 0) {
         return KR_GOOD;
     }
-    enum kr_code code = kr_read(port, message, KR_KEY_SET, &read, &claims);
+    enum kr_code code = kr_read_held(port, message, KR_KEY_SET, &read, set->message, &set->len);
     if (code == KR_GOOD) {
-        set->sequence = claims.sequence;
-        set->len = (uint16_t)message.len;
-        memcpy(set->message, message.at, message.len);
+        set->sequence = read.claims.sequence;
     }
     return code;
 }
 
 static enum kr_code read_root(const struct kr_port *port, struct kr_bytes message, struct kr_held_root *root)
 {
-    struct kr_signed read;
-    struct kr_claims claims = {0};
+    struct kr_read read;
     struct kr_public_key key;
-    enum kr_code code = kr_read(port, message, KR_NEW_ROOT, &read, &claims);
+    enum kr_code code = kr_read_held(port, message, KR_NEW_ROOT, &read, root->message, &root->len);
 
     if (code == KR_GOOD) {
-        kr_public_key(port, claims.root, &key);
-        root->sequence = claims.sequence;
-        memcpy(root->signer, read.kid, KR_KID);
+        kr_public_key(port, read.claims.root, &key);
+        root->sequence = read.claims.sequence;
+        memcpy(root->signer, read.message.kid, KR_KID);
         memcpy(root->kid, key.thumbprint, KR_KID);
-        root->len = (uint16_t)message.len;
-        memcpy(root->message, message.at, message.len);
     }
     return code;
 }
@@ -42,25 +48,22 @@ static enum kr_code read_root(const struct kr_port *port, struct kr_bytes messag
 static enum kr_code read_key(const struct kr_phone_state *phone, const struct kr_answered_key *answered,
                              struct kr_held_key *key)
 {
-    struct kr_signed read;
-    struct kr_claims claims = {0};
+    struct kr_read read;
     struct kr_public_key cnf;
-    enum kr_code code = kr_read(phone->port, answered->message, KR_KEY, &read, &claims);
+    enum kr_code code = kr_read_held(phone->port, answered->message, KR_KEY, &read, key->message, &key->len);
 
     if (code != KR_GOOD) {
         return code;
     }
-    kr_public_key(phone->port, claims.cnf, &cnf);
+    kr_public_key(phone->port, read.claims.cnf, &cnf);
     if (!kr_equal(cnf.point, phone->self.point, KR_POINT)) {
         return KR_CODE_OTHER_KEY;
     }
-    kr_set_name(&key->box, claims.aud);
+    kr_set_name(&key->box, read.claims.aud);
     key->assignment = answered->assignment;
-    key->begins = claims.nbf;
-    key->expires = claims.exp;
+    key->begins = read.claims.nbf;
+    key->expires = read.claims.exp;
     key->renew_after = answered->renew_after;
-    key->len = (uint16_t)answered->message.len;
-    memcpy(key->message, answered->message.at, key->len);
     return KR_GOOD;
 }
 
@@ -88,16 +91,13 @@ static enum kr_code read_box(const struct kr_port *port, const struct kr_answere
 
 static enum kr_code read_list(const struct kr_port *port, struct kr_bytes message, struct kr_held_list *list)
 {
-    struct kr_signed read;
-    struct kr_claims claims = {0};
-    enum kr_code code = kr_read(port, message, KR_STATUS_LIST, &read, &claims);
+    struct kr_read read;
+    enum kr_code code = kr_read_held(port, message, KR_STATUS_LIST, &read, list->message, &list->len);
 
     if (code == KR_GOOD) {
-        kr_set_name(&list->box, claims.aud);
-        list->generation = claims.generation;
-        list->iat = claims.iat;
-        list->len = (uint16_t)message.len;
-        memcpy(list->message, message.at, message.len);
+        kr_set_name(&list->box, read.claims.aud);
+        list->generation = read.claims.generation;
+        list->iat = read.claims.iat;
     }
     return code;
 }

@@ -46,6 +46,15 @@ bool kr_keep_entry(struct kr_phone_state *phone, const struct kr_entry *entry, b
 enum kr_code kr_keep_entries(struct kr_phone_state *phone, struct kr_bytes name, struct kr_cursor in, uint64_t count,
                              uint64_t *from, bool *has_room, bool *changed);
 
+/* answer.c */
+struct kr_read {
+    struct kr_signed message;
+    struct kr_claims claims;
+};
+/* Reads a message of the server, and copies it to `held`, which has room for the longest one of this kind. */
+enum kr_code kr_read_held(const struct kr_port *port, struct kr_bytes message, enum kr_message kind,
+                          struct kr_read *read, uint8_t *held, uint16_t *len);
+
 /* uploads.c */
 enum kr_code kr_read_receipt(const struct kr_port *port, struct kr_bytes message, struct kr_held_receipt *receipt);
 void kr_take_receipt(struct kr_phone_state *phone, const struct kr_held_receipt *receipt);

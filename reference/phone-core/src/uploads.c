@@ -7,16 +7,13 @@
 
 enum kr_code kr_read_receipt(const struct kr_port *port, struct kr_bytes message, struct kr_held_receipt *receipt)
 {
-    struct kr_signed read;
-    struct kr_claims claims = {0};
-    enum kr_code code = kr_read(port, message, KR_RECEIPT, &read, &claims);
+    struct kr_read read;
+    enum kr_code code = kr_read_held(port, message, KR_RECEIPT, &read, receipt->message, &receipt->len);
 
     if (code == KR_GOOD) {
-        kr_set_name(&receipt->box, claims.aud);
-        receipt->number = claims.upto;
-        receipt->iat = claims.iat;
-        receipt->len = (uint16_t)message.len;
-        memcpy(receipt->message, message.at, message.len);
+        kr_set_name(&receipt->box, read.claims.aud);
+        receipt->number = read.claims.upto;
+        receipt->iat = read.claims.iat;
     }
     return code;
 }

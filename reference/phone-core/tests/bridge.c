@@ -2,7 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export.h"
+#include "fake_signatures.h"
 #include "keyrack_bearssl.h"
+#include "keyrack_phone_bluetooth.h"
 #include "phone.h"
 
 #define MOST 64 /* members of an array in an answer */
@@ -14,16 +17,10 @@ struct kr_phone_test {
     struct kr_bearssl keys;
 };
 
-#if defined(__GNUC__)
-#define EXPORT __attribute__((visibility("default")))
-#else
-#define EXPORT
-#endif
-
 EXPORT struct kr_phone_test *kr_phone_test_begin(const uint8_t private_key[32], const uint8_t point[KR_POINT],
                                                  int stubbed, const uint64_t rooms[6]);
 EXPORT void kr_phone_test_end(struct kr_phone_test *t);
-EXPORT void kr_phone_test_sizes(uint64_t sizes[8]);
+EXPORT void kr_phone_test_sizes(uint64_t sizes[9]);
 EXPORT int kr_phone_test_take(struct kr_phone_test *t, const uint8_t *answer, size_t len, uint64_t now);
 EXPORT int kr_phone_test_home(struct kr_phone_test *t, const uint8_t *lists, size_t len);
 EXPORT int kr_phone_test_home_own(struct kr_phone_test *t, size_t begin, size_t count);
@@ -45,24 +42,6 @@ EXPORT void kr_phone_test_want(struct kr_phone_test *t, uint32_t product);
 EXPORT int kr_phone_test_nothing(const struct kr_phone_test *t, const uint8_t *message, size_t len);
 EXPORT int kr_phone_test_action(uint64_t code);
 EXPORT int kr_phone_test_der(const uint8_t *der, size_t len, uint8_t signature[KR_SIGNATURE]);
-
-/* A fake signature is valid unless it starts with 255; the Python side has the same rule. */
-static bool verify_stub(void *user, const uint8_t point[KR_POINT], const uint8_t digest[KR_DIGEST],
-                        const uint8_t signature[KR_SIGNATURE])
-{
-    (void)user;
-    (void)point;
-    (void)digest;
-    return signature[0] != 255;
-}
-
-static bool sign_stub(void *user, const uint8_t digest[KR_DIGEST], uint8_t signature[KR_SIGNATURE])
-{
-    (void)user;
-    memcpy(signature, digest, KR_DIGEST);
-    memcpy(signature + KR_DIGEST, digest, KR_DIGEST);
-    return true;
-}
 
 static bool sign_nothing(void *user, const uint8_t digest[KR_DIGEST], uint8_t signature[KR_SIGNATURE])
 {
@@ -91,8 +70,8 @@ struct kr_phone_test *kr_phone_test_begin(const uint8_t private_key[32], const u
     t->port = kr_bearssl_port(&t->keys);
     t->port.random = NULL; /* never called */
     if (stubbed != 0) {
-        t->port.verify = verify_stub;
-        t->port.sign = stubbed == 1 ? sign_stub : sign_nothing;
+        t->port.verify = kr_fake_verify;
+        t->port.sign = stubbed == 1 ? kr_fake_sign : sign_nothing;
     }
     kr_phone_begin(&t->phone, &t->port, point, &memory);
     return t;
@@ -109,14 +88,15 @@ void kr_phone_test_end(struct kr_phone_test *t)
     free(t);
 }
 
-void kr_phone_test_sizes(uint64_t sizes[8])
+void kr_phone_test_sizes(uint64_t sizes[9])
 {
-    const size_t all[8] = {
+    const size_t all[9] = {
         sizeof(struct kr_phone_state),  sizeof(struct kr_conversation), sizeof(struct kr_held_root),
         sizeof(struct kr_held_key),     sizeof(struct kr_held_box),     sizeof(struct kr_held_list),
         sizeof(struct kr_held_receipt), sizeof(struct kr_held_entry),
+        sizeof(struct kr_phone_ble),
     };
-    for (size_t i = 0; i < 8; i++) {
+    for (size_t i = 0; i < 9; i++) {
         sizes[i] = all[i];
     }
 }
