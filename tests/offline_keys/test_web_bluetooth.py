@@ -1,113 +1,46 @@
 """The phone in JavaScript opens the Python box over Web Bluetooth.
 
-Chromium emulates the radio. Chromium's emulation cannot scan, lose packets or change the size of a connection. Times
-and faults are tests of reference/phone/test/bluetooth.test.js.
+Chromium emulates the radio. The page has a strict Content-Security-Policy. Chromium's emulation cannot scan, lose
+packets or change the size of a connection. Times and faults are tests of reference/phone/test/bluetooth.test.js.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Page
+from playwright.sync_api import BrowserContext
 
-from keyrack.offline_keys.transports import advertisements
+from keyrack.offline_keys import link_messages
+from keyrack.offline_keys.link_messages import CarryMessage
 from tests.offline_keys.peripheral import PUMP, STRANGER, Peripheral, Radio, emulated
 from tests.offline_keys.phone_bridge import Bridge, bridge
-from tests.offline_keys.phone_world import PRODUCT, World, b64
+from tests.offline_keys.phone_page import App
+from tests.offline_keys.phone_world import PRODUCT, World
 from tests.support import browser
 
 pytestmark = browser.needed
 HELLO, OPEN = 1, 5  # types of messages
+HOUR = 3600
+CLOCK_TOLERANCE = 300  # seconds, of boxes
 SMALL = 20  # the size of a connection with the smallest ATT_MTU
-APP = """async ([path, productId, dayKeys, seconds]) => {
-  const { start } = await import('/phone/example.js');
-  const { WebBluetooth } = await import('/phone/bluetooth.js');
-  const { namesAround } = await import('/phone/advertisements.js');
-  const { fromBase64url } = await import('/phone/bytes.js');
-  const { openPhone } = await import('/phone/indexeddb.js');
-  const { Phone } = await import('/phone/phone.js');
-  const { Server } = await import('/phone/server.js');
-  const token = async () => `e30.${btoa(JSON.stringify({ sub: 'somebody' }))}.`;
-  const base = `${location.origin}${path}/v3`;
-  const phone = await start(base, token).catch(async () => {
-    const { device, store } = await openPhone(); // without a network
-    return new Phone(device, store, new Server(base, token));
-  });
-  const names = await namesAround(dayKeys.map(([day, key]) => ({ day, key: fromBase64url(key) })), seconds);
-  const transport = new WebBluetooth();
-  const app = { box: null, unknown: null };
-  const find = async (those) => {
-    app.box = await transport.find(those);
-    return app.box && app.box.name;
-  };
-  const outcome = async (work) => {
-    try {
-      return await work();
-    } catch (error) {
-      if (error.name === 'OutcomeUnknown') app.unknown = error;
-      return [error.name, error.sent ?? error.cause?.sent ?? null];
-    }
-  };
-  const buttons = {
-    find: () => find(names),
-    findAny: () => find([]),
-    open: async () => {
-      await app.box.connect();
-      const conversation = phone.at(app.box.exchange, productId);
-      const { key } = await conversation.open();
-      await conversation.fetchLog();
-      return key.carId;
-    },
-    close: async () => {
-      await phone.at(app.box.exchange, productId).close();
-      await app.box.close();
-      return app.box.isConnected;
-    },
-    look: async () => {
-      await app.box.connect();
-      return phone.at(app.box.exchange, productId).hasDoneNothing(app.unknown);
-    },
-    home: async () => {
-      await phone.meetServer();
-      return (await phone.store.state()).entries.length;
-    },
-  };
-  for (const [name, work] of Object.entries(buttons)) {
-    const button = document.createElement('button');
-    button.id = name;
-    button.textContent = name;
-    button.onclick = async () => { globalThis.outcome = { value: await outcome(work) }; };
-    document.body.append(button);
-  }
-}"""
+VIOLATE = """() => new Promise((resolve) => {
+  document.addEventListener('securitypolicyviolation', (event) => resolve(event.effectiveDirective), { once: true });
+  (async () => { ACT; })().catch(() => undefined);
+})"""
 
 
-@dataclass
-class Phone:
-    """A page with the app of a driver, and the box nearby."""
+@dataclass(kw_only=True)
+class Phone(App):
+    """The app of a driver, and the box nearby."""
 
-    page: Page
     radio: Radio
     world: World
-    path: str
     box: Peripheral
 
-    def load(self, product: int = PRODUCT) -> None:
-        """Load the page, and start the app. The names are those around the time of the world."""
-        self.page.goto("/")
-        day = advertisements.day_of(advertisements.slot_at(self.world.now))
-        secret = self.world.box.authority.advertising
-        keys = [(each, b64(advertisements.day_key(secret, each))) for each in (day - 1, day, day + 1)]
-        self.page.evaluate(APP, [self.path, product, keys, self.world.now])
-
-    def tap(self, button: str) -> Any:
-        """The outcome of a button: a value, or an error."""
-        self.page.evaluate("() => { globalThis.outcome = undefined; }")
-        self.page.click(f"#{button}")
-        return self.page.wait_for_function("globalThis.outcome").json_value()["value"]
+    def start(self, product: int = PRODUCT) -> None:
+        self.load(product, self.world.now)
 
     @property
     def effects(self) -> list[str]:
@@ -136,9 +69,24 @@ def phone(context: BrowserContext, bridged: Bridge) -> Iterator[Phone]:
         page.add_init_script(PUMP)
         radio.answer_choosers(context, page)
         radio.add(STRANGER)
-        phone = Phone(page, radio, world, f"/worlds/{len(bridged.worlds) - 1}", Peripheral(radio, world))
-        phone.load()
+        path = f"/worlds/{len(bridged.worlds) - 1}"
+        phone = Phone(page=page, path=path, radio=radio, world=world, box=Peripheral(radio, world))
+        phone.start()
         yield phone
+        phone.check_violations()
+
+
+def test_the_policy_of_the_page_is_in_force(phone: Phone) -> None:
+    """All tests of a phone run under it, and fail if the page violates it."""
+    acts = {
+        "require-trusted-types-for": "document.body.innerHTML = ''",
+        "connect-src": "await fetch('https://keyrack.example')",
+        "script-src-elem": "await import('data:text/javascript,0')",
+    }
+    for directive, act in acts.items():
+        assert phone.page.evaluate(VIOLATE.replace("ACT", act)) == directive
+    assert [text.partition(" ")[0] for text in phone.violations] == list(acts)
+    phone.violations.clear()
 
 
 def test_a_driver_opens_and_closes(phone: Phone) -> None:
@@ -160,7 +108,7 @@ def test_a_page_without_network_opens_after_a_reload(phone: Phone) -> None:
     phone.world.seconds_pass(900)
     name = phone.world.advertised_name
     phone.box.appear()
-    phone.load()
+    phone.start()
     assert phone.tap("find") == name
     assert phone.tap("open") == 12
     assert phone.tap("home") == ["TypeError", None]
@@ -221,10 +169,49 @@ def test_a_driver_who_cancels_the_chooser_has_chosen_none(phone: Phone) -> None:
 
 
 def test_the_box_of_another_car_gets_no_key(phone: Phone) -> None:
-    phone.load(product=PRODUCT + 1)
+    phone.start(PRODUCT + 1)
     phone.tap("find")
     assert phone.tap("open") == ["OtherBox", None]
     assert phone.effects == []
+
+
+def test_a_busy_box_opens_when_it_has_room(phone: Phone) -> None:
+    phone.tap("find")
+    phone.box.occupy(refusals=2)
+    assert phone.tap("open") == 12
+    assert (phone.box.refusals, phone.effects) == (2, ["OPEN"])
+
+
+def test_a_key_before_its_time_opens_nothing(phone: Phone) -> None:
+    phone.world.change(begins=HOUR)
+    phone.start()
+    phone.tap("find")
+    assert phone.tap("open") == ["BoxRefusal", "not-yet"]
+    assert phone.effects == []
+
+
+def test_an_expired_key_opens_nothing(phone: Phone) -> None:
+    phone.page.route("**/v3/**", lambda route: route.abort())
+    phone.world.seconds_pass(phone.world.lifetime + CLOCK_TOLERANCE)
+    phone.box.appear()
+    phone.start()
+    assert phone.tap("find") == phone.world.advertised_name
+    assert phone.tap("open") == ["BoxRefusal", "expired"]
+    assert phone.effects == []
+
+
+def test_a_revoked_key_opens_nothing_after_another_phone_has_brought_the_list(phone: Phone) -> None:
+    phone.tap("find")
+    assert phone.tap("open") == 12
+    phone.page.route("**/v3/**", lambda route: route.abort())
+    phone.world.seconds_pass(1)  # the next list is later
+    (device,) = phone.world.phones
+    phone.world.revoke(device)
+    other = phone.world.connect()
+    phone.world.say(other, link_messages.write(CarryMessage(phone.world.list(phone.world.generation))))
+    phone.world.disconnect(other)
+    assert phone.tap("open") == ["BoxRefusal", "revoked"]
+    assert phone.effects == ["OPEN"]
 
 
 def test_a_search_without_names_lists_each_box(phone: Phone) -> None:
