@@ -214,6 +214,23 @@ def test_a_revoked_key_opens_nothing_after_another_phone_has_brought_the_list(ph
     assert phone.effects == ["OPEN"]
 
 
+def test_one_tab_at_a_time_opens(phone: Phone, context: BrowserContext) -> None:
+    """The browser shares one connection among its tabs, and a reply does not say to which tab it belongs."""
+    page = context.new_page()
+    page.add_init_script(PUMP)
+    phone.radio.answer_choosers(context, page)
+    second = App(page=page, path=phone.path)
+    second.load(PRODUCT, phone.world.now)
+    for app in (phone, second):
+        assert app.tap("find") == phone.world.advertised_name
+    assert phone.tap("open") == 12
+    assert second.tap("open") == ["BoxBusy", "none"]
+    assert phone.tap("close") is False
+    assert second.tap("open") == 12
+    assert phone.effects == ["OPEN", "CLOSE", "OPEN"]
+    second.check_violations()
+
+
 def test_a_search_without_names_lists_each_box(phone: Phone) -> None:
     assert phone.tap("findAny") == phone.world.advertised_name
     assert [len(addresses) for addresses in phone.radio.listed] == [2]
