@@ -6,27 +6,19 @@ It is built from reference/box.
 from __future__ import annotations
 
 import ctypes
-import functools
-import os
-import shutil
-import subprocess
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-
-import pytest
 
 from keyrack.offline_keys.box.lock_operation import LockAction
 from keyrack.offline_keys.box.state import BoxLogState, BoxMemory
 from keyrack.offline_keys.link_messages import LONGEST
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.offline_keys import c_structs
+from tests.offline_keys.c_sources import BOX
 from tests.offline_keys.c_structs import BoxInC, Test
 
-SOURCES = Path(__file__).parents[2] / "reference" / "box"
 STOOD = (1 << 64) - 1  # KR_CLOCK_STOOD
 STACK = 1 << 17
-PROBE = "#include <bearssl.h>\nint main(void) { return br_ec_get_default() == 0; }\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,40 +31,9 @@ class Outcome:
     persist: bool
 
 
-def compiler() -> str:
-    """The C compiler. Skips the test if it or BearSSL is missing."""
-    cc = os.environ.get("CC", "cc")
-    if not shutil.which(cc) or not shutil.which("make"):
-        pytest.skip("there is no C compiler, or no make")
-    with tempfile.TemporaryDirectory() as directory:
-        link = [cc, "-x", "c", "-", "-o", f"{directory}/probe", "-lbearssl"]
-        if subprocess.run(link, input=PROBE.encode(), capture_output=True, check=False).returncode:
-            pytest.skip("there is no BearSSL (Debian: libbearssl-dev)")
-    return cc
-
-
-def make(build: Path, *targets: str) -> None:
-    command = ["make", "-C", str(SOURCES), f"BUILD={build}", f"CC={compiler()}", *targets]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert not done.returncode, done.stderr
-
-
-@functools.cache
-def _held() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="keyrack-box-")
-
-
-@functools.cache
-def directory() -> Path:
-    """The build directory, one for the life of the process."""
-    build = Path(_held().name)
-    make(build, "all")
-    return build
-
-
 def library(path: Path | None = None) -> ctypes.CDLL:
     """The box and the bridge: built here, or loaded from `path`."""
-    built = ctypes.CDLL(str(path or directory() / "libkeyrack_box_test.so"))
+    built = ctypes.CDLL(str(path or BOX.build / "libkeyrack_box_test.so"))
     built.kr_test_size.restype = built.kr_test_box_size.restype = built.kr_test_stack.restype = ctypes.c_size_t
     built.kr_test_transports_size.restype = ctypes.c_size_t
     built.kr_box_is_proven.restype = ctypes.c_bool

@@ -6,9 +6,6 @@ It is built from reference/phone-core.
 from __future__ import annotations
 
 import ctypes
-import functools
-import subprocess
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -21,9 +18,8 @@ from keyrack.offline_keys.phone_conversation import ConversationEnd, Ending, Pho
 from keyrack.offline_keys.phone_state import HeldBox, HeldKey, KeysAnswer, PhoneState
 from keyrack.offline_keys.public_key import PublicKey
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
-from tests.offline_keys import c_box
+from tests.offline_keys.c_sources import PHONE
 
-SOURCES = Path(__file__).parents[2] / "reference" / "phone-core"
 ROOMS = (4, 8, 4, 8, 4, 1_110)  # roots, keys, boxes, lists, receipts, entries
 UNSIGNED = 7  # KR_END_UNSIGNED
 DUMP = 1 << 20
@@ -32,28 +28,9 @@ BEGIN, RECEIVE, TIME, LOSE, FETCH = range(5)
 SIGNED, STUBBED, SIGNS_NOTHING = range(3)
 
 
-def make(build: Path, *targets: str, flags: str = "-Os") -> None:
-    command = ["make", "-C", str(SOURCES), f"BUILD={build}", f"CC={c_box.compiler()}", f"CFLAGS={flags}", *targets]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert not done.returncode, done.stderr
-
-
-@functools.cache
-def _held() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="keyrack-phone-")
-
-
-@functools.cache
-def directory() -> Path:
-    """The build directory, one for the life of the process."""
-    build = Path(_held().name)
-    make(build, "all")
-    return build
-
-
 def library(path: Path | None = None) -> ctypes.CDLL:
     """The phone and the bridge: built here, or loaded from `path`."""
-    built = ctypes.CDLL(str(path or directory() / "libkeyrack_phone_test.so"))
+    built = ctypes.CDLL(str(path or PHONE.build / "libkeyrack_phone_test.so"))
     built.kr_phone_test_begin.restype = ctypes.c_void_p
     for name in ("dump", "keys", "registration"):
         getattr(built, f"kr_phone_test_{name}").restype = ctypes.c_size_t

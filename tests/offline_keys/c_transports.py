@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 
 from keyrack.offline_keys.box.state import LINKS
@@ -225,6 +225,17 @@ class CReassembly:
             ctypes.byref(self._state), Flag(True), given(fragment), Uint(now), self._data, ctypes.byref(whole)
         )
         return error, (whole.command, bytes(self._data[: whole.len])) if whole.command else None
+
+
+def split_by_phone(built: ctypes.CDLL, message: bytes, size: int) -> Iterator[bytes]:
+    """The fragments that a phone writes."""
+    built.kr_split.restype = ctypes.c_size_t
+    whole = given(message)
+    for number in range(len(message) + 1):
+        fragment = _written(size, lambda out, n=number: built.kr_split(whole, n, ctypes.c_size_t(size), out))
+        if fragment is None:
+            return
+        yield fragment
 
 
 def _written(size: int, write: Callable[[ctypes.Array[ctypes.c_char]], int]) -> bytes | None:

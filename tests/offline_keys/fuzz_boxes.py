@@ -23,8 +23,9 @@ from typing import Any
 
 from keyrack.offline_keys.box.state import BoxMemory
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
-from tests.offline_keys import c_box
+from tests.offline_keys import c_box, c_sources
 from tests.offline_keys.box_comparison import Differ, Rivals
+from tests.offline_keys.c_sources import BOX
 from tests.offline_keys.message_mutations import Mutants, sites
 from tests.offline_keys.vectors.state_json import load
 
@@ -144,8 +145,10 @@ def several(count: int, seed: int, seconds: int) -> bool:
     """
     with tempfile.TemporaryDirectory() as directory:
         build = Path(directory)
-        c_box.make(build, str(build / LIBRARY), f"CFLAGS={SANITIZED}")
-        sanitizer = subprocess.run([c_box.compiler(), "-print-file-name=libasan.so"], capture_output=True, text=True)
+        BOX.make(build, str(build / LIBRARY), flags=SANITIZED)
+        sanitizer = subprocess.run(
+            [c_sources.compiler(), "-print-file-name=libasan.so"], capture_output=True, text=True
+        )
         environment = os.environ | {"LD_PRELOAD": sanitizer.stdout.strip(), "ASAN_OPTIONS": "detect_leaks=0"}
         command = [
             sys.executable,
@@ -159,7 +162,7 @@ def several(count: int, seed: int, seconds: int) -> bool:
         if not good or not seconds or not shutil.which("clang"):
             return good
         corpus(build)
-        c_box.make(build, str(build / "fuzz"))
+        BOX.make(build, str(build / "fuzz"))
         fuzzer = [str(build / "fuzz"), f"-max_total_time={seconds}", "-max_len=2100", "-print_final_stats=1"]
         named = [
             [*fuzzer, f"-seed={seed + core}", f"-artifact_prefix={build}/", str(build / "inputs")]

@@ -20,8 +20,9 @@ from keyrack.offline_keys.box.state import LINKS
 from keyrack.offline_keys.link_messages import LONGEST
 from keyrack.offline_keys.transports import fragments, nfc, wire
 from keyrack.offline_keys.transports.message_buffer import Phase
-from tests.offline_keys import c_box
+from tests.offline_keys import c_box, c_sources
 from tests.offline_keys.box_comparison import Differ
+from tests.offline_keys.c_sources import BOX
 from tests.offline_keys.c_transports import WireEvent
 from tests.offline_keys.fuzz_boxes import LIBRARY, SANITIZED
 from tests.offline_keys.transports_comparison import Rivals
@@ -271,13 +272,15 @@ def several(count: int, seed: int, inputs: int) -> bool:
     """Run all under sanitizers: steps, then inputs to the fuzzer."""
     with tempfile.TemporaryDirectory() as directory:
         build = Path(directory)
-        c_box.make(build, str(build / LIBRARY), f"CFLAGS={SANITIZED}")
-        sanitizer = subprocess.run([c_box.compiler(), "-print-file-name=libasan.so"], capture_output=True, text=True)
+        BOX.make(build, str(build / LIBRARY), flags=SANITIZED)
+        sanitizer = subprocess.run(
+            [c_sources.compiler(), "-print-file-name=libasan.so"], capture_output=True, text=True
+        )
         environment = os.environ | {"LD_PRELOAD": sanitizer.stdout.strip(), "ASAN_OPTIONS": "detect_leaks=0"}
         module = [sys.executable, "-m", "tests.offline_keys.fuzz_transports"]
         if subprocess.run([*module, "one", str(build / LIBRARY), str(count), str(seed)], env=environment).returncode:
             return False
-        c_box.make(build, str(build / "fuzz_transports"))
+        BOX.make(build, str(build / "fuzz_transports"))
         return not subprocess.run([build / "fuzz_transports", str(inputs), str(seed)]).returncode
 
 

@@ -25,8 +25,9 @@ from keyrack.offline_keys.box.state import BoxMemory, TokenBucket
 from keyrack.offline_keys.link_messages import LONGEST, Enrol, Fetch, Open, Provision, Result, hello, write
 from keyrack.offline_keys.public_key import CURVE_B, MODULUS, ORDER
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
-from tests.offline_keys import box_conversations, c_box, c_structs, fuzz_boxes
+from tests.offline_keys import box_conversations, c_box, c_sources, c_structs, fuzz_boxes
 from tests.offline_keys.c_box import CBox
+from tests.offline_keys.c_sources import BOX
 from tests.offline_keys.vectors.state_json import dump, load
 
 CODE_MOST = 64 * 1024  # without the crypto library
@@ -291,7 +292,7 @@ def streams(random: Random) -> bytes:
 
 
 def objects() -> list[str]:
-    return [str(c_box.directory() / f"{source.stem}.o") for source in sorted((c_box.SOURCES / "src").glob("*.c"))]
+    return [str(BOX.build / f"{source.stem}.o") for source in sorted((BOX.path / "src").glob("*.c"))]
 
 
 def test_the_code_of_the_box_is_small() -> None:
@@ -328,33 +329,26 @@ def test_the_memory_of_the_box_is_small(library: ctypes.CDLL) -> None:
 def test_the_transports_need_less_stack_than_the_box() -> None:
     """All their functions together, so whichever calls which."""
     names = ("advertisements", "bluetooth", "fragments", "hmac", "message_buffer", "nfc", "wire")
-    usage = "".join((c_box.directory() / f"{name}.su").read_text() for name in names)
+    usage = "".join((BOX.build / f"{name}.su").read_text() for name in names)
     frames = [int(line.split("\t")[1]) for line in usage.splitlines()]
     assert len(frames) > 30
     assert sum(frames) < STACK_MOST
 
 
 def test_the_example_of_the_readme_compiles(tmp_path: Path) -> None:
-    """Its parts are one file."""
-    parts = re.findall(r"^```c\n(.*?)^```$", (c_box.SOURCES / "README.md").read_text(), re.DOTALL | re.MULTILINE)
-    assert len(parts) == 2
-    path = tmp_path / "example.c"
-    path.write_text("\n".join(parts))
-    flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
-    include = [f"-I{c_box.SOURCES / name}" for name in ("include", "ports")]
-    done = subprocess.run([c_box.compiler(), *flags, *include, str(path)], capture_output=True, text=True, check=False)
-    assert not done.returncode, done.stderr
+    include = [BOX.path / name for name in ("include", "ports")]
+    c_sources.check_example((BOX.path / "README.md").read_text(), include, tmp_path / "example.c")
 
 
 def test_each_file_of_the_box_is_short() -> None:
-    sources = list(c_box.SOURCES.rglob("*.[ch]"))
+    sources = list(BOX.path.rglob("*.[ch]"))
     assert len(sources) > 20
     assert [path.name for path in sources if len(path.read_text().splitlines()) > 300] == []
 
 
 def test_the_benchmark_of_the_box_runs() -> None:
     """Its output is for benchmarks/results.md."""
-    program = c_box.directory() / "bench"
-    c_box.make(c_box.directory(), str(program))
+    program = BOX.build / "bench"
+    BOX.make(BOX.build, str(program))
     said = subprocess.run([program, "5"], capture_output=True, text=True, check=True).stdout
     assert re.search(r"new key +[\d.]+ ms.*\n.*known key +[\d.]+ ms", said)

@@ -24,9 +24,11 @@ from keyrack.offline_keys.phone_conversation import ConversationEnd, Ending, Pho
 from keyrack.offline_keys.phone_state import AnsweredBox, KeysAnswer, PhoneState
 from keyrack.offline_keys.public_key import ORDER
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
-from tests.offline_keys import c_box, c_phone, phone_comparison
+from tests.offline_keys import c_box, c_phone, c_sources, phone_comparison
 from tests.offline_keys.authority import Authority, Box
 from tests.offline_keys.c_phone import CPhone
+from tests.offline_keys.c_sources import BOX, PHONE
+from tests.offline_keys.c_transports import CBluetooth, CBuffer, CReassembly, split_by_phone
 from tests.offline_keys.fixed_keys import public, scalar, signer
 from tests.offline_keys.vectors import phone_vectors
 from tests.offline_keys.vectors.phone_state_json import differences, load_answer
@@ -165,12 +167,12 @@ def test_both_phones_behave_alike(library: ctypes.CDLL) -> None:
 
 def test_sanitizers_find_nothing(tmp_path: Path) -> None:
     """The same with a phone in C built with sanitizers."""
-    make = c_box.compiler(), "-print-file-name=libasan.so"
+    make = c_sources.compiler(), "-print-file-name=libasan.so"
     preload = subprocess.run(make, capture_output=True, text=True, check=True).stdout.strip()
     if not Path(preload).is_absolute():
         pytest.skip("the C compiler has no sanitizer")
     flags = "-g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all"
-    c_phone.make(tmp_path, str(tmp_path / "libkeyrack_phone_test.so"), flags=flags)
+    PHONE.make(tmp_path, str(tmp_path / "libkeyrack_phone_test.so"), flags=flags)
     ran = subprocess.run(
         [sys.executable, "-m", "tests.offline_keys.phone_comparison", str(tmp_path), str(SANITIZED), str(SEED)],
         env=os.environ | {"LD_PRELOAD": preload, "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"},
@@ -195,6 +197,30 @@ def test_the_counter_is_saved_before_an_open_is_sent(c: CPhone) -> None:
     assert c.call(c_phone.RECEIVE, box.say(sent).reply, now) == Ending(ConversationEnd.DONE)
     assert c.saves
     assert len(c.state().entries) == 1
+
+
+@pytest.mark.parametrize("size", [20, 182, 244])
+def test_an_opening_travels_in_fragments(c: CPhone, library: ctypes.CDLL, size: int) -> None:
+    """Phone and Bluetooth side of the box are those in C.
+
+    A phone has the functions for fragments, too.
+    """
+    box, built = Box(), c_box.library()
+    radio, phone = CBluetooth(built, CBuffer(built)), CReassembly(library)
+    put_working(c, box)
+    radio.connect(0, 0)
+
+    def carry(message: bytes) -> bytes:
+        *_, whole = [radio.write(0, fragment, 0) for fragment in split_by_phone(library, message, size)]
+        assert whole == message
+        radio.reply(0, box.hear(whole).reply, 0, is_proven=False)
+        *_, (error, reply) = [phone.accept(each, 0) for each in iter(lambda: radio.next_fragment(0, size, 0), None)]
+        assert error == 0 and reply is not None
+        return reply[1]
+
+    now = box.authority.now * 1000
+    said = c.call(c_phone.RECEIVE, carry(_bytes(c.begin(OPEN, has_network=False))), now)
+    assert c.call(c_phone.RECEIVE, carry(_bytes(said)), now) == Ending(ConversationEnd.DONE)
 
 
 def _bytes(following: object) -> bytes:
@@ -336,10 +362,10 @@ def test_signatures_of_key_stores(library: ctypes.CDLL) -> None:
 
 
 def objects() -> list[str]:
-    names = [source.stem for source in sorted((c_phone.SOURCES / "src").glob("*.c"))]
-    codec = [path.stem for path in sorted(c_phone.directory().glob("box_*.o"))]
+    names = [source.stem for source in sorted((PHONE.path / "src").glob("*.c"))]
+    codec = [path.stem for path in sorted(PHONE.build.glob("box_*.o"))]
     assert len(codec) >= 5
-    return [str(c_phone.directory() / f"{name}.o") for name in (*names, *codec)]
+    return [str(PHONE.build / f"{name}.o") for name in (*names, *codec)]
 
 
 def test_the_code_of_the_phone_is_small() -> None:
@@ -357,7 +383,7 @@ def test_the_phone_allocates_nothing_and_prints_nothing() -> None:
 
 
 def test_the_table_of_the_readme_has_the_sizes(library: ctypes.CDLL) -> None:
-    readme = (c_phone.SOURCES / "README.md").read_text()
+    readme = (PHONE.path / "README.md").read_text()
     found = re.findall(r"^\| `struct kr_(\w+)` \| ([\d,]+) ", readme, re.MULTILINE)
     table = {name: int(size.replace(",", "")) for name, size in found}
     assert table == dict(zip(STRUCTS, c_phone.sizes(library), strict=True))
@@ -365,18 +391,12 @@ def test_the_table_of_the_readme_has_the_sizes(library: ctypes.CDLL) -> None:
 
 
 def test_the_example_of_the_readme_compiles(tmp_path: Path) -> None:
-    example = re.search(r"^```c\n(.*?)^```$", (c_phone.SOURCES / "README.md").read_text(), re.DOTALL | re.MULTILINE)
-    assert example
-    path = tmp_path / "example.c"
-    path.write_text(example[1])
-    flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
-    include = [f"-I{c_phone.SOURCES / 'include'}", f"-I{c_box.SOURCES / 'include'}"]
-    done = subprocess.run([c_box.compiler(), *flags, *include, str(path)], capture_output=True, text=True, check=False)
-    assert not done.returncode, done.stderr
+    readme = (PHONE.path / "README.md").read_text()
+    c_sources.check_example(readme, [PHONE.path / "include", BOX.path / "include"], tmp_path / "example.c")
 
 
 def test_each_file_of_the_phone_is_short() -> None:
-    sources = [*(c_phone.SOURCES / "src").glob("*.[ch]"), *(c_phone.SOURCES / "include").glob("*.h")]
+    sources = [*(PHONE.path / "src").glob("*.[ch]"), *(PHONE.path / "include").glob("*.h")]
     assert len(sources) > 10
     assert [path.name for path in sources if len(path.read_text().splitlines()) > 310] == []
 

@@ -22,14 +22,24 @@ from keyrack.offline_keys.transports.message_buffer import Phase
 from keyrack.offline_keys.transports.nfc import NfcReader
 from tests.offline_keys import c_box, fuzz_boxes, fuzz_transports
 from tests.offline_keys.c_box import CBox
-from tests.offline_keys.c_transports import CBluetooth, CBuffer, CNfcCard, CReassembly, CWire, WireEvent
+from tests.offline_keys.c_sources import BOX
+from tests.offline_keys.c_transports import (
+    CBluetooth,
+    CBuffer,
+    CNfcCard,
+    CReassembly,
+    CWire,
+    WireEvent,
+    split_by_phone,
+)
 from tests.offline_keys.transports_comparison import URL, Rivals
-from tests.offline_keys.vectors import apdu_vectors, bluetooth_vectors
+from tests.offline_keys.vectors import apdu_vectors, bluetooth_vectors, wire_vectors
 from tests.offline_keys.vectors.state_json import load
 
 Json = dict[str, Any]
 BLE: Json = json.loads(bluetooth_vectors.PATH.read_text())
 APDU: Json = json.loads(apdu_vectors.PATH.read_text())
+WIRE: Json = json.loads(wire_vectors.PATH.read_text())
 HELLO = bytes.fromhex(bluetooth_vectors.HELLO)
 SELECT = bytes.fromhex(apdu_vectors.SELECT)
 SEED = 20261128
@@ -72,6 +82,8 @@ def test_a_reply_is_split_as_in_the_vectors(library: ctypes.CDLL, buffer: CBuffe
     box.reply(1, bytes.fromhex(vector["message"]), 0, is_proven=False)
     fragments = [box.next_fragment(1, vector["size"], 0) for _ in vector["fragments"]]
     assert [each and each.hex() for each in fragments] == vector["fragments"]
+    by_phone = split_by_phone(library, bytes.fromhex(vector["message"]), vector["size"])
+    assert [each.hex() for each in by_phone] == vector["fragments"]
     assert box.next_fragment(1, vector["size"], 0) is None
 
 
@@ -111,6 +123,13 @@ def call(box: CBluetooth, call: str, at: int, link: int, **given: Any) -> None:
             assert box.tick(at) == given["ended"]
 
 
+@pytest.mark.parametrize("vector", BLE["sizes"], ids=lambda each: str(each["attMtu"]))
+def test_the_size_is_that_of_the_vectors(library: ctypes.CDLL, vector: Json) -> None:
+    value = ctypes.create_string_buffer(3)
+    library.kr_ble_size_value(vector["attMtu"], value)
+    assert value.raw.hex() == vector["value"]
+
+
 @pytest.mark.parametrize("vector", BLE["names"], ids=lambda each: each["name"])
 def test_a_box_is_named_as_in_the_vectors(library: ctypes.CDLL, vector: Json) -> None:
     box = CBox(library, fuzz_boxes.own_key())
@@ -133,6 +152,14 @@ def test_the_name_follows_the_clock_of_the_box(library: ctypes.CDLL) -> None:
         expected = advertisements.name_at(state.kept.authority.advertising, clock.now(state, tick))
         assert box.advertised_name(tick) == expected
     assert box.advertised_name(7) == expected, "ticks do not go back"
+
+
+@pytest.mark.parametrize("vector", BLE["namesWithoutAuthority"], ids=lambda each: each["name"])
+def test_a_box_without_authority_is_named_as_in_the_vectors(library: ctypes.CDLL, vector: Json) -> None:
+    box = CBox(library, fuzz_boxes.own_key())
+    box.reset(bytes(64), bytes.fromhex(vector["secret"]), 0)
+    box.test.box.kept.boot = vector["boot"]
+    assert box.advertised_name(0) == vector["name"]
 
 
 def test_a_box_without_authority_has_a_name_for_each_start(library: ctypes.CDLL) -> None:
@@ -276,6 +303,31 @@ def test_frames_come_and_go_in_pieces(buffer: CBuffer, tool: CWire, size: int) -
     assert buffer.message == message
     tool.reply(message)
     assert b"".join(iter(lambda: tool.next(size), b"")) == frame
+
+
+@pytest.mark.parametrize("vector", WIRE["streams"], ids=name)
+def test_a_wire_carries_what_the_vectors_say(buffer: CBuffer, library: ctypes.CDLL, vector: Json) -> None:
+    box, rest, events = CWire(library, buffer), bytes.fromhex(vector["received"]), list[str | None]()
+    while rest:
+        event, rest = box.receive(rest, 0)
+        if event is WireEvent.NEW_LINK:
+            box.begin(1)
+            events.append(None)
+        elif event is WireEvent.MESSAGE:
+            events.append(buffer.message.hex())
+            box.reply(b"reply")
+            assert box.next(100) == wire.frame(b"reply")
+    assert events == vector["events"]
+
+
+@pytest.mark.parametrize(
+    "vector", WIRE["frames"], ids=lambda each: f"{each['message'][:8]} {len(each['message']) // 2}"
+)
+def test_a_frame_is_that_of_the_vectors(buffer: CBuffer, tool: CWire, vector: Json) -> None:
+    assert tool.receive(bytes.fromhex(vector["frame"]), 0) == (WireEvent.MESSAGE, b"")
+    assert buffer.message.hex() == vector["message"]
+    tool.reply(buffer.message)
+    assert tool.next(4_000).hex() == vector["frame"]
 
 
 def test_the_checksum_is_that_of_ieee(library: ctypes.CDLL) -> None:
@@ -455,7 +507,7 @@ def test_both_sides_behave_alike_for_random_calls(library: ctypes.CDLL) -> None:
 
 def test_the_fuzzer_finds_nothing(tmp_path: Path) -> None:
     """With sanitizers: `make test-transports-long` runs it for longer."""
-    program = c_box.directory() / "fuzz_transports"
-    c_box.make(c_box.directory(), str(program))
+    program = BOX.build / "fuzz_transports"
+    BOX.make(BOX.build, str(program))
     done = subprocess.run([program, str(FUZZ_INPUTS), str(SEED)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, f"{FUZZ_INPUTS} inputs\n"), done.stderr

@@ -31,7 +31,7 @@ from keyrack.offline_keys.transports.fragments import (
 from keyrack.offline_keys.transports.message_buffer import REPLY_SHARED_MS, SHARED_MS, MessageBuffer, Phase
 from keyrack.offline_keys.transports.nfc import CommandRejected, NfcCard, NfcReader, StatusWord
 from tests.offline_keys.kept_bytes import kept_bytes
-from tests.offline_keys.vectors import apdu_vectors, bluetooth_vectors
+from tests.offline_keys.vectors import apdu_vectors, bluetooth_vectors, wire_vectors
 
 HELLO = bytes.fromhex("83000482018102")
 BUSY_MS = 10_000  # for which a phone repeats its message to a busy box, and for which a nonce lives
@@ -44,7 +44,9 @@ SIZES = st.integers(fragments.LEAST_SIZE, fragments.MOST_SIZE)
 # The files of vectors
 
 
-@pytest.mark.parametrize("vectors", [bluetooth_vectors, apdu_vectors], ids=lambda vectors: vectors.PATH.name)
+@pytest.mark.parametrize(
+    "vectors", [bluetooth_vectors, apdu_vectors, wire_vectors], ids=lambda vectors: vectors.PATH.name
+)
 def test_the_generator_makes_the_file(vectors: ModuleType) -> None:
     assert vectors.PATH.read_text() == vectors.text(), f"python -m {vectors.__name__}"
 

@@ -12,6 +12,7 @@
 #define KEYRACK_TRANSPORTS_H
 
 #include "keyrack_box.h"
+#include "keyrack_fragments.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -48,33 +49,6 @@ struct kr_buffer {
 void kr_buffer_init(struct kr_buffer *buffer);
 
 /* Bluetooth. */
-
-#define KR_FRAGMENT_LEAST 20 /* bytes of a fragment at the smallest ATT_MTU, 23 */
-#define KR_FRAGMENT_MOST 512 /* the longest value of an attribute */
-
-/* The UUIDs of the service and its characteristics, little-endian, as initializers. */
-#define KR_BLE_UUID(number)                                                                                            \
-    {0x56, 0xaf, 0x3c, 0xe4, 0x65, 0x1d, 0x9a, 0x82, 0xec, 0x4f, 0xb0, 0xec, (number) & 0xff, (number) >> 8, 0x5a, 0x6e}
-#define KR_BLE_SERVICE KR_BLE_UUID(1)
-#define KR_BLE_TO_BOX KR_BLE_UUID(2)
-#define KR_BLE_FROM_BOX KR_BLE_UUID(3)
-#define KR_BLE_SIZE KR_BLE_UUID(4)
-
-/* Why a receiver rejects a fragment. */
-enum kr_fragment_error {
-    KR_FRAGMENT_GOOD = 0, KR_FRAGMENT_COMMAND = 1, KR_FRAGMENT_LENGTH = 3, KR_FRAGMENT_SEQUENCE = 4,
-    KR_FRAGMENT_TIMEOUT = 5, KR_FRAGMENT_BUSY = 6, KR_FRAGMENT_OTHER = 0x7f
-};
-
-/* One direction of a link; all zero while no message has begun. */
-struct kr_reassembly {
-    uint64_t began;        /* the time of the first fragment */
-    uint64_t last;         /* that of the last one */
-    uint16_t length;       /* of the message */
-    uint16_t len;          /* of what has come */
-    uint8_t command;
-    uint8_t sequence;      /* of the next continuation */
-};
 
 /* One link over Bluetooth; all zero while it is free. */
 struct kr_ble_link {
@@ -117,7 +91,6 @@ void kr_ble_size_value(unsigned att_mtu, uint8_t value[3]);
 
 /* The name that a box advertises. It changes every 15 minutes, and so does the address. */
 
-#define KR_ADVERTISED_NAME 8
 #define KR_ADVERTISEMENT 31
 
 /* The name of this box at this tick, without a zero byte at its end. */
@@ -127,10 +100,6 @@ void kr_advertisement(const uint8_t name[KR_ADVERTISED_NAME], uint8_t bytes[KR_A
 /* The key of a day, from the advertising secret. */
 void kr_day_key(const struct kr_port *port, const uint8_t secret[KR_ADVERTISING], uint64_t day,
                 uint8_t key[KR_ADVERTISING]);
-/* The name in a slot, by the key of its day. */
-void kr_name(const struct kr_port *port, const uint8_t key[KR_ADVERTISING], uint64_t slot,
-             uint8_t name[KR_ADVERTISED_NAME]);
-
 /* NFC: the box is the card. */
 
 #define KR_NFC_RESPONSE_MOST 258 /* bytes of a response */

@@ -117,13 +117,33 @@ size_t kr_short_fragment(uint8_t command, uint8_t data, uint8_t *fragment)
     return HEAD + 1;
 }
 
+/* Writes what is before the data of the fragment with this number. Its length. */
+static size_t put_head(unsigned number, size_t message_len, uint8_t *fragment)
+{
+    if (number > 0) {
+        fragment[0] = (uint8_t)((number - 1) % SEQUENCES);
+        return 1;
+    }
+    fragment[0] = KR_COMMAND_MESSAGE;
+    kr_put_number(fragment + 1, message_len, HEAD - 1);
+    return HEAD;
+}
+
 size_t kr_next_fragment(struct kr_buffer *buffer, unsigned number, size_t size, uint8_t *fragment)
 {
-    if (number == 0) {
-        fragment[0] = KR_COMMAND_MESSAGE;
-        kr_put_number(fragment + 1, kr_buffer_rest(buffer), HEAD - 1);
-        return HEAD + kr_buffer_take(buffer, size - HEAD, fragment + HEAD);
+    size_t head = put_head(number, kr_buffer_rest(buffer), fragment);
+    return head + kr_buffer_take(buffer, size - head, fragment + head);
+}
+
+size_t kr_split(struct kr_bytes message, unsigned number, size_t size, uint8_t *fragment)
+{
+    size_t place = number == 0 ? 0 : size - HEAD + (number - 1) * (size - 1), head, len;
+
+    if (size < KR_FRAGMENT_LEAST || place >= message.len) {
+        return 0;
     }
-    fragment[0] = (uint8_t)((number - 1) % SEQUENCES);
-    return 1 + kr_buffer_take(buffer, size - 1, fragment + 1);
+    head = put_head(number, message.len, fragment);
+    len = message.len - place < size - head ? message.len - place : size - head;
+    memcpy(fragment + head, message.at + place, len);
+    return head + len;
 }

@@ -30,21 +30,7 @@ void kr_buffer_leave(struct kr_buffer *buffer, unsigned link);
 uint8_t kr_link(unsigned link);
 
 /* fragments.c */
-enum { KR_COMMAND_KEEP_ALIVE = 0x82, KR_COMMAND_MESSAGE = 0x83, KR_COMMAND_ERROR = 0xbf };
-
-/* A command whose fragments have all come; `command` is 0 where none has. */
-struct kr_whole {
-    uint8_t command;
-    uint16_t len;
-};
-
 bool kr_is_open(const struct kr_reassembly *reassembly);
-/* Whether the rest of a message has not come in time. */
-bool kr_is_late(const struct kr_reassembly *reassembly, uint64_t now);
-/* Takes a fragment. Its data go to `data`, which has room for KR_WIRE_MOST bytes. `from_box`: whether a box sends, with
- * keep-alives and errors. After an error nothing of the message is kept. */
-enum kr_fragment_error kr_accept_fragment(struct kr_reassembly *reassembly, bool from_box, struct kr_bytes fragment,
-                                          uint64_t now, uint8_t *data, struct kr_whole *whole);
 /* Writes a fragment of one byte of data. Its length. */
 size_t kr_short_fragment(uint8_t command, uint8_t data, uint8_t *fragment);
 /* Writes the fragment with this number of the reply in the buffer. Its length. */

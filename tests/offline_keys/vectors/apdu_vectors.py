@@ -73,12 +73,18 @@ def _conversations() -> Iterator[tuple[str, Steps]]:
     yield "GET RESPONSE without a reply", [(SELECT, 0), ("00c0000000", 0)]
     yield "a chain that another command breaks", [(SELECT, 0), ("9010000001c0", 0), ("00c0000000", 0), (HELLO, 10)]
     yield "a message of 2,049 bytes", [(SELECT, 0), *((each, 0) for each in chain(bytes(LONGEST + 1))), (HELLO, 10)]
+    yield "empty parts of a message", [(SELECT, 0), ("9010000000", 0), ("9010000001c0", 0), ("8010000000", 10)]
+    yield "a part with an expected length", [(SELECT, 0), ("9010000001c000", 0), ("8010000001c000", 10)]
     yield "an empty message", [(SELECT, 0), ("8010000000", 0), (HELLO, 10)]
     yield (
         "wrong P1 or P2",
         [(SELECT, 0), ("8010010001c000", 0), ("8010000101c000", 0), ("00c0010000", 0), ("00a4010009" + AID.hex(), 0)],
     )
-    yield "an unknown instruction", [(SELECT, 0), ("8011000000", 0), ("0010000001c0", 0), ("9011000000", 0)]
+    yield "SELECT of no application", [(SELECT, 0), ("00a4040000", 0), (HELLO, 0)]
+    yield "an unknown instruction", [
+        (SELECT, 0), ("8011000000", 0), ("0010000001c0", 0), ("9011000000", 0), ("80a4040009" + AID.hex(), 0),
+        ("80c0000000", 0),
+    ]  # fmt: skip
     yield "an unknown class", [(SELECT, 0), ("a010000001c0", 0), ("8110000001c0", 0)]
     yield "wrong lengths", [(SELECT, 0), ("", 0), ("801000", 0), ("8010000002c0", 0), ("8010000001c00000", 0)]
     yield "an extended length", [(SELECT, 0), ("80100000000001c00000", 0)]
@@ -87,7 +93,8 @@ def _conversations() -> Iterator[tuple[str, Steps]]:
         ("00b00002ff", 0), ("00b0000000", 0),
     ]  # fmt: skip
     yield "wrong reads of the NDEF application", [
-        (SELECT_NDEF, 0), ("00b000000f", 0), ("00a4000c02e105", 0), ("00a4000c02e104", 0), ("00b0010000", 0),
+        (SELECT_NDEF, 0), ("00b000000f", 0), ("00a4000c02e105", 0), ("00a4000c02e103", 0), ("00b0000e00", 0),
+        ("00b0000f00", 0), ("00a4000c02e104", 0), ("00b0010000", 0),
         ("00b0000001c0", 0), (HELLO, 0), ("00d6000001c0", 0),
     ]  # fmt: skip
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from keyrack.offline_keys.link_messages import LONGEST
 from keyrack.offline_keys.transports import advertisements
-from keyrack.offline_keys.transports.bluetooth import BoxBluetooth
+from keyrack.offline_keys.transports.bluetooth import BoxBluetooth, size_value
 from keyrack.offline_keys.transports.fragments import Command, FragmentRejected, Reassembly, split
 from keyrack.offline_keys.transports.message_buffer import MessageBuffer
 
@@ -22,11 +22,15 @@ SIZES = (20, 182, 244, 512)
 LENGTHS = (1, 3, 16, 17, 18, 36, 37, 624, 2_047, LONGEST)
 HEADER = [
     "Vectors of docs/key-bluetooth.md. Bytes are hexadecimal, times are milliseconds.",
-    "Split: the fragments of a message for a size. Phone: fragments that a phone receives; each step has the result,",
-    "a command with its data, or the number of an error, or null. Box: calls of a box with three links over one",
-    "buffer. `write` is a fragment from the phone, `message` the whole message that it completes, or null. `reply`",
-    "answers it. `next` is the next notification for a link, or null. `tick` has the links that the box ends.",
-    "Names: the advertising secret of a box, the key of a day, the name in a slot, and the whole advertisement.",
+    "Sizes: the value of `size` for an ATT_MTU. Split: the fragments of a message for a size. Phone: fragments that a",
+    "phone receives; each step has `whole`, a command with its data, or null; or it has `error`, the number of an",
+    "error. Box: calls of a box with three links over one buffer. `write` is a fragment from the phone, `message` the",
+    "whole message that it completes, or null. `reply` answers it, also for a link that has ended meanwhile;",
+    "`isProven` is whether the link has proven a key by now. `next` is the next notification for a link at this time,",
+    "with at most `size` bytes, or null. `tick` runs the timers: `ended` has the links that the box has to end, again",
+    "at each tick until `disconnect`; its `link` means nothing. Names: the advertising secret of a box, the key of a",
+    "day, the name in a slot, and the whole advertisement. Names without authority: the secret for nonces, the boot",
+    "counter, and the name.",
 ]
 
 
@@ -39,10 +43,12 @@ def document() -> Json:
     return {
         "schema": "keyrack-ble-vectors-1",
         "header": HEADER,
+        "sizes": [{"attMtu": mtu, "value": size_value(mtu).hex()} for mtu in (23, 24, 185, 247, 515, 516, 517)],
         "split": [_split(length, size) for length in LENGTHS for size in SIZES],
         "phone": [_phone(comment, steps) for comment, steps in _received()],
         "box": [_box(comment, steps) for comment, steps in _scripts()],
         "names": [_names(time) for time in (0, 899, 900, 86_399, 86_400, 1_800_000_000, 4_102_444_800, (1 << 53) - 1)],
+        "namesWithoutAuthority": [_name_without_authority(boot) for boot in (0, 1, 1 << 32)],
     }
 
 
@@ -351,6 +357,11 @@ def _names(time: int) -> Json:
         "secret": secret.hex(), "time": time, "day": advertisements.day_of(slot), "slot": slot, "dayKey": key.hex(),
         "name": name, "advertisement": advertisements.advertisement(name).hex(),
     }  # fmt: skip
+
+
+def _name_without_authority(boot: int) -> Json:
+    secret = bytes(range(32))
+    return {"secret": secret.hex(), "boot": boot, "name": advertisements.name_without_authority(secret, boot)}
 
 
 if __name__ == "__main__":
