@@ -199,7 +199,9 @@ class Peripheral:
         self._radio.send("simulateGATTDisconnection", address=self.address)
 
     def occupy(self, refusals: int) -> None:
-        """Begin a message on another link, which ends after this number of refusals."""
+        """Begin a message on another link.
+
+        It ends after this number of refusals."""
         self._stranger = self._world.connect()
         self._most_refusals = refusals
         self._box.connect(self._stranger, self.now)

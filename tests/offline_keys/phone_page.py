@@ -1,4 +1,7 @@
-"""The app of a driver in a page: reference/phone over Web Bluetooth, under a strict Content-Security-Policy."""
+"""The app of a driver in a page.
+
+It is reference/phone over Web Bluetooth, under a strict Content-Security-Policy.
+"""
 
 from __future__ import annotations
 

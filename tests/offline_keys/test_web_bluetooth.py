@@ -77,7 +77,7 @@ def phone(context: BrowserContext, bridged: Bridge) -> Iterator[Phone]:
 
 
 def test_the_policy_of_the_page_is_in_force(phone: Phone) -> None:
-    """All tests of a phone run under it, and fail if the page violates it."""
+    """All tests of a phone fail if the page violates it."""
     acts = {
         "require-trusted-types-for": "document.body.innerHTML = ''",
         "connect-src": "await fetch('https://keyrack.example')",
@@ -215,7 +215,9 @@ def test_a_revoked_key_opens_nothing_after_another_phone_has_brought_the_list(ph
 
 
 def test_one_tab_at_a_time_opens(phone: Phone, context: BrowserContext) -> None:
-    """The browser shares one connection among its tabs, and a reply does not say to which tab it belongs."""
+    """The browser shares one connection among its tabs.
+
+    A reply does not say to which tab it belongs."""
     page = context.new_page()
     page.add_init_script(PUMP)
     phone.radio.answer_choosers(context, page)

@@ -1,4 +1,7 @@
-"""The phone in JavaScript with a server and an emulated radio, from registration to log."""
+"""The phone in JavaScript, from registration to log.
+
+Server and browser are real, the radio is emulated.
+"""
 
 from __future__ import annotations
 
