@@ -175,12 +175,14 @@ export class BluetoothBox {
    * Send a message, and receive its reply. A function of its own, so that it is an `Exchange`.
    * @type {import('./link.js').Exchange}
    * @throws {TransportLost} with the sent part of the message; the link has ended
-   * @throws {BoxBusy} if the box is busy for 10 s; the link stays
+   * @throws {BoxBusy} if the box is busy for 10 s since the first attempt; the link stays
    */
   exchange = (message) => this.#inTurn(async () => {
-    const end = performance.now() + BUSY_MS;
+    let end = Infinity;
     for (;;) {
-      const reply = await this.#attempt(message);
+      const link = await this.#ready();
+      end = Math.min(end, performance.now() + BUSY_MS);
+      const reply = await this.#attempt(link, message);
       if (reply !== null) return reply;
       const pause = pauseMs();
       if (performance.now() + pause > end) throw new BoxBusy();
@@ -237,17 +239,30 @@ export class BluetoothBox {
   }
 
   /**
-   * Send a message once.
-   * @param {Bytes} message
-   * @returns {Promise<Bytes | null>} the reply; null if the box is busy
+   * The link, after the end of its last write.
+   * @returns {Promise<GattLink>}
    */
-  async #attempt(message) {
-    /** @type {{sent: Sent}} */
-    const progress = { sent: 'none' };
+  async #ready() {
     try {
       const link = this.#link;
       if (link === null) throw new Error('There is no link.');
       await this.#waitFor(new Wait(SILENCE_MS), link.written);
+      return link;
+    } catch (error) {
+      throw this.#lose('none', error);
+    }
+  }
+
+  /**
+   * Send a message once.
+   * @param {GattLink} link
+   * @param {Bytes} message
+   * @returns {Promise<Bytes | null>} the reply; null if the box is busy
+   */
+  async #attempt(link, message) {
+    /** @type {{sent: Sent}} */
+    const progress = { sent: 'none' };
+    try {
       /** @type {Wait<Bytes | null>} */
       const wait = new Wait(SILENCE_MS, EXCHANGE_MS);
       this.#reassembly.clear();

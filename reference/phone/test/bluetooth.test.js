@@ -258,6 +258,26 @@ test('a box that is busy for 10 s has done nothing, and its link stays', async (
   assert.equal(box.isConnected, true);
 });
 
+test('the 10 s of a busy box begin with the first attempt, not with the wait for the write before', async (t) => {
+  t.mock.method(Math, 'random', () => 1);
+  let settle;
+  const { fake, box } = await nearby(t, {
+    write(value) {
+      this.take(value);
+      return new Promise((resolve) => { settle = resolve; });
+    },
+  });
+  await box.exchange(SHORT);
+  const call = watched(box.exchange(SHORT));
+  await pass(4_000);
+  fake.write = async () => fake.error(6);
+  settle();
+  for (let times = 0; times < 19; times += 1) await pass(500);
+  assert.equal(call.isOver, false);
+  await pass(500);
+  assert.equal(call.error.name, 'BoxBusy');
+});
+
 test('errors that a busy box reports late are no answer to the next message', async (t) => {
   t.mock.method(Math, 'random', () => 1);
   const { fake, box } = await nearby(t, { write: async () => undefined });
