@@ -26,8 +26,10 @@ from bumble.transport.common import AsyncPipeSink
 
 from keyrack.offline_keys import link_messages, phone
 from keyrack.offline_keys.p256 import PrivateKey
-from keyrack.offline_keys.transports import advertisements, bluetooth
+from keyrack.offline_keys.transports import bluetooth
 from keyrack.offline_keys.transports.fragments import Command, FragmentError, FragmentRejected, Reassembly, Whole, split
+from tests.offline_keys import c_phone
+from tests.offline_keys.c_phone_bluetooth import CPhoneBluetooth, Exchange
 from tests.offline_keys.phone_world import ISS, NONCE, World, unb64
 
 MOST_MTU = 247
@@ -137,7 +139,7 @@ class BumbleBox:
             hci.HCI_LE_Set_Random_Address_Command(random_address=self.device.random_address)
         )
         await self.device.start_advertising(
-            advertising_data=advertisements.advertisement(self.world.advertised_name),
+            advertising_data=self.world.advertisement,
             scan_response_data=b"",
             advertising_interval_min=INTERVAL_MS,
             advertising_interval_max=INTERVAL_MS,
@@ -169,7 +171,7 @@ class BumbleBox:
                         SIZE,
                         read,
                         Characteristic.READABLE,
-                        CharacteristicValue(read=lambda connection: bluetooth.size_value(connection.att_mtu)),
+                        CharacteristicValue(read=lambda connection: self.world.size_value(connection.att_mtu)),
                     ),
                 ],
             )
@@ -325,6 +327,39 @@ class BumblePhone:
     def _disconnected(self) -> None:
         self.is_connected = False
         self.replies.put_nowait(ExchangeLost())
+
+
+class CBumblePhone(BumblePhone):
+    """A phone with the Bluetooth side of reference/phone-core."""
+
+    def __init__(self, link: VirtualLink, number: int, *, with_response: bool = True) -> None:
+        super().__init__(link, number, with_response=with_response)
+        self._side = CPhoneBluetooth(c_phone.library())
+        self._now = 0
+
+    async def connect(self, mtu: int = MOST_MTU, found: Found | None = None) -> CBumblePhone:
+        await super().connect(mtu, found)
+        assert self._side.connect(self.size_value)
+        return self
+
+    async def say(self, message: bytes) -> bytes:
+        assert self._side.send(message, self._now)
+        while self._side.tick(self._now) is Exchange.RUNNING:
+            while (fragment := self._side.next(self._now)) is not None:
+                await self.write(fragment)
+                self._side.written(self._now)
+            await self.link.settled()
+            self._now += 100
+        if self._side.tick(self._now) is not Exchange.REPLY:
+            raise ExchangeLost
+        return self._side.reply
+
+    def _notified(self, fragment: bytes) -> None:
+        self._side.receive(bytes(fragment), self._now)
+
+    def _disconnected(self) -> None:
+        super()._disconnected()
+        self._side.lose()
 
 
 @dataclass

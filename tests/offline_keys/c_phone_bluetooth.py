@@ -51,8 +51,11 @@ class CPhoneBluetooth:
         return self._built.kr_phone_ble_connect(self._at, given(size), Word(random))
 
     def send(self, message: bytes, now: int) -> bool:
-        self._message = given(message)  # the phone does not copy it
-        return self._built.kr_phone_ble_send(self._at, self._message, self._reply, Uint(now))
+        given_message = given(message)
+        is_begun: bool = self._built.kr_phone_ble_send(self._at, given_message, self._reply, Uint(now))
+        if is_begun:
+            self._message = given_message  # the phone does not copy it
+        return is_begun
 
     def next(self, now: int) -> bytes | None:
         return written(self._struct.size, lambda out: self._built.kr_phone_ble_next(self._at, Uint(now), out))

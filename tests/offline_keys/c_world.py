@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import ctypes
 import functools
 
 from keyrack.offline_keys.box.firmware import MessageResult
@@ -34,6 +35,17 @@ class CWorld(World):
     @property
     def advertised_name(self) -> str:
         return self._c.advertised_name(self.tick)
+
+    @property
+    def advertisement(self) -> bytes:
+        out = ctypes.create_string_buffer(31)
+        library().kr_advertisement(self.advertised_name.encode(), out)
+        return out.raw
+
+    def size_value(self, att_mtu: int) -> bytes:
+        out = ctypes.create_string_buffer(3)
+        library().kr_ble_size_value(att_mtu, out)
+        return out.raw
 
     def bluetooth(self) -> tuple[CBuffer, CBluetooth]:
         for number in range(LINKS):

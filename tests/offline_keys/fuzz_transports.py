@@ -26,7 +26,7 @@ from tests.offline_keys.c_transports import WireEvent
 from tests.offline_keys.fuzz_boxes import LIBRARY
 from tests.offline_keys.transports_comparison import Rivals
 
-STEPS_PER_EXCHANGE = 50  # in `several`
+STEPS_PER_CONNECTION = 200  # in `several`
 PAUSES = (*[0] * 30, *[1] * 10, 100, 499, 500, 501, 999, 1_000, 1_001, 2_500, 3_001, 5_000, 10_001, 15_000, 30_001)
 SHORT_PAUSES = (*[0] * 40, *[1] * 8, 300, 900)
 LENGTHS = (1, 2, 4, 17, 18, 92, 250, 254, 255, 256, 510, 600, 2_047, LONGEST)
@@ -279,7 +279,7 @@ def several(count: int, seed: int, inputs: int) -> bool:
         PHONE.make(phone.parent, str(phone), flags=SANITIZED)
         for module, *arguments in (
             ("fuzz_transports", "one", library, count, seed),
-            ("phone_exchanges", phone, 0, count // STEPS_PER_EXCHANGE, seed),
+            ("phone_exchanges", phone, 0, count // STEPS_PER_CONNECTION, seed),
         ):
             command = [sys.executable, "-m", f"tests.offline_keys.{module}", *map(str, arguments)]
             if subprocess.run(command, env=c_sources.with_sanitizer()).returncode:

@@ -24,7 +24,7 @@ from keyrack.offline_keys.public_key import PublicKey
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from keyrack.offline_keys.transports import advertisements
 from keyrack.offline_keys.transports.advertisements import SLOT_SECONDS, day_key, day_of, slot_at
-from keyrack.offline_keys.transports.bluetooth import BoxBluetooth
+from keyrack.offline_keys.transports.bluetooth import BoxBluetooth, size_value
 from keyrack.offline_keys.transports.message_buffer import MessageBuffer
 
 ISS, BOX, PRODUCT = "customer:7", "box:1041:3", 1041
@@ -118,6 +118,14 @@ class World:
     def advertised_name(self) -> str:
         """The name that the box advertises in the present slot."""
         return advertisements.name_at(self.box.authority.advertising, clock.now(self.box, self.tick))
+
+    @property
+    def advertisement(self) -> bytes:
+        return advertisements.advertisement(self.advertised_name)
+
+    def size_value(self, att_mtu: int) -> bytes:
+        """The value of `size` on a connection."""
+        return size_value(att_mtu)
 
     def bluetooth(self) -> tuple[MessageBuffer, BoxBluetooth]:
         """The buffer and the Bluetooth side of the box, without connections."""

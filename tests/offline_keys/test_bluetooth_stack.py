@@ -26,6 +26,7 @@ from tests.offline_keys.bumble_box import (
     BoxReported,
     BumbleBox,
     BumblePhone,
+    CBumblePhone,
     Driver,
     ExchangeLost,
     VirtualLink,
@@ -65,6 +66,35 @@ def test_a_first_conversation(over_bluetooth: Runner, mtu: int, with_response: b
         assert phone.size_value == bytes([1, 0, mtu - 3])
         assert len(await Driver(box.world).converse(phone)) == 2, "the entries of provisioning and opening"
         assert (box.world.effects, box.world.codes) == (["OPEN"], [])
+
+    over_bluetooth(test)
+
+
+@pytest.mark.parametrize("mtu", [23, 247])
+def test_a_first_conversation_of_a_phone_in_c(over_bluetooth: Runner, mtu: int) -> None:
+    async def test(box: BumbleBox) -> None:
+        box.world.seconds_pass(5)  # so that the driver brings a newer list
+        phone = CBumblePhone(box.link, 0)
+        await (await phone.start()).connect(mtu)
+        assert len(await Driver(box.world).converse(phone)) == 2
+        assert (box.world.effects, box.world.codes) == (["OPEN"], [])
+
+    over_bluetooth(test)
+
+
+def test_a_phone_in_c_waits_for_a_busy_box(over_bluetooth: Runner) -> None:
+    async def test(box: BumbleBox) -> None:
+        other, phone = await (await phone_of(box)).connect(), CBumblePhone(box.link, 1)
+        await (await phone.start()).connect()
+        await other.write(b"\x83\x00\x02\xc0")
+        refused = asyncio.create_task(phone.say(HELLO))
+        await box.link.settled()
+        assert not refused.done()
+        await other.write(b"\x00\xc0")
+        assert len(await refused) > 80
+        await phone.leave()
+        with pytest.raises(ExchangeLost):
+            await phone.say(HELLO)
 
     over_bluetooth(test)
 

@@ -72,7 +72,9 @@ def result(phone: CPhoneBluetooth, now: int) -> tuple[Exchange, Sent]:
 def test_a_message_is_split_as_in_the_vectors(phone: CPhoneBluetooth, vector: Json) -> None:
     assert phone.connect(b"\1" + vector["size"].to_bytes(2, "big"))
     assert phone.send(bytes.fromhex(vector["message"]), 0)
-    assert [each.hex() for each in write(phone, 0)] == vector["fragments"]
+    assert [each.hex() for each in write(phone, 0, len(vector["fragments"]))] == vector["fragments"]
+    assert result(phone, 0) == (Exchange.RUNNING, Sent.ALL)
+    assert phone.next(0) is None
 
 
 @pytest.mark.parametrize("vector", BLE["phone"], ids=lambda each: each["comment"])
@@ -147,6 +149,14 @@ def test_a_reply_that_comes_slowly_is_received(phone: CPhoneBluetooth) -> None:
     assert (phone.tick(10_800), phone.reply) == (Exchange.REPLY, b"\xc0\xc1")
 
 
+def test_a_late_response_lengthens_the_wait(phone: CPhoneBluetooth) -> None:
+    phone.send(SHORT, 0)
+    assert phone.next(0)
+    phone.written(4_999)
+    assert phone.tick(9_998) is Exchange.RUNNING
+    assert result(phone, 9_999) == (Exchange.LOST, Sent.ALL)
+
+
 def test_a_reply_that_stops_is_lost(phone: CPhoneBluetooth) -> None:
     phone.send(SHORT, 0)
     write(phone, 0)
@@ -193,8 +203,10 @@ def test_a_message_waits_5_s_for_the_write_before_it(phone: CPhoneBluetooth) -> 
         assert phone.tick(0) is Exchange.REPLY
         phone.send(SHORT, 0)
         assert phone.next(4_999) is None
+        phone.receive(b"\x83\0\1\xc1", 4_999)
+        assert phone.tick(4_999) is Exchange.RUNNING, "it belongs to the message before"
         if is_late:
-            assert result(phone, 5_000) == (Exchange.LOST, Sent.NONE)
+            assert (result(phone, 5_000), phone.reply) == ((Exchange.LOST, Sent.NONE), b"")
             return
         phone.written(4_999)
         assert phone.next(9_998)

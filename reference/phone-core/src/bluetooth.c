@@ -52,7 +52,6 @@ static void begin_attempt(struct kr_phone_ble *ble, uint64_t now)
     ble->silent_until = now + SILENCE_MS;
     ble->sent = KR_SENT_NONE;
     ble->fragments = 0;
-    memset(&ble->reassembly, 0, sizeof ble->reassembly);
 }
 
 /* Ends what is late, and the pause. */
