@@ -15,8 +15,8 @@ import asyncpg
 
 from benchmarks import ACTOR
 from benchmarks.foundation import UNLIMITED, database, free_port, load, running, token
-from benchmarks.load import Result, http, measure
-from benchmarks.recording import postgres, server_of
+from benchmarks.load import Result, cpu_since, cpu_times, http, measure
+from benchmarks.recording import family, server_of
 from benchmarks.sizes import sized
 from benchmarks.tables import row, table
 from keyrack.core.base64url import base64url
@@ -188,10 +188,10 @@ def main() -> None:
             asyncio.run(analyze(dsn))
             table("keys issued", "Issued", "keys/s", "CPU us per key: server + PostgreSQL")
             for name, asked, keys in (("one per request", few[WARM:], 1), (f"{EACH} per request", many, EACH)):
-                before = postgres(server)
+                before = cpu_times(family(server))
                 result = measure(keyrack.pid, port, asked, len(asked))
                 assert result.statuses == {200: len(asked)}, result.statuses
-                told(name, result, keys, postgres(server) - before)
+                told(name, result, keys, cpu_since(before))
                 asyncio.run(analyze(dsn))
             row("for comparison: signing alone", f"{signing:,.0f}", "")
             car = [http("GET", f"/v3/cars/{FIRST_CAR}", signed_in)]
@@ -203,10 +203,10 @@ def main() -> None:
                 (f"unchanged, a phone with {EACH} keys", many),
             ):
                 measure(keyrack.pid, port, asked, REQUESTS // 4)
-                before = postgres(server)
+                before = cpu_times(family(server))
                 result = measure(keyrack.pid, port, asked, REQUESTS)
                 assert result.statuses == {200: REQUESTS}, result.statuses
-                spent = (postgres(server) - before) / REQUESTS * 1e6
+                spent = cpu_since(before) / REQUESTS * 1e6
                 read = read or result.cpu
                 cells = f"{result.rate:,.0f}", f"{result.p50:.2f}", f"{result.cpu:.0f} + {spent:.0f}"
                 row(name, *cells, f"**{result.cpu / read:.2f}**")

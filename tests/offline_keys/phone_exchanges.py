@@ -1,4 +1,6 @@
-"""Random exchanges between a phone in C and a box, over a radio with faults.
+"""Random exchanges between a phone in C and a box.
+
+The radio has faults.
 
 The packets of each direction keep their order, as on a real link. The checks compare the phone's report of a message
 with what the box did.

@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
 
 from keyrack.offline_keys.transports import bluetooth
-from tests.offline_keys.peripheral import Peripheral, Radio, emulated
+from tests.offline_keys.peripheral import STRANGER, Peripheral, Radio, emulated
 from tests.offline_keys.phone_bridge import bridge
 from tests.offline_keys.phone_world import World
 from tests.support import browser
@@ -37,6 +37,11 @@ CONNECT_AFTER_CLICK = """async ([service, characteristic]) => {
   globalThis.link = { device, fromBox: await found.getCharacteristic(characteristic) };
   link.fromBox.addEventListener('characteristicvaluechanged', () => { events += 1; });
   await link.fromBox.startNotifications();
+}"""
+CHOOSE_AFTER_CLICK = """(service) => {
+  const clicked = new Promise((resolve) => { onclick = resolve; });
+  const chosen = clicked.then(() => navigator.bluetooth.requestDevice({ filters: [{ services: [service] }] }));
+  globalThis.outcome = chosen.catch(({ name }) => name);
 }"""
 
 
@@ -135,3 +140,13 @@ def test_a_pending_read_hides_a_disconnection(connected: tuple[Page, Silent], ra
     page.evaluate("() => { link.value = link.fromBox.readValue().catch(() => 'failed'); }")
     radio.send("simulateGATTDisconnection", address=box.address)
     assert page.evaluate("link.device.gatt.connected") is True
+
+
+def test_a_disconnected_box_is_in_no_chooser(connected: tuple[Page, Silent], radio: Radio) -> None:
+    page, box = connected
+    radio.send("simulateGATTDisconnection", address=box.address)
+    stranger = radio.add(STRANGER)
+    page.evaluate(CHOOSE_AFTER_CLICK, bluetooth.SERVICE)
+    page.mouse.click(9, 9)
+    assert page.evaluate("() => outcome") == "NotFoundError"
+    assert radio.listed == [{box.address}, {stranger}]

@@ -1,4 +1,7 @@
-"""The Bluetooth side of the phone in C: vectors, times, and boxes in Python and in C."""
+"""The Bluetooth side of the phone in C.
+
+Vectors, times, and boxes in Python and in C.
+"""
 
 from __future__ import annotations
 
@@ -358,7 +361,7 @@ def test_the_phone_in_c_opens_the_box_over_bluetooth(library: ctypes.CDLL, size:
 
 
 def test_an_app_may_have_a_box_as_well() -> None:
-    """No function of the phone has the name of another one of the box."""
+    """No function of the phone has the name of one of the box."""
     phone, box = (
         {name for source in (sources.path / "src").glob("*.c") for name in defined(sources.build / f"{source.stem}.o")}
         for sources in (PHONE, BOX)

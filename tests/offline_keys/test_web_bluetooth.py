@@ -1,119 +1,46 @@
 """The phone in JavaScript opens the Python box over Web Bluetooth.
 
-Chromium emulates the radio. Chromium's emulation cannot scan, lose packets or change the size of a connection. Times
-and faults are tests of reference/phone/test/bluetooth.test.js.
+Chromium emulates the radio. The page has a strict Content-Security-Policy. Chromium's emulation cannot scan, lose
+packets or change the size of a connection. Times and faults are tests of reference/phone/test/bluetooth.test.js.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Page
+from playwright.sync_api import BrowserContext
 
-from keyrack.offline_keys.transports import advertisements
+from keyrack.offline_keys import link_messages
+from keyrack.offline_keys.link_messages import CarryMessage
 from tests.offline_keys.peripheral import PUMP, STRANGER, Peripheral, Radio, emulated
 from tests.offline_keys.phone_bridge import Bridge, bridge
-from tests.offline_keys.phone_world import PRODUCT, World, b64
+from tests.offline_keys.phone_page import App
+from tests.offline_keys.phone_world import PRODUCT, World
 from tests.support import browser
 
 pytestmark = browser.needed
 HELLO, OPEN = 1, 5  # types of messages
-POLICY = "Content Security Policy"  # in each message about a violation
+HOUR = 3600
+CLOCK_TOLERANCE = 300  # seconds, of boxes
 SMALL = 20  # the size of a connection with the smallest ATT_MTU
-APP = """async ([path, productId, dayKeys, seconds]) => {
-  const { start } = await import('/phone/example.js');
-  const { WebBluetooth } = await import('/phone/bluetooth.js');
-  const { namesAround } = await import('/phone/advertisements.js');
-  const { fromBase64url } = await import('/phone/bytes.js');
-  const { openPhone } = await import('/phone/indexeddb.js');
-  const { Phone } = await import('/phone/phone.js');
-  const { Server } = await import('/phone/server.js');
-  const token = async () => `e30.${btoa(JSON.stringify({ sub: 'somebody' }))}.`;
-  const base = `${location.origin}${path}/v3`;
-  const phone = await start(base, token).catch(async () => {
-    const { device, store } = await openPhone(); // without a network
-    return new Phone(device, store, new Server(base, token));
-  });
-  const names = await namesAround(dayKeys.map(([day, key]) => ({ day, key: fromBase64url(key) })), seconds);
-  const transport = new WebBluetooth();
-  const app = { box: null, unknown: null };
-  const find = async (those) => {
-    app.box = await transport.find(those);
-    return app.box && app.box.name;
-  };
-  const outcomeOf = async (work) => {
-    try {
-      return await work();
-    } catch (error) {
-      if (error.name === 'OutcomeUnknown') app.unknown = error;
-      return [error.name, error.sent ?? error.cause?.sent ?? null];
-    }
-  };
-  const buttons = {
-    find: () => find(names),
-    findAny: () => find([]),
-    open: async () => {
-      await app.box.connect();
-      const conversation = phone.at(app.box.exchange, productId);
-      const { key } = await conversation.open();
-      await conversation.fetchLog();
-      return key.carId;
-    },
-    close: async () => {
-      await phone.at(app.box.exchange, productId).close();
-      await app.box.close();
-      return app.box.isConnected;
-    },
-    look: async () => {
-      await app.box.connect();
-      return phone.at(app.box.exchange, productId).hasDoneNothing(app.unknown);
-    },
-    home: async () => {
-      await phone.meetServer();
-      return (await phone.store.state()).entries.length;
-    },
-  };
-  for (const [name, work] of Object.entries(buttons)) {
-    const button = document.createElement('button');
-    button.id = name;
-    button.textContent = name;
-    button.onclick = async () => settled(await outcomeOf(work));
-    document.body.append(button);
-  }
-}"""
+VIOLATE = """() => new Promise((resolve) => {
+  document.addEventListener('securitypolicyviolation', (event) => resolve(event.effectiveDirective), { once: true });
+  (async () => { ACT; })().catch(() => undefined);
+})"""
 
 
-@dataclass
-class Phone:
-    """A page with the app of a driver, and the box nearby."""
+@dataclass(kw_only=True)
+class Phone(App):
+    """The app of a driver, and the box nearby."""
 
-    page: Page
     radio: Radio
     world: World
-    path: str
     box: Peripheral
-    violations: list[str]  # of the content security policy
 
-    def load(self, product: int = PRODUCT) -> None:
-        """Load the page, and start the app. The names are those around the time of the world."""
-        self.page.goto("/strict")
-        day = advertisements.day_of(advertisements.slot_at(self.world.now))
-        secret = self.world.box.authority.advertising
-        keys = [(each, b64(advertisements.day_key(secret, each))) for each in (day - 1, day, day + 1)]
-        self.page.evaluate(APP, [self.path, product, keys, self.world.now])
-
-    def tap(self, button: str) -> Any:
-        """The outcome of a button: a value, or an error.
-
-        It comes by a promise, because the policy of the page forbids Playwright's `wait_for_function`.
-        """
-        self.page.evaluate("() => { outcome = new Promise((settle) => { settled = settle; }); }")
-        self.page.click(f"#{button}")
-        return self.page.evaluate("() => outcome")
+    def start(self, product: int = PRODUCT) -> None:
+        self.load(product, self.world.now)
 
     @property
     def effects(self) -> list[str]:
@@ -135,25 +62,31 @@ def context(bridged: Bridge) -> Iterator[BrowserContext]:
 @pytest.fixture
 def phone(context: BrowserContext, bridged: Bridge) -> Iterator[Phone]:
     """A phone with keys, next to its box and another one."""
-    with near_a_box(context, bridged) as phone:
-        yield phone
-
-
-@contextmanager
-def near_a_box(context: BrowserContext, server: Bridge) -> Iterator[Phone]:
     with emulated(context) as radio:
         world = World()
-        server.worlds.append(world)
-        page, violations = context.new_page(), list[str]()
-        page.on("console", lambda message: violations.append(message.text) if POLICY in message.text else None)
+        bridged.worlds.append(world)
+        page = context.new_page()
         page.add_init_script(PUMP)
         radio.answer_choosers(context, page)
         radio.add(STRANGER)
-        path = f"/worlds/{len(server.worlds) - 1}"
-        phone = Phone(page, radio, world, path, Peripheral(radio, world), violations)
-        phone.load()
+        path = f"/worlds/{len(bridged.worlds) - 1}"
+        phone = Phone(page=page, path=path, radio=radio, world=world, box=Peripheral(radio, world))
+        phone.start()
         yield phone
-        assert phone.violations == []
+        phone.check_violations()
+
+
+def test_the_policy_of_the_page_is_in_force(phone: Phone) -> None:
+    """All tests of a phone fail if the page violates it."""
+    acts = {
+        "require-trusted-types-for": "document.body.innerHTML = ''",
+        "connect-src": "await fetch('https://keyrack.example')",
+        "script-src-elem": "await import('data:text/javascript,0')",
+    }
+    for directive, act in acts.items():
+        assert phone.page.evaluate(VIOLATE.replace("ACT", act)) == directive
+    assert [text.partition(" ")[0] for text in phone.violations] == list(acts)
+    phone.violations.clear()
 
 
 def test_a_driver_opens_and_closes(phone: Phone) -> None:
@@ -168,33 +101,6 @@ def test_a_driver_opens_and_closes(phone: Phone) -> None:
     assert len(phone.radio.listed) == 1, "the same device begins another link"
 
 
-def test_the_page_is_under_a_strict_policy(phone: Phone) -> None:
-    """The tests of this file see each violation."""
-    script = "() => { try { document.body.innerHTML = '<b>'; } catch (error) { return error.name; } }"
-    assert phone.page.evaluate(script) == "TypeError"
-    phone.page.evaluate("() => fetch('https://elsewhere.example/').catch(() => 0)")
-    assert [len(phone.violations), all("violates" in each for each in phone.violations)] == [2, True]
-    phone.violations.clear()
-
-
-def test_a_stopped_server_stops_no_driver() -> None:
-    with browser.launched() as chromium, ExitStack() as servers:
-        running = servers.enter_context(bridge())
-        context = chromium.new_context(base_url=running.url)
-        with near_a_box(context, running) as phone:
-            phone.tap("find")
-            assert phone.tap("open") == 12
-            servers.close()
-            phone.violations.clear()
-            assert phone.tap("open") == 12
-            assert phone.tap("home") == ["TypeError", None], "no server answers"
-            assert phone.effects == ["OPEN", "OPEN"]
-            again = servers.enter_context(bridge(running.server_address[1]))
-            again.worlds = running.worlds
-            assert phone.tap("home") == 0
-            assert phone.world.seen()["home"] == [1, 2, 3]
-
-
 def test_a_page_without_network_opens_after_a_reload(phone: Phone) -> None:
     phone.tap("find")
     assert phone.tap("open") == 12
@@ -202,7 +108,7 @@ def test_a_page_without_network_opens_after_a_reload(phone: Phone) -> None:
     phone.world.seconds_pass(900)
     name = phone.world.advertised_name
     phone.box.appear()
-    phone.load()
+    phone.start()
     assert phone.tap("find") == name
     assert phone.tap("open") == 12
     assert phone.tap("home") == ["TypeError", None]
@@ -263,10 +169,68 @@ def test_a_driver_who_cancels_the_chooser_has_chosen_none(phone: Phone) -> None:
 
 
 def test_the_box_of_another_car_gets_no_key(phone: Phone) -> None:
-    phone.load(product=PRODUCT + 1)
+    phone.start(PRODUCT + 1)
     phone.tap("find")
     assert phone.tap("open") == ["OtherBox", None]
     assert phone.effects == []
+
+
+def test_a_busy_box_opens_when_it_has_room(phone: Phone) -> None:
+    phone.tap("find")
+    phone.box.occupy(refusals=2)
+    assert phone.tap("open") == 12
+    assert (phone.box.refusals, phone.effects) == (2, ["OPEN"])
+
+
+def test_a_key_before_its_time_opens_nothing(phone: Phone) -> None:
+    phone.world.change(begins=HOUR)
+    phone.start()
+    phone.tap("find")
+    assert phone.tap("open") == ["BoxRefusal", "not-yet"]
+    assert phone.effects == []
+
+
+def test_an_expired_key_opens_nothing(phone: Phone) -> None:
+    phone.page.route("**/v3/**", lambda route: route.abort())
+    phone.world.seconds_pass(phone.world.lifetime + CLOCK_TOLERANCE)
+    phone.box.appear()
+    phone.start()
+    assert phone.tap("find") == phone.world.advertised_name
+    assert phone.tap("open") == ["BoxRefusal", "expired"]
+    assert phone.effects == []
+
+
+def test_a_revoked_key_opens_nothing_after_another_phone_has_brought_the_list(phone: Phone) -> None:
+    phone.tap("find")
+    assert phone.tap("open") == 12
+    phone.page.route("**/v3/**", lambda route: route.abort())
+    phone.world.seconds_pass(1)  # the next list is later
+    (device,) = phone.world.phones
+    phone.world.revoke(device)
+    other = phone.world.connect()
+    phone.world.say(other, link_messages.write(CarryMessage(phone.world.list(phone.world.generation))))
+    phone.world.disconnect(other)
+    assert phone.tap("open") == ["BoxRefusal", "revoked"]
+    assert phone.effects == ["OPEN"]
+
+
+def test_one_tab_at_a_time_opens(phone: Phone, context: BrowserContext) -> None:
+    """The browser shares one connection among its tabs.
+
+    A reply does not say to which tab it belongs."""
+    page = context.new_page()
+    page.add_init_script(PUMP)
+    phone.radio.answer_choosers(context, page)
+    second = App(page=page, path=phone.path)
+    second.load(PRODUCT, phone.world.now)
+    for app in (phone, second):
+        assert app.tap("find") == phone.world.advertised_name
+    assert phone.tap("open") == 12
+    assert second.tap("open") == ["BoxBusy", "none"]
+    assert phone.tap("close") is False
+    assert second.tap("open") == 12
+    assert phone.effects == ["OPEN", "CLOSE", "OPEN"]
+    second.check_violations()
 
 
 def test_a_search_without_names_lists_each_box(phone: Phone) -> None:

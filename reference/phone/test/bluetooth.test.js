@@ -361,6 +361,33 @@ test('a box that goes while it is connected is lost at once', async (t) => {
   assertLost(call, 'none', box);
 });
 
+test('one page at a time is connected to a box', async (t) => {
+  stopClock(t);
+  const held = new Set();
+  const locks = {
+    async request(name, { ifAvailable }, work) {
+      assert.equal(ifAvailable, true);
+      if (held.has(name)) return work(null);
+      held.add(name);
+      return Promise.resolve(work({ name })).finally(() => held.delete(name));
+    },
+  };
+  const fake = new FakeBox();
+  const [first, second] = await Promise.all([0, 1].map(() => fake.bluetooth({}, locks).find([])));
+  await first.connect();
+  assert.deepEqual([...held], ['keyrack-box-K-GSW3AD']);
+  await assert.rejects(second.connect(), { name: 'BoxBusy', sent: 'none', action: 'wait' });
+  assert.deepEqual(await first.exchange(SHORT), SHORT, 'the link of the first page stays');
+  await first.close();
+  await second.connect();
+  await assert.rejects(first.connect(), { name: 'BoxBusy' });
+  fake.vanish();
+  await first.connect();
+  await first.close();
+  await first.connect();
+  assert.equal(first.isConnected, true, 'a page connects again at once');
+});
+
 test('a second connect begins no other link', async (t) => {
   const { fake, box } = await nearby(t);
   await Promise.all([box.connect(), box.connect()]);

@@ -133,12 +133,12 @@ export class FakeBox extends EventTarget {
   }
 
   /** The Web Bluetooth of a browser in which the user chooses this box. */
-  bluetooth(others = {}) {
+  bluetooth(others = {}, locks = null) {
     const requestDevice = async (options) => {
       this.chosen.push(options);
       return this;
     };
-    return new WebBluetooth({ requestDevice, getAvailability: async () => true, ...others });
+    return new WebBluetooth({ requestDevice, getAvailability: async () => true, ...others }, locks);
   }
 
   /** The box as an app has it, with a link. */
