@@ -321,7 +321,7 @@ def test_the_memory_of_the_box_is_small(library: ctypes.CDLL) -> None:
 
 def test_the_transports_need_less_stack_than_the_box() -> None:
     """All their functions together, so whichever calls which."""
-    names = ("advertisements", "bluetooth", "fragments", "hmac", "message_buffer", "nfc", "wire")
+    names = ("advertisements", "bluetooth", "fragments", "hmac", "message_buffer", "names", "nfc", "wire")
     usage = "".join((BOX.build / f"{name}.su").read_text() for name in names)
     frames = [int(line.split("\t")[1]) for line in usage.splitlines()]
     assert len(frames) > 30
