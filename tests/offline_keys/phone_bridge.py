@@ -27,7 +27,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 
 from tests.offline_keys.phone_world import World, unb64
-from tests.support.servers import DEADLINE
+from tests.support.people import fetch
 
 PHONE = Path(__file__).parents[2] / "reference/phone"
 HAPPENINGS = ("seconds_pass", "power_is_cut", "revoke", "rotate", "replace_root", "begin_generation", "change", "seen")
@@ -100,7 +100,7 @@ class Handler(BaseHTTPRequestHandler):
         headers = {name: value for name, value in self.headers.items() if name.lower() in PASSED}
         url = self.server.upstream + self.path.removeprefix("/server")
         try:
-            answer = httpx.request(self.command, url, headers=headers, content=body, timeout=DEADLINE)
+            answer = fetch(self.command, url, headers=headers, content=body)
         except httpx.ConnectError:
             self.close_connection = True
             return
