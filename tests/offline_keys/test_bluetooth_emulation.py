@@ -6,7 +6,9 @@ A test that fails says that a newer Chromium needs a work-around no more: remove
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import subprocess
 import urllib.request
 from collections.abc import Iterator
@@ -65,16 +67,15 @@ def radio(context: BrowserContext) -> Iterator[Radio]:
 
 def test_the_emulation_has_no_command_for_notifications(tmp_path: Path) -> None:
     command = [str(browser.CHROMIUM), "--headless", "--no-sandbox", "--remote-debugging-port=0"]
-    with subprocess.Popen(
-        [*command, f"--user-data-dir={tmp_path}", "about:blank"], stderr=subprocess.PIPE, text=True
-    ) as running:
+    command += [f"--user-data-dir={tmp_path}", "about:blank"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as running:
         try:
             assert running.stderr is not None
             address = next(found[1] for line in running.stderr if (found := re.search(r"ws://([\d.:]+)/", line)))
             with urllib.request.urlopen(f"http://{address}/json/protocol") as answer:
                 domains = {each["domain"]: each for each in json.load(answer)["domains"]}
         finally:
-            running.kill()
+            os.killpg(running.pid, signal.SIGKILL)  # Debian's command is a script that starts the browser
     if "BluetoothEmulation" not in domains:
         pytest.skip("this browser does not emulate Bluetooth")
     assert {each["name"] for each in domains["BluetoothEmulation"]["commands"]} == COMMANDS
