@@ -143,7 +143,7 @@ def _errors(text: str) -> str:
 
 
 def _replace(files: dict[str, bytes]) -> None:
-    """Write each file and its gzip copy into a new directory, which replaces the old one."""
+    """Replace the directory by these files and their gzip copies."""
     TARGET.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=".assets-", dir=TARGET.parent))
     fresh.chmod(0o755)

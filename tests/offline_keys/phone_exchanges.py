@@ -71,7 +71,7 @@ class Air:
         self._stranger: Iterator[bytes] = iter(())
 
     def exchange(self, message: bytes) -> Exchange:
-        """Send a message, and let time pass until the exchange is over."""
+        """Send a message, and let time pass until the exchange ends."""
         began = self.now
         self.processed.clear()
         assert self.phone.send(message, self.now)

@@ -73,6 +73,13 @@ def with_doors(access: SimulatorCredentials, use: Callable[[Doors], Awaitable[No
     asyncio.run(run())
 
 
+async def door_of(doors: Doors, car: int, at: int) -> Door:
+    """The door of a car that has a box."""
+    door = await doors.of(car, at)
+    assert isinstance(door, Door)
+    return door
+
+
 @pytest.mark.usefixtures("_firmware")
 def test_a_key_opens_until_its_right_ends(access: SimulatorCredentials, ella: Person) -> None:
     first = ella.get("/cars").json()[0]["id"]
@@ -80,8 +87,7 @@ def test_a_key_opens_until_its_right_ends(access: SimulatorCredentials, ella: Pe
 
     async def use(doors: Doors) -> None:
         at = int(time.time())
-        door = await doors.of(first, at)
-        assert isinstance(door, Door)
+        door = await door_of(doors, first, at)
         user = row["userId"]
         assert door.use(user, OPEN, at + 1)
         assert door.use(user, CLOSE, at + 20)
@@ -122,8 +128,7 @@ def test_a_user_whose_result_is_lost_tries_again(access: SimulatorCredentials, e
 
     async def use(doors: Doors) -> None:
         at = int(time.time())
-        door = await doors.of(car, at)
-        assert isinstance(door, Door)
+        door = await door_of(doors, car, at)
         meet(door, Fate(), Fate(), LOST_REPLY)  # hello, hello, open
         assert door.use(row["userId"], OPEN, at + 1)
         assert door.lost == 1
@@ -143,8 +148,7 @@ def test_a_log_that_a_phone_could_not_take_comes_with_the_next_visit(
 
     async def use(doors: Doors) -> None:
         at = int(time.time())
-        door = await doors.of(car, at)
-        assert isinstance(door, Door)
+        door = await door_of(doors, car, at)
         meet(door, Fate(), Fate(), Fate(), LOST_REPLY)  # hello, hello, open, fetch
         assert door.use(row["userId"], OPEN, at + 1)
         assert door.lost == 1

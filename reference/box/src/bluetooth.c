@@ -100,7 +100,7 @@ bool kr_ble_write(struct kr_ble *ble, unsigned link, struct kr_bytes fragment, u
         fail(ble, link, error);
         return false;
     }
-    if (is_first) { /* an invalid fragment takes the buffer from nobody */
+    if (is_first) { /* only a valid fragment takes the buffer */
         kr_buffer_begin(ble->buffer, link, now);
     }
     if (whole.command == 0) {

@@ -143,7 +143,7 @@ class PendingTree:
 async def trees_due(
     sql: Statements, behind: int, seconds: float, *, signs: bool, only: int | None = None
 ) -> list[PendingTree]:
-    """The next due logs after customer `behind`, each judged (`PendingTree.check`)."""
+    """The next due logs after customer `behind`, each checked (`PendingTree.check`)."""
     rows = await sql.fetch(DUE, behind, seconds, LOGS, signs, only)
     logs = [PendingTree.of(row) for row in rows]
     for log in logs:

@@ -85,7 +85,7 @@ class BoxBluetooth:
             whole = state.reassembly.accept(fragment, now)
         except FragmentRejected as rejected:
             return self._fail(link, state, rejected.code)
-        if is_first:  # an invalid fragment takes the buffer from nobody
+        if is_first:  # only a valid fragment takes the buffer
             self._buffer.begin(link, now)
         if whole is None:
             return None
