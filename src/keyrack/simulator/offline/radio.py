@@ -25,7 +25,7 @@ from keyrack.offline_keys.transports.fragments import (
 HEAD = 3  # bytes of an ATT packet before the value
 REPLY_MS = 5_000  # after which a phone gives up
 BUSY_PAUSES = (200, 500)  # milliseconds between two attempts at a busy box
-BUSY_MS = 8_000  # after which a phone gives up at a busy box
+BUSY_MS = 10_000  # after which a phone gives up at a busy box
 OTHER_MOST = 4_000  # the longest time for which another phone keeps the box busy
 MOST_DELAY = 4_900  # milliseconds; a phone gives up after 5,000
 
