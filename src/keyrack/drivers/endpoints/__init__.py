@@ -1,0 +1,1 @@
+"""The endpoints of the app, and those of managers about drivers' accounts."""
