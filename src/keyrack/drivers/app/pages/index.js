@@ -11,6 +11,14 @@ const PAGES = {
   '': cars,
 };
 
+/** Pages that need no session. */
+const PUBLIC = new Set(['sign-in', 'link', 'forgot']);
+
+/** @param {string} name */
+export function isPublic(name) {
+  return PUBLIC.has(name);
+}
+
 /**
  * The function that shows a page; the main screen for an unknown name.
  * @param {string} name
