@@ -69,6 +69,22 @@ class AppAuth(AuthScheme):
 
 
 @dataclass(frozen=True, slots=True)
+class DriverAuth(AuthScheme):
+    """The session of a driver in the app at `/drive`. A write must come from a page of the app."""
+
+    permission: ClassVar[Free] = Free.DRIVER
+
+    is_in_customer: bool = False  # the header `Customer-ID` names one of the driver's customers
+
+
+@dataclass(frozen=True, slots=True)
+class DrivePageAuth(AuthScheme):
+    """No credentials, but a write must come from a page of the app at `/drive`."""
+
+    permission: ClassVar[Free] = Free.ANYBODY
+
+
+@dataclass(frozen=True, slots=True)
 class ClientSecretAuth(AuthScheme):
     """The secret of a machine client, or an API key.
 
@@ -86,4 +102,4 @@ class PublicAuth(AuthScheme):
     permission: ClassVar[Free] = Free.ANYBODY
 
 
-Auth = CustomerAuth | AccountAuth | DeviceAuth | AppAuth | ClientSecretAuth | PublicAuth
+Auth = CustomerAuth | AccountAuth | DeviceAuth | AppAuth | DriverAuth | DrivePageAuth | ClientSecretAuth | PublicAuth

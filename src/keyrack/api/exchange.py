@@ -11,7 +11,7 @@ from uuid import UUID
 from keyrack.api.caller import permit
 from keyrack.api.grants import NOTHING, Grant
 from keyrack.api.permissions import Free, Permission
-from keyrack.api.principals import FOR_PEOPLE, AppUser, Caller, CallerKey, Device, ManagerCaller, ManagerId
+from keyrack.api.principals import FOR_PEOPLE, AppUser, Caller, CallerKey, Device, Driver, ManagerCaller, ManagerId
 from keyrack.api.request_origin import RequestOrigin, checksum
 from keyrack.api.subscriptions import FollowContext
 from keyrack.core.errors import JSON, Forbidden, Refusal
@@ -51,6 +51,7 @@ class Request:
     follow: FollowContext | None = None  # for streams and long polls; None in a call from within the process
     also: bool = False  # the client prefers the endpoint's other media type
     app: AppUser | None = None  # the user of an app's id token
+    driver: Driver | None = None  # the driver of a session at `/drive`
     # The endpoint's own query parameters if unknown names are rejected; None if they are ignored
     parameters: tuple[str, ...] | None = None
     hides_extensions: bool = False  # a caller of the spec: extensions are returned only if `$select` names them
@@ -116,6 +117,12 @@ class Request:
 def manager_id(request: Request) -> ManagerId:
     """The id of the calling manager. Raises `Forbidden` for every other principal."""
     return request.manager.id
+
+
+def driver_of(request: Request) -> Driver:
+    """The signed-in driver, on rows of drivers."""
+    assert request.driver is not None  # noqa: S101 - a row of drivers has one
+    return request.driver
 
 
 def manager_parameter(request: Request) -> dict[str, object]:

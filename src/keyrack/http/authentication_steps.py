@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from keyrack.api.auth_schemes import AppAuth, ClientSecretAuth, DeviceAuth, PublicAuth
+from keyrack.api.auth_schemes import AppAuth, ClientSecretAuth, DeviceAuth, DrivePageAuth, DriverAuth, PublicAuth
 from keyrack.api.endpoint import Endpoint
 from keyrack.db.audit_context import acting
+from keyrack.drivers import sessions as driver_sessions
 from keyrack.http import request_parsing
 from keyrack.http.calls import HttpCall
 from keyrack.http.request_actor import actor
@@ -70,11 +71,28 @@ async def authenticate_app(call: HttpCall) -> None:
     call.customer = call.app.customer
 
 
+def check_drive_origin(call: HttpCall) -> None:
+    """Raises `Forbidden` for a write that does not come from a page of the app at `/drive`."""
+    call.services.driver_cookies.check_origin(call.http)
+
+
+async def authenticate_driver(call: HttpCall) -> None:
+    """Authenticate a driver by the session of the app. Raises `Unauthorized`."""
+    secret = call.services.driver_cookies.secret(call.http)
+    call.driver = await driver_sessions.find(call.services.system_db, secret)
+
+
+def resolve_customer_of_driver(call: HttpCall) -> None:
+    """Set the customer from the header. Raises `BadRequest`, or `NotFound` if the session does not see it."""
+    assert call.driver is not None  # noqa: S101 - `authenticate_driver` comes first
+    call.customer = request_parsing.customer(call.http, call.driver)
+
+
 def record_identity(call: HttpCall) -> None:
     """Set the principal in the access log, and as the actor in the change log."""
     caller, state = call.caller, call.state
     state.customer, state.caller = call.customer, 0 if caller is None else caller.id
-    acting.set(actor(call.http, state.id, call.customer, caller, call.device, call.app))
+    acting.set(actor(call.http, state.id, call.customer, caller, call.device, call.app, call.driver))
 
 
 def permit(call: HttpCall) -> None:
@@ -89,6 +107,9 @@ AUTHENTICATION: tuple[CheckStep[HttpCall], ...] = (
     CheckStep(resolve_customer, lambda row: row.auth.has_customer),
     CheckStep(authenticate_device, lambda row: isinstance(row.auth, DeviceAuth)),
     CheckStep(authenticate_app, lambda row: isinstance(row.auth, AppAuth)),
+    CheckStep(check_drive_origin, lambda row: isinstance(row.auth, DriverAuth | DrivePageAuth)),
+    CheckStep(authenticate_driver, lambda row: isinstance(row.auth, DriverAuth)),
+    CheckStep(resolve_customer_of_driver, lambda row: isinstance(row.auth, DriverAuth) and row.auth.is_in_customer),
     CheckStep(record_identity),
     CheckStep(permit),
 )

@@ -167,6 +167,7 @@ def build_request(call: HttpCall) -> None:
         chunks=http.scope["http_version"] != "1.0",
         device=call.device,
         app=call.app,
+        driver=call.driver,
         returns=call.returns,
         if_match=call.if_match,
         if_none_match=call.if_none_match,

@@ -23,6 +23,7 @@ from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.group_commit import GroupCommitter
 from keyrack.db.replication.read_routing import ReadRouter
 from keyrack.db.worker_wakeup import WakeupNotifier
+from keyrack.drivers.cookies import DriverCookies
 from keyrack.http.authentication import RequestAuthenticator
 from keyrack.http.endpoints.documents import Documents
 from keyrack.http.endpoints.health import Readiness
@@ -40,6 +41,7 @@ class ServeServices:
     system_db: Database  # own pool for access checks, sign-ins and health, whatever the load of `db`
     authenticator: Authenticator
     authentication: RequestAuthenticator
+    driver_cookies: DriverCookies
     announce: WakeupNotifier
     notify: Notify
     replicas: ReadRouter | None

@@ -169,6 +169,13 @@ class Settings(
         return origins("{0.scheme}://{0.netloc}".format(urlsplit(self.public_url)))
 
     @property
+    def drive_origin(self) -> str:
+        """The origin of the drivers' app as browsers write it."""
+        address = urlsplit(self.drive_url or self.public_url)
+        (origin,) = origins(f"{address.scheme}://{address.netloc}")
+        return origin
+
+    @property
     def box(self) -> str:
         """The product type of a key box."""
         return f"{self.brand} Box"

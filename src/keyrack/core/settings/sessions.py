@@ -52,6 +52,12 @@ class Sessions(BaseSettings):
         le=1_000,
         description="Maximum number of passkeys of one manager. Above it, a new one gets 409.",
     )
+    drive_url: str | None = Field(
+        default=None,
+        description="Address of the drivers' app, such as https://drive.example.com: a host of its own, which reaches"
+        " the same server. Without it, the app is at the public address. Passkeys, cookies and links of drivers belong"
+        " to this address.",
+    )
     pending_logins_per_manager: int = Field(
         default=10,
         ge=1,

@@ -1,0 +1,15 @@
+"""The parts of the process that the handlers of drivers need."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from keyrack.auth.services import AuthServices
+from keyrack.drivers.cookies import DriverCookies
+
+
+class DriverServices(AuthServices, Protocol):
+    """Authentication, and the session cookie of the app."""
+
+    @property
+    def driver_cookies(self) -> DriverCookies: ...
