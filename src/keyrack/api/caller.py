@@ -6,14 +6,15 @@ from collections.abc import Mapping
 
 from keyrack.api.grants import forbidden_response
 from keyrack.api.permissions import PROGRAMS, Free, Permission
-from keyrack.api.principals import FOR_PEOPLE, AppUser, Caller, ClientCaller, Device, ManagerCaller
+from keyrack.api.principals import FOR_PEOPLE, AppUser, Caller, ClientCaller, Device, Driver, ManagerCaller
 from keyrack.core.errors import Forbidden
 
-Principals = tuple[type[ManagerCaller] | type[ClientCaller] | type[Device] | type[AppUser], ...]
+Principals = tuple[type[ManagerCaller] | type[ClientCaller] | type[Device] | type[AppUser] | type[Driver], ...]
 PRINCIPALS: Mapping[Free, Principals] = {
-    Free.ANYBODY: (ManagerCaller, ClientCaller, Device, AppUser),
+    Free.ANYBODY: (ManagerCaller, ClientCaller, Device, AppUser, Driver),
     Free.DEVICE: (Device,),
     Free.USER: (AppUser,),
+    Free.DRIVER: (Driver,),
     Free.CALLER: (ManagerCaller, ClientCaller),
     Free.PERSON: (ManagerCaller,),
 }

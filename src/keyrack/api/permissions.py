@@ -89,6 +89,7 @@ class Free(StrEnum):
     ANYBODY = "anybody"
     DEVICE = "a device key"
     USER = "an id token of the app SDK"
+    DRIVER = "a driver's session"
     CALLER = "every caller, about itself"
     PERSON = "every manager, about itself"
 

@@ -1,4 +1,4 @@
-"""Principals: managers, machine clients, devices and app users, each with its own type."""
+"""Principals: managers, machine clients, devices, app users and drivers, each with its own type."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ class PrincipalKind(StrEnum):
     CLIENT = "client"
     DEVICE = "device"
     APP_USER = "user"
+    DRIVER = "driver"
 
 
 class CallerKey(NamedTuple):
@@ -130,3 +131,18 @@ class AppUser:
     user: int
     issued_at: float  # when the id token was issued, in seconds since 1970
     expires_at: float  # when it expires
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """A driver who is signed in to the app at `/drive`, in every customer that the session sees."""
+
+    kind: ClassVar[PrincipalKind] = PrincipalKind.DRIVER
+    user: int
+    session: int
+    customers: frozenset[int]
+
+    def check(self, customer: int) -> None:
+        """Raises `NotFound` unless the session sees the customer."""
+        if customer not in self.customers:
+            raise NotFound(NO_CUSTOMER)

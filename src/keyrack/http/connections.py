@@ -21,6 +21,7 @@ import uvicorn
 from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from keyrack.auth.page_origin import READS
 from keyrack.core.error_codes import (
     HEAD_TOO_LARGE,
     HEAD_TOO_SLOW,
@@ -39,7 +40,6 @@ from keyrack.http.load_shedding import DeferredConnections, Overload
 from keyrack.http.problem_details import accepted, problem_body
 from keyrack.http.request_ids import request_id
 from keyrack.http.request_state import request_state
-from keyrack.http.session_cookie import READS
 from keyrack.http.slow_clients import SlowClientGuard, WriteBufferBudget
 
 log = structlog.get_logger("keyrack.http")

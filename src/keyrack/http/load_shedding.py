@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from keyrack.auth.page_origin import READS
 from keyrack.core.log_config import MINUTE, RateLimitedLogger
-from keyrack.http.session_cookie import READS
 
 FEW = 16  # with fewer active requests, the callers do not cause the lag
 TICK = 0.01  # seconds between two checks while requests are active

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import falcon.asgi
 
-from keyrack.api.principals import AppUser, Caller, Device
+from keyrack.api.principals import AppUser, Caller, Device, Driver
 from keyrack.db.audit_context import Actor
 
 
@@ -15,8 +15,9 @@ def actor(
     caller: Caller | None,
     device: Device | None = None,
     app: AppUser | None = None,
+    driver: Driver | None = None,
 ) -> Actor:
-    """The manager or machine client, else the device, else the user of an app.
+    """The manager or machine client, else the device, else the user of an app, else the driver.
 
     Otherwise it is a program that has at most an API key. `request` is the request id.
     """
@@ -27,4 +28,6 @@ def actor(
         return Actor(device.kind.value, device.name, device.key, address, request)
     if app is not None:  # a pairwise subject: other customers do not know it
         return Actor(app.kind.value, str(app.subject), None, address, request)
+    if driver is not None:
+        return Actor("user", None, driver.user, address, request)
     return Actor("client", None, None, address, request)

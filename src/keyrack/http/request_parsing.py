@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from urllib.parse import parse_qs
 
 from keyrack.api.endpoint import Endpoint, FormBody, RawBody
-from keyrack.api.principals import Caller
+from keyrack.api.principals import Caller, Driver
 from keyrack.core.error_codes import (
     BODY_TOO_LARGE,
     BODY_TOO_PACKED,
@@ -214,7 +214,7 @@ def _check_type(http: IncomingRequest, body_format: BodyFormat) -> None:
         raise UnsupportedMediaType("Content-Type", http.content_type, body_format.media_types)
 
 
-def customer(http: IncomingRequest, caller: Caller) -> int:
+def customer(http: IncomingRequest, caller: Caller | Driver) -> int:
     """The customer. Raises `BadRequest`, and `NotFound` for an unknown one and for one the caller may not act for."""
     text = http.get_header(CUSTOMER_ID)
     if not text:

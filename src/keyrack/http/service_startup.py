@@ -28,6 +28,7 @@ from keyrack.db.replication.primary_connector import PrimaryConnector
 from keyrack.db.replication.primary_heartbeat import Heartbeat
 from keyrack.db.replication.read_routing import ReadRouter
 from keyrack.db.worker_wakeup import WakeupNotifier
+from keyrack.drivers.cookies import DriverCookies
 from keyrack.http import connection_limits, static_services
 from keyrack.http.authentication import RequestAuthenticator
 from keyrack.http.endpoints.health import Readiness
@@ -108,6 +109,7 @@ async def open_services(
             system_db=own,
             authenticator=access,
             authentication=RequestAuthenticator(settings, sessions, access, own),
+            driver_cookies=DriverCookies(settings),
             announce=announce,
             notify=tell,
             replicas=replicas,

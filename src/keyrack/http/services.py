@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from keyrack.api.event_stream import EventHub
 from keyrack.api.odata import Limits
-from keyrack.api.principals import Caller
+from keyrack.api.principals import Caller, Driver
 from keyrack.api.response_spool import Spool
 from keyrack.assignments.customer_lock import CustomerTurns
 from keyrack.auth.authenticator import Authenticator
@@ -23,6 +23,7 @@ from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.group_commit import GroupCommitter
 from keyrack.db.replication.read_routing import ReadRouter
 from keyrack.db.worker_wakeup import WakeupNotifier
+from keyrack.drivers.cookies import DriverCookies
 from keyrack.http.authentication import RequestAuthenticator
 from keyrack.http.endpoints.documents import Documents
 from keyrack.http.endpoints.health import Readiness
@@ -40,6 +41,7 @@ class ServeServices:
     system_db: Database  # own pool for access checks, sign-ins and health, whatever the load of `db`
     authenticator: Authenticator
     authentication: RequestAuthenticator
+    driver_cookies: DriverCookies
     announce: WakeupNotifier
     notify: Notify
     replicas: ReadRouter | None
@@ -58,8 +60,10 @@ class ServeServices:
     documents: Documents
     readiness: Readiness
 
-    def database(self, caller: Caller | None, customer: int, *, reads: bool) -> Database:
-        """The database on behalf of a caller; `system_db` if neither caller nor customer is known."""
+    def database(self, caller: Caller | None, customer: int, driver: Driver | None = None, *, reads: bool) -> Database:
+        """The database on behalf of a caller or driver; `system_db` if neither they nor a customer are known."""
+        if driver is not None:
+            return self.db.of_driver(customer, driver.user, reads=reads)
         if caller is None and not customer:
             return self.system_db
         return self.db.of(customer, 0 if caller is None else caller.id, reads=reads)

@@ -6,20 +6,15 @@ from typing import Any, Protocol
 
 from keyrack.auth import browser_state
 from keyrack.auth.login_challenges import SECONDS
-from keyrack.core.error_codes import OTHER_ORIGIN
-from keyrack.core.errors import Forbidden
+from keyrack.auth.page_origin import BrowserRequest, PageOrigin
 from keyrack.core.settings import Settings
 
 API_OF_PAGES = "/console/api"  # path for calls of console pages: the session replaces key and token
-READS = ("GET", "HEAD")  # endpoints with these methods change nothing
 
 
-class CookieRequest(Protocol):
+class CookieRequest(BrowserRequest, Protocol):
     """The used part of the framework's request."""
 
-    @property
-    def method(self) -> str: ...
-    def get_header(self, name: str) -> str | None: ...
     def get_cookie_values(self, name: str) -> Any: ...
 
 
@@ -35,7 +30,7 @@ class SessionCookies:
         self._step = "__Host-keyrack-step" if self._secure else "keyrack-step"
         self._challenge = "__Host-keyrack-challenge" if self._secure else "keyrack-challenge"
         self._seconds = settings.session_hours * 3600
-        self._origins = settings.own_origins
+        self._origin = PageOrigin(settings.own_origins, is_secure=self._secure)
 
     def secret(self, http: CookieRequest) -> str | None:
         """The session secret that the browser sent; None if the cookie is repeated."""
@@ -70,22 +65,8 @@ class SessionCookies:
         return f"{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite={site}{secure}"
 
     def check_origin(self, http: CookieRequest) -> None:
-        """Raises `Forbidden` for a write that does not come from a page of this server.
-
-        `Sec-Fetch-Site` must be `same-origin` if it is present. `Origin`, if present, must be that of the public
-        address. Without https it may also be that of the requested host. A request with neither header is rejected:
-        every current browser sends at least one with a write.
-        """
-        if http.method in READS:
-            return
-        site, origin = http.get_header("Sec-Fetch-Site"), http.get_header("Origin")
-        if site not in (None, "same-origin") or (origin is None and site is None):
-            raise Forbidden(OTHER_ORIGIN)
-        if origin is not None and not self._is_ours(origin.lower(), (http.get_header("Host") or "").lower()):
-            raise Forbidden(OTHER_ORIGIN)
-
-    def _is_ours(self, origin: str, host: str) -> bool:
-        return origin in self._origins or (not self._secure and bool(host) and origin == f"http://{host}")
+        """Raises `Forbidden` for a write that does not come from a page of this server."""
+        self._origin.check(http)
 
 
 def _one(http: CookieRequest, name: str) -> str | None:

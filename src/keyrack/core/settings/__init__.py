@@ -169,6 +169,16 @@ class Settings(
         return origins("{0.scheme}://{0.netloc}".format(urlsplit(self.public_url)))
 
     @property
+    def drive_address(self) -> str:
+        """The address of the drivers' app, without `/drive`."""
+        return self.drive_url or self.public_url
+
+    @property
+    def drive_origins(self) -> frozenset[str]:
+        """The origin of the drivers' app as browsers write it."""
+        return origins("{0.scheme}://{0.netloc}".format(urlsplit(self.drive_address)))
+
+    @property
     def box(self) -> str:
         """The product type of a key box."""
         return f"{self.brand} Box"

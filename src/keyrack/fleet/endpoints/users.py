@@ -89,8 +89,8 @@ endpoints.read(
 
 INSERT: LiteralString = """
 with p as (
-  insert into person (email_address, first_name, last_name, type, password_hash, address_form)
-  values ($2, $3, $4, $5, $6, $7)
+  insert into person (email_address, first_name, last_name, type, password_hash, address_form, password_customer)
+  values ($2, $3, $4, $5, $6, $7, case when $6::text is not null then $1::integer end)
   returning user_id
 )
 insert into customer_user (customer_id, user_id) select $1, user_id from p returning user_id

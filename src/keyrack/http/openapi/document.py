@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from keyrack import __version__
-from keyrack.api.auth_schemes import AppAuth, DeviceAuth
+from keyrack.api.auth_schemes import AppAuth, DeviceAuth, DriverAuth
 from keyrack.api.endpoint import Endpoint, FormBody, JsonBody, RawBody
 from keyrack.api.permissions import MEANINGS, PROGRAMS, Permission
 from keyrack.core.errors import JSON
@@ -115,6 +115,12 @@ def _schemes(settings: Settings) -> Json:
                 " It is valid for one hour."
             ),
         },
+        "driverSession": {
+            "type": "apiKey",
+            "in": "cookie",
+            "name": "__Host-keyrack-drive",
+            "description": "The session of a driver in the app at `/drive`. Only pages of the app can use it.",
+        },
     }
 
 
@@ -184,6 +190,8 @@ def _security(endpoint: Endpoint[Any]) -> list[Json]:
         needed["device"] = []
     if isinstance(endpoint.auth, AppAuth):
         needed["sdkToken"] = []
+    if isinstance(endpoint.auth, DriverAuth):
+        needed["driverSession"] = []
     if endpoint.read is not None and endpoint.read.own_rows is not None:  # the caller's own rows
         return [needed, {**needed, "oauth2": []}]
     return [needed] if needed else []

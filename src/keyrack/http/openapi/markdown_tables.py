@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from keyrack.api.auth_schemes import AppAuth, DeviceAuth
+from keyrack.api.auth_schemes import AppAuth, DeviceAuth, DrivePageAuth, DriverAuth
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.permissions import GRANTED, MEANINGS, ROLES, WITHIN_GROUPS, Permission, Role
 from keyrack.core.settings import ESSENTIAL, Settings, is_secret, section_titles, sections, variable
@@ -117,7 +117,9 @@ def _needs(endpoint: Endpoint[Any]) -> str:
 
 
 def _notes(endpoint: Endpoint[Any]) -> str:
-    if isinstance(endpoint.auth, AppAuth | DeviceAuth):
+    if isinstance(endpoint.auth, DriverAuth | DrivePageAuth):
+        notes = ["pages of `/drive` only"]
+    elif isinstance(endpoint.auth, AppAuth | DeviceAuth):
         notes = ["no API key"]
     elif not endpoint.auth.has_api_key:
         notes = ["public"]
