@@ -3,7 +3,7 @@
  */
 
 import { act, dismissCancelled, endBooking, refresh, registerAgain } from '../app.js';
-import { el, icon } from '../dom.js';
+import { announce, el, icon } from '../dom.js';
 import { momentOf } from '../moments.js';
 import { outcome } from '../opening.js';
 import { remind } from '../reminder.js';
@@ -384,8 +384,7 @@ function nameOf({ name, licensePlate }) {
  * @param {string} text
  */
 function tell(text) {
-  const live = document.getElementById('live');
-  if (live === null || announced === text) return;
+  if (announced === text) return;
   announced = text;
-  live.textContent = text;
+  announce(text);
 }
