@@ -6,7 +6,7 @@ by a seeded random.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from random import Random
 from typing import Protocol
@@ -23,6 +23,7 @@ from keyrack.offline_keys.transports.fragments import (
 )
 
 HEAD = 3  # bytes of an ATT packet before the value
+INITIAL = 0x80  # the bit of an initial fragment
 REPLY_MS = 5_000  # after which a phone gives up
 BUSY_PAUSES = (200, 500)  # milliseconds between two attempts at a busy box
 BUSY_MS = 10_000  # after which a phone gives up at a busy box
@@ -156,15 +157,19 @@ class Radio:
         self._conditions, self._random = conditions, random
         self._now = 0
 
-    def now(self, at: int) -> int:
+    def now(self, at: float) -> int:
         """The milliseconds of the radio at a time in seconds since 1970. They never go back."""
-        self._now = max(self._now, at * 1_000)
+        self._now = max(self._now, int(at * 1_000))
         return self._now
+
+    def size(self) -> int:
+        """The maximum bytes of a fragment, for a phone that connects."""
+        return self._random.choice(self._conditions.att_mtus) - HEAD
 
     def exchange(self, box: Peripheral, link: int, message: bytes, at: int) -> bytes:
         """The reply of the box. Raises `TransportLost`, and the link has ended then."""
         began = self.now(at)
-        size, fate = self._random.choice(self._conditions.att_mtus) - HEAD, self._fate()
+        size, fate = self.size(), self._fate()
         other = self._other_phone(box, at, fate) if fate.fault is Fault.BUSY else None
         try:
             attempt = self._attempt(box, link, message, size, fate, at)
@@ -251,3 +256,73 @@ class Radio:
                 return Fate(fault, place, duration)
             chance -= share
         return Fate()
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The result of one written fragment."""
+
+    milliseconds: int  # that the fragment and the notifications took
+    fragments: tuple[bytes, ...] = ()  # the notifications that the phone gets
+    has_ended: bool = False  # the link
+
+
+@dataclass(slots=True)
+class FragmentLink:
+    """The link of a phone that splits its messages itself, such as a page of the drivers' app.
+
+    A fragment takes time of the radio alone: a slow network before the radio causes no gap between fragments.
+    """
+
+    radio: Radio
+    box: Peripheral
+    link: int
+    size: int
+    _fate: Fate = field(default_factory=Fate)
+    _number: int = 0  # of the next fragment of the message
+    _count: int = 1  # of its fragments
+    _busy_until: int = 0
+
+    def write(self, fragment: bytes, at: float) -> Heard:
+        """Write a fragment. `at` are seconds since 1970."""
+        radio = self.radio
+        is_initial = len(fragment) >= 3 and bool(fragment[0] & INITIAL)
+        began = radio.now(at) if is_initial else radio._now
+        if is_initial:
+            self._begin(int.from_bytes(fragment[1:3], "big"))
+        fault = self._fate.of(0, self._number, self._count)
+        self._number += 1
+        radio._now += radio._conditions.round_trip
+        if radio._now < self._busy_until:
+            return Heard(radio._now - began, (error(FragmentError.BUSY),) if is_initial else ())
+        if fault is Fault.DISCONNECT:
+            return Heard(radio._now - began, has_ended=True)
+        if fault is Fault.LOSS:
+            return Heard(radio._now - began)
+        radio._now += radio._delay(fault, self._fate)
+        is_whole = self.box.write(self.link, fragment, int(at), radio._now)
+        fragments = list(iter(lambda: self.box.notify(self.link, self.size, radio._now), None))
+        return self._reply(fragments, began) if is_whole else Heard(radio._now - began, tuple(fragments))
+
+    def _begin(self, length: int) -> None:
+        """Draw the fate of a message with this length, and of its reply."""
+        following = max(0, length - (self.size - 3))  # bytes after the initial fragment
+        self._number, self._count = 0, 1 + -(-following // (self.size - 1))
+        if self.radio._now < self._busy_until:
+            return  # another attempt at the same message
+        self._fate = self.radio._fate()
+        if self._fate.fault is Fault.BUSY:
+            self._busy_until = self.radio._now + int(self._fate.duration * OTHER_MOST)
+
+    def _reply(self, fragments: list[bytes], began: int) -> Heard:
+        """The fragments of a reply that arrive."""
+        radio, heard = self.radio, list[bytes]()
+        for number, fragment in enumerate(fragments):
+            radio._now += radio._conditions.round_trip // 2
+            fault = self._fate.of(1, number, len(fragments))
+            if fault is Fault.DISCONNECT:
+                return Heard(radio._now - began, tuple(heard), has_ended=True)
+            if fault is not Fault.LOSS:
+                radio._now += radio._delay(fault, self._fate)
+                heard.append(fragment)
+        return Heard(radio._now - began, tuple(heard))
