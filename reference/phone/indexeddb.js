@@ -1,7 +1,8 @@
 /**
  * Storage of the key pair and the store's state in a browser's IndexedDB.
  *
- * Several pages and a service worker may use it at the same time. Each change is one transaction under a Web Lock.
+ * Several pages and a service worker may use it at the same time. Each change is one transaction under a Web Lock. An
+ * app with several customers gives each its own owner, because a key pair for all would link the customers.
  */
 
 import { DeviceKey } from './keys.js';
@@ -16,26 +17,117 @@ const STATE = 'state';
 
 /**
  * The stored key and state of the phone; created if there are none.
+ * @param {string} [name] of the database
+ * @param {string} [owner] separates several phones in one database
  * @returns {Promise<{device: DeviceKey, store: Store}>}
  */
-export async function openPhone() {
-  const database = await openDatabase();
-  const device = await locked(() => openDevice(database));
-  return { device, store: new Store(new DatabaseRecords(database)) };
+export async function openPhone(name = NAME, owner = '') {
+  const shelf = new Shelf(await openDatabase(name), owner);
+  const device = await shelf.locked(() => openDevice(shelf));
+  return { device, store: new Store(new DatabaseRecords(shelf)) };
+}
+
+/**
+ * Remove the key and the state: the server has removed the phone, or another user signs in. The next `openPhone`
+ * creates another key.
+ * @param {string} [name] of the database
+ * @param {string} [owner]
+ */
+export async function discardPhone(name = NAME, owner = '') {
+  const shelf = new Shelf(await openDatabase(name), owner);
+  await shelf.locked(() => shelf.change((records) => {
+    records.delete(owner + DEVICE);
+    records.delete(owner + STATE);
+  }));
+}
+
+/** The records of one owner in a database. */
+export class Shelf {
+  #database;
+
+  /**
+   * @param {IDBDatabase} database
+   * @param {string} owner
+   */
+  constructor(database, owner) {
+    this.#database = database;
+    this.owner = owner;
+  }
+
+  /**
+   * Run the work in one page or worker at a time.
+   * @template T
+   * @param {() => Promise<T>} work
+   * @returns {Promise<T>}
+   */
+  locked(work) {
+    const lock = this.#database.name + this.owner;
+    return /** @type {Promise<any>} */ (navigator.locks.request(lock, work)); // resolves to the result of `work`
+  }
+
+  /**
+   * @param {string} record
+   * @returns {Promise<any>}
+   */
+  get(record) {
+    return result(this.#database.transaction(SHELF).objectStore(SHELF).get(this.owner + record));
+  }
+
+  /**
+   * One transaction, which is on the disk when the promise is fulfilled, so that a sent counter is never lost.
+   * @param {(records: IDBObjectStore) => void} work
+   * @returns {Promise<void>}
+   */
+  change(work) {
+    const transaction = this.#database.transaction(SHELF, 'readwrite', { durability: 'strict' });
+    return new Promise((resolve, reject) => {
+      transaction.oncomplete = () => resolve();
+      transaction.onabort = () => reject(transaction.error);
+      work(transaction.objectStore(SHELF));
+    });
+  }
+
+  /**
+   * Read, edit and save one record in one transaction.
+   * @template T
+   * @param {string} record
+   * @param {(kept: any) => {value: T, next: any}} edit
+   * @returns {Promise<T>}
+   */
+  async edit(record, edit) {
+    /** @type {{value?: T, error?: unknown}} */
+    const outcome = {};
+    await this.change((records) => {
+      const reading = records.get(this.owner + record);
+      reading.onsuccess = () => {
+        try {
+          const { value, next } = edit(reading.result);
+          outcome.value = value;
+          records.put(next, this.owner + record);
+        } catch (error) {
+          outcome.error = error;
+          records.transaction.abort();
+        }
+      };
+    }).catch((error) => {
+      throw outcome.error ?? error;
+    });
+    return /** @type {T} */ (outcome.value);
+  }
 }
 
 /** The store's state in IndexedDB, for all pages and workers of this origin. */
 class DatabaseRecords {
-  #database;
+  #shelf;
 
-  /** @param {IDBDatabase} database */
-  constructor(database) {
-    this.#database = database;
+  /** @param {Shelf} shelf */
+  constructor(shelf) {
+    this.#shelf = shelf;
   }
 
   /** @returns {Promise<State>} */
   async read() {
-    return toState(await get(this.#database, STATE));
+    return toState(await this.#shelf.get(STATE));
   }
 
   /**
@@ -44,7 +136,10 @@ class DatabaseRecords {
    * @returns {Promise<T>}
    */
   change(edit) {
-    return locked(() => changed(this.#database, edit));
+    return this.#shelf.locked(() => this.#shelf.edit(STATE, (kept) => {
+      const next = toState(kept);
+      return { value: edit(next), next };
+    }));
   }
 }
 
@@ -58,84 +153,25 @@ function toState(kept) {
 }
 
 /**
- * Run the work in one page or worker at a time.
- * @template T
- * @param {() => Promise<T>} work
- * @returns {Promise<T>}
- */
-function locked(work) {
-  return /** @type {Promise<any>} */ (navigator.locks.request(NAME, work)); // resolves to the result of `work`
-}
-
-/**
  * The device's key. Call it under the lock, otherwise two pages that start at once would each create a key.
- * @param {IDBDatabase} database
+ * @param {Shelf} shelf
  */
-async function openDevice(database) {
-  const kept = await get(database, DEVICE);
+async function openDevice(shelf) {
+  const kept = await shelf.get(DEVICE);
   if (kept !== undefined) return DeviceKey.of(kept);
   const device = await DeviceKey.generate();
-  await changing(database, (shelf) => shelf.put(device.pair, DEVICE));
+  await shelf.change((records) => records.put(device.pair, shelf.owner + DEVICE));
   return device;
 }
 
 /**
- * Read, edit and save the state in one transaction.
- * @template T
- * @param {IDBDatabase} database
- * @param {(state: State) => T} edit
- * @returns {Promise<T>}
+ * @param {string} name
+ * @returns {Promise<IDBDatabase>}
  */
-async function changed(database, edit) {
-  /** @type {{value?: T, error?: unknown}} */
-  const outcome = {};
-  await changing(database, (shelf) => {
-    const reading = shelf.get(STATE);
-    reading.onsuccess = () => {
-      const state = toState(reading.result);
-      try {
-        outcome.value = edit(state);
-        shelf.put(state, STATE);
-      } catch (error) {
-        outcome.error = error;
-        shelf.transaction.abort();
-      }
-    };
-  }).catch((error) => {
-    throw outcome.error ?? error;
-  });
-  return /** @type {T} */ (outcome.value);
-}
-
-/**
- * One transaction, which is on the disk when the promise is fulfilled, so that a sent counter is never lost.
- * @param {IDBDatabase} database
- * @param {(shelf: IDBObjectStore) => void} work
- * @returns {Promise<void>}
- */
-function changing(database, work) {
-  const transaction = database.transaction(SHELF, 'readwrite', { durability: 'strict' });
-  return new Promise((resolve, reject) => {
-    transaction.oncomplete = () => resolve();
-    transaction.onabort = () => reject(transaction.error);
-    work(transaction.objectStore(SHELF));
-  });
-}
-
-/** @returns {Promise<IDBDatabase>} */
-function openDatabase() {
-  const request = indexedDB.open(NAME, 1);
+export function openDatabase(name) {
+  const request = indexedDB.open(name, 1);
   request.onupgradeneeded = () => request.result.createObjectStore(SHELF);
   return result(request);
-}
-
-/**
- * @param {IDBDatabase} database
- * @param {string} name
- * @returns {Promise<any>}
- */
-function get(database, name) {
-  return result(database.transaction(SHELF).objectStore(SHELF).get(name));
 }
 
 /**

@@ -19,14 +19,14 @@ from keyrack.http import read_position
 from keyrack.http.access_log import UNKNOWN
 from keyrack.http.base_path import METHODS, BasePathMiddleware
 from keyrack.http.cors import Cors
+from keyrack.http.drive_app import DRIVE, DriveApp
 from keyrack.http.exception_mapping import map_exception
-from keyrack.http.falcon_responses import put
+from keyrack.http.falcon_responses import put, put_refusal
 from keyrack.http.ignored_members import set_ignored_members_header
 from keyrack.http.in_process_client import InternalClient
 from keyrack.http.page_responses import PageRoute
 from keyrack.http.page_router import BELOW, ConsolePage, Site
 from keyrack.http.pipeline import RequestPipeline
-from keyrack.http.problem_details import problem_body
 from keyrack.http.request_state import request_state
 from keyrack.http.routes import ALL
 from keyrack.http.server_process import ServerProcess
@@ -84,24 +84,17 @@ class Route:
         except Refusal as refusal:
             if isinstance(refusal, NotPermitted):
                 self._server.services.refusals.count(refusal)
-            _put(http, reply, refusal, self._server.settings)
+            put_refusal(http, reply, refusal, self._server.settings)
         except Exception as error:
-            _put(http, reply, map_exception(error, http.method, http.path, http.query_string), self._server.settings)
+            put_refusal(
+                http, reply, map_exception(error, http.method, http.path, http.query_string), self._server.settings
+            )
         read_position.set_position_header(state, reply)
         set_ignored_members_header(state, reply)
 
 
 for _method in METHODS:
     setattr(Route, f"on_{_method.lower()}", Route.serve)
-
-
-def _put(http: falcon.asgi.Request, reply: falcon.asgi.Response, refusal: Refusal, settings: Settings) -> None:
-    reply.status = refusal.status
-    id = request_state(http.scope).id
-    reply.data, reply.content_type = problem_body(refusal, http.get_header("Accept"), id, settings.public_url)
-    for name, value in refusal.headers.items():
-        reply.set_header(name, value)
-    reply.append_header("Vary", "Accept")
 
 
 class UnknownRoute:
@@ -117,9 +110,11 @@ class UnknownRoute:
             await self._server.services.authentication.caller(http, key=True, token=True)
             raise NotFound(NOTHING_HERE)
         except Refusal as refusal:
-            _put(http, reply, refusal, self._server.settings)
+            put_refusal(http, reply, refusal, self._server.settings)
         except Exception as error:
-            _put(http, reply, map_exception(error, http.method, http.path, http.query_string), self._server.settings)
+            put_refusal(
+                http, reply, map_exception(error, http.method, http.path, http.query_string), self._server.settings
+            )
 
 
 def create_app(settings: Settings, dsn: str, site: Site) -> BasePathMiddleware:
@@ -140,6 +135,7 @@ def create_app(settings: Settings, dsn: str, site: Site) -> BasePathMiddleware:
         app.add_route(path, Route(server, pipeline, cors, path, endpoints))
     app.add_sink(UnknownRoute(server).serve, "/")
     _add_pages(app, server, pipeline, site)
+    app.add_sink(DriveApp(server).serve, rf"{DRIVE}(?:/|\Z)")
     return BasePathMiddleware(app, settings, cors, lambda: server.lifespan(dsn), server.readiness.stop)
 
 
@@ -159,8 +155,8 @@ def _framework_refused(settings: Settings) -> Any:
     async def handle(http: Any, reply: Any, error: falcon.HTTPError, params: Any) -> None:
         if error.status_code in OF_FRAMEWORK:
             refusal, reason = OF_FRAMEWORK[error.status_code]
-            _put(http, reply, refusal(reason.with_text(error.title or reason.text)), settings)
+            put_refusal(http, reply, refusal(reason.with_text(error.title or reason.text)), settings)
         else:
-            _put(http, reply, map_exception(error, http.method, http.path, http.query_string), settings)
+            put_refusal(http, reply, map_exception(error, http.method, http.path, http.query_string), settings)
 
     return handle

@@ -14,6 +14,7 @@ from keyrack.core.errors import BadRequest, ConnectionAborted, Refusal, UriTooLo
 from keyrack.core.settings import Settings
 from keyrack.http.access_log import OTHER, RequestObserver, always_logged
 from keyrack.http.cors import Cors
+from keyrack.http.drive_app import DRIVE, DRIVE_API
 from keyrack.http.page_router import BELOW
 from keyrack.http.problem_details import accepted, problem_body
 from keyrack.http.request_ids import HEADER, request_id
@@ -137,15 +138,20 @@ def _without_base(path: str, raw: bytes) -> str:
     """The path for the router, which treats several leading slashes as one.
 
     A console page has exactly one address, and its bytes must be sent literally. So a proxy's rule for `/console`
-    covers all pages. Any other spelling is mapped below the base, where there is no page.
+    covers all pages. Any other spelling is mapped below the base, where there is no page. The same holds for the
+    drivers' app at `/drive`, except its endpoints.
     """
     is_in_base = path == BASE or path.startswith(BASE + "/")
     below = (path[len(BASE) :] or "/") if is_in_base else path
     page = "/" + below.lstrip("/")
-    is_page = page == BELOW or page.startswith(BELOW + "/")
-    if is_page and (is_in_base or not raw.startswith(BELOW.encode())):
-        return BASE + page
-    return below
+    root = next((root for root in (BELOW, DRIVE) if _is_at(root, page)), None)
+    if root is None or _is_at(DRIVE_API, page):
+        return below
+    return BASE + page if is_in_base or not raw.startswith(root.encode()) else below
+
+
+def _is_at(root: str, path: str) -> bool:
+    return path == root or path.startswith(root + "/")
 
 
 def _path(scope: Scope) -> str:

@@ -1,0 +1,97 @@
+/**
+ * The start of the app: the router, and when the server is asked.
+ */
+
+import { app, prepare, refresh, start } from './app.js';
+import { NoNetwork } from './api.js';
+import { el, fill } from './dom.js';
+import { isPublic, pageOf } from './pages/index.js';
+import { language, t } from './texts.js';
+import { registerWorker } from './worker-registration.js';
+
+const TICK_MS = 30_000; // texts contain times, and the boxes change their names
+const REFRESH_MS = 300_000; // while the page is visible
+
+let shown = 0;
+
+/** Show the page of the address: `#lost` is `pages/lost.js`. The focus stays on the element with the same key. */
+async function route() {
+  const turn = (shown += 1);
+  const [name, argument] = address();
+  app.argument = argument;
+  document.documentElement.lang = language();
+  const page = isAllowed(name) ? name : 'sign-in';
+  const node = await pageOf(page)(app);
+  if (turn !== shown) return; // another page was chosen meanwhile
+  const main = /** @type {HTMLElement} */ (document.getElementById('page'));
+  const key = focusKey();
+  fill(main, node);
+  main.dataset.page = page;
+  main.removeAttribute('aria-busy');
+  document.title = [main.querySelector('h1')?.textContent, t('app.name')].filter(Boolean).join(' · ');
+  if (key !== null) /** @type {HTMLElement | null} */ (main.querySelector(`[data-key="${key}"]`))?.focus();
+}
+
+/** @param {string} name */
+function isAllowed(name) {
+  return app.session !== null || isPublic(name);
+}
+
+function focusKey() {
+  return /** @type {HTMLElement | null} */ (document.activeElement)?.dataset.key ?? null;
+}
+
+/**
+ * The page and its argument: `#link=secret` is `link` and `secret`.
+ * @returns {[string, string]}
+ */
+function address() {
+  const [name, ...rest] = location.hash.slice(1).replace(/^\//, '').split('=');
+  return [name, rest.join('=')];
+}
+
+/** Show the main screen again. Other pages are left alone, because their forms would lose what was typed. */
+async function showAgain() {
+  const page = document.getElementById('page')?.dataset.page;
+  if (page === '' || (page === 'sign-in' && app.session !== null)) await route();
+}
+
+/** Ask the server. An error is for the page that is shown; the next contact may succeed. */
+function askServer() {
+  refresh().catch((error) => {
+    if (!(error instanceof NoNetwork)) console.error(error);
+  });
+}
+
+addEventListener('hashchange', async () => {
+  await route();
+  document.getElementById('page')?.focus();
+  scrollTo(0, 0);
+});
+document.addEventListener('visibilitychange', () => {
+  if (document.visibilityState === 'visible') askServer();
+});
+addEventListener('online', askServer);
+addEventListener('offline', () => {
+  app.isOnline = false;
+  showAgain();
+});
+setInterval(async () => {
+  if (document.visibilityState !== 'visible' || app.progress !== null) return;
+  await prepare();
+  await showAgain();
+}, TICK_MS);
+setInterval(() => {
+  if (document.visibilityState === 'visible') askServer();
+}, REFRESH_MS);
+
+app.show = showAgain;
+fill(/** @type {HTMLElement} */ (document.getElementById('page')), el('p', { class: 'muted wait' }, t('app.loading')));
+await start();
+if (app.session === null) await refresh().catch(() => undefined);
+await route();
+if (app.session !== null) askServer();
+await registerWorker(async () => {
+  await start();
+  await showAgain();
+});

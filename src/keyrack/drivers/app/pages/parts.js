@@ -1,0 +1,76 @@
+/**
+ * Parts that several pages show.
+ */
+
+import { announce, el, icon } from '../dom.js';
+import { t } from '../texts.js';
+
+/** @typedef {import('../dom.js').Child} Child */
+
+const SIGNS = /** @type {const} */ ({ good: 'check', note: 'clock', warn: 'warn', bad: 'warn' });
+
+/**
+ * A state: a sign, a title and what helps.
+ * @param {keyof typeof SIGNS} tone
+ * @param {string} title
+ * @param {Child[]} children
+ */
+export function noticeOf(tone, title, children) {
+  return el(
+    'section',
+    { class: `notice ${tone}` },
+    icon(SIGNS[tone]),
+    el('div', { class: 'text' }, el('h2', {}, title), children),
+  );
+}
+
+/**
+ * Who helps: the phone number of the fleet, and the code that it asks for.
+ * @param {string | null} phone
+ * @param {string | null} support
+ */
+export function helpOf(phone, support) {
+  if (phone === null && support === null) return null;
+  return el(
+    'div',
+    { class: 'help' },
+    phone !== null && el(
+      'a',
+      { class: 'button', href: `tel:${phone.replace(/[^+\d]/g, '')}`, 'data-key': 'phone' },
+      icon('phone'),
+      t('help.call', { phone }),
+    ),
+    support !== null && supportOf(support),
+  );
+}
+
+/** @param {string} code */
+function supportOf(code) {
+  const copy = async () => {
+    await navigator.clipboard?.writeText(code).catch(() => undefined); // it can be selected as well
+    announce(t('support.copied'));
+  };
+  return el(
+    'p',
+    { class: 'support small' },
+    el('span', {}, `${t('support.label')}: `),
+    el('code', { class: 'code' }, code),
+    el('button', {
+      class: 'button quiet', type: 'button', 'aria-label': t('support.copy'), 'data-key': 'copy', on: { click: copy },
+    }, icon('copy')),
+  );
+}
+
+/**
+ * The head of a page below the main screen: a way back, and the title.
+ * @param {string} title
+ * @param {string} [back] the page to go back to
+ */
+export function headOf(title, back = '') {
+  return el(
+    'header',
+    { class: 'head' },
+    el('a', { href: `#${back}`, 'aria-label': t('app.back'), 'data-key': 'back' }, icon('back')),
+    el('h1', {}, title),
+  );
+}

@@ -1,0 +1,199 @@
+/**
+ * The texts of the app in English, and the choice of the language. `texts-de.js` has the same keys in German.
+ */
+
+import { GERMAN } from './texts-de.js';
+
+/** @type {Record<string, string>} */
+export const ENGLISH = {
+  'app.name': 'Keyrack Drive',
+  'app.update': 'A new version of the app is ready.',
+  'app.update.now': 'Update now',
+  'app.back': 'Back',
+  'app.account': 'Account',
+  'app.loading': 'Loading …',
+  'app.offline': 'No network',
+  'app.signed-out': 'You are signed out. Sign in to renew your keys.',
+  'error.network': 'No network. Try again when you have one.',
+  'error.unknown': 'That did not work.',
+  'push.changed': 'Your keys have changed.',
+  'cancelled.title': 'Your fleet has ended a booking',
+  'cancelled.text': '{car}, until {end}',
+  'cancelled.open': '{car}, without an end',
+  'cars.others': 'Your other cars',
+  'cars.none.title': 'No car for you now',
+  'cars.none.text': 'Your next booking appears here as soon as your fleet makes it.',
+  'cars.unread.title': 'Your cars are not loaded yet',
+  'cars.unread.text': 'Go online once. Then the app opens your cars without a network, too.',
+  'cars.period': '{start} to {end}',
+  'cars.from': 'From {start}',
+  'cars.place': 'Last seen {time}, show on the map',
+  'cars.plate': 'Licence plate {plate}',
+  'cars.retry': 'Try again',
+  'phase.searching': 'Searching, up to 10 seconds …',
+  'phase.connecting': 'Connecting …',
+  'phase.opening': 'Opening …',
+  'phase.closing': 'Closing …',
+  'phase.log': 'Reading the log …',
+  'phase.slow': 'No box heard yet. Stand at the door and move the handle. Is Bluetooth on?',
+  'phase.renewing': 'Renewing the keys …',
+  'action.open': 'Open',
+  'action.open.again': 'Try again',
+  'action.close': 'Close',
+  'action.close.again': 'Try again',
+  'action.search': 'Search again',
+  'action.search-wider': 'My car is not listed',
+  'action.renew': 'Renew the key now',
+  'action.register': 'Register this phone again',
+  'action.sign-in': 'Sign in',
+  'action.phones': 'Show my phones',
+  'action.it-is-open': 'It is open',
+  'action.it-is-not': 'It is not open',
+  'action.end': 'End the booking',
+  'action.remind': 'Add a reminder',
+  'action.update': 'Update the app',
+  'action.copy-link': 'Copy the address of the app',
+  'action.done': 'Done',
+  'support.label': 'Code for support',
+  'support.copy': 'Copy the code',
+  'support.copied': 'Copied',
+  'help.call': 'Call the fleet: {phone}',
+  'step.closed': 'Closed',
+  'step.delivered': 'Log delivered',
+  'step.undelivered': 'We deliver the log when you have network',
+  'step.end': 'Booking still runs',
+  'step.ended': 'Booking ended',
+  'moment.ready.title': 'Ready',
+  'moment.ready.text': 'Also without network, until {until}.',
+  'moment.opened.title': 'Open',
+  'moment.opened.text': 'The box opened at {at}.',
+  'moment.no-web-bluetooth.title': 'This browser cannot open',
+  'moment.no-web-bluetooth.text': 'Browsers need Web Bluetooth, which Safari and Firefox lack. On Android and on computers use Chrome or Edge. On an iPhone use a browser with Web Bluetooth, such as Bluefy, which is not made by us. Everything else works here.',
+  'moment.no-box.title': 'This car has no key box',
+  'moment.no-box.text': 'Your fleet hands out its key.',
+  'moment.signed-out.title': 'Sign in to get the key',
+  'moment.signed-out.text': 'This phone has no key for this car yet.',
+  'moment.app-old.title': 'Update the app',
+  'moment.app-old.text': 'The app is too old for this box. The update needs network.',
+  'moment.box-old.title': 'The box is too old for the app',
+  'moment.box-old.text': 'Your fleet has to update the box.',
+  'moment.error.title': 'The box gave an unexpected answer',
+  'moment.error.text': 'Try again. If it happens again, your fleet helps.',
+  'moment.offline.title': 'Ready without network',
+  'moment.offline.text': 'You can open until {until}.',
+  'moment.offline-no-key.title': 'Go online once',
+  'moment.offline-no-key.text': 'There is no network, and this phone has no key for this car yet. It gets the key within seconds when you have network.',
+  'moment.interrupted.title': 'The connection was interrupted',
+  'moment.interrupted.text': 'Stay at the door, and keep the app open and the screen on. Then try again.',
+  'moment.interrupted.counter': 'The box has already received a later command. Try again.',
+  'moment.unknown.title': 'Look at the car',
+  'moment.unknown.text': 'The connection ended before the answer. We do not know whether the box moved. Trying again does no harm.',
+  'moment.not-found.title': 'No box heard',
+  'moment.not-found.text': 'Stand at the door and move the handle, so that the box wakes up. Bluetooth must be on, and the browser needs the permission “Nearby devices”; on older phones also location.',
+  'moment.not-found.wide': 'The box may sleep, or its clock may be wrong. Move the door handle, wait 3 seconds, and search again.',
+  'moment.no-bluetooth.title': 'Switch Bluetooth on',
+  'moment.no-bluetooth.text': 'The app finds no Bluetooth. Switch it on, and allow the browser to use it.',
+  'moment.no-key.title': 'No key on this phone yet',
+  'moment.no-key.text': 'Fetch the key while you have network. It takes a few seconds.',
+  'moment.expired.title': 'Your key has to be renewed',
+  'moment.expired.text': 'Renew it now. Then open again.',
+  'moment.expired.offline': 'Go where there is network, and renew it.',
+  'moment.overdue.title': 'Go online soon',
+  'moment.overdue.text': 'Your key ends {until}. It is renewed when you have network.',
+  'moment.refused.title': 'Your key has to be renewed',
+  'moment.refused.text': 'The box does not accept this key. Renew it, then open again.',
+  'moment.refused.offline': 'The box does not accept this key. Go where there is network, and renew it.',
+  'moment.unapproved.title': 'Your fleet has to approve this phone',
+  'moment.unapproved.text': 'The key comes by itself after that.',
+  'moment.removed.title': 'This phone was removed',
+  'moment.removed.text': 'You or your fleet removed it, so its keys ended. Register it again if it is in your hands.',
+  'moment.full.title': 'You have too many phones',
+  'moment.full.text': 'Remove a phone that you no longer use.',
+  'moment.revoked.title': 'Your fleet has ended your access',
+  'moment.revoked.text': 'The box knows that this key was revoked. Only your fleet can give you another one.',
+  'moment.ended.title': 'Your booking ended {end}',
+  'moment.ended.text': 'The car no longer opens for you. Ask your fleet if you still need it.',
+  'moment.withheld.title': 'Your fleet issues no key',
+  'moment.withheld.text': 'There is a booking, but no key for it ({reason}).',
+  'moment.not-allowed.title': 'Your key does not allow this',
+  'moment.not-allowed.text': 'Only your fleet can change that.',
+  'moment.other-box.title': 'This is the box of another car',
+  'moment.other-box.text': 'Yours is {car}. Go there, then choose its box.',
+  'moment.early.title': 'From {start} on',
+  'moment.early.text': 'Your booking has not begun. This phone opens the car from then on.',
+  'moment.box-early.title': 'The box waits for {start}',
+  'moment.box-early.text': 'Your key is not valid yet by the clock of the box. Wait a minute, then try again.',
+  'moment.uncertain.title': 'The box lost its time',
+  'moment.uncertain.text': 'Your phone sets its clock while it has network. Renew the key, then open again.',
+  'moment.uncertain.offline': 'One phone with network repairs it. Go online at the car, or ask another driver.',
+  'moment.no-effect.title': 'The box says open',
+  'moment.no-effect.text': 'Pull the handle once more. If nothing moves, the battery of the box may be low. Call your fleet.',
+  'moment.taken.title': 'The car is in use until {taken}',
+  'moment.taken.text': 'Your booking begins {start}.',
+  'moment.busy.title': 'The box is busy',
+  'moment.busy.text': 'Another phone is talking to it. Try again in a few seconds.',
+  'moment.return.title': 'Your booking ends {end}',
+  'moment.return.text': 'Put the key back, then close the car.',
+  'moment.closed.title': 'Closed',
+  'moment.closed.text': 'The box closed at {at}.',
+};
+
+const LANGUAGES = /** @type {const} */ (['en', 'de']);
+
+/** @typedef {(typeof LANGUAGES)[number]} Language */
+
+/** @type {Language} */
+let chosen = ofBrowser();
+
+/** @returns {Language} */
+export function language() {
+  return chosen;
+}
+
+/**
+ * Use this language from now on; null takes the browser's.
+ * @param {string | null} wanted
+ */
+export function setLanguage(wanted) {
+  chosen = LANGUAGES.find((known) => known === wanted) ?? ofBrowser();
+}
+
+/**
+ * The text of a key, with its `{placeholders}` replaced.
+ * @param {string} key
+ * @param {Record<string, string | number>} [values]
+ * @returns {string}
+ */
+export function t(key, values = {}) {
+  const text = (chosen === 'de' ? GERMAN : ENGLISH)[key];
+  if (text === undefined) throw new Error(`There is no text ${key}.`);
+  return text.replace(/\{(\w+)\}/g, (_, name) => String(values[name]));
+}
+
+/**
+ * A point in time for the driver: `Thu 14:00`, today without the day, with the date if it is more than 6 days away.
+ * @param {number} time in milliseconds since 1970
+ * @param {number} [now]
+ */
+export function when(time, now = Date.now()) {
+  const days = Math.abs(midnight(time) - midnight(now)) / 86_400_000;
+  /** @type {Intl.DateTimeFormatOptions} */
+  const clock = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' };
+  /** @type {Intl.DateTimeFormatOptions} */
+  const day = days < 0.5 ? {} : days < 6.5 ? { weekday: 'short' } : { weekday: 'short', day: 'numeric', month: 'short' };
+  const locale = chosen === 'de' ? 'de' : 'en-GB';
+  const hour = new Intl.DateTimeFormat(locale, clock).format(time);
+  return days < 0.5 ? hour : `${new Intl.DateTimeFormat(locale, day).format(time).replace(/,$/, '')} ${hour}`;
+}
+
+/** @param {number} time */
+function midnight(time) {
+  return new Date(time).setHours(0, 0, 0, 0);
+}
+
+/** @returns {Language} */
+function ofBrowser() {
+  const wanted = globalThis.navigator?.languages ?? [];
+  const known = wanted.map((tag) => tag.slice(0, 2)).find((tag) => LANGUAGES.some((each) => each === tag));
+  return known === 'de' ? 'de' : 'en';
+}
