@@ -258,6 +258,11 @@ class Radio:
         return Fate()
 
 
+def is_initial(fragment: bytes) -> bool:
+    """Whether a fragment begins a message."""
+    return len(fragment) >= HEAD and bool(fragment[0] & INITIAL)
+
+
 @dataclass(frozen=True, slots=True)
 class Heard:
     """The result of one written fragment."""
@@ -286,15 +291,15 @@ class FragmentLink:
     def write(self, fragment: bytes, at: float) -> Heard:
         """Write a fragment. `at` are seconds since 1970."""
         radio = self.radio
-        is_initial = len(fragment) >= 3 and bool(fragment[0] & INITIAL)
-        began = radio.now(at) if is_initial else radio._now
-        if is_initial:
+        is_first = is_initial(fragment)
+        began = radio.now(at) if is_first else radio._now
+        if is_first:
             self._begin(int.from_bytes(fragment[1:3], "big"))
         fault = self._fate.of(0, self._number, self._count)
         self._number += 1
         radio._now += radio._conditions.round_trip
         if radio._now < self._busy_until:
-            return Heard(radio._now - began, (error(FragmentError.BUSY),) if is_initial else ())
+            return Heard(radio._now - began, (error(FragmentError.BUSY),) if is_first else ())
         if fault is Fault.DISCONNECT:
             return Heard(radio._now - began, has_ended=True)
         if fault is Fault.LOSS:
