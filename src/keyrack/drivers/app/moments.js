@@ -248,7 +248,7 @@ function textKey(id, { outcome, isOnline, key, reach }) {
  */
 function valuesOf({ now, car, key, outcome, withheld }) {
   return {
-    until: key === null ? '' : when(key.expires, now),
+    until: key === null ? '' : when(Math.min(key.expires, car.end === null ? Infinity : Date.parse(car.end)), now),
     start: when(Date.parse(car.start), now),
     end: car.end === null ? '' : when(Date.parse(car.end), now),
     taken: car.takenUntil === null ? '' : when(Date.parse(car.takenUntil), now),

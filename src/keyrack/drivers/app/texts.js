@@ -193,6 +193,17 @@ export function when(time, now = Date.now()) {
   return days < 0.5 ? hour : `${new Intl.DateTimeFormat(locale, day).format(time).replace(/,$/, '')} ${hour}`;
 }
 
+/**
+ * A period; its end has no day if it is on the day of its start.
+ * @param {number} start
+ * @param {number} end
+ * @param {number} [now]
+ */
+export function period(start, end, now = Date.now()) {
+  const isOneDay = midnight(start) === midnight(end);
+  return t('cars.period', { start: when(start, now), end: when(end, isOneDay ? end : now) });
+}
+
 /** @param {number} time */
 function midnight(time) {
   return new Date(time).setHours(0, 0, 0, 0);

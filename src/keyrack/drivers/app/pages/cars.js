@@ -7,7 +7,7 @@ import { el, icon } from '../dom.js';
 import { momentOf } from '../moments.js';
 import { outcome } from '../opening.js';
 import { remind } from '../reminder.js';
-import { t, when } from '../texts.js';
+import { period, t, when } from '../texts.js';
 import { helpOf, noticeOf } from './parts.js';
 
 /**
@@ -33,6 +33,7 @@ export function show(app) {
     'div',
     { class: 'cars' },
     headOf(app),
+    !app.isSignedIn && app.session !== null && signedOutOf(app),
     app.cancelled.length > 0 && cancelledOf(app),
     car === undefined ? noneOf(app) : carOf(app, car),
   );
@@ -47,6 +48,16 @@ function headOf(app) {
     el('p', { class: 'place muted small' }, !app.isOnline && icon('offline'), state),
     el('a', { href: '#account', 'aria-label': t('app.account'), 'data-key': 'account' }, icon('person')),
   );
+}
+
+/**
+ * The session has ended, and the stored keys still open.
+ * @param {App} app
+ */
+function signedOutOf(app) {
+  return noticeOf('warn', t('app.signed-out'), [el('button', {
+    class: 'button quiet', type: 'button', 'data-key': 'sign-in', on: { click: () => app.go('sign-in') },
+  }, t('action.sign-in'))]);
 }
 
 /**
@@ -163,10 +174,8 @@ function plateOf(plate) {
  * @param {Car} car
  */
 function periodOf(app, { start, end }) {
-  const from = when(Date.parse(start), app.now());
-  return end === null
-    ? t('cars.from', { start: from })
-    : t('cars.period', { start: from, end: when(Date.parse(end), app.now()) });
+  const begin = Date.parse(start);
+  return end === null ? t('cars.from', { start: when(begin, app.now()) }) : period(begin, Date.parse(end), app.now());
 }
 
 /**

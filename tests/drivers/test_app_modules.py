@@ -1,0 +1,37 @@
+"""Modules of the drivers' app in Node: the ten moments, and reminders."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from keyrack.drivers.app_files import OWN
+from tests.drivers.app_tree import copy_app
+
+TESTS = Path(__file__).parent / "js"
+NODE = shutil.which("node")
+
+
+@pytest.mark.skipif(NODE is None, reason="Node is not installed (Debian: apt-get install nodejs)")
+def test_modules_in_node(tmp_path: Path) -> None:
+    root = copy_app(tmp_path)
+    shutil.copytree(TESTS, root / "test")
+    ran = subprocess.run(
+        ["node", "--test", *sorted(str(path) for path in (root / "test").glob("*.test.js"))],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "# fail 0" in ran.stdout
+
+
+def test_texts_are_used() -> None:
+    """Every key of a text is named in a module, or composed of a name in one."""
+    lines = [line for path in sorted(OWN.rglob("*.js")) for line in path.read_text().splitlines()]
+    keys = {line.split("'")[1] for line in lines if line.startswith("  '")}
+    sources = "\n".join(line for line in lines if not line.startswith("  '"))
+    assert len(keys) > 100
+    composed = ("moment.", "action.", "phase.")
+    assert [key for key in keys if f"'{key}'" not in sources and not key.startswith(composed)] == []
