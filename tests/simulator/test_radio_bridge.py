@@ -21,7 +21,7 @@ from keyrack.offline_keys.transports.fragments import Command, FragmentError, Re
 from keyrack.simulator.offline.box import VirtualBox
 from keyrack.simulator.offline.radio import Fate, Fault, FragmentLink, Radio, RadioConditions
 from keyrack.simulator.radio_bridge import RadioBridge, serve
-from tests.support.drivers import DriverClient, new_driver
+from tests.support.drivers import PASSWORD, DriverBrowser, SignedInDriver, signed_in_driver
 from tests.support.people import Person, http_client
 from tests.support.servers import RunningServer
 
@@ -126,7 +126,7 @@ def test_the_box_ends_an_idle_link() -> None:
 def written(fate: Fate, *, delay: int = 2_000) -> tuple[list[bytes], bool]:
     """The notifications of a long message with this fate, and whether the link has ended."""
     radio = Radio(RadioConditions((SIZE + 3,), longest_delay=delay), Random(1))
-    radio._fate = lambda: fate
+    radio.fate = lambda: fate
     box = NamedBox()
     link = box.join(AT, radio.now(AT))
     assert link is not None
@@ -162,7 +162,7 @@ def test_other_messages_get_their_reply(fate: Fate) -> None:
 
 def test_a_busy_box_takes_the_message_later() -> None:
     radio = Radio(INSTANT, Random(1))
-    radio._fate = lambda: Fate(Fault.BUSY, duration=0.5)
+    radio.fate = lambda: Fate(Fault.BUSY, duration=0.5)
     box = NamedBox()
     link = box.join(AT, radio.now(AT))
     assert link is not None
@@ -192,43 +192,43 @@ def bridged(bridge: RadioBridge) -> Iterator[Path]:
             thread.join()
 
 
-def test_a_server_that_is_no_demo_has_no_simulated_radio(alice: Person) -> None:
-    driver = new_driver(alice, "ida-none@example.org")
-    assert driver.call("GET", "/simulated-radio").status_code == 404
-    assert driver.call("POST", f"/simulated-radio/{NAME}", {}).status_code == 404
-
-
 @pytest.fixture(scope="module")
-def driver(alice: Person) -> DriverClient:
-    return new_driver(alice, "ida-radio@example.org")
+def driver(alice: Person) -> SignedInDriver:
+    return signed_in_driver(alice)
+
+
+def test_a_server_that_is_no_demo_has_no_simulated_radio(driver: SignedInDriver) -> None:
+    assert driver.get("/settings").json()["radio"] == "bluetooth"
+    assert driver.get("/simulated-radio").status_code == 404
+    assert driver.post(f"/simulated-radio/{NAME}", {}).status_code == 404
 
 
 @contextmanager
-def demo_of(driver: DriverClient, dsn: str, settings: Settings, socket: Path) -> Iterator[DriverClient]:
-    """The driver at a server with a simulated radio."""
+def demo_of(driver: SignedInDriver, dsn: str, settings: Settings, socket: Path) -> Iterator[DriverBrowser]:
+    """The driver's browser at a server with a simulated radio."""
     with RunningServer(settings.model_copy(update={"simulated_radio_socket": socket}), dsn, worker=False) as server:
-        visitor = DriverClient(driver.user, driver.email_address, driver.customer, http_client(base_url=server.url))
-        assert visitor.call("GET", "/simulated-radio").status_code == 401
-        assert visitor.sign_in().status_code == 201
-        yield visitor
+        browser = DriverBrowser(http_client(base_url=server.url, headers={"Origin": server.url}))
+        assert browser.get("/simulated-radio").status_code == 401
+        assert browser.sign_in(driver.address, PASSWORD).status_code == 201
+        yield browser
 
 
-def test_a_driver_reaches_the_boxes_of_a_demo(driver: DriverClient, dsn: str, settings: Settings) -> None:
-    bridge = RadioBridge(driver.customer, [NamedBox()], INSTANT)
-    with bridged(bridge) as socket, demo_of(driver, dsn, settings, socket) as visitor:
-        assert visitor.call("GET", "/settings").json()["radio"] == "simulated"
-        assert visitor.call("GET", "/simulated-radio").json() == {"names": [NAME]}
+def test_a_driver_reaches_the_boxes_of_a_demo(driver: SignedInDriver, dsn: str, settings: Settings) -> None:
+    bridge = RadioBridge(driver.customer, [NamedBox()], INSTANT, clock=lambda: AT)
+    with bridged(bridge) as socket, demo_of(driver, dsn, settings, socket) as browser:
+        assert browser.get("/settings").json()["radio"] == "simulated"
+        assert browser.get("/simulated-radio").json() == {"names": [NAME]}
         path = f"/simulated-radio/{NAME}"
-        link = visitor.call("POST", path, {}).json()["link"]
-        for fragment in split(HELLO, SIZE):
-            reply = visitor.call("POST", path, {"link": link, "fragment": base64url(fragment)}).json()
-        assert link_messages.read(whole([octets(each) for each in reply["fragments"]]), Challenge)
-        assert visitor.call("POST", path, {"link": link}).json()["link"] is None
+        link = browser.post(path, {}).json()["link"]
+        heard = [browser.post(path, {"link": link, "fragment": base64url(each)}).json() for each in split(HELLO, SIZE)]
+        fragments = [octets(each) for each in heard[-1]["fragments"]]
+        assert link_messages.read(whole(fragments), Challenge).name == ""
+        assert browser.post(path, {"link": link}).json()["link"] is None
         for wrong in ({"fragment": "A" * 700}, {"fragment": "!"}, {"link": 5}, {"link": "x" * 65}):
-            assert visitor.call("POST", path, wrong).status_code == 400
+            assert browser.post(path, wrong).status_code == 400
 
 
-def test_no_box_is_heard_before_the_simulator_serves_them(driver: DriverClient, dsn: str, settings: Settings) -> None:
-    with demo_of(driver, dsn, settings, Path("/nonexistent/socket")) as visitor:
-        assert visitor.call("GET", "/simulated-radio").json() == {"names": []}
-        assert visitor.call("POST", f"/simulated-radio/{NAME}", {}).json()["link"] is None
+def test_no_box_is_heard_before_the_simulator_serves_them(driver: SignedInDriver, dsn: str, settings: Settings) -> None:
+    with demo_of(driver, dsn, settings, Path("/nonexistent/socket")) as browser:
+        assert browser.get("/simulated-radio").json() == {"names": []}
+        assert browser.post(f"/simulated-radio/{NAME}", {}).json()["link"] is None

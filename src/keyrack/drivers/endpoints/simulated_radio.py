@@ -21,10 +21,10 @@ from keyrack.core.errors import NotFound
 from keyrack.drivers import simulated_radio
 from keyrack.drivers.endpoints.session import TAG
 from keyrack.drivers.services import DriverServices
+from keyrack.drivers.sign_in import NO_STORE
 
 endpoints = Endpoints[DriverServices](TAG, DriverAuth(), is_extension=True, is_preview=True)
 
-NO_STORE = {"Cache-Control": "no-store"}
 LONGEST_FRAGMENT = 512  # bytes, the longest value of an attribute
 
 
