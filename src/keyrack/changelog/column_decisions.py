@@ -48,6 +48,7 @@ OF_STAFF = ColumnDecision("managers, clients, their roles and sign-ins belong to
 OF_SERVER = ColumnDecision("it belongs to the installation")
 LOG_OF_SERVER = ColumnDecision("change log, access history and deliveries stay where their proofs and receivers are")
 ENROLLED_ANEW = ColumnDecision("boxes, phones, keys and units are enrolled anew, by another authority")
+APP_SETTING = ColumnDecision("a setting of the drivers' app, which a manager sets again at the other installation")
 OF_IMPORT = ColumnDecision("where the rows came from; the export is a source itself")
 WORK = ColumnDecision("the schedule of a worker")
 NO_MEMBER = ColumnDecision("since when a person is in no customer; the import makes a member")
@@ -152,6 +153,7 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "protection": _of(ENROLLED_ANEW, ROW_GOES, RECORDED),
         "registered_at": _of(ENROLLED_ANEW, ROW_GOES, TIME_OF_CHANGE),
         "is_approved": _of(ENROLLED_ANEW, ROW_GOES, RECORDED),
+        "is_lost": _of(ENROLLED_ANEW, COPY_GOES, RECORDED),
     },
     "app_subject": {
         "customer_id": _of(ENROLLED_ANEW, COPY_GOES, TOKEN_SUBJECT),
@@ -419,6 +421,9 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "history_days": _of(IN_MANIFEST, NOBODY, RECORDED),
         "keeps_positions": _of(IN_MANIFEST, NOBODY, RECORDED),
         "changes_days": _of(IN_MANIFEST, NOBODY, RECORDED),
+        "driver_phone": _of(APP_SETTING, NOBODY, RECORDED),
+        "driver_shows_place": _of(APP_SETTING, NOBODY, RECORDED),
+        "driver_extension_hours": _of(APP_SETTING, NOBODY, RECORDED),
     },
     "customer_hold": {
         "customer_id": _of(ROW_OF_CUSTOMER, NOBODY, QUEUE),

@@ -22,7 +22,9 @@ NEAREST = 3  # maximum number of event types that an error suggests
 RECORDED: Mapping[str, Mapping[str, str]] = {
     "customer": {
         "customer.created": "A customer was created.",
-        "customer.updated": "The name of the customer, or its retention of history or positions, was changed.",
+        "customer.updated": (
+            "The name of the customer, its retention of history or positions, or its settings for drivers were changed."
+        ),
         "customer.deleted": "A customer was deleted.",
     },
     "car": {
@@ -94,6 +96,7 @@ RECORDED: Mapping[str, Mapping[str, str]] = {
         "device.created": "A phone of a user was registered. It gets keys, unless a manager must approve it first.",
         "device.updated": "The key protection of a user's phone was changed.",
         "device.approved": "A manager approved a phone of a user, which now gets keys.",
+        "device.lost": "A user's phone was reported lost. `device.deleted` follows at once.",
         "device.deleted": "A user's phone was removed.",
     },
     "key": {

@@ -87,6 +87,7 @@ KINDS = {
     "device.created": Words(N_("Phone registered"), N_("%(who)s registered %(thing)s")),
     "device.updated": Words(N_("Phone changed"), CHANGED),
     "device.approved": Words(N_("Phone approved"), N_("%(who)s approved %(thing)s")),
+    "device.lost": Words(N_("Phone reported lost"), N_("%(who)s reported the loss of %(thing)s")),
     "device.deleted": Words(N_("Phone removed"), REMOVED),
     "key.issued": Words(N_("Key issued"), N_("%(who)s got a key to %(car)s")),
     "key.updated": Words(N_("Key changed"), N_("%(who)s changed %(members)s of a key to %(car)s")),
@@ -186,6 +187,11 @@ MEMBERS = {
     "changesDays": MemberLabel(N_("Retention of changes, in days"), N_("the retention of changes")),
     "count": MemberLabel(N_("Number of attempts"), N_("the number of attempts")),
     "deviceId": MemberLabel(N_("Phone"), N_("the phone")),
+    "driverExtensionHours": MemberLabel(
+        N_("Hours that drivers add without a decision"), N_("the rule for later ends")
+    ),
+    "driverPhone": MemberLabel(N_("Phone number for drivers"), N_("the phone number for drivers")),
+    "driverShowsPlace": MemberLabel(N_("Place of the car for drivers"), N_("the place of the car for drivers")),
     "epoch": MemberLabel(N_("Epoch"), N_("the epoch")),
     "freshness": MemberLabel(
         N_("Valid without contact to the server for"), N_("the validity without contact to the server")
@@ -193,6 +199,7 @@ MEMBERS = {
     "historyDays": MemberLabel(N_("Retention of the history, in days"), N_("the retention of the history")),
     "isGateway": MemberLabel(N_("Gateway"), N_("the role as gateway")),
     "groups": MemberLabel(N_("Groups"), N_("the groups")),
+    "isLost": MemberLabel(N_("Lost"), N_("the report of the loss")),
     "isLimited": MemberLabel(N_("Limited to groups"), N_("the group scope")),
     "issuingKeyId": MemberLabel(N_("Issuing key"), N_("the issuing key")),
     "keepsPositions": MemberLabel(N_("Keeps positions"), N_("the retention of positions")),

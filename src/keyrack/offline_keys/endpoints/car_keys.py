@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import LiteralString
 
 from keyrack.api.endpoint import Doc
 from keyrack.api.endpoint_registry import Endpoints
@@ -14,29 +13,18 @@ from keyrack.api.services import ReadServices
 from keyrack.fleet.endpoints.cars import A_CAR, NO_CAR
 from keyrack.fleet.schema import PRODUCT_IN_SCOPE
 from keyrack.offline_keys.endpoints.boxes import TAG
+from keyrack.offline_keys.opening_deadline import (
+    CAN_POWER_LOSS_EXTEND,
+    IS_KNOWN_TO_BOX,
+    OPENS_UNTIL,
+    WITH_EPOCH,
+)
 
 endpoints = Endpoints[ReadServices](TAG, "access", is_extension=True, is_preview=True)
 
-# docs/keys.md, "How long a revoked key opens". The tolerance is included, a slow clock of the box is not
-TOLERANCE: LiteralString = "interval '300 seconds'"
-_LIMIT: LiteralString = "make_interval(secs => {t}.freshness)"
-# The box claims the first list that shows the revocation, or a later one. A list later than the server's newest one
-# does not count: a thief of an issuing key can sign lists of the future
-_IS_KNOWN: LiteralString = (
-    "(({t}_e.held_generation = {t}.generation and {t}_e.held_at between {t}.shown_at and (select g.listed_at"
-    " from status_generation g where g.customer_id = {t}.customer_id and g.product_id = {t}.product_id"
-    " and g.epoch = {t}.epoch and g.generation = {t}.generation)) is true)"
-)
-_UNTIL: LiteralString = (
-    "case when " + _IS_KNOWN + " then {t}_e.held_at when {t}.revoked_at is null then {t}.expires_at + " + TOLERANCE
-    + " else least({t}.expires_at, greatest({t}.issued_at, {t}.revoked_at) + " + _LIMIT + ") + " + TOLERANCE + " end"
-)  # fmt: skip
-# The key opens while the clock is uncertain. A clock without power stops, so it is slow by the whole outage
-_CAN_POWER_LOSS_EXTEND: LiteralString = "(3 = any({t}.rights) and not " + _IS_KNOWN + ")"
 ISSUED_KEY = Resource(
     "IssuedKey",
-    "box_key {t} left join box_epoch {t}_e using (customer_id, product_id, epoch)"
-    " left join app_device {t}_d using (customer_id, device_id)",
+    WITH_EPOCH + " left join app_device {t}_d using (customer_id, device_id)",
     "{t}.customer_id = :customer",
     {
         "id": guid("{t}.key_id"),
@@ -50,9 +38,9 @@ ISSUED_KEY = Resource(
         "begins": date_time("{t}.begins_at"),
         "expires": date_time("{t}.expires_at"),
         "revoked": date_time("{t}.revoked_at", nullable=True),
-        "isKnownToBox": boolean(_IS_KNOWN),
-        "opensUntil": date_time(_UNTIL),
-        "canPowerLossExtend": boolean(_CAN_POWER_LOSS_EXTEND),
+        "isKnownToBox": boolean(IS_KNOWN_TO_BOX),
+        "opensUntil": date_time(OPENS_UNTIL),
+        "canPowerLossExtend": boolean(CAN_POWER_LOSS_EXTEND),
     },
     group_scope=replace(scoped_by("car", user=True), fields={"productId": PRODUCT_IN_SCOPE}),
     permission=Permission.ACCESS_READ,
