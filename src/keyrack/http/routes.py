@@ -9,7 +9,7 @@ from keyrack.api.endpoint import Endpoint
 from keyrack.assignments.endpoints import assignments, batch, operations
 from keyrack.auth.endpoints import clients, identities, managers, me, mfa, mfa_rules, oauth2, sdk_token, well_known
 from keyrack.changelog.endpoints import access_history, changes, checkpoints, live
-from keyrack.drivers.endpoints import account, links, requests, session
+from keyrack.drivers.endpoints import account, links, requests, session, simulated_radio
 from keyrack.fleet.endpoints import (
     brands,
     cars,
@@ -73,6 +73,7 @@ ALL: tuple[Endpoint[ServeServices], ...] = (
     *links.endpoints.rows,
     *requests.app.rows,
     *account.endpoints.rows,
+    *simulated_radio.endpoints.rows,
     *documents.endpoints.rows,
     *health.endpoints.rows,
 )
