@@ -139,7 +139,7 @@ def test_a_cookie_is_bound_to_time_purpose_and_installation(
     challenge = urlsafe_b64encode(secrets.token_bytes(64)).rstrip(b"=").decode()
     expires = time.time() + (-1 if lie == "expired" else 60)
     text = json.dumps({"expires": int(expires), "challenge": challenge})
-    purpose = login_states.PURPOSE if lie == "purpose" else passkeys.PURPOSE
+    purpose = login_states.PURPOSE if lie == "purpose" else passkeys.MANAGERS.purpose
 
     async def made(vault: Encryption) -> bytes:
         if lie == "installation":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
-from keyrack.console.user_agents import parts, shortened
+from keyrack.core.user_agents import parts, shortened
 from tests.console import axe
 from tests.console.conftest import Desk
 from tests.support.people import PASSWORD, Person, Town

@@ -1,51 +1,114 @@
-"""Drivers of the app at `/drive`, as clients of a server."""
+"""Drivers of a fleet, with a browser in which they are signed in to the app at `/drive`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx
 
+from keyrack.core import secret_hashes
 from tests.support.people import CHEAP, Person, http_client
+from tests.support.servers import NUMBERS
 
-PASSWORD = "a driver's own password"
+PASSWORD = "my own password"
+COOKIE = "keyrack-drive"
 ACCOUNT = """
-insert into driver_account (user_id, password_hash, is_proven) values ($1, $2, $3)
-on conflict (user_id) do update set password_hash = excluded.password_hash, is_proven = excluded.is_proven
+insert into driver_account (user_id, password_hash, is_proven) values ($1, $2, $3) on conflict do nothing
 """
 ACCESS = "insert into driver_access (customer_id, user_id) values ($1, $2) on conflict do nothing"
+SESSION = """
+insert into driver_session (user_id, hash, sign_outs, device, amr)
+select user_id, $2, sign_outs, 'Chromium, Linux', '{pwd}' from driver_account where user_id = $1
+"""
 
 
 @dataclass
-class DriverClient:
-    """A driver with an account, and the client of the app's pages."""
+class DriverBrowser:
+    """The browser of a driver. `origin` is the page from which it calls."""
+
+    http: httpx.Client
+
+    def call(self, method: str, path: str, json: Any = None, customer: int | None = None, **options: Any) -> Any:
+        """Call the API of the app, such as `/session`."""
+        headers = {"Customer-ID": str(customer)} if customer is not None else {}
+        headers |= options.pop("headers", {})
+        if json is not None:
+            options["json"] = json
+        return self.http.request(method, f"/drive/api{path}", headers=headers, **options)
+
+    def get(self, path: str, **options: Any) -> httpx.Response:
+        return self.call("GET", path, **options)
+
+    def post(self, path: str, json: Any = None, **options: Any) -> httpx.Response:
+        return self.call("POST", path, json, **options)
+
+    def put(self, path: str, json: Any = None, **options: Any) -> httpx.Response:
+        return self.call("PUT", path, json, **options)
+
+    def delete(self, path: str, **options: Any) -> httpx.Response:
+        return self.call("DELETE", path, **options)
+
+    def sign_in(self, address: str, password: str = PASSWORD) -> httpx.Response:
+        """Sign in with a password. The browser keeps the cookie."""
+        return self.post("/session", {"emailAddress": address, "password": password})
+
+    @property
+    def is_in(self) -> bool:
+        """Whether the browser is signed in."""
+        return self.get("/session").status_code == 200
+
+    @property
+    def cookie(self) -> str | None:
+        """The secret of the session."""
+        return self.http.cookies.get(COOKIE)
+
+
+@dataclass
+class SignedInDriver(DriverBrowser):
+    """A driver of one customer or more, signed in."""
 
     user: int
-    email_address: str
+    address: str
     customer: int
-    client: httpx.Client
-
-    def call(
-        self, method: str, path: str, body: Any = None, *, customer: int | None = None, **more: Any
-    ) -> httpx.Response:
-        """Call `/drive/api` + `path`, as a page of the app does."""
-        headers = {"Sec-Fetch-Site": "same-origin", **more.pop("headers", {})}
-        if customer is not None:
-            headers["Customer-ID"] = str(customer)
-        return self.client.request(method, f"/drive/api{path}", json=body, headers=headers, **more)
-
-    def sign_in(self, password: str = PASSWORD) -> httpx.Response:
-        return self.call("POST", "/session", {"emailAddress": self.email_address, "password": password})
 
 
-def new_driver(manager: Person, address: str, *, is_proven: bool = False, is_signed_in: bool = True) -> DriverClient:
-    """A `Normal` user of the manager's customer with an account of access to that customer."""
-    body = {"emailAddress": address, "type": "Normal", "userData": {"firstName": "Dora", "lastName": "Driver"}}
-    user = manager.put("/users", json=body).json()["id"]
-    manager.sql.execute(ACCOUNT, user, CHEAP.hash(PASSWORD), is_proven)
-    manager.sql.execute(ACCESS, manager.customer, user)
-    driver = DriverClient(user, address, manager.customer, http_client(base_url=manager.client.base_url.join("/")))
-    if is_signed_in:
-        assert driver.sign_in().status_code == 201
-    return driver
+def driver_browser(person: Person, **options: Any) -> DriverBrowser:
+    """A browser without a session, on the server of the person."""
+    headers = page_headers(person) | {"User-Agent": "Mozilla/5.0 (Linux) Chrome/150.0"} | options.pop("headers", {})
+    return DriverBrowser(http_client(base_url=person.client.base_url.join("/"), headers=headers, **options))
+
+
+def page_headers(person: Person) -> dict[str, str]:
+    """The headers that a page of the app sends."""
+    return {"Origin": str(person.client.base_url.join("/")).rstrip("/")}
+
+
+def as_driver(person: Person, user: int | None = None) -> Person:
+    """The person's server, called from a page of the app by a driver of the customer."""
+    secret = signed_in_driver(person, user).cookie
+    headers = page_headers(person) | {"Cookie": f"{COOKIE}={secret}", "Customer-ID": str(person.customer)}
+    return replace(person, token="", headers=headers)
+
+
+def driver_address() -> str:
+    """An address that no other driver has."""
+    return f"driver{next(NUMBERS)}.{os.getpid()}@example.org"
+
+
+def signed_in_driver(person: Person, user: int | None = None, *, is_proven: bool = False) -> SignedInDriver:
+    """A driver of the person's customer with an account, signed in with a password of `PASSWORD`.
+
+    Without `user`, it is a new one. `is_proven` lets the driver see all customers of the user.
+    """
+    if user is None:
+        user = person.user(driver_address(), type="Normal", password="the start password")
+    sql, secret = person.sql, secret_hashes.new_secret()
+    sql.execute(ACCOUNT, user, CHEAP.hash(PASSWORD), is_proven)
+    sql.execute(ACCESS, person.customer, user)
+    sql.execute(SESSION, user, secret_hashes.digest(secret))
+    address = sql.value("select email_address from person where user_id = $1", user)
+    http = driver_browser(person).http
+    http.cookies.set(COOKIE, secret, domain=http.base_url.host)
+    return SignedInDriver(http, user, address, person.customer)

@@ -16,7 +16,7 @@ class AuthScheme:
     __slots__ = ()
     has_api_key: ClassVar[bool] = False
     has_token: ClassVar[bool] = False  # the access token of a manager or of a machine client
-    has_customer: ClassVar[bool] = False  # the header `Customer-ID`
+    has_customer: bool = False  # the header `Customer-ID`
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,10 @@ class CustomerAuth(AuthScheme):
 
     has_api_key: ClassVar[bool] = True
     has_token: ClassVar[bool] = True
-    has_customer: ClassVar[bool] = True
 
     permission: Permission
     _: KW_ONLY
+    has_customer: bool = field(default=True, init=False)
     # A group-limited manager may call it: the handler, or the body's `scoped_members`, enforce the groups
     is_group_scoped: bool = False
     is_for_people: bool = False  # machine clients get 403, whatever their permissions
@@ -74,12 +74,15 @@ class DriverAuth(AuthScheme):
 
     permission: ClassVar[Free] = Free.DRIVER
 
-    is_in_customer: bool = False  # the header `Customer-ID` names one of the driver's customers
+    has_customer: bool = False  # the header `Customer-ID` names one of the driver's customers
 
 
 @dataclass(frozen=True, slots=True)
 class DrivePageAuth(AuthScheme):
-    """No credentials, but a write must come from a page of the app at `/drive`."""
+    """No credentials, but a write must come from a page of the app at `/drive`.
+
+    `request.driver` is the driver of the browser's session, or None.
+    """
 
     permission: ClassVar[Free] = Free.ANYBODY
 

@@ -301,7 +301,7 @@ class Endpoint(Generic[S_contra]):
     @property
     def can_use_replica(self) -> bool:
         """Whether a replica may serve it."""
-        return self.method == "GET" and self.auth.has_customer and not self.is_primary_only
+        return self.method == "GET" and isinstance(self.auth, CustomerAuth) and not self.is_primary_only
 
     @property
     def has_idempotency_key(self) -> bool:

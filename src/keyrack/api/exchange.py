@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, LiteralString
+from typing import Any, Literal, LiteralString, NamedTuple
 from uuid import UUID
 
 from keyrack.api.caller import permit
@@ -22,6 +22,14 @@ from keyrack.db.transaction_database import InTransaction
 
 Returns = Literal["", "minimal", "representation"]  # "" for the spec's response
 ANY = ("*",)  # instead of ETags: any existing resource
+
+
+class DriverBrowser(NamedTuple):
+    """What the browser of a driver sends beside the session."""
+
+    agent: str  # `User-Agent`
+    languages: str | None  # `Accept-Language`
+    challenges: str | None  # sealed challenges for a passkey
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,6 +60,7 @@ class Request:
     also: bool = False  # the client prefers the endpoint's other media type
     app: AppUser | None = None  # the user of an app's id token
     driver: Driver | None = None  # the driver of a session at `/drive`
+    browser: DriverBrowser | None = None  # on rows of the app at `/drive`
     # The endpoint's own query parameters if unknown names are rejected; None if they are ignored
     parameters: tuple[str, ...] | None = None
     hides_extensions: bool = False  # a caller of the spec: extensions are returned only if `$select` names them
@@ -123,6 +132,12 @@ def driver_of(request: Request) -> Driver:
     """The signed-in driver, on rows of drivers."""
     assert request.driver is not None  # noqa: S101 - a row of drivers has one
     return request.driver
+
+
+def browser_of(request: Request) -> DriverBrowser:
+    """The browser, on rows of the app at `/drive`."""
+    assert request.browser is not None  # noqa: S101 - a row of the app has one
+    return request.browser
 
 
 def manager_parameter(request: Request) -> dict[str, object]:

@@ -31,6 +31,7 @@ class PrincipalKind(StrEnum):
     CLIENT = "client"
     DEVICE = "device"
     APP_USER = "user"
+    DRIVER = "driver"
 
 
 class CallerKey(NamedTuple):
@@ -136,7 +137,7 @@ class AppUser:
 class Driver:
     """A driver who is signed in to the app at `/drive`, in every customer that the session sees."""
 
-    kind: ClassVar[PrincipalKind] = PrincipalKind.APP_USER
+    kind: ClassVar[PrincipalKind] = PrincipalKind.DRIVER
     user: int
     session: int
     customers: frozenset[int]

@@ -71,7 +71,7 @@ async def challenge_passkey(
     None if passkeys are not available. Raises `TooManyRequests`, `CannotDecrypt`.
     """
     await take_each(statements, *address_limits(settings, address, CHALLENGES))
-    return await passkeys.create_authentication_options(vault, settings, cookie)
+    return await passkeys.create_authentication_options(vault, passkeys.MANAGERS, settings, cookie)
 
 
 async def show_passkey(
@@ -82,8 +82,9 @@ async def show_passkey(
     Raises `WrongCredentials`, `TooManyRequests`.
     """
     async with raise_if_throttled(db, settings, address):
-        signed_in = await passkeys.verify_authentication(db, vault, settings, cookie, credential)
-        if signed_in is None:
+        shown = await passkeys.verify_authentication(db, vault, passkeys.MANAGERS, settings, cookie, credential)
+        if shown is None:
             raise WrongCredentials
     await give_back_each(db, *address_limits(settings, address, CHALLENGES))
-    return signed_in
+    row = shown.row
+    return AuthenticatedManager(row["manager_id"], row["handle"], row["sign_outs"], shown.amr)

@@ -1,14 +1,16 @@
 """Passkeys: registration, sign-in and blocking by WebAuthn (W3C, Level 3).
 
-The user is always verified. Attestation is not requested: the make of a device is the manager's choice.
+The user is always verified. Attestation is not requested: the make of a device is its owner's choice. Managers and
+drivers have separate passkeys, even on one host: see `PasskeyOwners`.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import json
-from collections.abc import Mapping
-from typing import Any, LiteralString
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, LiteralString, NamedTuple
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -38,7 +40,6 @@ from webauthn.helpers.structs import (
 )
 
 from keyrack.auth import browser_state, login_challenges
-from keyrack.auth.authenticator import AuthenticatedManager
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, Unprocessable, on_constraint
 from keyrack.core.settings import Settings
@@ -52,7 +53,6 @@ ALGORITHMS = [
     COSEAlgorithmIdentifier.EDDSA,
     COSEAlgorithmIdentifier.RSASSA_PKCS1_v1_5_SHA_256,
 ]
-PURPOSE = "sign in with a passkey"  # of sealed challenges
 LONGEST_ID = 1_023  # bytes (WebAuthn, section 4, "Credential ID")
 
 NO_PASSKEYS = ErrorCode(
@@ -72,21 +72,70 @@ TOO_MANY = ErrorCode(
     "Remove one by `DELETE /me/passkeys/{passkeyId}`.",
 )
 
-OF_MANAGER: LiteralString = "select credential_id, transports from passkey where manager_id = $1 order by passkey_id"
 WHO: LiteralString = "select username, subject from manager where manager_id = $1"
 LOCK: LiteralString = "select sign_outs from manager where manager_id = $1 for no key update"
-INSERT: LiteralString = """
+
+
+@dataclass(frozen=True, slots=True)
+class PasskeyOwners:
+    """The owners of passkeys: managers or drivers. A passkey of one kind is unknown to the other."""
+
+    purpose: str  # of sealed challenges
+    address: Callable[[Settings], str]  # of the pages, whose host name the passkeys are bound to
+    origins: Callable[[Settings], Collection[str]]
+    passkeys: LiteralString  # of the owner $1
+    insert: LiteralString
+    find: LiteralString  # by the id of the credential, with `handle`, which is the owner for the device
+    use: LiteralString
+    refuse: LiteralString
+    id_constraint: str  # no two passkeys have the same id of a credential
+    too_many: ErrorCode
+
+    def host(self, settings: Settings) -> str | None:
+        """The host name that passkeys are bound to (the RP ID).
+
+        None if the address has an IP address, which cannot have passkeys.
+        """
+        name = urlsplit(self.address(settings)).hostname or ""
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return name or None
+        return None
+
+
+MANAGERS = PasskeyOwners(
+    purpose="sign in with a passkey",
+    address=lambda settings: settings.public_url,
+    origins=lambda settings: settings.own_origins,
+    passkeys="select credential_id, transports from passkey where manager_id = $1 order by passkey_id",
+    insert="""
 insert into passkey (manager_id, credential_id, public_key, sign_count, transports, aaguid, name, is_backed_up)
 values ($1, $2, $3, $4, $5, $6, $7, $8) returning passkey_id
-"""
-FIND: LiteralString = """
-select p.passkey_id, p.public_key, p.sign_count, p.is_refused, m.manager_id, m.subject, m.sign_outs
+""",
+    find="""
+select p.passkey_id, p.public_key, p.sign_count, p.is_refused, m.manager_id, m.subject as handle, m.sign_outs
 from passkey p join manager m using (manager_id) where p.credential_id = $1 and not m.is_disabled for update of p
-"""
-USED: LiteralString = """
-update passkey set sign_count = $2, is_backed_up = $3, used_at = now() where passkey_id = $1
-"""
-REFUSE: LiteralString = "update passkey set is_refused = true where passkey_id = $1"
+""",
+    use="update passkey set sign_count = $2, is_backed_up = $3, used_at = now() where passkey_id = $1",
+    refuse="update passkey set is_refused = true where passkey_id = $1",
+    id_constraint="passkey_credential_id_key",
+    too_many=TOO_MANY,
+)
+
+
+class RegistrationOptions(NamedTuple):
+    """The options for a new passkey (PublicKeyCredentialCreationOptionsJSON), and the challenge in them."""
+
+    options: dict[str, Any]
+    challenge: bytes
+
+
+class VerifiedPasskey(NamedTuple):
+    """A passkey that has signed a challenge: the row of `PasskeyOwners.find`, and the `amr` values."""
+
+    row: Row
+    amr: tuple[str, ...]
 
 
 class PasskeyNotVerified(Unprocessable):
@@ -96,37 +145,33 @@ class PasskeyNotVerified(Unprocessable):
         super().__init__(NOT_VERIFIED)
 
 
-def host(settings: Settings) -> str | None:
-    """The host name that passkeys are bound to (the RP ID).
-
-    None if the public address has an IP address, which cannot have passkeys.
-    """
-    name = urlsplit(settings.public_url).hostname or ""
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return name or None
-    return None
-
-
 async def create_registration_options(statements: Statements, settings: Settings, manager: int) -> dict[str, Any]:
-    """The options for a new passkey (PublicKeyCredentialCreationOptionsJSON).
+    """The options for a manager's new passkey. Raises `Conflict` if none can be added."""
+    manager_row = await statements.fetchrow(WHO, manager)
+    assert manager_row is not None  # noqa: S101 - the calling manager
+    made = await registration_options(
+        statements, MANAGERS, settings, manager, manager_row["username"], manager_row["subject"]
+    )
+    await login_challenges.store_registration(statements, manager, bytes_to_base64url(made.challenge), made.challenge)
+    return made.options
+
+
+async def registration_options(
+    statements: Statements, owners: PasskeyOwners, settings: Settings, owner: int, name: str, handle: UUID
+) -> RegistrationOptions:
+    """The options for a new passkey of this owner. The caller stores the challenge.
 
     Raises `Conflict` if none can be added.
     """
-    name = host(settings)
-    if name is None:
-        raise Conflict(NO_PASSKEYS.format(url=settings.public_url))
-    manager_row = await statements.fetchrow(WHO, manager)
-    assert manager_row is not None  # noqa: S101 - the calling manager
-    has = await statements.fetch(OF_MANAGER, manager)
+    rp = _host(owners, settings)
+    has = await statements.fetch(owners.passkeys, owner)
     if len(has) >= settings.passkeys_per_manager:
-        raise Conflict(TOO_MANY)
+        raise Conflict(owners.too_many)
     options = generate_registration_options(
-        rp_id=name,
+        rp_id=rp,
         rp_name="Keyrack",
-        user_name=manager_row["username"],
-        user_id=manager_row["subject"].bytes,
+        user_name=name,
+        user_id=handle.bytes,
         authenticator_selection=AuthenticatorSelectionCriteria(
             resident_key=ResidentKeyRequirement.REQUIRED, user_verification=UserVerificationRequirement.REQUIRED
         ),
@@ -134,14 +179,11 @@ async def create_registration_options(statements: Statements, settings: Settings
         supported_pub_key_algs=ALGORITHMS,
         timeout=login_challenges.SECONDS * 1000,
     )
-    await login_challenges.store_registration(
-        statements, manager, bytes_to_base64url(options.challenge), options.challenge
-    )
-    return json.loads(options_to_json(options))
+    return RegistrationOptions(json.loads(options_to_json(options)), options.challenge)
 
 
 async def use_registration_challenge(statements: Statements, manager: int, credential: Mapping[str, Any]) -> bytes:
-    """The challenge that a new passkey answers. It is used up even if the registration fails afterwards.
+    """The challenge that a manager's new passkey answers. It is used up even if the registration fails afterwards.
 
     The manager must have been given it. Raises `PasskeyNotVerified`.
     """
@@ -156,25 +198,24 @@ async def use_registration_challenge(statements: Statements, manager: int, crede
 
 
 async def register(
-    connection: Connection, settings: Settings, manager: int, name: str, credential: Mapping[str, Any], challenge: bytes
-) -> tuple[int, str]:
+    connection: Connection, owners: PasskeyOwners, settings: Settings, owner: int, name: str,
+    credential: Mapping[str, Any], challenge: bytes,
+) -> tuple[int, str]:  # fmt: skip
     """Store a new passkey that answers this challenge.
 
-    Returns its id, and the `amr` value of its key. Runs in the caller's transaction, which has the manager's row
+    Returns its id, and the `amr` value of its key. Runs in the caller's transaction, which has the owner's row
     locked. Raises `PasskeyNotVerified`, `Conflict`.
     """
-    rp = host(settings)
-    if rp is None:
-        raise Conflict(NO_PASSKEYS.format(url=settings.public_url))
-    if len(await connection.fetch(OF_MANAGER, manager)) >= settings.passkeys_per_manager:
-        raise Conflict(TOO_MANY)
+    rp = _host(owners, settings)
+    if len(await connection.fetch(owners.passkeys, owner)) >= settings.passkeys_per_manager:
+        raise Conflict(owners.too_many)
     try:
         parsed = parse_registration_credential_json(dict(credential))
         made = verify_registration_response(
             credential=parsed,
             expected_challenge=challenge,
             expected_rp_id=rp,
-            expected_origin=sorted(settings.own_origins),
+            expected_origin=sorted(owners.origins(settings)),
             require_user_verification=True,
             supported_pub_key_algs=ALGORITHMS,
         )
@@ -183,50 +224,50 @@ async def register(
     if len(made.credential_id) > LONGEST_ID:
         raise PasskeyNotVerified
     hints = [each.value for each in parsed.response.transports or []]
-    with on_constraint({"passkey_credential_id_key": (Conflict, KNOWN)}):
+    with on_constraint({owners.id_constraint: (Conflict, KNOWN)}):
         id = await connection.fetchval(
-            INSERT, manager, made.credential_id, made.credential_public_key, made.sign_count, hints, made.aaguid, name,
-            made.credential_backed_up,
+            owners.insert, owner, made.credential_id, made.credential_public_key, made.sign_count, hints, made.aaguid,
+            name, made.credential_backed_up,
         )  # fmt: skip
     return id, _kind(made.credential_device_type)
 
 
 async def create_authentication_options(
-    vault: Encryption, settings: Settings, cookie: str | None
+    vault: Encryption, owners: PasskeyOwners, settings: Settings, cookie: str | None
 ) -> tuple[dict[str, Any], str] | None:
     """The options to sign in (PublicKeyCredentialRequestOptionsJSON), and the new cookie.
 
     None if passkeys are not available. No user name is needed, since the device knows its user. Raises `CannotDecrypt`.
     """
-    rp = host(settings)
+    rp = owners.host(settings)
     if rp is None:
         return None
     options = generate_authentication_options(
         rp_id=rp, user_verification=UserVerificationRequirement.REQUIRED, timeout=browser_state.SECONDS * 1000
     )
     state = {"challenge": bytes_to_base64url(options.challenge)}
-    return json.loads(options_to_json(options)), await browser_state.add(vault, PURPOSE, cookie, state)
+    return json.loads(options_to_json(options)), await browser_state.add(vault, owners.purpose, cookie, state)
 
 
 async def verify_authentication(
-    db: Database, vault: Encryption, settings: Settings, cookie: str | None, credential: str
-) -> AuthenticatedManager | None:
-    """The manager whose passkey has signed one of this browser's challenges.
+    db: Database, vault: Encryption, owners: PasskeyOwners, settings: Settings, cookie: str | None, credential: str
+) -> VerifiedPasskey | None:
+    """The passkey that has signed one of this browser's challenges.
 
     None otherwise. A passkey uses up the challenge that it has signed. A sign count that does not grow is that of a
     copy: the passkey is blocked, and the change log records it. Passkeys that are synced between devices do not count,
     and send 0 each time (section 6.1.1).
     """
-    rp = host(settings)
-    challenges = {state["challenge"] for state in await browser_state.valid(vault, PURPOSE, cookie)}
+    rp = owners.host(settings)
+    challenges = {state["challenge"] for state in await browser_state.valid(vault, owners.purpose, cookie)}
     if rp is None or not challenges:
         return None
     async with db.transaction() as connection:
         try:
             parsed = parse_authentication_credential_json(credential)
             challenge = bytes_to_base64url(parse_client_data_json(parsed.response.client_data_json).challenge)
-            row = await connection.fetchrow(FIND, parsed.raw_id)
-            if row is None or row["is_refused"] or not _is_of(parsed.response.user_handle, row["subject"]):
+            row = await connection.fetchrow(owners.find, parsed.raw_id)
+            if row is None or row["is_refused"] or not _is_of(parsed.response.user_handle, row["handle"]):
                 return None
             if challenge not in challenges:
                 return None
@@ -234,7 +275,7 @@ async def verify_authentication(
                 credential=parsed,
                 expected_challenge=base64url_to_bytes(challenge),
                 expected_rp_id=rp,
-                expected_origin=sorted(settings.own_origins),
+                expected_origin=sorted(owners.origins(settings)),
                 credential_public_key=row["public_key"],
                 credential_current_sign_count=0,  # compared below, so that a decrease is recorded
                 require_user_verification=True,
@@ -244,18 +285,27 @@ async def verify_authentication(
             return None
         if not await browser_state.use(connection, challenge):
             return None
-        return await _counted(connection, row, shown)
+        return await _counted(connection, owners, row, shown)
 
 
-async def _counted(connection: Connection, row: Row, shown: VerifiedAuthentication) -> AuthenticatedManager | None:
+async def _counted(
+    connection: Connection, owners: PasskeyOwners, row: Row, shown: VerifiedAuthentication
+) -> VerifiedPasskey | None:
     count = shown.new_sign_count
     if (count or row["sign_count"]) and count <= row["sign_count"]:
         log.warning("passkey counter decreased, passkey blocked", passkey=row["passkey_id"], alert=True)
-        await connection.execute(REFUSE, row["passkey_id"])
+        await connection.execute(owners.refuse, row["passkey_id"])
         return None
-    await connection.execute(USED, row["passkey_id"], count, shown.credential_backed_up)
-    amr = (_kind(shown.credential_device_type), "user", "mfa")
-    return AuthenticatedManager(row["manager_id"], row["subject"], row["sign_outs"], amr)
+    await connection.execute(owners.use, row["passkey_id"], count, shown.credential_backed_up)
+    return VerifiedPasskey(row, (_kind(shown.credential_device_type), "user", "mfa"))
+
+
+def _host(owners: PasskeyOwners, settings: Settings) -> str:
+    """The host name that passkeys are bound to. Raises `Conflict` if passkeys are not available."""
+    rp = owners.host(settings)
+    if rp is None:
+        raise Conflict(NO_PASSKEYS.format(url=owners.address(settings)))
+    return rp
 
 
 def _kind(device: CredentialDeviceType) -> str:
@@ -263,8 +313,8 @@ def _kind(device: CredentialDeviceType) -> str:
     return "hwk" if device is CredentialDeviceType.SINGLE_DEVICE else "swk"
 
 
-def _is_of(handle: bytes | None, subject: UUID) -> bool:
-    return handle == subject.bytes
+def _is_of(sent: bytes | None, handle: UUID) -> bool:
+    return sent == handle.bytes
 
 
 def _unverified(error: Exception) -> PasskeyNotVerified:

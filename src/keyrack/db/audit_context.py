@@ -22,7 +22,7 @@ Type = Literal["manager", "client", "device", "user", "operator", "system"]
 # that is not in the list, such as a future one, counts as recorded.
 UNRECORDED = frozenset((
     "car_state", "delivery", "delivery_lane", "event", "heartbeat", "housekeeping", "login_state", "odometer",
-    "operation", "position", "rate_limit", "session", "telemetry", "used_login_state",
+    "operation", "position", "rate_limit", "session", "telemetry", "used_login_state", "driver_session",
 ))  # fmt: skip
 
 

@@ -204,10 +204,15 @@ class Database:
 
         Each tenant gets at most half of the connections. Reads leave the last one of that share to writes.
         """
-        tenants = [("customer", customer)] if customer else []
-        if manager:
-            tenants.append(("manager", manager))
-        return Database(self._pool, TenantShares(tuple(tenants), max(1, self._pool.share - reads)), reads=reads)
+        return self._charged({"customer": customer, "manager": manager}, reads=reads)
+
+    def of_driver(self, customer: int, driver: int, *, reads: bool = False) -> Database:
+        """The same database, charged to a driver, and to a customer unless that is 0."""
+        return self._charged({"customer": customer, "driver": driver}, reads=reads)
+
+    def _charged(self, parties: Mapping[str, int], *, reads: bool) -> Database:
+        tenants = tuple((kind, id) for kind, id in parties.items() if id)
+        return Database(self._pool, TenantShares(tenants, max(1, self._pool.share - reads)), reads=reads)
 
     def reading(self) -> Database:
         """The same database, for statements that change nothing."""

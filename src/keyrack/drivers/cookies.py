@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from keyrack.api.exchange import DriverBrowser
+from keyrack.auth import browser_state
 from keyrack.auth.page_origin import BrowserRequest, PageOrigin
 from keyrack.core.settings import Settings
 from keyrack.drivers.sessions import MAX_DAYS
@@ -22,9 +24,10 @@ class DriverCookies:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._is_secure = settings.drive_origin.startswith("https:")
-        self._name = "__Host-keyrack-drive" if self._is_secure else "keyrack-drive"
-        self._origin = PageOrigin((settings.drive_origin,), is_secure=self._is_secure)
+        self._is_secure = settings.drive_address.startswith("https:")
+        prefix = "__Host-" if self._is_secure else ""
+        self._session, self._challenge = f"{prefix}keyrack-drive", f"{prefix}keyrack-drive-challenge"
+        self._origin = PageOrigin(settings.drive_origins, is_secure=self._is_secure)
 
     def check_origin(self, http: BrowserRequest) -> None:
         """Raises `Forbidden` for a write that does not come from a page of the app."""
@@ -32,17 +35,30 @@ class DriverCookies:
 
     def secret(self, http: CookieRequest) -> str | None:
         """The session secret that the browser sent; None if the cookie is repeated."""
-        values: list[str] = http.get_cookie_values(self._name) or []
-        return values[0] if len(values) == 1 else None
+        return _one(http, self._session)
+
+    def browser(self, http: CookieRequest) -> DriverBrowser:
+        """What the browser sends beside the session."""
+        agent, languages = http.get_header("User-Agent") or "", http.get_header("Accept-Language")
+        return DriverBrowser(agent, languages, _one(http, self._challenge))
 
     def cookie(self, secret: str) -> str:
         """The `Set-Cookie` of a session."""
-        return self._cookie(secret, MAX_DAYS * 86_400)
+        return self._cookie(self._session, secret, MAX_DAYS * 86_400)
 
     def no_cookie(self) -> str:
         """The `Set-Cookie` that removes it."""
-        return self._cookie("", 0)
+        return self._cookie(self._session, "", 0)
 
-    def _cookie(self, value: str, seconds: int) -> str:
+    def challenge_cookie(self, value: str) -> str:
+        """The `Set-Cookie` of pending passkey challenges."""
+        return self._cookie(self._challenge, value, browser_state.SECONDS)
+
+    def _cookie(self, name: str, value: str, seconds: int) -> str:
         secure = "; Secure" if self._is_secure else ""
-        return f"{self._name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}"
+        return f"{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}"
+
+
+def _one(http: CookieRequest, name: str) -> str | None:
+    values: list[str] = http.get_cookie_values(name) or []
+    return values[0] if len(values) == 1 else None

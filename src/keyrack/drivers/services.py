@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Protocol
 
 from keyrack.auth.services import AuthServices
+from keyrack.db.connection import Database
 from keyrack.drivers.cookies import DriverCookies
 
 
 class DriverServices(AuthServices, Protocol):
-    """Authentication, and the session cookie of the app."""
+    """Authentication, and the cookies of the app."""
 
     @property
     def driver_cookies(self) -> DriverCookies: ...
+    @property
+    def system_db(self) -> Database: ...

@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import LiteralString
 
 from keyrack.api.principals import Driver
-from keyrack.core.error_codes import SIGNED_OUT
-from keyrack.core.errors import Unauthorized
 from keyrack.core.secret_hashes import digest, new_secret
-from keyrack.db.connection import Statements
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Database, Statements
+from keyrack.db.row_batches import run_in_batches
 
 IDLE_DAYS = 90
 MAX_DAYS = 400  # browsers keep no cookie for longer (RFC 6265bis, section 5.5)
 MAX_SESSIONS = 20  # of one account
-LONGEST_DEVICE = 100  # characters of the device's name
+CHALLENGE_SECONDS = 300  # validity of the challenge for a new passkey
 
 # A customer that the session sees: the person is its user, and the access was neither missing nor withdrawn. A session
 # of a customer's own provider sees that customer alone
@@ -27,7 +27,7 @@ where u.user_id = a.user_id
   and case when s.customer_id is not null then u.customer_id = s.customer_id
     else a.is_proven or exists (
       select from driver_access d where d.customer_id = u.customer_id and d.user_id = u.user_id) end
-  and not exists (select from driver_withdrawal w where w.customer_id = u.customer_id and w.user_id = u.user_id)
+  and not exists (select from driver_withdrawn w where w.customer_id = u.customer_id and w.user_id = u.user_id)
 order by u.customer_id
 """
 FIND: LiteralString = (
@@ -49,17 +49,38 @@ gone as (
     select session_id from driver_session where user_id = $1 order by seen_at desc, session_id desc offset $6)))
 select
 """
+LIST: LiteralString = """
+select s.session_id, s.device, s.created_at, s.seen_at from driver_session s join driver_account a using (user_id)
+where user_id = $1 and s.sign_outs = a.sign_outs order by seen_at desc, session_id desc
+"""
 END: LiteralString = "delete from driver_session where user_id = $1 and session_id = $2 returning true"
+END_OTHERS: LiteralString = "delete from driver_session where user_id = $1 and session_id <> $2"
+CHALLENGE: LiteralString = """
+update driver_session set challenge = $3, challenged_at = now() where user_id = $1 and session_id = $2
+"""
+USE_CHALLENGE: LiteralString = """
+with pending as (select session_id, challenge, challenged_at from driver_session
+  where user_id = $1 and session_id = $2 and challenge is not null for update),
+used as (update driver_session s set challenge = null from pending p where s.session_id = p.session_id)
+select challenge from pending where challenged_at > now() - make_interval(secs => $3)
+"""
+FORGET: LiteralString = """
+with gone as (delete from driver_session where session_id = any(array(
+  select session_id from driver_session
+  where seen_at <= now() - make_interval(days => $1) or created_at <= now() - make_interval(days => $2) limit $3))
+  returning true)
+select count(*) from gone
+"""
 
 
-async def find(statements: Statements, secret: str | None) -> Driver:
-    """The driver of a session's secret. Raises `Unauthorized`.
+async def find(statements: Statements, secret: str | None) -> Driver | None:
+    """The driver of a session's secret; None if the session is not valid.
 
-    A session that sees no customer authenticates nobody. Its use is recorded once a minute.
+    A session that sees no customer is not valid. Its use is recorded once a minute.
     """
     row = await statements.fetchrow(FIND, digest(secret), IDLE_DAYS, MAX_DAYS) if secret else None
     if row is None or not row["visible"]:
-        raise Unauthorized(SIGNED_OUT)
+        return None
     if row["is_stale"]:
         await statements.execute(SEEN, row["session_id"])
     return Driver(row["user_id"], row["session_id"], frozenset(row["visible"]))
@@ -74,12 +95,30 @@ async def begin(
     longest end.
     """
     secret = new_secret()
-    await statements.execute(
-        BEGIN, user, customer, digest(secret), device[:LONGEST_DEVICE], list(amr), MAX_SESSIONS - 1
-    )
+    await statements.execute(BEGIN, user, customer, digest(secret), device, list(amr), MAX_SESSIONS - 1)
     return secret
 
 
 async def end(statements: Statements, driver: Driver, session: int) -> bool:
     """End a session of the driver. Returns whether there was one."""
     return bool(await statements.fetchval(END, driver.user, session))
+
+
+async def end_others(statements: Statements, driver: Driver) -> None:
+    """End all sessions of the driver but this one."""
+    await statements.execute(END_OTHERS, driver.user, driver.session)
+
+
+async def store_challenge(statements: Statements, driver: Driver, challenge: bytes) -> None:
+    """Store the challenge of the session's next passkey. It replaces the one before."""
+    await statements.execute(CHALLENGE, driver.user, driver.session, challenge)
+
+
+async def use_challenge(statements: Statements, driver: Driver) -> bytes | None:
+    """The challenge that the session was given within the last minutes. It is used up."""
+    return await statements.fetchval(USE_CHALLENGE, driver.user, driver.session, CHALLENGE_SECONDS)
+
+
+async def forget(db: Database, settings: Settings) -> None:
+    """Delete expired sessions. A step of housekeeping."""
+    await run_in_batches(db, settings.housekeeping_rows, FORGET, IDLE_DAYS, MAX_DAYS)

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from keyrack.api.auth_schemes import AppAuth, ClientSecretAuth, DeviceAuth, DrivePageAuth, DriverAuth, PublicAuth
+from keyrack.api.auth_schemes import (
+    AppAuth,
+    ClientSecretAuth,
+    CustomerAuth,
+    DeviceAuth,
+    DrivePageAuth,
+    DriverAuth,
+    PublicAuth,
+)
 from keyrack.api.endpoint import Endpoint
+from keyrack.core.error_codes import SIGNED_OUT
+from keyrack.core.errors import Unauthorized
 from keyrack.db.audit_context import acting
 from keyrack.drivers import sessions as driver_sessions
 from keyrack.http import request_parsing
@@ -71,15 +81,18 @@ async def authenticate_app(call: HttpCall) -> None:
     call.customer = call.app.customer
 
 
-def check_drive_origin(call: HttpCall) -> None:
-    """Raises `Forbidden` for a write that does not come from a page of the app at `/drive`."""
+def read_driver_browser(call: HttpCall) -> None:
+    """Read what a browser says about itself. Raises `Forbidden` for a write that comes from no page of the app."""
     call.services.driver_cookies.check_origin(call.http)
+    call.browser = call.services.driver_cookies.browser(call.http)
 
 
 async def authenticate_driver(call: HttpCall) -> None:
-    """Authenticate a driver by the session of the app. Raises `Unauthorized`."""
+    """Authenticate a driver by the session of the app. Raises `Unauthorized`, unless the row is for everybody."""
     secret = call.services.driver_cookies.secret(call.http)
     call.driver = await driver_sessions.find(call.services.system_db, secret)
+    if call.driver is None and isinstance(call.route.endpoint.auth, DriverAuth):
+        raise Unauthorized(SIGNED_OUT)
 
 
 def resolve_customer_of_driver(call: HttpCall) -> None:
@@ -104,12 +117,12 @@ AUTHENTICATION: tuple[CheckStep[HttpCall], ...] = (
     CheckStep(read_client_secret, lambda row: isinstance(row.auth, ClientSecretAuth)),
     CheckStep(check_api_key, lambda row: row.auth.has_api_key and not row.auth.has_token),
     CheckStep(authenticate_caller, lambda row: row.auth.has_token),
-    CheckStep(resolve_customer, lambda row: row.auth.has_customer),
+    CheckStep(resolve_customer, lambda row: isinstance(row.auth, CustomerAuth)),
     CheckStep(authenticate_device, lambda row: isinstance(row.auth, DeviceAuth)),
     CheckStep(authenticate_app, lambda row: isinstance(row.auth, AppAuth)),
-    CheckStep(check_drive_origin, lambda row: isinstance(row.auth, DriverAuth | DrivePageAuth)),
-    CheckStep(authenticate_driver, lambda row: isinstance(row.auth, DriverAuth)),
-    CheckStep(resolve_customer_of_driver, lambda row: isinstance(row.auth, DriverAuth) and row.auth.is_in_customer),
+    CheckStep(read_driver_browser, lambda row: isinstance(row.auth, DriverAuth | DrivePageAuth)),
+    CheckStep(authenticate_driver, lambda row: isinstance(row.auth, DriverAuth | DrivePageAuth)),
+    CheckStep(resolve_customer_of_driver, lambda row: isinstance(row.auth, DriverAuth) and row.auth.has_customer),
     CheckStep(record_identity),
     CheckStep(permit),
 )

@@ -9,7 +9,7 @@ from typing import Any
 import falcon.asgi
 
 from keyrack.api.endpoint import Endpoint
-from keyrack.api.exchange import Request, Returns
+from keyrack.api.exchange import DriverBrowser, Request, Returns
 from keyrack.api.principals import AppUser, Caller, Device, Driver
 from keyrack.api.subscriptions import FollowContext
 from keyrack.db.replication.wal_positions import Position
@@ -69,6 +69,7 @@ class HttpCall(Call):
     device: Device | None = None
     app: AppUser | None = None
     driver: Driver | None = None
+    browser: DriverBrowser | None = None
     customer: int = 0
     reservation: MemoryReservation | None = None  # of a delivery of lines
     body: bytes = b""

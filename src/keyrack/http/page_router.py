@@ -174,7 +174,7 @@ class Visit:
     @property
     def passkey_host(self) -> str | None:
         """The host name for passkeys; None if the public address allows none."""
-        return passkeys.host(self.settings)
+        return passkeys.MANAGERS.host(self.settings)
 
     async def challenge(self) -> dict[str, Any] | None:
         """The options for signing in with a passkey; None if the public address allows none.

@@ -152,7 +152,7 @@ def build_request(call: HttpCall) -> None:
     """Create the `Request`. Raises `BadRequest` for invalid ids in the path."""
     http, services, row, caller = call.http, call.services, call.route.endpoint, call.caller
     call.request = Request(
-        db=services.database(caller, call.customer, reads=row.method == "GET"),
+        db=services.database(caller, call.customer, call.driver, reads=row.method == "GET"),
         batches=services.batches,
         announce=services.announce,
         id=call.state.id,
@@ -168,6 +168,7 @@ def build_request(call: HttpCall) -> None:
         device=call.device,
         app=call.app,
         driver=call.driver,
+        browser=call.browser,
         returns=call.returns,
         if_match=call.if_match,
         if_none_match=call.if_none_match,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from keyrack.api.event_stream import EventHub
 from keyrack.api.odata import Limits
-from keyrack.api.principals import Caller
+from keyrack.api.principals import Caller, Driver
 from keyrack.api.response_spool import Spool
 from keyrack.assignments.customer_lock import CustomerTurns
 from keyrack.auth.authenticator import Authenticator
@@ -60,8 +60,10 @@ class ServeServices:
     documents: Documents
     readiness: Readiness
 
-    def database(self, caller: Caller | None, customer: int, *, reads: bool) -> Database:
-        """The database on behalf of a caller; `system_db` if neither caller nor customer is known."""
+    def database(self, caller: Caller | None, customer: int, driver: Driver | None = None, *, reads: bool) -> Database:
+        """The database on behalf of a caller or driver; `system_db` if neither they nor a customer are known."""
+        if driver is not None:
+            return self.db.of_driver(customer, driver.user, reads=reads)
         if caller is None and not customer:
             return self.system_db
         return self.db.of(customer, 0 if caller is None else caller.id, reads=reads)

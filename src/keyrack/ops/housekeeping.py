@@ -35,6 +35,8 @@ from keyrack.db.audit_context import acting, system
 from keyrack.db.connection import Database, Row, Statements, is_interruption
 from keyrack.db.replication import primary_heartbeat
 from keyrack.db.throttled_log import ThrottledLogger
+from keyrack.drivers import links as driver_links
+from keyrack.drivers import sessions as driver_sessions
 from keyrack.fleet import global_erasure, person_erasure, person_lookup
 from keyrack.offline_keys import box_logs, status_list_slots
 from keyrack.ops import text_normal_form
@@ -78,6 +80,8 @@ STEPS = (
     HousekeepingTask("texts for searches", search_text.fill),
     HousekeepingTask("normal form of texts", text_normal_form.convert, every=3_600),
     HousekeepingTask("sessions", sessions.forget),
+    HousekeepingTask("sessions of drivers", driver_sessions.forget),
+    HousekeepingTask("links of drivers", driver_links.forget),
     HousekeepingTask("revocations", access_tokens.forget),
     HousekeepingTask("links of people", password_reset.forget),
     HousekeepingTask("steps of signing in", login_challenges.forget),

@@ -24,6 +24,7 @@ from keyrack.db.encryption.bootstrap import open_vault
 from keyrack.db.notification_listener import NotificationListener
 from keyrack.db.replication.primary_heartbeat import Heartbeat
 from keyrack.db.throttled_log import ThrottledLogger
+from keyrack.drivers import mails as driver_mails
 from keyrack.ops.housekeeping import Housekeeping
 
 log = structlog.get_logger("keyrack.worker")
@@ -112,7 +113,8 @@ class Worker:
         if self._settings.sends_mail:
             from keyrack.auth.mail.outbox import MailDispatcher  # imports an SMTP client that only workers need
 
-            helpers.append(self._start("mail delivery", MailDispatcher(self._db, self._settings).run))
+            mails = MailDispatcher(self._db, self._settings, {driver_mails.AUDIENCE: driver_mails.write})
+            helpers.append(self._start("mail delivery", mails.run))
         delivering = self._start("webhook delivery", lambda: courier.run(GRACE))
         concurrency = self._settings.worker_concurrency
         loops = [self._start("operations", partial(self._loop, polls=number == 0)) for number in range(concurrency)]

@@ -235,7 +235,9 @@ async def add_passkey(request: Request, body: NewPasskey, services: AuthServices
     challenge = await passkeys.use_registration_challenge(request.db, manager_id(request), body.credential)
     async with request.db.transaction() as connection:
         manager = await _fresh(connection, request, services.settings)
-        id, amr = await passkeys.register(connection, services.settings, manager, body.name, body.credential, challenge)
+        id, amr = await passkeys.register(
+            connection, passkeys.MANAGERS, services.settings, manager, body.name, body.credential, challenge
+        )
     return answer({"id": id, "amr": amr}, 201)
 
 

@@ -7,9 +7,9 @@ server is contacted. So only the newest mail's link is valid, and the contents o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from email.message import EmailMessage
-from typing import LiteralString, NamedTuple
+from typing import LiteralString
 
 import aiosmtplib
 import asyncpg
@@ -17,7 +17,7 @@ import structlog
 
 from keyrack.auth import password_reset
 from keyrack.auth.invitations import link
-from keyrack.auth.mail.templates import CODES, INVITATION, PASSWORD, PHONE, ROLES_DE, MailTemplate, language_of, written
+from keyrack.auth.mail.templates import CODES, INVITATION, PASSWORD, PHONE, ROLES_DE, OutgoingMail, language_of
 from keyrack.auth.usernames import MANAGERS
 from keyrack.core.addresses import address_form
 from keyrack.core.metrics.catalog import MAILS
@@ -70,16 +70,8 @@ async def send(settings: Settings, message: EmailMessage) -> None:
     )
 
 
-class OutgoingMail(NamedTuple):
-    """A template, the recipient's stored address, and values to fill in."""
-
-    template: MailTemplate
-    to: str
-    places: Mapping[str, object]
-
-    def message(self, settings: Settings) -> EmailMessage:
-        """The mail. Raises what `written` raises."""
-        return written(self.template, settings.mail_from or "", self.to, **self.places)
+# Writes a mail of another audience than managers. None if its recipient is gone
+MailWriter = Callable[[Database, Settings, Row], Awaitable[OutgoingMail | None]]
 
 
 class MailDispatcher:
@@ -88,9 +80,10 @@ class MailDispatcher:
     Each worker runs one. Workers never claim the same mail at the same time.
     """
 
-    def __init__(self, db: Database, settings: Settings) -> None:
+    def __init__(self, db: Database, settings: Settings, writers: Mapping[str, MailWriter]) -> None:
         self._db = db
         self._settings = settings
+        self._writers = writers  # by audience
 
     async def run(self) -> None:
         """Send until cancelled."""
@@ -154,6 +147,8 @@ class MailDispatcher:
         """
         settings, secret = self._settings, new_secret()
         language = language_of(row["language"])
+        if row["audience"] is not None:
+            return await self._writers[row["audience"]](self._db, settings, row)
         if row["notice"] == "phone":
             return await self._notice_of_phone(row, language)
         if row["notice"] is not None:

@@ -8,8 +8,10 @@ from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTPUTF8
 from email.utils import formatdate, make_msgid, parseaddr
+from typing import NamedTuple
 
 from keyrack.core.addresses import mail_recipient
+from keyrack.core.settings import Settings
 
 DEFAULT = "en"
 
@@ -121,6 +123,58 @@ dann widerrufen.
 """,
     ),
 }
+DRIVER_LINK: Mapping[str, MailTemplate] = {
+    "en": MailTemplate(
+        "Sign in to your car keys",
+        """\
+A link to the app for your car keys was requested for this address.
+
+Open this link to sign in, or to set a password. It works once, for {minutes} minutes:
+
+{link}
+
+If you did not request this, ignore this mail. Your account does not change.
+""",
+    ),
+    "de": MailTemplate(
+        "Anmeldung zu Ihren Fahrzeugschlüsseln",
+        """\
+Für diese Adresse wurde ein Link zur App für Ihre Fahrzeugschlüssel angefordert.
+
+Öffnen Sie diesen Link, um sich anzumelden oder ein Passwort zu setzen. Er gilt einmal, {minutes} Minuten lang:
+
+{link}
+
+Wenn Sie ihn nicht angefordert haben, ignorieren Sie diese E-Mail. Ihr Konto ändert sich nicht.
+""",
+    ),
+}
+DRIVER_INVITATION: Mapping[str, MailTemplate] = {
+    "en": MailTemplate(
+        "Your car keys from {customer}",
+        """\
+{customer} invites you to the app for your car keys. With the app you open the cars that you book.
+
+Open this link on your phone. It works once, for {hours} hours:
+
+{link}
+
+If you did not expect this invitation, ignore this mail.
+""",
+    ),
+    "de": MailTemplate(
+        "Ihre Fahrzeugschlüssel von {customer}",
+        """\
+{customer} lädt Sie zur App für Ihre Fahrzeugschlüssel ein. Mit der App öffnen Sie die Fahrzeuge, die Sie buchen.
+
+Öffnen Sie diesen Link auf Ihrem Telefon. Er gilt einmal, {hours} Stunden lang:
+
+{link}
+
+Wenn Sie diese Einladung nicht erwartet haben, ignorieren Sie diese E-Mail.
+""",
+    ),
+}
 TEST = MailTemplate(
     "Keyrack can send mail", "This is a test mail from {host}. The operator of that server sent it.\n"
 )  # fmt: skip
@@ -133,6 +187,24 @@ ROLES_DE = {
 def language_of(language: str | None) -> str:
     """The language itself if there are mails in it, else English."""
     return language if language is not None and language in INVITATION else DEFAULT
+
+
+def accepted_language(header: str | None) -> str:
+    """The first language of `Accept-Language` that there are mails in, else English."""
+    tags = (part.partition(";")[0].strip().lower().partition("-")[0] for part in (header or "").split(",", 20)[:20])
+    return next((tag for tag in tags if tag in INVITATION), DEFAULT)
+
+
+class OutgoingMail(NamedTuple):
+    """A template, the recipient's stored address, and values to fill in."""
+
+    template: MailTemplate
+    to: str
+    places: Mapping[str, object]
+
+    def message(self, settings: Settings) -> EmailMessage:
+        """The mail. Raises what `written` raises."""
+        return written(self.template, settings.mail_from or "", self.to, **self.places)
 
 
 def written(text: MailTemplate, sender: str, to: str, **places: object) -> EmailMessage:

@@ -11,9 +11,9 @@ from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console.languages import LANGUAGES
 from keyrack.console.rendering import SYSTEM, base, gettext, page, redirect, translate_error
-from keyrack.console.user_agents import parts, shortened
 from keyrack.core.errors import Refusal, Unauthorized
 from keyrack.core.text import N_
+from keyrack.core.user_agents import parts, shortened
 from keyrack.http.page_router import ConsolePages, Visit
 
 pages = ConsolePages()

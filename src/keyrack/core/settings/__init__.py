@@ -169,11 +169,14 @@ class Settings(
         return origins("{0.scheme}://{0.netloc}".format(urlsplit(self.public_url)))
 
     @property
-    def drive_origin(self) -> str:
+    def drive_address(self) -> str:
+        """The address of the drivers' app, without `/drive`."""
+        return self.drive_url or self.public_url
+
+    @property
+    def drive_origins(self) -> frozenset[str]:
         """The origin of the drivers' app as browsers write it."""
-        address = urlsplit(self.drive_url or self.public_url)
-        (origin,) = origins(f"{address.scheme}://{address.netloc}")
-        return origin
+        return origins("{0.scheme}://{0.netloc}".format(urlsplit(self.drive_address)))
 
     @property
     def box(self) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 from pydantic_settings import BaseSettings
+
+from keyrack.core.settings.value_errors import ValueForm
 
 
 class Sessions(BaseSettings):
@@ -52,11 +54,13 @@ class Sessions(BaseSettings):
         le=1_000,
         description="Maximum number of passkeys of one manager. Above it, a new one gets 409.",
     )
-    drive_url: str | None = Field(
+    drive_url: Annotated[
+        str | None, ValueForm("an http or https address without a path, such as https://drive.example.com")
+    ] = Field(
         default=None,
-        description="Address of the drivers' app, such as https://drive.example.com: a host of its own, which reaches"
-        " the same server. Without it, the app is at the public address. Passkeys, cookies and links of drivers belong"
-        " to this address.",
+        pattern=r"^https?://[^\s/]+$",
+        description="Address of the drivers' app, without `/drive`: another host name that reaches this server. Without"
+        " it, the app is at the public address. Passkeys, cookies and links of drivers belong to this address.",
     )
     pending_logins_per_manager: int = Field(
         default=10,

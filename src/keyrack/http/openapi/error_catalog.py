@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from keyrack.api import conditional_requests, idempotency, list_responses, query_parameters, response_spool
-from keyrack.api.auth_schemes import AppAuth, PublicAuth
+from keyrack.api.auth_schemes import AppAuth, DrivePageAuth, DriverAuth, PublicAuth
 from keyrack.api.endpoint import Endpoint, JsonBody, RawBody
 from keyrack.api.grants import FACTOR_NEEDED, LIMITED, NOT_PERMITTED
 from keyrack.api.odata import INVALID, NOT_SUPPORTED, TOO_MANY_EXPANDED
@@ -69,6 +69,16 @@ SHARED: tuple[tuple[str, Callable[[Endpoint[Any]], object], ByStatus], ...] = (
         "every endpoint that needs an access token, or an app's id token",
         lambda row: row.auth.has_token or isinstance(row.auth, AppAuth),
         {401: (error_codes.INVALID_TOKEN,)},
+    ),
+    (
+        "every endpoint of the drivers' app that needs a session",
+        lambda row: isinstance(row.auth, DriverAuth),
+        {401: (error_codes.SIGNED_OUT,)},
+    ),
+    (
+        "every write of the drivers' app",
+        lambda row: isinstance(row.auth, DriverAuth | DrivePageAuth) and row.method != "GET",
+        {403: (error_codes.OTHER_ORIGIN,)},
     ),
     ("every endpoint that needs an access token", lambda row: row.auth.has_token, {404: (error_codes.NO_MANAGER,)}),
     (

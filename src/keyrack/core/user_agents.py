@@ -32,6 +32,11 @@ def parts(agent: str) -> tuple[str, str]:
     return _first(BROWSERS, agent), _first(SYSTEMS, agent)
 
 
+def device_name(agent: str) -> str:
+    """The browser and the system of a User-Agent, or its beginning if both are unknown."""
+    return ", ".join(filter(None, parts(agent))) or shortened(agent)
+
+
 def shortened(agent: str) -> str:
     """The beginning of an unknown User-Agent."""
     return agent if len(agent) <= LONGEST else agent[: LONGEST - 1].rstrip() + "…"
