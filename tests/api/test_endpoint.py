@@ -10,7 +10,16 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from keyrack.api.auth_schemes import AccountAuth, AppAuth, ClientSecretAuth, CustomerAuth, DeviceAuth, PublicAuth
+from keyrack.api.auth_schemes import (
+    AccountAuth,
+    AppAuth,
+    ClientSecretAuth,
+    CustomerAuth,
+    DeviceAuth,
+    DrivePageAuth,
+    DriverAuth,
+    PublicAuth,
+)
 from keyrack.api.endpoint import Concurrency, Doc, FormBody, JsonBody, RawBody, Responses, Tag
 from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.permissions import Permission
@@ -119,7 +128,16 @@ def test_the_error_of_an_invalid_row_names_it(kind: str) -> None:
 
 @pytest.mark.parametrize(
     "auth",
-    [CAR_WRITE, AccountAuth(), DeviceAuth(Scope.EVENTS), AppAuth(), ClientSecretAuth(), PublicAuth()],
+    [
+        CAR_WRITE,
+        AccountAuth(),
+        DeviceAuth(Scope.EVENTS),
+        AppAuth(),
+        DriverAuth(),
+        DrivePageAuth(),
+        ClientSecretAuth(),
+        PublicAuth(),
+    ],
     ids=lambda auth: type(auth).__name__,
 )
 def test_a_row_may_have_any_auth(auth: Any) -> None:

@@ -13,10 +13,10 @@ import pytest
 
 import keyrack
 from keyrack.api import exchange
-from keyrack.api.auth_schemes import AppAuth, DeviceAuth
+from keyrack.api.auth_schemes import AppAuth, DeviceAuth, DriverAuth
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.permissions import PROGRAMS, Free
-from keyrack.api.principals import FOR_PEOPLE, AppUser, ClientCaller, Device, ManagerCaller
+from keyrack.api.principals import FOR_PEOPLE, AppUser, ClientCaller, Device, Driver, ManagerCaller
 from keyrack.api.read_endpoint import ReadEndpoint
 from keyrack.http.routes import ALL
 from tests.auth.test_clients import Program
@@ -85,7 +85,7 @@ def test_no_endpoint_reads_the_number_of_a_caller() -> None:
 
 
 def test_a_row_names_its_principals() -> None:
-    kinds = {ManagerCaller, ClientCaller, Device, AppUser}
+    kinds = {ManagerCaller, ClientCaller, Device, AppUser, Driver}
     for row in ALL:
         if row.auth.permission is Free.ANYBODY:
             assert set(row.principals) == kinds, row.path
@@ -93,4 +93,5 @@ def test_a_row_names_its_principals() -> None:
         assert set(row.principals) < kinds, row.path
         assert (Device in row.principals) == (isinstance(row.auth, DeviceAuth)), row.path
         assert (AppUser in row.principals) == isinstance(row.auth, AppAuth), row.path
+        assert (Driver in row.principals) == isinstance(row.auth, DriverAuth), row.path
         assert (ManagerCaller in row.principals) == row.auth.has_token, row.path

@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from keyrack.api.auth_schemes import AppAuth, ClientSecretAuth, DeviceAuth
+from keyrack.api.auth_schemes import AppAuth, ClientSecretAuth, DeviceAuth, DriverAuth
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.grants import LIMITED, NOT_PERMITTED
 from keyrack.api.permissions import GRANTED, PROGRAMS, WITHIN_GROUPS, Permission, Role, closed
 from keyrack.api.principals import FOR_PEOPLE
 from keyrack.api.schema.fields import RESOURCES
-from keyrack.core.error_codes import INVALID_DEVICE_KEY, INVALID_TOKEN, NO_CUSTOMER
+from keyrack.core.error_codes import INVALID_DEVICE_KEY, INVALID_TOKEN, NO_CUSTOMER, SIGNED_OUT
 from keyrack.http.routes import ALL
 from tests.api.test_idempotency import KEYED, RELATIONS, sent
 from tests.auth.group_scope import limited, put
@@ -31,12 +31,15 @@ from tests.auth.test_roles import asked
 from tests.changelog.transparency.checkpoints import settled
 from tests.http.test_contract import ENDLESS, name, over, query_of
 from tests.http.test_tenant_isolation import world
+from tests.support.drivers import as_driver, page_headers
 from tests.support.people import Person, Town, done
 from tests.support.servers import eventually
 from tests.telemetry.endpoints.test_ingest import Unit, device_key
 
 PROBLEM = {"Accept": "application/problem+json"}
-REFUSALS = {reason.code for reason in (NOT_PERMITTED, LIMITED, FOR_PEOPLE, INVALID_TOKEN, INVALID_DEVICE_KEY)}
+REFUSALS = {
+    reason.code for reason in (NOT_PERMITTED, LIMITED, FOR_PEOPLE, INVALID_TOKEN, INVALID_DEVICE_KEY, SIGNED_OUT)
+}
 # Their answers depend on a secret in the request, which no caller of the matrix shows
 BY_SECRET = [row for row in ALL if isinstance(row.auth, ClientSecretAuth)]
 SECOND_PERSON = "/boxes/{productId}/enrolment/approval"
@@ -48,7 +51,7 @@ class Principal:
     """A caller of the matrix, and its permissions."""
 
     person: Person
-    kind: str  # manager, client, device, app, stranger
+    kind: str  # manager, client, device, app, driver, stranger
     permissions: frozenset[Permission] = frozenset()  # in the customer of the matrix
     whole: frozenset[Permission] = frozenset()  # of the role, without the limit to groups
     elsewhere: frozenset[Permission] = frozenset()  # in any customer
@@ -56,7 +59,10 @@ class Principal:
     is_revoked: bool = False
 
     def call(self, endpoint: Endpoint) -> httpx.Response:
-        return asked(self.person, endpoint)
+        if self.kind != "driver":
+            return asked(self.person, endpoint)
+        driver = as_driver(self.person)  # a new one for each row, as some rows end the session
+        return asked(replace(driver, headers=self.person.headers | driver.headers), endpoint)
 
     def refusal(self, row: Endpoint) -> tuple[int, str, str | None] | None:
         """The status, the code and the missing permission of the answer. None if the row lets the principal in."""
@@ -65,9 +71,11 @@ class Principal:
         if isinstance(row.auth, AppAuth):
             is_in = self.kind == "app" and not self.is_revoked
             return None if is_in else (401, INVALID_TOKEN.code, None)
+        if isinstance(row.auth, DriverAuth):
+            return None if self.kind == "driver" else (401, SIGNED_OUT.code, None)
         if not row.auth.has_token:
             return None
-        if self.kind in ("device", "app"):
+        if self.kind in ("device", "app", "driver"):
             return 401, INVALID_TOKEN.code, None
         if self.kind == "stranger" and row.auth.has_customer:
             return 404, NO_CUSTOMER.code, None
@@ -129,6 +137,7 @@ def cast(town: Town) -> Iterator[Cast]:
     some["client of all scopes"] = client(whole, *PROGRAMS)
     by_key = {"Device-Key": device_key(whole), "Authorization": None}
     some["device"] = Principal(replace(whole, headers=whole.headers | by_key), "device")
+    some["driver"] = Principal(replace(whole, headers=whole.headers | {"Authorization": None}), "driver")
     some["app"] = app(whole, near["userId"])
     some["app of a revoked SDK key"] = replace(app(whole, near["userId"]), is_revoked=True)
     newest = "(select max(sdk_key_id) from sdk_key where customer_id = $1)"
@@ -138,7 +147,8 @@ def cast(town: Town) -> Iterator[Cast]:
     foreign = replace(stranger, headers=stranger.headers | {"Customer-ID": str(whole.customer)})
     some["stranger"] = Principal(foreign, "stranger", elsewhere=GRANTED[Role.OWNER])
     for principal in some.values():
-        principal.person = replace(principal.person, headers=principal.person.headers | PROBLEM)
+        headers = principal.person.headers | page_headers(whole) | PROBLEM
+        principal.person = replace(principal.person, headers=headers)
     yield Cast(whole, group, near, hidden, few, some)
     for person in (stranger, *few.values()):
         person.client.close()
@@ -192,6 +202,8 @@ def test_a_row_is_open_to_some_principal_of_each_kind(cast: Cast) -> None:
             if isinstance(row.auth, DeviceAuth)
             else {"app"}
             if isinstance(row.auth, AppAuth)
+            else {"driver"}
+            if isinstance(row.auth, DriverAuth)
             else {"manager"}
         ), name(row)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, cast
 
 import httpx
 import pytest
 
-from keyrack.api.auth_schemes import AppAuth, ClientSecretAuth, PublicAuth
+from keyrack.api.auth_schemes import AppAuth, ClientSecretAuth, DrivePageAuth, DriverAuth, PublicAuth
 from keyrack.api.endpoint import Endpoint, FormBody
 from keyrack.api.event_stream import EVENTS
 from keyrack.auth.access_tokens import API_AUDIENCE
@@ -17,6 +18,7 @@ from keyrack.auth.app_tokens import AUDIENCE
 from keyrack.core.settings import Settings
 from keyrack.http.routes import ALL
 from tests.support.cases import for_all
+from tests.support.drivers import as_driver, page_headers
 from tests.support.people import Person, Town, http_client
 from tests.support.servers import RunningServer, Sql
 
@@ -129,7 +131,11 @@ def query_of(endpoint: Endpoint) -> str:
 
 
 def calling(endpoint: Endpoint, person: Person) -> Person:
-    """Return the endpoint's caller: the person, or the app of one of the person's users."""
+    """Return the endpoint's caller: the person, the app of one of the person's users, or a driver."""
+    if isinstance(endpoint.auth, DriverAuth):
+        return as_driver(person)
+    if isinstance(endpoint.auth, DrivePageAuth):
+        return replace(person, headers=page_headers(person))
     return person.app() if isinstance(endpoint.auth, AppAuth) else person
 
 

@@ -6,12 +6,12 @@ import re
 
 import pytest
 
-from keyrack.api.auth_schemes import AppAuth
 from keyrack.api.endpoint import Endpoint, RawBody
 from keyrack.api.list_responses import next_page
 from keyrack.api.permissions import Free
 from keyrack.http.routes import ALL
 from tests.auth.test_clients import Program
+from tests.http.test_contract import calling
 from tests.support.cases import for_all
 from tests.support.people import Person
 
@@ -47,7 +47,7 @@ def program(alice: Person) -> dict[str, str]:
 @for_all("endpoint", EXTENSIONS, label=named)
 @pytest.mark.parametrize("query", ["nonsense=1", "fliter=true", "%20nonsense%09=1", "=1", "wait%3D1"])
 def test_an_extension_rejects_every_unknown_name(alice: Person, endpoint: Endpoint, query: str) -> None:
-    person = alice.app() if isinstance(endpoint.auth, AppAuth) else alice
+    person = calling(endpoint, alice)
     answer = person.call(endpoint.method, f"{path_of(endpoint)}?{query}", headers=PROBLEM)
     assert answer.status_code == 400, answer.text
     problem = answer.json()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx
@@ -76,9 +76,20 @@ class SignedInDriver(DriverBrowser):
 
 def driver_browser(person: Person, **options: Any) -> DriverBrowser:
     """A browser without a session, on the server of the person."""
-    root = person.client.base_url.join("/")
-    headers = {"Origin": str(root).rstrip("/"), "User-Agent": "Mozilla/5.0 (Linux) Chrome/150.0"}
-    return DriverBrowser(http_client(base_url=root, headers=headers | options.pop("headers", {}), **options))
+    headers = page_headers(person) | {"User-Agent": "Mozilla/5.0 (Linux) Chrome/150.0"} | options.pop("headers", {})
+    return DriverBrowser(http_client(base_url=person.client.base_url.join("/"), headers=headers, **options))
+
+
+def page_headers(person: Person) -> dict[str, str]:
+    """The headers that a page of the app sends."""
+    return {"Origin": str(person.client.base_url.join("/")).rstrip("/")}
+
+
+def as_driver(person: Person, user: int | None = None) -> Person:
+    """The person's server, called from a page of the app by a driver of the customer."""
+    secret = signed_in_driver(person, user).cookie
+    headers = page_headers(person) | {"Cookie": f"{COOKIE}={secret}", "Customer-ID": str(person.customer)}
+    return replace(person, token="", headers=headers)
 
 
 def driver_address() -> str:
@@ -99,5 +110,5 @@ def signed_in_driver(person: Person, user: int | None = None, *, is_proven: bool
     sql.execute(SESSION, user, secret_hashes.digest(secret))
     address = sql.value("select email_address from person where user_id = $1", user)
     http = driver_browser(person).http
-    http.cookies.set(COOKIE, secret)
+    http.cookies.set(COOKIE, secret, domain=http.base_url.host)
     return SignedInDriver(http, user, address, person.customer)

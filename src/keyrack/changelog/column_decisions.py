@@ -56,6 +56,7 @@ NO_MEMBER = ColumnDecision("since when a person is in no customer; the import ma
 # `keyrack user export`, and the erasure of a person
 ROW_GOES = ColumnDecision("deleted with the person", is_included=True)
 COPY_GOES = ColumnDecision("deleted with the person; another column has the same fact")
+SECRET_GOES = ColumnDecision("deleted with the person; a secret, or a value for programs alone")
 EMPTIED = ColumnDecision("emptied; the row stays", is_included=True)
 COPY_EMPTIED = ColumnDecision("emptied; the person has no use of it, or another column has the same fact")
 STAYS = ColumnDecision("stays; without the emptied columns it names nobody, or a bare number", is_included=True)
@@ -87,6 +88,7 @@ LOG = ColumnDecision("the table is a log itself")
 MAILED_LINK = ColumnDecision("each mail has a link of its own")
 NAME_OF_PHONE = ColumnDecision("its user chose it, and may be erased")
 NORMAL_FORM = ColumnDecision("it is made from the address, which is recorded")
+OF_DRIVER = ColumnDecision("a driver's own sign-in, which changes no resource of a customer")
 OLD_SECRET = ColumnDecision("it was recorded when it was current")
 ORDER = ColumnDecision("the order of rows")
 PREFERENCE = ColumnDecision("a preference for the console")
@@ -488,6 +490,63 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "is_gateway": _of(ENROLLED_ANEW, NOBODY, RECORDED),
         "scopes": _of(ENROLLED_ANEW, NOBODY, RECORDED),
     },
+    "driver_access": {
+        "customer_id": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
+        "user_id": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
+        "granted_at": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
+    },
+    "driver_account": {
+        "user_id": _of(OF_SERVER, COPY_GOES, OF_DRIVER),
+        "handle": _of(OF_SERVER, SECRET_GOES, OF_DRIVER),
+        "password_hash": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
+        "is_proven": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
+        "sign_outs": _of(OF_SERVER, SECRET_GOES, OF_DRIVER),
+        "language": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
+        "created_at": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
+    },
+    "driver_link": {
+        "link_id": _of(OF_SERVER, SECRET_GOES, OF_DRIVER),
+        "hash": _of(OF_SERVER, SECRET_GOES, OF_DRIVER),
+        "user_id": _of(OF_SERVER, COPY_GOES, OF_DRIVER),
+        "customer_id": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
+        "kind": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
+        "handle": _of(OF_SERVER, SECRET_GOES, OF_DRIVER),
+        "challenge": _of(OF_SERVER, SECRET_GOES, OF_DRIVER),
+        "created_at": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
+        "expires_at": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
+    },
+    "driver_passkey": {
+        "passkey_id": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
+        "user_id": _of(OF_SERVER, COPY_GOES, OF_DRIVER),
+        "credential_id": _of(OF_SERVER, SECRET_GOES, OF_DRIVER),
+        "public_key": _of(OF_SERVER, SECRET_GOES, OF_DRIVER),
+        "sign_count": _of(OF_SERVER, SECRET_GOES, OF_DRIVER),
+        "transports": _of(OF_SERVER, SECRET_GOES, OF_DRIVER),
+        "aaguid": _of(OF_SERVER, SECRET_GOES, OF_DRIVER),
+        "name": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
+        "is_backed_up": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
+        "is_refused": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
+        "created_at": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
+        "used_at": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
+    },
+    "driver_session": {
+        "session_id": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
+        "user_id": _of(OF_SERVER, COPY_GOES, OF_DRIVER),
+        "customer_id": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
+        "hash": _of(OF_SERVER, SECRET_GOES, OF_DRIVER),
+        "sign_outs": _of(OF_SERVER, SECRET_GOES, OF_DRIVER),
+        "device": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
+        "amr": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
+        "challenge": _of(OF_SERVER, SECRET_GOES, OF_DRIVER),
+        "challenged_at": _of(OF_SERVER, SECRET_GOES, OF_DRIVER),
+        "created_at": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
+        "seen_at": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
+    },
+    "driver_withdrawn": {
+        "customer_id": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
+        "user_id": _of(OF_SERVER, COPY_GOES, OF_DRIVER),
+        "withdrawn_at": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
+    },
     "enrolment_nonce": {
         "customer_id": _of(ENROLLED_ANEW, NOBODY, ENROLMENT),
         "product_id": _of(ENROLLED_ANEW, NOBODY, ENROLMENT),
@@ -660,6 +719,7 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "last_error": _of(OF_STAFF, OF_MANAGER, QUEUE),
         "notice": _of(OF_STAFF, OF_MANAGER, QUEUE),
         "user_id": _of(WORK, UNTIL_SENT, QUEUE),
+        "audience": _of(WORK, NOBODY, QUEUE),
     },
     "manager": {
         "manager_id": _of(OF_STAFF, OF_MANAGER, RECORDED),
@@ -763,6 +823,7 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "user_id": _of(WRITTEN, ROW_GOES, RECORDED),
         "type": _of(WRITTEN, ROW_GOES, RECORDED),
         "password_hash": _of(SECRET, ROW_GOES, RECORDED),
+        "password_customer": _of(SECRET, ROW_GOES, OF_DRIVER),
         "created_at": _of(WRITTEN, ROW_GOES, TIME_OF_CHANGE),
         "seed": _of(SECRET, ROW_GOES, SEED),
         "left_at": _of(NO_MEMBER, ROW_GOES, SEED),

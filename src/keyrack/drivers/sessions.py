@@ -50,7 +50,7 @@ gone as (
 select
 """
 LIST: LiteralString = """
-select session_id, device, created_at, seen_at from driver_session s join driver_account a using (user_id)
+select s.session_id, s.device, s.created_at, s.seen_at from driver_session s join driver_account a using (user_id)
 where user_id = $1 and s.sign_outs = a.sign_outs order by seen_at desc, session_id desc
 """
 END: LiteralString = "delete from driver_session where user_id = $1 and session_id = $2 returning true"

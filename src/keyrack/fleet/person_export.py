@@ -16,12 +16,29 @@ from keyrack.fleet.person_lookup import PERSONS
 SECTIONS: Mapping[LiteralString, LiteralString] = {
     "person": """(select to_json(r) from (
     select user_id as id, email_address as "emailAddress", first_name as "firstName", last_name as "lastName", type,
-      password_hash is not null as "hasPassword", created_at as "createdAt", left_at as "leftAt"
+      password_hash is not null as "hasPassword", password_customer as "passwordCustomerId", created_at as "createdAt",
+      left_at as "leftAt"
     from person where user_id = $1) r)""",
     "customers": """(select coalesce(json_agg(r order by r.id), '[]') from (
     select c.customer_id as id, c.name, subject_at(c.customer_id, p.seed) as subject
     from customer_user u join customer c using (customer_id) join person p using (user_id)
     where u.user_id = $1) r)""",
+    "driverAccount": """(select to_json(r) from (
+    select password_hash is not null as "hasPassword", is_proven as "isProven", language, created_at as "createdAt",
+      (select coalesce(json_agg(json_build_object('customerId', customer_id, 'granted', granted_at)
+        order by customer_id), '[]') from driver_access where user_id = $1) as accesses,
+      (select coalesce(json_agg(json_build_object('id', passkey_id, 'name', name, 'isBackedUp', is_backed_up,
+        'isRefused', is_refused, 'created', created_at, 'lastUsed', used_at) order by passkey_id), '[]')
+        from driver_passkey where user_id = $1) as passkeys,
+      (select coalesce(json_agg(json_build_object('id', session_id, 'customerId', customer_id, 'device', device,
+        'methods', amr, 'created', created_at, 'seen', seen_at) order by session_id), '[]')
+        from driver_session where user_id = $1) as sessions
+    from driver_account where user_id = $1) r)""",
+    "driverLinks": """(select coalesce(json_agg(r order by r.created), '[]') from (
+    select customer_id as "customerId", kind, created_at as created, expires_at as expires
+    from driver_link where user_id = $1) r)""",
+    "withdrawnAccesses": """(select coalesce(json_agg(r order by r."customerId"), '[]') from (
+    select customer_id as "customerId", withdrawn_at as withdrawn from driver_withdrawn where user_id = $1) r)""",
     "groups": """(select coalesce(json_agg(r order by r."customerId", r.id), '[]') from (
     select g.customer_id as "customerId", g.group_id as id, g.name
     from group_user u join fleet_group g using (customer_id, group_id) where u.user_id = $1) r)""",

@@ -16,7 +16,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS, load_all_checks
 
-from keyrack.api.auth_schemes import AppAuth, DeviceAuth
+from keyrack.api.auth_schemes import AppAuth, DeviceAuth, DriverAuth
 from keyrack.api.endpoint import Endpoint, FormBody
 from keyrack.api.event_stream import EVENTS
 from keyrack.api.schema.fields import RESOURCES
@@ -170,6 +170,7 @@ def test_each_operation_documents_its_credentials_and_parameters(document: Json,
         for scheme, wanted in (
             ("device", isinstance(endpoint.auth, DeviceAuth)),
             ("sdkToken", isinstance(endpoint.auth, AppAuth)),
+            ("driverSession", isinstance(endpoint.auth, DriverAuth)),
         )
         if wanted
     ]
