@@ -28,7 +28,8 @@ async def exchange(
 ) -> dict[str, Any]:
     """Connect to a box, write a fragment, or end a link.
 
-    Without a `link` it connects, and without a `fragment` it ends the link. The reply has no link if there is none any more, or if no such box is near.
+    Without a `link` it connects, and without a `fragment` it ends the link. The reply has no link if there is none any
+    more, or if no such box is near.
     """
     text = None if fragment is None else base64url(fragment)
     request = {"customers": sorted(customers), "name": name, "link": link, "fragment": text}
