@@ -15,12 +15,6 @@ from tests.support.servers import DEADLINE, Process, eventually, reachable_direc
 
 pytestmark = [pytest.mark.cluster, browser.needed]
 
-SIGN_IN = """async (credentials) => {
-  const response = await fetch('/drive/api/session', {
-    method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(credentials),
-  });
-  return response.status;
-}"""
 RADIO_FAULT = "The connection was interrupted|Look at the car|The box is busy"  # the radio of the demo has faults
 
 
@@ -67,12 +61,13 @@ def test_a_newcomer_opens_a_car_of_the_demo() -> None:
 def open_a_car(page: Page, env: dict[str, str]) -> int:
     """Open the driver's car. Returns the user."""
     page.goto("/drive/")
-    credentials = {"emailAddress": env["KEYRACK_DRIVER_EMAIL"], "password": env["KEYRACK_DRIVER_PASSWORD"]}
-    assert page.evaluate(SIGN_IN, credentials) == 201
-    names = lambda: page.request.get("/drive/api/simulated-radio").json()["names"]  # noqa: E731
-    eventually(lambda: len(names()) == 3, "boxes nearby")
+    page.get_by_label("E-mail address").fill(env["KEYRACK_DRIVER_EMAIL"])
+    page.get_by_label("Password", exact=True).fill(env["KEYRACK_DRIVER_PASSWORD"])
+    tap(page, "Sign in")
+    sees(page, "Pool car 5")
     cars = page.request.get("/drive/api/cars").json()
     assert [(car["name"], car["state"]) for car in cars] == [("Pool car 5", "now"), ("Pool car 6", "next")]
+    eventually(lambda: len(page.request.get("/drive/api/simulated-radio").json()["names"]) == 3, "boxes nearby")
     page.reload()
     sees(page, "Ready")
     tap(page, "Open")
