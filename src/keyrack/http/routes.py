@@ -20,6 +20,7 @@ from keyrack.drivers.endpoints import (
     session,
     simulated_radio,
 )
+from keyrack.drivers.endpoints import cars as driver_cars
 from keyrack.fleet.endpoints import (
     brands,
     cars,
