@@ -187,9 +187,7 @@ MEMBERS = {
     "changesDays": MemberLabel(N_("Retention of changes, in days"), N_("the retention of changes")),
     "count": MemberLabel(N_("Number of attempts"), N_("the number of attempts")),
     "deviceId": MemberLabel(N_("Phone"), N_("the phone")),
-    "driverExtensionHours": MemberLabel(
-        N_("Hours that drivers add without a decision"), N_("the rule for later ends")
-    ),
+    "driverExtensionHours": MemberLabel(N_("Hours that drivers add without a decision"), N_("the rule for later ends")),
     "driverPhone": MemberLabel(N_("Phone number for drivers"), N_("the phone number for drivers")),
     "driverShowsPlace": MemberLabel(N_("Place of the car for drivers"), N_("the place of the car for drivers")),
     "epoch": MemberLabel(N_("Epoch"), N_("the epoch")),
