@@ -9,7 +9,7 @@ from keyrack.api.endpoint import Endpoint
 from keyrack.assignments.endpoints import assignments, batch, operations
 from keyrack.auth.endpoints import clients, identities, managers, me, mfa, mfa_rules, oauth2, sdk_token, well_known
 from keyrack.changelog.endpoints import access_history, changes, checkpoints, live
-from keyrack.drivers.endpoints import account, links, session
+from keyrack.drivers.endpoints import account, data_export, links, session
 from keyrack.fleet.endpoints import (
     brands,
     cars,
@@ -71,6 +71,7 @@ ALL: tuple[Endpoint[ServeServices], ...] = (
     *session.endpoints.rows,
     *links.endpoints.rows,
     *account.endpoints.rows,
+    *data_export.endpoints.rows,
     *documents.endpoints.rows,
     *health.endpoints.rows,
 )
