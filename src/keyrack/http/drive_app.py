@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 import falcon.asgi
 
 from keyrack.api.conditional_requests import parse_if_none_match
@@ -38,16 +40,18 @@ class DriveApp:
         """Respond with a file, the shell, or a redirect; with 404 for an unknown file or endpoint."""
         request_state(http.scope).route = DRIVE
         try:
-            put(reply, await self._server.compression.packed(http, _answer(http)))
+            put(reply, await self._server.compression.packed(http, _answer(http, self._server.settings.drive_url)))
         except Refusal as refusal:
             put_refusal(http, reply, refusal, self._server.settings)
 
 
-def _answer(http: falcon.asgi.Request) -> Response:
+def _answer(http: falcon.asgi.Request, drive_url: str | None) -> Response:
     if http.path == DRIVE_API or http.path.startswith(DRIVE_API + "/"):
         raise NotFound(NOTHING_HERE)
     if http.method not in ("GET", "HEAD"):
         raise MethodNotAllowed(["GET"])
+    if drive_url and http.get_header("Host") != urlsplit(drive_url).netloc:
+        return Response(308, headers={**HEADERS, "Location": f"{drive_url}{DRIVE}/"})
     if http.path == DRIVE and http.scope["raw_path"] == DRIVE.encode():
         return Response(308, headers={**HEADERS, "Location": DRIVE + "/"})
     return _response(_file(http.path.removeprefix(DRIVE + "/")), http.get_header("If-None-Match"))

@@ -9,7 +9,7 @@ from keyrack.api.endpoint import Endpoint
 from keyrack.assignments.endpoints import assignments, batch, operations
 from keyrack.auth.endpoints import clients, identities, managers, me, mfa, mfa_rules, oauth2, sdk_token, well_known
 from keyrack.changelog.endpoints import access_history, changes, checkpoints, live
-from keyrack.drivers.endpoints import account, data_export, links, session
+from keyrack.drivers.endpoints import account, links, requests, session, simulated_radio
 from keyrack.fleet.endpoints import (
     brands,
     cars,
@@ -57,6 +57,7 @@ ALL: tuple[Endpoint[ServeServices], ...] = (
     *access_history.endpoints.rows,
     *ingest.endpoints.rows,
     *positions.endpoints.rows,
+    *requests.endpoints.rows,
     *operations.endpoints.rows,
     *batch.endpoints.rows,
     *event_types.endpoints.rows,
@@ -70,8 +71,9 @@ ALL: tuple[Endpoint[ServeServices], ...] = (
     *mfa.endpoints.rows,
     *session.endpoints.rows,
     *links.endpoints.rows,
+    *requests.app.rows,
     *account.endpoints.rows,
-    *data_export.endpoints.rows,
+    *simulated_radio.endpoints.rows,
     *documents.endpoints.rows,
     *health.endpoints.rows,
 )

@@ -12,7 +12,7 @@ const HOUR = 3_600_000;
 const at = (hours) => new Date(NOW + hours * HOUR).toISOString();
 const CAR = {
   assignmentId: 1, customerId: 7, carId: 12, name: 'Pool 2', licensePlate: 'K-AB 2', brand: 'VW', model: 'Golf',
-  start: at(-2), end: at(6), state: 'now', takenUntil: null, place: null, productId: 1041, boxName: 'Box',
+  start: at(-2), end: at(6), state: 'now', isTaken: false, takenUntil: null, place: null, productId: 1041, boxName: 'Box',
   opensUntil: at(6), fleetPhone: '+49 221 1',
 };
 const KEY = { begins: NOW - HOUR, expires: NOW + 6 * HOUR, isOverdue: false };
@@ -56,7 +56,9 @@ const CASES = [
   ['the clock of the box is uncertain', { outcome: refused('uncertain', 15) }, 7, 'uncertain', 'renew'],
   ['the clock of the box is behind', { outcome: refused('future', 12) }, 7, 'uncertain', 'renew'],
   ['open without an effect', { outcome: outcome('no-effect') }, 8, 'no-effect', 'open'],
-  ['somebody else has the car', { car: { ...CAR, takenUntil: at(1) } }, 9, 'taken', null],
+  ['somebody else has the car', { car: { ...CAR, start: at(2), isTaken: true, takenUntil: at(1) } }, 9, 'taken', null],
+  ['somebody has the car without an end', { car: { ...CAR, start: at(2), isTaken: true } }, 9, 'taken', null],
+  ['two drivers have the car now', { car: { ...CAR, isTaken: true, takenUntil: at(1) } }, 0, 'ready', 'open'],
   ['the box is busy', { outcome: outcome('busy') }, 9, 'busy', 'open'],
   ['the box answers that it is busy', { outcome: refused('busy', 27) }, 9, 'busy', 'open'],
   ['the booking ends soon', { car: { ...CAR, end: at(0.4) } }, 10, 'return', 'close'],
@@ -126,7 +128,7 @@ test('a return has three steps, which are ticked one by one', () => {
 });
 
 test('a problem has a code for support with the number of the rejection and the time', () => {
-  assert.equal(momentOf({ ...SITUATION, outcome: refused('revoked', 18) }).support, 'refused 5-18 2026-11-28 12:00 UTC');
+  assert.equal(momentOf({ ...SITUATION, outcome: refused('revoked', 18) }).support, '5-18 refused 2026-11-28T12:00Z');
   assert.equal(momentOf({ ...SITUATION, outcome: outcome('opened') }).support, null);
   assert.equal(momentOf(SITUATION).support, null);
 });

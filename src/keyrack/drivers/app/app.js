@@ -8,6 +8,7 @@ import { ApiError, call, NoNetwork } from './api.js';
 import { keep, readKept, removeAll } from './kept.js';
 import { hasRadio, namesOf, Opener, transportOf } from './opening.js';
 import { meetServer, phoneOf, replaceKey } from './phones.js';
+import { readCars } from './renewal.js';
 import { setLanguage } from './texts.js';
 
 /**
@@ -78,8 +79,8 @@ export const app = {
   outcomes: new Map(),
   /** @type {Map<number, number>} how far the search reaches, by assignment */
   reaches: new Map(),
-  /** @type {Set<number>} assignments that the driver has ended */
-  ended: new Set(),
+  /** @type {number[]} assignments that the driver has ended */
+  ended: [],
   /** @type {Opener | null} */
   opener: null,
   /** the part of the address after `=`: the secret of `#link=secret` */
@@ -103,10 +104,13 @@ export const app = {
     return undefined;
   },
 
-  /** After a sign-in: read the session, show the cars, and fetch the keys. */
-  async signedIn() {
+  /**
+   * After a sign-in: read the session, show the cars, and fetch the keys.
+   * @param {string} [page] to go to
+   */
+  async signedIn(page = '') {
     await refresh();
-    await app.go('');
+    await app.go(page);
   },
 
   /** After the end of the session: nothing of the driver stays on this phone. */
@@ -167,6 +171,7 @@ async function readServer() {
   takeKept(await keep(() => ({ session, settings: app.settings, clockOffset: app.clockOffset })));
   app.isSignedIn = true;
   await readCars();
+  takeKept(await readKept());
   await prepare();
   await app.show(); // the cars appear before the keys are there
   await meetServer(session.customers.map(({ id }) => id));
@@ -179,25 +184,11 @@ async function readSettings() {
   app.clockOffset = Math.abs(offset) < CLOCK_MS ? 0 : Math.round(offset);
 }
 
-/** Read the cars. A booking that has vanished before its end was ended by the fleet. */
-async function readCars() {
-  /** @type {Car[]} */
-  const cars = await call('GET', '/drive/api/cars');
-  const present = new Set(cars.map(({ assignmentId }) => assignmentId));
-  const now = app.now();
-  takeKept(await keep((kept) => {
-    const isGone = (/** @type {Car} */ { assignmentId, end }) => !present.has(assignmentId)
-      && !app.ended.has(assignmentId) && (end === null || Date.parse(end) > now);
-    const cancelled = [...kept.cancelled, ...kept.cars.filter(isGone)];
-    return { cars, carsAt: now, cancelled: cancelled.filter(isGone).slice(-5) };
-  }));
-}
-
 /** @param {Kept} kept */
-function takeKept({ session, settings, cars, cancelled, carsAt, clockOffset, phones }) {
-  Object.assign(app, { session, cars, cancelled, carsAt, clockOffset, phones });
+function takeKept({ settings, ...others }) {
+  Object.assign(app, others);
   app.settings = settings ?? app.settings;
-  setLanguage(session?.language ?? null);
+  setLanguage(app.session?.language ?? null);
 }
 
 async function openRadio() {
@@ -317,4 +308,14 @@ export async function registerAgain(car) {
 export async function dismissCancelled() {
   takeKept(await keep(() => ({ cancelled: [] })));
   await app.show();
+}
+
+/**
+ * End a booking.
+ * @param {Car} car
+ * @throws {ApiError | NoNetwork}
+ */
+export async function endBooking({ assignmentId, customerId }) {
+  await call('PUT', '/drive/api/requests', { assignmentId, kind: 'end' }, { customer: customerId });
+  takeKept(await keep(({ ended }) => ({ ended: [...ended, assignmentId] })));
 }

@@ -71,13 +71,22 @@ export function icon(name) {
   return svg;
 }
 
+const ANNOUNCED_MS = 5_000; // later a reader would find the text a second time on the page
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let clearing;
+
 /**
  * Tell users of screen readers.
  * @param {string} text
  */
 export function announce(text) {
   const live = document.getElementById('live');
-  if (live !== null) live.textContent = text;
+  if (live === null) return;
+  live.textContent = text;
+  clearTimeout(clearing);
+  clearing = setTimeout(() => {
+    live.textContent = '';
+  }, ANNOUNCED_MS);
 }
 
 /**

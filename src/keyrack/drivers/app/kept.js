@@ -19,7 +19,8 @@ import { openDatabase, Shelf } from './phone/indexeddb.js';
  * @property {string} start
  * @property {string | null} end
  * @property {'now' | 'next'} state
- * @property {string | null} takenUntil
+ * @property {boolean} isTaken whether another driver has the car now
+ * @property {string | null} takenUntil null without an end
  * @property {{latitude: number, longitude: number, time: string} | null} place
  * @property {number | null} productId of the box; null if the car has none
  * @property {string | null} boxName
@@ -34,6 +35,7 @@ import { openDatabase, Shelf } from './phone/indexeddb.js';
  * @property {Settings | null} settings
  * @property {Car[]} cars
  * @property {Car[]} cancelled whose booking the fleet has ended before its time
+ * @property {number[]} ended assignments that the driver has ended
  * @property {number} carsAt when they were read, in milliseconds since 1970; 0 for never
  * @property {number} clockOffset of the server to this device, in milliseconds
  * @property {Record<string, {id: string, registration: Registration}>} phones by the ids of customers
@@ -44,7 +46,8 @@ const RECORD = 'app';
 
 /** @returns {Kept} */
 function nothing() {
-  return { session: null, settings: null, cars: [], cancelled: [], carsAt: 0, clockOffset: 0, phones: {} };
+  const lists = { cars: [], cancelled: [], ended: [] };
+  return { session: null, settings: null, carsAt: 0, clockOffset: 0, phones: {}, ...lists };
 }
 
 /** @returns {Promise<Kept>} */

@@ -186,7 +186,7 @@ export function momentOf(situation) {
     id,
     number,
     tone,
-    title: t(`moment.${id}.title`, values),
+    title: t(titleKey(id, situation), values),
     text: t(textKey(id, situation), values),
     main: mainOf(id, situation),
     others: (OTHERS[id] ?? []).filter((action) => isOffered(action, situation)).map(button),
@@ -205,10 +205,9 @@ function readiness({ now, isOnline, isSignedIn, hasRadio, car, key, withheld, ph
   if (isOver(car, now)) return 'ended';
   if (car.productId === null) return 'no-box';
   if (!hasRadio) return 'no-web-bluetooth';
-  if (car.takenUntil !== null && Date.parse(car.takenUntil) > now) return 'taken';
   if (phone === 'removed' || phone === 'full' || phone === 'unapproved') return phone;
   if (withheld !== null) return 'withheld';
-  if (Date.parse(car.start) > now) return 'early';
+  if (Date.parse(car.start) > now) return car.isTaken ? 'taken' : 'early';
   if (key === null) return isSignedIn ? (isOnline ? 'no-key' : 'offline-no-key') : 'signed-out';
   if (key.expires <= now) return 'expired';
   if (key.isOverdue) return 'overdue';
@@ -232,13 +231,20 @@ function afterwards({ car, now }, { kind, code }) {
  * @param {Id} id
  * @param {Situation} situation
  */
-function textKey(id, { outcome, isOnline, key, reach }) {
+function titleKey(id, { car }) {
+  return id === 'taken' && car.takenUntil === null ? 'moment.taken.open' : `moment.${id}.title`;
+}
+
+/**
+ * @param {Id} id
+ * @param {Situation} situation
+ */
+function textKey(id, { outcome, isOnline, reach }) {
   if (id === 'interrupted' && outcome?.code === 'counter') return 'moment.interrupted.counter';
   if (id === 'not-found' && reach >= 1) return 'moment.not-found.wide';
   if (id === 'expired' && !isOnline) return 'moment.expired.offline';
   if (id === 'refused' && !isOnline) return 'moment.refused.offline';
   if (id === 'uncertain' && !isOnline) return 'moment.uncertain.offline';
-  if (id === 'return' && key === null) return 'moment.return.no-key';
   return `moment.${id}.text`;
 }
 
@@ -304,14 +310,14 @@ function stepsOf({ isDelivered, isEnded }) {
 }
 
 /**
- * The code for the fleet's support: moment, code of the box, and time: `4-14 28.11. 14:02`.
+ * The code for the fleet's support: moment, code of the box, and time: `4-14 refused 2026-11-28T14:02Z`.
  * @param {number} number
  * @param {Outcome | null} outcome
  */
 function supportOf(number, outcome) {
   if (outcome === null || outcome.kind === 'opened' || outcome.kind === 'closed') return null;
-  const time = new Date(outcome.at).toISOString().slice(0, 16).replace('T', ' ');
-  return `${outcome.kind} ${number}-${outcome.number ?? 0} ${time} UTC`;
+  const time = `${new Date(outcome.at).toISOString().slice(0, 16)}Z`;
+  return `${number}-${outcome.number ?? 0} ${outcome.kind} ${time}`;
 }
 
 /**

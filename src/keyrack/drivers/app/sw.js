@@ -5,7 +5,7 @@
  */
 
 import { readKept } from './kept.js';
-import { meetServer } from './phones.js';
+import { renew } from './renewal.js';
 import { setLanguage, t } from './texts.js';
 
 const BUILD = '%BUILD%'; // the server writes the digest of all files here
@@ -26,25 +26,23 @@ worker.addEventListener('fetch', (/** @type {any} */ event) => {
 worker.addEventListener('message', (/** @type {any} */ event) => {
   if (event.data === 'update') worker.skipWaiting();
 });
-worker.addEventListener('sync', (/** @type {any} */ event) => event.waitUntil(renew())); // after an opening offline
-worker.addEventListener('periodicsync', (/** @type {any} */ event) => event.waitUntil(renew()));
+worker.addEventListener('sync', (/** @type {any} */ event) => event.waitUntil(renewAndTell())); // after an opening offline
+worker.addEventListener('periodicsync', (/** @type {any} */ event) => event.waitUntil(renewAndTell()));
 worker.addEventListener('push', (/** @type {any} */ event) => event.waitUntil(renewAndNotify()));
 worker.addEventListener('notificationclick', (/** @type {any} */ event) => {
   event.notification.close();
   event.waitUntil(showApp());
 });
 
-/** Deliver the logs, and fetch the keys. A rejection lets the browser try again later. */
-async function renew() {
-  const { session } = await readKept();
-  if (session === null) return;
-  await meetServer(session.customers.map(({ id }) => id));
+/** Renew the keys, and let the pages show it. A rejection lets the browser try again later. */
+async function renewAndTell() {
+  await renew();
   for (const page of await worker.clients.matchAll({ includeUncontrolled: true })) page.postMessage('renewed');
 }
 
 /** Push services demand a notification. Its text is fixed, because locked screens show it. */
 async function renewAndNotify() {
-  await renew().catch(() => undefined); // the next start of the app renews them
+  await renewAndTell().catch(() => undefined); // the next start of the app renews them
   setLanguage((await readKept()).session?.language ?? null);
   const options = { body: t('push.changed'), icon: `${ROOT}icon-192.png`, tag: 'keys' };
   await worker.registration.showNotification(t('app.name'), options).catch(() => undefined);

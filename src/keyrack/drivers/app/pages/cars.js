@@ -2,8 +2,8 @@
  * The main screen: the car, whether it can be opened, and the button.
  */
 
-import { act, dismissCancelled, refresh, registerAgain } from '../app.js';
-import { el, icon } from '../dom.js';
+import { act, dismissCancelled, endBooking, refresh, registerAgain } from '../app.js';
+import { announce, el, icon } from '../dom.js';
 import { momentOf } from '../moments.js';
 import { outcome } from '../opening.js';
 import { remind } from '../reminder.js';
@@ -45,9 +45,23 @@ function headOf(app) {
   return el(
     'header',
     { class: 'head' },
-    el('p', { class: 'place muted small' }, !app.isOnline && icon('offline'), state),
+    el(
+      'p',
+      { class: 'place small' },
+      el('strong', {}, fleetOf(app)),
+      state !== '' && el('span', { class: 'muted state' }, !app.isOnline && icon('offline'), state),
+    ),
     el('a', { href: '#account', 'aria-label': t('app.account'), 'data-key': 'account' }, icon('person')),
   );
+}
+
+/**
+ * The fleet of the shown cars, or the app if there are several.
+ * @param {App} app
+ */
+function fleetOf(app) {
+  const [fleet, ...others] = app.session?.customers ?? [];
+  return fleet !== undefined && others.length === 0 ? fleet.name : t('app.name');
 }
 
 /**
@@ -103,9 +117,9 @@ function carOf(app, car) {
   return el(
     'section',
     { class: 'car', 'aria-label': nameOf(car) },
-    factsOf(app, car),
+    factsOf(app, car, isTrouble(moment)),
     isOwn ? progressOf(app) : momentNode(app, car, moment),
-    others.length > 0 && othersOf(app, others),
+    others.length > 0 && !isTrouble(moment) && othersOf(app, others),
     isOwn ? busyOf(app) : actionsOf(app, car, moment),
   );
 }
@@ -128,17 +142,26 @@ function situationOf(app, car) {
     phone: app.phones[car.customerId]?.registration ?? null,
     outcome: app.outcomes.get(car.assignmentId) ?? null,
     isDelivered: held?.isDelivered ?? true,
-    isEnded: app.ended.has(car.assignmentId),
+    isEnded: app.ended.includes(car.assignmentId),
     reach: app.reaches.get(car.assignmentId) ?? 0,
   };
+}
+
+/**
+ * Whether a command has not done what the driver wants: then the help is more important than the car.
+ * @param {Moment} moment
+ */
+function isTrouble({ support }) {
+  return support !== null;
 }
 
 /**
  * Which car it is, until when, and where it stands.
  * @param {App} app
  * @param {Car} car
+ * @param {boolean} isShort
  */
-function factsOf(app, car) {
+function factsOf(app, car, isShort) {
   const { brand, model, licensePlate, place } = car;
   const kind = [brand, model].filter(Boolean).join(' ');
   const fleet = (app.session?.customers ?? []).find(({ id }) => id === car.customerId);
@@ -147,9 +170,9 @@ function factsOf(app, car) {
     'div',
     { class: 'card facts-of-car' },
     el('h1', {}, car.name),
-    kind !== '' && kind !== car.name && el('p', { class: 'muted' }, kind),
+    !isShort && kind !== '' && kind !== car.name && el('p', { class: 'muted' }, kind),
     licensePlate && plateOf(licensePlate),
-    el(
+    !isShort && el(
       'ul',
       { class: 'plain signs' },
       el('li', {}, icon('clock'), el('span', {}, periodOf(app, car))),
@@ -335,19 +358,17 @@ async function runSlowly(app, car, action) {
   else if (action === 'copy-link') await navigator.clipboard?.writeText(location.origin + location.pathname);
   else if (action === 'it-is-open') app.outcomes.set(car.assignmentId, outcome('open', 'opened'));
   else if (action === 'it-is-not') app.outcomes.set(car.assignmentId, outcome('open', 'no-effect'));
-  else if (action === 'end') await end(app, car);
+  else if (action === 'end') await end(car);
   await app.show();
 }
 
 /**
  * End the booking, after the log is at the server: a box that knows the end rejects the closing.
- * @param {App} app
  * @param {Car} car
  */
-async function end(app, { assignmentId, customerId }) {
+async function end(car) {
   try {
-    await app.call('PUT', '/drive/api/requests', { assignmentId, kind: 'end' }, { customer: customerId });
-    app.ended.add(assignmentId);
+    await endBooking(car);
   } catch (error) {
     tell(/** @type {any} */ (error).remedy || t('error.network'));
   }
@@ -363,8 +384,7 @@ function nameOf({ name, licensePlate }) {
  * @param {string} text
  */
 function tell(text) {
-  const live = document.getElementById('live');
-  if (live === null || announced === text) return;
+  if (announced === text) return;
   announced = text;
-  live.textContent = text;
+  announce(text);
 }

@@ -38,7 +38,7 @@ export function helpOf(phone, support) {
       'a',
       { class: 'button', href: `tel:${phone.replace(/[^+\d]/g, '')}`, 'data-key': 'phone' },
       icon('phone'),
-      t('help.call', { phone }),
+      el('span', { class: 'two' }, el('span', {}, t('help.call')), el('span', { class: 'muted small' }, phone)),
     ),
     support !== null && supportOf(support),
   );
@@ -51,10 +51,9 @@ function supportOf(code) {
     announce(t('support.copied'));
   };
   return el(
-    'p',
+    'div',
     { class: 'support small' },
-    el('span', {}, `${t('support.label')}: `),
-    el('code', { class: 'code' }, code),
+    el('p', {}, el('span', { class: 'muted' }, t('support.label')), el('code', { class: 'code' }, code)),
     el('button', {
       class: 'button quiet', type: 'button', 'aria-label': t('support.copy'), 'data-key': 'copy', on: { click: copy },
     }, icon('copy')),

@@ -1,0 +1,255 @@
+"""The drivers' app in Chromium, with a real server behind a gate that can be shut, as a phone without a network."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from playwright.sync_api import BrowserContext, CDPSession, Page
+
+from keyrack.offline_keys.box import clock, firmware, links
+from keyrack.offline_keys.box.firmware import LockAction
+from keyrack.offline_keys.box.state import LINKS
+from keyrack.offline_keys.transports import advertisements
+from keyrack.offline_keys.transports.bluetooth import BoxBluetooth
+from keyrack.offline_keys.transports.message_buffer import MessageBuffer
+from tests.offline_keys.offline_world import Firmware, garage
+from tests.offline_keys.peripheral import PUMP
+from tests.support import browser
+from tests.support.drivers import COOKIE, SignedInDriver, signed_in_driver
+from tests.support.people import Person
+
+HEAR = """
+document.addEventListener('securitypolicyviolation', (event) => {
+  reportProblem(`${event.effectiveDirective} blocks ${event.blockedURI}`);
+});
+addEventListener('error', (event) => reportProblem(event.message));
+addEventListener('unhandledrejection', (event) => reportProblem(String(event.reason?.stack ?? event.reason)));
+"""
+CONTROLLED = """new Promise((done) => {
+  if (navigator.serviceWorker.controller !== null) done();
+  else navigator.serviceWorker.addEventListener('controllerchange', () => done(), { once: true });
+})"""
+YEAR = 31_536_000
+
+
+class Gate:
+    """A port in front of a server. While it is shut, connections end at once."""
+
+    def __init__(self, port: int) -> None:
+        self._upstream = port
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.is_open = True
+        self._pairs: list[tuple[socket.socket, socket.socket]] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        """The address by a name for which browsers provide WebCrypto and service workers."""
+        return f"http://localhost:{self._socket.getsockname()[1]}"
+
+    def shut(self) -> None:
+        """End all connections, and accept no other."""
+        self.is_open = False
+        while self._pairs:
+            for end in self._pairs.pop():
+                _end(end)
+
+    def open(self) -> None:
+        self.is_open = True
+
+    def close(self) -> None:
+        self.shut()
+        self._socket.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._socket.accept()
+                if not self.is_open:
+                    _end(client)
+                    continue
+                server = socket.create_connection(("127.0.0.1", self._upstream))
+                self._pairs.append((client, server))
+                for one, other in ((client, server), (server, client)):
+                    threading.Thread(target=_copy, args=(one, other), daemon=True).start()
+
+
+def _copy(one: socket.socket, other: socket.socket) -> None:
+    with suppress(OSError):
+        while data := one.recv(65_536):
+            other.sendall(data)
+    _end(other)
+
+
+def _end(end: socket.socket) -> None:
+    with suppress(OSError):
+        end.shutdown(socket.SHUT_RDWR)
+    end.close()
+
+
+@dataclass
+class BoxNearby:
+    """A box of a garage, whose links are those of a radio."""
+
+    firmware: Firmware
+    effects: list[str] = field(default_factory=list[str])
+
+    @property
+    def tick(self) -> int:
+        return self.firmware.tick
+
+    @property
+    def advertised_name(self) -> str:
+        state = self.firmware.state
+        return advertisements.name_at(state.authority.advertising, clock.now(state, self.tick))
+
+    def bluetooth(self) -> tuple[MessageBuffer, BoxBluetooth]:
+        for number in range(LINKS):
+            self.disconnect(number)
+        buffer = MessageBuffer()
+        return buffer, BoxBluetooth(buffer)
+
+    def connect(self) -> int:
+        self.firmware.state, number = firmware.connect(self.firmware.state, self.tick)
+        return number
+
+    def disconnect(self, number: int) -> None:
+        self.firmware.state = firmware.disconnect(self.firmware.state, number)
+
+    def say(self, number: int, message: bytes) -> bytes:
+        reply = self.firmware.say(message, number)
+        assert self.firmware.last is not None
+        if self.firmware.last.effect is not LockAction.NONE:
+            self.effects.append(self.firmware.last.effect.name)
+        return reply
+
+    def is_proven(self, number: int) -> bool:
+        return links.is_proven(self.firmware.state, number, self.tick)
+
+
+@dataclass
+class Booking:
+    """A driver with a car whose box is nearby."""
+
+    person: Person
+    driver: SignedInDriver
+    car: int
+    box: BoxNearby
+    assignment: int
+
+
+def at(hours: float) -> str:
+    """A time from now."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + hours * 3600))
+
+
+def booking(person: Person, *, hours: float = 6, phone: str | None = None) -> Booking:
+    """A driver with a running assignment."""
+    car, own = garage(person)
+    driver = signed_in_driver(person)
+    assignment = person.assignment(car, driver.user, end=at(hours))
+    if phone is not None:
+        assert person.put("/driver-settings", {"phone": phone}).status_code in (200, 204)
+    return Booking(person, driver, car, BoxNearby(own), assignment)
+
+
+@dataclass
+class AppPage:
+    """A page of the app. `problems` are errors, and violations of its policy."""
+
+    page: Page
+    problems: list[str] = field(default_factory=list[str])
+    hosts: set[str] = field(default_factory=set[str])
+
+    def __post_init__(self) -> None:
+        self.page.expose_function("reportProblem", lambda text: self.problems.append(text))
+        self.page.add_init_script(HEAR)
+        self.page.add_init_script(PUMP)
+        self.page.on("request", lambda request: self.hosts.add(urlsplit(request.url).netloc))
+
+    def start(self, path: str = "/drive/") -> None:
+        self.page.goto(path)
+
+    def sees(self, title: str) -> None:
+        """Wait for a state with this title."""
+        self.page.get_by_role("heading", name=title, exact=True).wait_for()
+
+    def tap(self, button: str) -> None:
+        self.page.get_by_role("button", name=button, exact=True).click()
+
+    def worker_is_ready(self) -> None:
+        """Wait until the service worker controls the page."""
+        self.page.evaluate(CONTROLLED)
+
+    def check(self, gate: Gate) -> None:
+        """Check that nothing went wrong, and that no other host was asked."""
+        assert self.problems == []
+        assert self.hosts <= {urlsplit(gate.url).netloc}
+
+
+def sign_in(context: BrowserContext, driver: SignedInDriver, gate: Gate) -> None:
+    """Give a browser the session of a driver, for longer than its window."""
+    assert driver.cookie is not None
+    context.add_cookies(
+        [
+            {
+                "name": COOKIE, "value": driver.cookie, "url": gate.url, "httpOnly": True, "sameSite": "Strict",
+                "expires": time.time() + YEAR,
+            }
+        ]
+    )  # fmt: skip
+
+
+@contextmanager
+def app_context(gate: Gate, **options: Any) -> Iterator[BrowserContext]:
+    """A window of the shared browser, at the origin of the gate."""
+    with browser.launched() as chromium:
+        context = chromium.new_context(base_url=gate.url, locale="en-GB", **options)
+        yield context
+
+
+@contextmanager
+def profile_context(gate: Gate, profile: Path) -> Iterator[BrowserContext]:
+    """A browser of its own, which keeps its data in `profile`."""
+    with browser.launched() as chromium:
+        context = chromium.browser_type.launch_persistent_context(
+            profile, executable_path=browser.CHROMIUM, args=browser.ARGUMENTS, base_url=gate.url, locale="en-GB"
+        )
+        try:
+            yield context
+        finally:
+            context.close()
+
+
+class Worker:
+    """The service worker of a page, to which the browser sends events."""
+
+    def __init__(self, page: Page) -> None:
+        self._cdp: CDPSession = page.context.new_cdp_session(page)
+        self._origin = "{0.scheme}://{0.netloc}".format(urlsplit(page.url))
+        self._ids: list[str] = []
+        self._cdp.on("ServiceWorker.workerRegistrationUpdated", self._hear)
+        self._cdp.send("ServiceWorker.enable")
+        page.evaluate(CONTROLLED)
+
+    def _hear(self, event: dict[str, Any]) -> None:
+        self._ids += [one["registrationId"] for one in event["registrations"] if one["scopeURL"].endswith("/drive/")]
+
+    def send(self, event: str) -> None:
+        """Raise `push`, `sync` or `periodicsync`."""
+        where = {"origin": self._origin, "registrationId": self._ids[-1]}
+        match event:
+            case "push":
+                self._cdp.send("ServiceWorker.deliverPushMessage", {**where, "data": ""})
+            case "sync":
+                self._cdp.send("ServiceWorker.dispatchSyncEvent", {**where, "tag": "log", "lastChance": False})
+            case _:
+                self._cdp.send("ServiceWorker.dispatchPeriodicSyncEvent", {**where, "tag": "keys"})
