@@ -21,7 +21,7 @@ from tests.drivers.app_browser import (
     profile_context,
     sign_in,
 )
-from tests.offline_keys.offline_world import garage
+from tests.offline_keys.offline_world import Firmware
 from tests.offline_keys.peripheral import Peripheral, emulated
 from tests.support import browser
 from tests.support.people import Person
@@ -126,8 +126,8 @@ def test_events_of_the_browser_renew_cars_and_keys(alice: Person, gate: Gate, ev
         app.sees("Ready")
         app.worker_is_ready()
         worker = Worker(app.page)
-        car, _ = garage(alice)
-        alice.patch(f"/cars/{car}", {"name": "The second one"})
+        car = alice.car("The second one")
+        Firmware(alice.box_in(car)).enrol(alice)
         alice.assignment(car, booked.driver.user, end=at(3))
         worker.send(event)
         app.page.get_by_role("button", name="The second one").click()
