@@ -212,8 +212,9 @@ def test_no_box_in_the_chooser_and_the_box_of_another_car(alice: Person, gate: G
         sign_in(context, booked.driver, gate)
         app = AppPage(context.new_page())
         radio.answer_choosers(context, app.page)
-        peripheral = Peripheral(radio, other.box)
-        radio.chosen = None
+        wrong = Peripheral(radio, other.box)
+        Peripheral(radio, booked.box)
+        radio.chosen = None  # the driver closes the chooser
         app.start()
         app.sees("Ready")
         app.tap("Open")
@@ -223,7 +224,7 @@ def test_no_box_in_the_chooser_and_the_box_of_another_car(alice: Person, gate: G
         app.page.get_by_role("button", name="Copy the code").wait_for()
         app.tap("My car is not listed")
         app.sees("No box heard")
-        radio.chosen = peripheral.address
+        radio.chosen = wrong.address
         app.tap("My car is not listed")  # now the chooser lists all boxes
         app.sees("This is the box of another car")
         assert other.box.effects == []
