@@ -130,7 +130,7 @@ def test_events_of_the_browser_renew_cars_and_keys(alice: Person, gate: Gate, ev
         alice.patch(f"/cars/{car}", {"name": "The second one"})
         alice.assignment(car, booked.driver.user, end=at(3))
         worker.send(event)
-        app.tap("The second one")
+        app.page.get_by_role("button", name="The second one").click()
         app.sees("Ready")
         app.check(gate)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from keyrack.auth.services import AuthServices
+from keyrack.db.change_notifier import Notify
 from keyrack.db.connection import Database
 from keyrack.drivers.cookies import DriverCookies
 
@@ -16,3 +17,5 @@ class DriverServices(AuthServices, Protocol):
     def driver_cookies(self) -> DriverCookies: ...
     @property
     def system_db(self) -> Database: ...
+    @property
+    def notify(self) -> Notify: ...

@@ -26,9 +26,10 @@ async def names(socket: Path, customers: Iterable[int]) -> list[str]:
 async def exchange(
     socket: Path, customers: Iterable[int], name: str, link: str | None, fragment: bytes | None
 ) -> dict[str, Any]:
-    """Connect to a box without a `link`, write a fragment on it, or end it without a fragment.
+    """Connect to a box, write a fragment, or end a link.
 
-    The reply has no link if there is none any more, or if no such box is near.
+    Without a `link` it connects, and without a `fragment` it ends the link. The reply has no link if there is none any
+    more, or if no such box is near.
     """
     text = None if fragment is None else base64url(fragment)
     request = {"customers": sorted(customers), "name": name, "link": link, "fragment": text}

@@ -9,7 +9,19 @@ from keyrack.api.endpoint import Endpoint
 from keyrack.assignments.endpoints import assignments, batch, operations
 from keyrack.auth.endpoints import clients, identities, managers, me, mfa, mfa_rules, oauth2, sdk_token, well_known
 from keyrack.changelog.endpoints import access_history, changes, checkpoints, live
-from keyrack.drivers.endpoints import account, links, requests, session, simulated_radio
+from keyrack.drivers.endpoints import (
+    account,
+    app_access,
+    cars as driver_cars,
+    data_export,
+    driver_settings,
+    links,
+    phones,
+    requests,
+    session,
+    simulated_radio,
+)
+from keyrack.drivers.endpoints import cars as driver_cars
 from keyrack.fleet.endpoints import (
     brands,
     cars,
@@ -34,10 +46,12 @@ ALL: tuple[Endpoint[ServeServices], ...] = (
     *well_known.endpoints.rows,
     *customers.endpoints.rows,
     *retention.endpoints.rows,
+    *driver_settings.endpoints.rows,
     *cars.endpoints.rows,
     *users.endpoints.rows,
     *erasure.endpoints.rows,
     *user_devices.endpoints.rows,
+    *app_access.endpoints.rows,
     *assignments.endpoints.rows,
     *groups.endpoints.rows,
     *products.endpoints.rows,
@@ -70,9 +84,12 @@ ALL: tuple[Endpoint[ServeServices], ...] = (
     *identities.endpoints.rows,
     *mfa.endpoints.rows,
     *session.endpoints.rows,
+    *driver_cars.endpoints.rows,
+    *phones.endpoints.rows,
     *links.endpoints.rows,
     *requests.app.rows,
     *account.endpoints.rows,
+    *data_export.endpoints.rows,
     *simulated_radio.endpoints.rows,
     *documents.endpoints.rows,
     *health.endpoints.rows,

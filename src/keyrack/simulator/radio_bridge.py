@@ -25,7 +25,7 @@ from keyrack.simulator.doors import Doors
 from keyrack.simulator.offline.box import VirtualBox
 from keyrack.simulator.offline.radio import FragmentLink, Heard, Radio, RadioConditions, is_initial
 
-# Quieter than a garage, because each opening in a demo is somebody's first one
+# Fewer faults than in a garage, because an opening in a demo may be the user's first one
 QUIET = RadioConditions(
     att_mtus=(185, 247), losses=0.002, disconnects=0.002, delays=0.01, longest_delay=800, busy=0.005
 )
@@ -43,7 +43,7 @@ class _NearbyBox:
 
 
 class RadioBridge:
-    """The boxes of one customer near the pages, and the links of pages to them."""
+    """The simulated boxes of one customer, and the links of pages to them."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ def new_socket() -> Path:
 
 
 def bridge_in_background(access: SimulatorCredentials, names: Sequence[str], path: Path) -> threading.Thread:
-    """Enrol the boxes of the cars with these names, and serve the bridge until the process ends."""
+    """Enrol the boxes of these cars, and serve the bridge until the process ends."""
 
     async def run() -> None:
         async with FleetClient(access) as client:

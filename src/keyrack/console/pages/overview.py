@@ -94,6 +94,10 @@ FIGURES = (
         "services", N_("Contracts ending"), N_("Within 30 days"), "warn", is_rare_in_groups=True,
     ),
     _of(CARS, {"seen": "long"}, "offline", N_("Not reporting"), N_("No report for a week"), "warn"),
+    _of(
+        CHANGES, {"resource": "device", "kind": "device.lost", "within": "week"},
+        "phone", N_("Lost phones"), N_("Reported within a week"), "warn", rare=True,
+    ),
     _of(  # the index of the log is by resource
         CHANGES, {"resource": "boxReport", "kind": "boxReport.created", "within": "week"},
         "warning", N_("Invalid logs of key boxes"), N_("Reported within a week"), "bad", rare=True,

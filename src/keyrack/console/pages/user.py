@@ -14,6 +14,7 @@ from keyrack.console.choices import of_user
 from keyrack.console.failure_hints import failure_reason
 from keyrack.console.form_errors import RIGHT, SHOWN, FormErrors, invalid, key, refused, went
 from keyrack.console.local_times import instant, utc
+from keyrack.console.pages.user_app import app_of
 from keyrack.console.pages.user_devices import phones_of
 from keyrack.console.rendering import base, gettext, live_id, page
 from keyrack.core.addresses import address_form
@@ -26,7 +27,14 @@ SECTION = "users"
 CAR = "car($select=id,name,licensePlate)"
 AHEAD, PAST, EVENTS, ASKED = 50, 10, 10, 10  # rows of each kind on the page
 RECENT = timedelta(days=7)  # how long a failure is shown
-SAID = ("added", "linked", "phone-approved", "phone-removed")  # results of the previous action, from the address
+SAID = (
+    "added",
+    "linked",
+    "phone-approved",
+    "phone-removed",
+    "invited",
+    "app-withdrawn",
+)  # results of the previous action, from the address
 NAMED = 5  # assignments that the confirmation names
 ANONYMOUS = "anonymous"  # value of the preview: rows that stay without the person
 
@@ -36,18 +44,19 @@ async def person(visit: Visit) -> Response:
     since = await live_id(visit)
     user = await _user(visit, **{"$expand": "groups($select=id,name;$orderby=name)"})
     now = utc(datetime.now(UTC))
-    ahead, past, operations, events, phones = await asyncio.gather(
+    ahead, past, operations, events, phones, app = await asyncio.gather(
         _assignments(visit, user, f"(end eq null or end gt {now})", "start", AHEAD),
         _assignments(visit, user, f"end le {now}", "start desc", PAST),
         _open_operations(visit, user),
         _events(visit, user),
         phones_of(visit, user["id"]),
+        app_of(visit, user["id"]),
     )
     return await page(
         visit, "user.html", section=SECTION, user=user, name=of_user(user).label, since=since, events=events.json,
         asked=operations, assignments=[_standing(visit, row, now) for row in [*ahead.json, *past.json]],
         more=ahead.total + past.total - len(ahead.json) - len(past.json), more_events=events.total - len(events.json),
-        phones=phones, said=next((name for name in SAID if name in visit.query), ""),
+        phones=phones, app=app, said=next((name for name in SAID if name in visit.query), ""),
     )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ export const GERMAN = {
   'cars.from': 'Ab {start}',
   'cars.place': 'Zuletzt gesehen {time}, auf der Karte zeigen',
   'cars.plate': 'Kennzeichen {plate}',
-  'cars.retry': 'Erneut versuchen',
+  'cars.retry': 'Neu laden',
   'phase.searching': 'Sucht, bis zu 10 Sekunden …',
   'phase.connecting': 'Verbindet …',
   'phase.opening': 'Öffnet …',

@@ -29,7 +29,7 @@ export const ENGLISH = {
   'cars.from': 'From {start}',
   'cars.place': 'Last seen {time}, show on the map',
   'cars.plate': 'Licence plate {plate}',
-  'cars.retry': 'Try again',
+  'cars.retry': 'Load again',
   'phase.searching': 'Searching, up to 10 seconds …',
   'phase.connecting': 'Connecting …',
   'phase.opening': 'Opening …',

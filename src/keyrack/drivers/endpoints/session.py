@@ -37,7 +37,9 @@ select p.user_id, p.first_name, p.last_name, p.email_address, a.language, a.pass
   (select count(*) from driver_passkey k where k.user_id = p.user_id) as passkeys
 from person p join driver_account a using (user_id) where p.user_id = $1
 """
-CUSTOMERS: LiteralString = "select customer_id, name from customer where customer_id = any($1) order by customer_id"
+CUSTOMERS: LiteralString = """
+select customer_id, name, driver_phone from customer where customer_id = any($1) order by customer_id
+"""
 SUBJECT: LiteralString = """
 select subject_at(u.customer_id, p.seed) from customer_user u join person p using (user_id)
 where u.customer_id = $1 and u.user_id = $2
@@ -319,4 +321,4 @@ async def token(request: Request, services: DriverServices) -> Response:
 
 async def _customers(statements: Statements, visible: frozenset[int]) -> list[dict[str, Any]]:
     rows = await statements.fetch(CUSTOMERS, list(visible))
-    return [{"id": row["customer_id"], "name": row["name"], "phone": None} for row in rows]
+    return [{"id": row["customer_id"], "name": row["name"], "phone": row["driver_phone"]} for row in rows]

@@ -33,7 +33,7 @@ class SimulatedNames(StrictBody):
 
 
 class SimulatedWrite(StrictBody):
-    """What a page does: connect without a link, end the link without a fragment, or write the fragment."""
+    """A fragment for a box. Without a link the page connects, and without a fragment it ends the link."""
 
     link: Annotated[ExactText, Field(max_length=64)] | None = None
     fragment: Annotated[Octets, Field(max_length=LONGEST_FRAGMENT)] | None = None

@@ -1,7 +1,7 @@
 """The demo's driver: an account of the app at `/drive`, and the cars near the simulated phone.
 
-The driver has a car now and one tomorrow. A third car, of another driver, stands beside them. Each start of the demo
-renews these assignments.
+The driver has a car now and one tomorrow. Another driver has the third car. Each start of the demo renews these
+assignments.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ async def _assign(connection: Connection, customer: int, car_name: str, user: in
     """Extend the assignment that runs now, or write one."""
     car = await connection.fetchval(CAR, customer, car_name)
     if car is None or await connection.fetchval(EXTEND, customer, car, user, hour, hour + DURATION):
-        return  # somebody may have deleted the car
+        return  # a user of the demo may have deleted the car
     await connection.execute(INSERT, customer, car, user, hour, hour + DURATION, LIFETIME)
 
 
