@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from keyrack.api.permissions import Role
+from tests.auth.group_scope import limited, put
+from tests.auth.test_clients import Program
 from tests.support.drivers import SignedInDriver, signed_in_driver
-from tests.support.people import Person, done
+from tests.support.people import Person, Town, done, nobody_works
 from tests.support.servers import eventually
 
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -140,3 +144,88 @@ def test_an_undecided_request_expires_with_its_assignment(alice: Person, booking
     done(alice.delete(f"/assignments/{booking.id}"))
     eventually(lambda: own(booking.driver, id)["state"] == "expired", "the expiry")
     assert alice.put(f"/assignment-requests/{id}/decision", {"decision": "grant"}).status_code == 409
+
+
+def test_an_early_end_replaces_the_open_request(alice: Person, booking: Booking) -> None:
+    first = booking.ask(kind="extend", end=at(6)).json()["id"]
+    assert booking.ask(kind="end").json()["id"] != first
+    assert own(booking.driver, first)["state"] == "withdrawn"
+
+
+def test_a_grant_that_fails_later_is_shown_as_rejected(alice: Person, booking: Booking) -> None:
+    """The end of the assignment was accepted before the grant, and is applied before it."""
+    id = booking.ask(kind="extend", end=at(6)).json()["id"]
+    with nobody_works(alice):
+        done(alice.delete(f"/assignments/{booking.id}"))
+        done(alice.put(f"/assignment-requests/{id}/decision", {"decision": "grant", "comment": "Fine"}))
+    eventually(lambda: own(booking.driver, id)["state"] == "rejected", "the failure")
+    shown = alice.get(f"/assignment-requests/{id}").json()
+    assert (shown["state"], shown["errorCode"], shown["errorMessage"]) == (
+        "rejected", "assignment-gone", "The assignment does not exist any more.",
+    )  # fmt: skip
+    assert own(booking.driver, id)["reason"] == shown["errorMessage"]
+    query = f"resource eq 'assignmentRequest' and resourceId eq '{id}'"
+
+    def kinds() -> list[str]:
+        rows = alice.get("/changes", params={"$filter": query, "$orderby": "id"}).json()
+        return [row["kind"].removeprefix("assignmentRequest.") for row in rows]
+
+    eventually(lambda: kinds() == ["created", "granted", "rejected"], "the changes")
+
+
+def test_a_request_expires_when_the_assignment_gets_another_car(alice: Person, booking: Booking) -> None:
+    id = booking.ask(kind="extend", end=at(6)).json()["id"]
+    move = [{"op": "replace", "path": "/carId", "value": alice.car_with_box()}]
+    done(alice.patch(f"/assignments/{booking.id}", move))
+    eventually(lambda: own(booking.driver, id)["state"] == "expired", "the expiry")
+    assert alice.put(f"/assignment-requests/{id}/decision", {"decision": "grant"}).status_code == 409
+
+
+def test_of_two_decisions_at_once_one_wins(alice: Person, booking: Booking) -> None:
+    id = booking.ask(kind="extend", end=at(6)).json()["id"]
+
+    def decide(decision: str) -> int:
+        return alice.put(f"/assignment-requests/{id}/decision", {"decision": decision}).status_code
+
+    with ThreadPoolExecutor(2) as threads:
+        answers = dict(zip(("grant", "reject"), threads.map(decide, ("grant", "reject")), strict=True))
+    assert sorted(answers.values()) == [204, 409]
+    won = "granted" if answers["grant"] == 204 else "rejected"
+    assert own(booking.driver, id)["state"] == won
+
+
+def test_a_request_and_its_replacement_are_decided_without_a_deadlock(alice: Person, booking: Booking) -> None:
+    """A manager decides while the driver replaces the request."""
+    id = booking.ask(kind="extend", end=at(6)).json()["id"]
+    with ThreadPoolExecutor(2) as threads:
+        decided = threads.submit(alice.put, f"/assignment-requests/{id}/decision", {"decision": "reject"})
+        replaced = threads.submit(booking.ask, kind="extend", end=at(7))
+    assert (decided.result().status_code, replaced.result().status_code) == (204, 200)
+
+
+def test_a_group_limited_manager_decides_about_the_groups_alone(town: Town) -> None:
+    whole = town.person("requests")
+    driver, group = signed_in_driver(whole), whole.group()
+    seen, hidden = Booking(whole, driver), Booking(whole, driver)
+    put(whole, group, "carId", seen.car)
+    put(whole, group, "userId", driver.user)
+    gina = limited(town, whole, "gina", [group], Role.DISPATCHER)
+    ids = [booking.ask(kind="extend", end=at(6)).json()["id"] for booking in (seen, hidden)]
+    assert [row["id"] for row in gina.get("/assignment-requests").json()] == ids[:1]
+    assert gina.get(f"/assignment-requests/{ids[1]}").status_code == 404
+    assert gina.put(f"/assignment-requests/{ids[1]}/decision", {"decision": "grant"}).status_code == 404
+    done(gina.put(f"/assignment-requests/{ids[0]}/decision", {"decision": "grant"}))
+    eventually(lambda: seen.end == at(6), "the extension")
+    assert hidden.end == at(4)
+    for person in (gina, whole):
+        person.client.close()
+
+
+def test_machine_clients_need_the_permission(alice: Person, booking: Booking) -> None:
+    id = booking.ask(kind="extend", end=at(6)).json()["id"]
+    path, body = f"/assignment-requests/{id}/decision", {"decision": "reject"}
+    reader, writer = (Program(alice, f"assignments:{word}").headers() for word in ("read", "write"))
+    assert alice.get("/assignment-requests", headers=reader).status_code == 200
+    assert alice.put(path, body, headers=reader).status_code == 403
+    done(alice.put(path, body, headers=writer))
+    assert alice.get(f"/assignment-requests/{id}").json()["decidedBy"] == "client"

@@ -170,6 +170,7 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "state": _of(ENROLLED_ANEW, ROW_GOES, RECORDED),
         "operation_id": _of(ENROLLED_ANEW, COPY_GOES, TIME_OF_CHANGE),
         "decided_by": _of(ENROLLED_ANEW, ROW_GOES, RECORDED),
+        "error_code": _of(ENROLLED_ANEW, COPY_GOES, TIME_OF_CHANGE),
         "decision_comment": _of(ENROLLED_ANEW, ROW_GOES, NAME_OF_PHONE),
         "created_at": _of(ENROLLED_ANEW, ROW_GOES, TIME_OF_CHANGE),
         "decided_at": _of(ENROLLED_ANEW, ROW_GOES, TIME_OF_CHANGE),

@@ -1,7 +1,9 @@
 """Requests of drivers to extend an assignment or to end it early, and their decision.
 
 An early end is granted at once. An extension is granted by the customer's rule, or waits for a decision. A grant
-submits an ordinary operation, whose later failure rejects the request.
+submits an ordinary operation, whose later failure rejects the request by a trigger.
+
+No statement here locks an assignment, so a request never waits for a worker. The operation checks the assignment again.
 """
 
 from __future__ import annotations
@@ -51,11 +53,9 @@ DECIDED = ErrorCode(
     "Read the request again; its `state` says what became of it.",
 )
 
-# The row stays locked, so that two requests of one assignment follow each other
 ASSIGNMENT: LiteralString = """
 select car_id, ends_at from assignment
 where customer_id = $1 and assignment_id = $2 and user_id = $3 and (ends_at is null or ends_at > now())
-for no key update
 """
 # Another assignment of the car in the additional time; another one of the same user is no obstacle
 IS_FREE: LiteralString = """
@@ -70,6 +70,11 @@ select c.driver_extension_hours as hours, (
   where r.customer_id = $1 and r.assignment_id = $2 and r.decided_by = 'rule' and r.state = 'granted') as first_end
 from customer c where c.customer_id = $1
 """
+# A request that is granted at once replaces the open one, too
+WITHDRAW_OPEN: LiteralString = """
+update assignment_request set state = 'withdrawn', decided_by = 'driver', decided_at = now()
+where customer_id = $1 and assignment_id = $2 and state = 'open'
+"""
 PUT: LiteralString = """
 insert into assignment_request (
   customer_id, user_id, assignment_id, car_id, kind, end_before, wanted_end, comment, state, operation_id, decided_by,
@@ -82,7 +87,7 @@ on conflict (customer_id, assignment_id) where state = 'open' do update set
 returning request_id
 """
 LOCK: LiteralString = """
-select kind, user_id, assignment_id, wanted_end, state from assignment_request
+select kind, user_id, assignment_id, car_id, wanted_end, state from assignment_request
 where customer_id = $1 and request_id = $2 for no key update
 """
 DECIDE: LiteralString = """
@@ -95,13 +100,12 @@ with gone as (delete from assignment_request where (customer_id, request_id) in 
   returning true)
 select count(*) from gone
 """
-# An open request whose time has passed was never decided; a granted one may fail when it is applied
+# An open request expires with its assignment, when this gets another car or user, and when it lasts long enough
 STATE: LiteralString = (
     "case when {t}.state = 'open' and not exists ("
     "select from assignment {t}_a where {t}_a.customer_id = {t}.customer_id"
-    " and {t}_a.assignment_id = {t}.assignment_id and {t}_a.user_id = {t}.user_id and {t}_a.ends_at > now()"
-    " and {t}.wanted_end > {t}_a.ends_at) then 'expired'"
-    " when {t}.state = 'granted' and {t}_o.state = 'Failed' then 'rejected' else {t}.state end"
+    " and {t}_a.assignment_id = {t}.assignment_id and {t}_a.user_id = {t}.user_id and {t}_a.car_id = {t}.car_id"
+    " and {t}_a.ends_at > now() and {t}.wanted_end > {t}_a.ends_at) then 'expired' else {t}.state end"
 )
 
 
@@ -128,7 +132,10 @@ async def put(
     decided_by = await _decided_by(connection, customer, user, wish, row)
     operation = None
     if decided_by is not None:
-        operation = await _submit(connection, customer, wish.kind, wish.assignment, wish.end, checksum, asker)
+        await connection.execute(WITHDRAW_OPEN, customer, wish.assignment)
+        operation = await _submit(
+            connection, customer, wish.kind, wish.assignment, wish.end, checksum, asker, is_limited=False
+        )
     id = await connection.fetchval(
         PUT, customer, user, wish.assignment, row["car_id"], wish.kind, row["ends_at"], wish.end, wish.comment,
         "open" if decided_by is None else "granted", None if operation is None else operation.operation, decided_by,
@@ -165,11 +172,12 @@ async def decide(
     comment: str | None,
     checksum: str,
     asker: RequestOrigin,
+    is_limited: bool,
 ) -> bool:
     """Decide about an open request. Returns whether an operation was submitted.
 
-    The same decision again changes nothing. Runs in the caller's transaction. Raises `NotFound`, and `Conflict` if the
-    request is no longer open.
+    The same decision again changes nothing. `is_limited` is that of the operation. Runs in the caller's transaction.
+    Raises `NotFound`, and `Conflict` if the request is no longer open.
     """
     row = await connection.fetchrow(LOCK, customer, request)
     if row is None:
@@ -182,14 +190,21 @@ async def decide(
     operation = None
     if is_granted:
         current = await connection.fetchrow(ASSIGNMENT, customer, row["assignment_id"], row["user_id"])
-        if current is None or (current["ends_at"] or row["wanted_end"]) >= row["wanted_end"]:
-            raise Conflict(DECIDED)  # it has expired
+        if current is None or not _is_current(row, current):
+            raise Conflict(DECIDED)
         operation = await _submit(
-            connection, customer, row["kind"], row["assignment_id"], row["wanted_end"], checksum, asker
-        )
+            connection, customer, row["kind"], row["assignment_id"], row["wanted_end"], checksum, asker,
+            is_limited=is_limited,
+        )  # fmt: skip
     id = None if operation is None else operation.operation
     await connection.execute(DECIDE, customer, request, wanted, by, comment, id)
     return operation is not None
+
+
+def _is_current(request: Row, assignment: Row) -> bool:
+    """Whether an open request has not expired, as `STATE` says it."""
+    end = assignment["ends_at"]
+    return request["car_id"] == assignment["car_id"] and end is not None and end < request["wanted_end"]
 
 
 async def withdraw(connection: Connection, customer: int, request: int, user: int) -> None:
@@ -217,13 +232,15 @@ async def _submit(
     end: datetime | None,
     checksum: str,
     asker: RequestOrigin,
+    *,
+    is_limited: bool,
 ) -> OperationRequest:
     """Submit the operation of a granted request. Raises `NotFound` if the assignment has ended meanwhile."""
     if kind == "end":
-        operation = OperationRequest("DeleteAssignment", assignment, None, None, {}, checksum, asker)
+        operation = OperationRequest("DeleteAssignment", assignment, None, None, {}, checksum, asker, is_limited)
     else:
         values = {"end": None if end is None else format_timestamp(end)}
-        operation = OperationRequest("UpdateAssignment", assignment, None, None, values, checksum, asker)
+        operation = OperationRequest("UpdateAssignment", assignment, None, None, values, checksum, asker, is_limited)
     (references,) = await submit(connection, customer, [operation])
     if not references.whole:
         raise NotFound(NO_ASSIGNMENT)

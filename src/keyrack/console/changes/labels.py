@@ -109,7 +109,7 @@ KINDS = {
     "serviceKey.created": Words(N_("Service key created"), N_("%(who)s created %(thing)s")),
     "serviceKey.updated": Words(N_("Service key changed"), CHANGED),
     "serviceKey.deleted": Words(N_("Service key removed"), REMOVED),
-    "assignmentRequest.created": Words(N_("Request of a driver"), N_("%(who)s asked about %(thing)s")),
+    "assignmentRequest.created": Words(N_("Request of a driver"), N_("%(who)s sent %(thing)s")),
     "assignmentRequest.granted": Words(N_("Request of a driver granted"), N_("%(who)s granted %(thing)s")),
     "assignmentRequest.rejected": Words(N_("Request of a driver rejected"), N_("%(who)s rejected %(thing)s")),
     "assignmentRequest.withdrawn": Words(N_("Request of a driver withdrawn"), N_("%(who)s withdrew %(thing)s")),

@@ -16,6 +16,7 @@ from keyrack.api.rate_limits import HOUR, RateLimit
 from keyrack.api.schema.fields import Relation, Resource, date_time, int32, string
 from keyrack.api.schema.group_scope import scoped_by
 from keyrack.api.schema.request_body import IN_NFC, Body, Int32, Moment, StrictBody, WholeSecond, format_timestamp
+from keyrack.assignments.failure_codes import TEXT, text_of
 from keyrack.core.error_codes import RATE_LIMITED
 from keyrack.core.errors import NotFound
 from keyrack.core.text import FREE_TEXT
@@ -34,11 +35,12 @@ TAG = Tag(
 )
 endpoints = Endpoints[DriverServices](TAG, "assignments", is_extension=True, is_preview=True)
 
+ERROR_TEXT: LiteralString = TEXT.replace("{t}.error_message", "null::text")
 PER_HOUR = 30  # requests of one driver in one customer
 STATES = ("open", "granted", "rejected", "withdrawn", "expired")
 ASSIGNMENT_REQUEST = Resource(
     "AssignmentRequest",
-    "assignment_request {t} left join operation {t}_o using (customer_id, operation_id)",
+    "assignment_request {t}",
     "{t}.customer_id = :customer",
     {
         "id": int32("{t}.request_id"),
@@ -51,6 +53,8 @@ ASSIGNMENT_REQUEST = Resource(
         "state": string(STATE, enum=STATES),
         "decidedBy": string("{t}.decided_by", nullable=True, enum=("manager", "client", "rule", "driver")),
         "decisionComment": string("{t}.decision_comment", nullable=True),
+        "errorCode": string("{t}.error_code", nullable=True),
+        "errorMessage": string(ERROR_TEXT, nullable=True),
         "created": date_time("{t}.created_at"),
         "decided": date_time("{t}.decided_at", nullable=True),
     },
@@ -64,10 +68,10 @@ ASSIGNMENT_REQUEST = Resource(
     permission=Permission.ASSIGNMENTS_READ,
 )
 OWN: LiteralString = (
-    "select t.request_id, t.customer_id, t.assignment_id, t.kind, t.wanted_end, t.comment, "
+    "select t.request_id, t.customer_id, t.assignment_id, t.kind, t.wanted_end, t.comment, t.error_code, "
     + STATE.replace("{t}", "t")
     + " as state, t.decision_comment, t.created_at, t.decided_at"
-    " from assignment_request t left join operation t_o using (customer_id, operation_id)"
+    " from assignment_request t"
     " where t.user_id = $1 and t.customer_id = any($2) order by t.request_id desc limit $3"
 )
 CAR_AND_USER: LiteralString = """
@@ -101,6 +105,7 @@ class DriverRequest(Body):
     comment: str | None
     state: Literal["open", "granted", "rejected", "withdrawn", "expired"]
     reason: str | None
+    error_code: str | None
     created: Moment
     decided: Moment | None
 
@@ -156,7 +161,7 @@ async def decide(request: Request, body: RequestDecision) -> Response:
             raise NotFound(NO_REQUEST)
         is_submitted = await requests.decide(
             connection, request.customer, id, is_granted=body.decision == "grant", by=by, comment=body.comment,
-            checksum=request.checksum, asker=request.asker,
+            checksum=request.checksum, asker=request.asker, is_limited=request.scope is not None,
         )  # fmt: skip
     if is_submitted:
         request.announce(WORK)
@@ -236,7 +241,8 @@ def _shown(row: Row) -> dict[str, Any]:
     return {
         "id": row["request_id"], "customerId": row["customer_id"], "assignmentId": row["assignment_id"],
         "kind": row["kind"], "end": row["wanted_end"] and format_timestamp(row["wanted_end"]),
-        "comment": row["comment"], "state": row["state"], "reason": row["decision_comment"],
+        "comment": row["comment"], "state": row["state"],
+        "reason": text_of(row["error_code"]) or row["decision_comment"], "errorCode": row["error_code"],
         "created": format_timestamp(row["created_at"]),
         "decided": row["decided_at"] and format_timestamp(row["decided_at"]),
     }  # fmt: skip

@@ -1,7 +1,8 @@
 """Requests of drivers: to extend an assignment, or to end it early.
 
 A request survives its assignment, so that the driver still reads what became of it. An assignment has one open request.
-The change log has no comments, because people write anything in them.
+The change log has no comments, because people write anything in them. A failed operation rejects its request, which
+keeps the error code, because operations may be deleted earlier.
 """
 
 from alembic import op
@@ -28,6 +29,7 @@ create table assignment_request (
   operation_id uuid,
   decided_by text constraint assignment_request_decided_by_check check (
     decided_by in ('manager', 'client', 'rule', 'driver')),
+  error_code text,
   decision_comment text constraint assignment_request_decision_comment_check check (length(decision_comment) <= 250),
   created_at timestamptz not null default now(),
   decided_at timestamptz,
@@ -41,7 +43,21 @@ INDEXES = (
     "create index assignment_request_of_assignment on assignment_request (customer_id, assignment_id)",
     "create index assignment_request_user on assignment_request (user_id, request_id)",
     "create index assignment_request_created_at on assignment_request (created_at)",
+    "create index assignment_request_operation on assignment_request (customer_id, operation_id)"
+    " where operation_id is not null",
 )
+REJECT = """
+create function reject_assignment_request() returns trigger language plpgsql as $$
+begin
+  update assignment_request set state = 'rejected', error_code = new.error_code, decided_at = now()
+  where customer_id = new.customer_id and operation_id = new.operation_id and state = 'granted';
+  return null;
+end $$
+"""
+REJECT_TRIGGER = """
+create trigger reject_assignment_request after update of state on operation for each row
+when (new.state = 'Failed' and old.state <> 'Failed') execute function reject_assignment_request()
+"""
 
 
 def _time(column: str) -> str:
@@ -57,7 +73,7 @@ RECORDED = AuditedTable(
     groups="array(select group_id from group_car where customer_id = {r}.customer_id and car_id = {r}.car_id"
     " union select group_id from group_user where customer_id = {r}.customer_id and user_id = {r}.user_id order by 1)",
     kinds={
-        f"assignmentRequest.{state}": f"o.state = 'open' and n.state = '{state}'"
+        f"assignmentRequest.{state}": f"o.state <> '{state}' and n.state = '{state}'"
         for state in ("granted", "rejected", "withdrawn")
     },
 )  # fmt: skip
@@ -69,6 +85,6 @@ def tables() -> list[AuditedTable]:
 
 
 def upgrade() -> None:
-    for statement in (TABLE, *INDEXES, *RECORDED.statements):
+    for statement in (TABLE, *INDEXES, REJECT, REJECT_TRIGGER, *RECORDED.statements):
         op.execute(statement)
     op.execute("create or replace view recorded_state as " + " union all ".join(table.state for table in tables()))
