@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ASSETS := src/keyrack/console/assets
 BUILD_ASSETS := $(PYTHON) console-assets/build.py
 
-.PHONY: help demo install install-dev test test-cluster dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench bench-tables clean docs lock screenshots test-console-long cluster test-failover soak site test-site test-clients test-phone test-moving test-order test-keys-weeks test-keys-long test-transports-long golden test-recordings record-requests migration
+.PHONY: help demo install install-dev test test-cluster dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench bench-tables clean docs lock screenshots test-console-long cluster test-failover soak site test-site test-clients test-phone test-drive test-moving test-order test-keys-weeks test-keys-long test-transports-long golden test-recordings record-requests migration
 
 ## help: show these lines
 help:
@@ -92,6 +92,10 @@ record-requests: install-dev
 ## test-clients: lint OpenAPI, run generated clients, and verify keys with third-party libraries (two minutes)
 test-clients: install-dev $(CLIENTS)/.installed
 	KEYRACK_CLIENTS=$(CURDIR)/$(CLIENTS) $(BIN)/pytest -s -p no:cacheprovider tests/clients $(PYTEST_ARGS)
+
+## test-drive: test the drivers' app: its modules in Node, and its pages in Chromium
+test-drive: install-dev
+	$(BIN)/pytest -s -p no:cacheprovider tests/drivers/test_app_files.py tests/drivers/test_app_modules.py tests/drivers/test_drive_app.py $(PYTEST_ARGS)
 
 ## test-phone: check the types of reference/phone, and verify keys and lists with a third-party COSE library
 test-phone: install-dev $(CLIENTS)/.installed

@@ -19,6 +19,7 @@ from keyrack.offline_keys.message_fields import Message
 from keyrack.offline_keys.p256 import PrivateKey
 from keyrack.offline_keys.public_key import PublicKey
 from tests.clients.tools import put_node
+from tests.drivers.app_tree import copy_app
 from tests.offline_keys.phone_world import NONCE, World, b64, unb64
 
 TOOLS = os.environ.get("KEYRACK_CLIENTS")
@@ -94,3 +95,11 @@ def test_another_library_rejects_foreign_and_altered_messages(tmp_path: Path) ->
 def test_the_phone_passes_the_type_check(tmp_path: Path) -> None:
     compiler = Path(TOOLS or "") / "node_modules/typescript/bin/tsc"
     run(tmp_path, "node", str(compiler), "-p", str(PHONE / "jsconfig.json"))
+
+
+def test_the_drivers_app_passes_the_type_check(tmp_path: Path) -> None:
+    root = copy_app(tmp_path)
+    options = {"extends": "./phone/jsconfig.json", "include": ["*.js", "pages/*.js"]}
+    (root / "jsconfig.json").write_text(json.dumps(options))
+    compiler = Path(TOOLS or "") / "node_modules/typescript/bin/tsc"
+    run(tmp_path, "node", str(compiler), "-p", str(root / "jsconfig.json"))

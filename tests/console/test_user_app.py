@@ -105,7 +105,7 @@ def test_the_settings_for_drivers_are_saved(alice: Person, desk: Desk) -> None:
     page.goto(f"/console/{alice.customer}/settings/drivers")
     page.get_by_label("Phone number for help").fill("call me")
     page.get_by_role("button", name="Save").press("Enter")
-    expect(page.get_by_role("alert")).to_contain_text("Enter a phone number")
+    expect(page.get_by_role("alert", name="There is a problem")).to_contain_text("Enter a phone number")
     page.get_by_label("Phone number for help").fill("+49 30 123456")
     page.get_by_label("Show where the car stands").check()
     page.get_by_label("Later end without asking, in hours").fill("4")

@@ -157,7 +157,8 @@ def booking(person: Person, *, hours: float = 6, phone: str | None = None) -> Bo
     driver = signed_in_driver(person)
     assignment = person.assignment(car, driver.user, end=at(hours))
     if phone is not None:
-        assert person.put("/driver-settings", {"phone": phone}).status_code in (200, 204)
+        settings = {"phone": phone, "showsPlace": False, "extensionHours": 0}
+        assert person.put("/driver-settings", settings).status_code == 204
     return Booking(person, driver, car, BoxNearby(own), assignment)
 
 

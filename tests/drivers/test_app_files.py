@@ -8,7 +8,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from keyrack.core.settings import Settings
 from keyrack.drivers.app_files import load_app_files
+from tests.support.people import fetch, http_client
 from tests.support.servers import RunningServer
 
 PHONE = Path(__file__).parents[2] / "reference/phone"
@@ -16,7 +18,7 @@ PHONE = Path(__file__).parents[2] / "reference/phone"
 
 @pytest.fixture
 def web(server: RunningServer) -> httpx.Client:
-    return httpx.Client(base_url=server.url)
+    return http_client(base_url=server.url)
 
 
 @pytest.mark.parametrize("path", ["/drive/", "/drive/cars", "/drive/cars/12"])
@@ -78,3 +80,12 @@ def test_the_shell_names_only_files_that_exist(web: httpx.Client) -> None:
     assert len(names) >= 7
     for name in names:
         assert web.get(name).status_code == 200, name
+
+
+def test_another_host_redirects_to_the_address_of_the_app(settings: Settings, dsn: str) -> None:
+    own = settings.model_copy(update={"drive_url": "https://drive.example.org"})
+    with RunningServer(own, dsn, worker=False) as running:
+        for path in ("/drive", "/drive/", "/drive/cars"):
+            answer = fetch("GET", running.url + path)
+            assert (answer.status_code, answer.headers["Location"]) == (308, "https://drive.example.org/drive/")
+        assert fetch("GET", running.url + "/drive/", headers={"Host": "drive.example.org"}).status_code == 200

@@ -21,7 +21,7 @@ from tests.drivers.app_browser import (
     profile_context,
     sign_in,
 )
-from tests.offline_keys.offline_world import garage
+from tests.offline_keys.offline_world import Firmware
 from tests.offline_keys.peripheral import Peripheral, emulated
 from tests.support import browser
 from tests.support.people import Person
@@ -126,8 +126,8 @@ def test_events_of_the_browser_renew_cars_and_keys(alice: Person, gate: Gate, ev
         app.sees("Ready")
         app.worker_is_ready()
         worker = Worker(app.page)
-        car, _ = garage(alice)
-        alice.patch(f"/cars/{car}", {"name": "The second one"})
+        car = alice.car("The second one")
+        Firmware(alice.box_in(car)).enrol(alice)
         alice.assignment(car, booked.driver.user, end=at(3))
         worker.send(event)
         app.page.get_by_role("button", name="The second one").click()
@@ -212,8 +212,9 @@ def test_no_box_in_the_chooser_and_the_box_of_another_car(alice: Person, gate: G
         sign_in(context, booked.driver, gate)
         app = AppPage(context.new_page())
         radio.answer_choosers(context, app.page)
-        peripheral = Peripheral(radio, other.box)
-        radio.chosen = None
+        wrong = Peripheral(radio, other.box)
+        Peripheral(radio, booked.box)
+        radio.chosen = None  # the driver closes the chooser
         app.start()
         app.sees("Ready")
         app.tap("Open")
@@ -223,7 +224,7 @@ def test_no_box_in_the_chooser_and_the_box_of_another_car(alice: Person, gate: G
         app.page.get_by_role("button", name="Copy the code").wait_for()
         app.tap("My car is not listed")
         app.sees("No box heard")
-        radio.chosen = peripheral.address
+        radio.chosen = wrong.address
         app.tap("My car is not listed")  # now the chooser lists all boxes
         app.sees("This is the box of another car")
         assert other.box.effects == []

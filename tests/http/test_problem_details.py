@@ -584,6 +584,8 @@ CASES: dict[str, Callable[[Person], tuple[Any, ...]]] = {
     "user-not-in-customer": lambda p: ("DELETE", "/users/assignments/customers", {"userId": NOWHERE}),
     "user-already-in-customer": lambda p: ("PUT", "/users/assignments/customers", {"userId": p.user()}),
     "email-address-taken": same_user,
+    "user-without-app": lambda p: ("POST", f"/users/{p.user()}/app-invitation", {}),
+    "mail-not-configured": lambda p: ("POST", f"/users/{p.user(type='Normal')}/app-invitation", {"mail": True}),
     "no-car-of-product": lambda p: ("GET", f"/products/{p.product()}/cars"),
     "no-service-of-product": lambda p: ("GET", f"/products/{p.product()}/services"),
     "no-product-of-service": lambda p: ("GET", f"/services/{p.service()}/products"),

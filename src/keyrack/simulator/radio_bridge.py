@@ -12,7 +12,8 @@ import secrets
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -135,12 +136,14 @@ async def serve(bridge: RadioBridge, path: Path) -> asyncio.Server:
     return await asyncio.start_unix_server(respond, path, limit=LONGEST_LINE)
 
 
-def new_socket() -> Path:
+@contextmanager
+def private_socket() -> Generator[Path]:
     """A path for the socket, in a directory that only this user can enter.
 
-    The state directory may have a longer path than a socket allows.
+    The path of the state directory may be longer than the path of a socket may be.
     """
-    return Path(tempfile.mkdtemp(prefix="keyrack-radio-")) / "socket"
+    with tempfile.TemporaryDirectory(prefix="keyrack-radio-") as directory:
+        yield Path(directory) / "socket"
 
 
 def bridge_in_background(access: SimulatorCredentials, names: Sequence[str], path: Path) -> threading.Thread:

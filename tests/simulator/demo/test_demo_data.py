@@ -251,6 +251,25 @@ def test_a_restart_changes_only_the_address(own_dsn: str, env: dict[str, str], s
     assert rows.value("select count(*) from car") == before
 
 
+def test_each_start_renews_the_cars_of_the_driver(own_dsn: str, env: dict[str, str], state: Path, rows: Sql) -> None:
+    """A driver may have ended the booking, or its end may be near."""
+    cars = (
+        "select c.name, a.starts_at <= now() as is_now, a.ends_at > now() + interval '6 days' as is_long"
+        " from assignment a join car c using (customer_id, car_id) join person p using (user_id)"
+        " where p.email_address = $1 and a.ends_at > now() order by a.starts_at"
+    )
+    email = env["KEYRACK_DRIVER_EMAIL"]
+    for left in ("7 days", "1 hour", "0"):
+        rows.execute(
+            "update assignment set ends_at = now() + $2::text::interval where starts_at <= now() and ends_at > now()"
+            " and user_id = (select user_id from person where email_address = $1)", email, left,
+        )  # fmt: skip
+        prepare(own_dsn, state)
+        assert [tuple(row) for row in rows.rows(cars, email)] == [
+            ("Pool car 5", True, True), ("Pool car 6", False, False),
+        ]  # fmt: skip
+
+
 @pytest.mark.parametrize("lost", ["the file", "the key", "what the device key opens", "the client"])
 def test_lost_credentials_are_replaced(own_dsn: str, env: dict[str, str], state: Path, rows: Sql, lost: str) -> None:
     if lost == "the file":

@@ -263,7 +263,7 @@ def demo(port: Port = 8080, state: State = None, as_json: Json = False) -> None:
 def _demo(port: int, state_named: bool, settings: Settings, as_json: bool) -> None:
     from keyrack.server import process as running
     from keyrack.simulator.demo import ENV
-    from keyrack.simulator.radio_bridge import new_socket
+    from keyrack.simulator.radio_bridge import private_socket
 
     log_config.configure("warning" if settings.log_level == "info" else settings.log_level)
     check_files(settings)
@@ -276,9 +276,8 @@ def _demo(port: int, state_named: bool, settings: Settings, as_json: bool) -> No
     networks = ",".join(filter(None, (settings.webhook_allowed_networks, LOOPBACK)))
     settings = settings.model_copy(update={"webhook_allowed_networks": networks})
     settings = reached_at(settings, "localhost", listeners[0].getsockname()[1])  # a name, for passkeys
-    radio = new_socket()
-    settings = settings.model_copy(update={"simulated_radio_socket": radio, "drive_url": None})
-    with running_database(settings, serves=True) as dsn:
+    with private_socket() as radio, running_database(settings, serves=True) as dsn:
+        settings = settings.model_copy(update={"simulated_radio_socket": radio, "drive_url": None})
         check_database(dsn, settings)
         env = asyncio.run(_load(dsn, settings))
 

@@ -110,7 +110,7 @@ class FromBox extends EventTarget {
     return this;
   }
 
-  /** @param {Uint8Array} fragment */
+  /** @param {import('./phone/cose.js').Bytes} fragment */
   notify({ buffer, byteOffset, byteLength }) {
     this.value = new DataView(buffer, byteOffset, byteLength);
     this.dispatchEvent(new Event('characteristicvaluechanged'));

@@ -180,7 +180,7 @@ export const ENGLISH = {
   'account.language': 'Language',
   'account.language.browser': 'As the phone',
   'account.sign-out': 'Sign out',
-  'account.sign-out.hint': 'The keys then leave this phone. Sign in with network to get them again.',
+  'account.sign-out.hint': 'Signing out removes the keys from this phone. They come back when you sign in with network.',
   'phones.title': 'Your phones',
   'phones.text': 'These phones get keys for your cars.',
   'phones.none': 'No phone has keys of you.',

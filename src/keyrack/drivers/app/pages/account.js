@@ -39,8 +39,8 @@ export function show(app) {
       linkTo('privacy', t('privacy.title')),
     ].map((link) => el('li', {}, link)))),
     languageOf(app),
-    el('p', { class: 'muted small' }, t('account.sign-out.hint')),
     actionOf(t('account.sign-out'), () => signOut(app)),
+    el('p', { class: 'muted small' }, t('account.sign-out.hint')),
   );
 }
 

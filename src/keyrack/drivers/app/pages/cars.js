@@ -2,6 +2,7 @@
  * The main screen: the car, whether it can be opened, and the button.
  */
 
+import { NoNetwork } from '../api.js';
 import { act, dismissCancelled, endBooking, refresh, registerAgain } from '../app.js';
 import { announce, el, icon } from '../dom.js';
 import { momentOf } from '../moments.js';
@@ -370,7 +371,7 @@ async function end(car) {
   try {
     await endBooking(car);
   } catch (error) {
-    tell(/** @type {any} */ (error).remedy || t('error.network'));
+    tell(error instanceof NoNetwork ? t('error.network') : /** @type {any} */ (error).remedy || t('error.unknown'));
   }
 }
 

@@ -77,7 +77,6 @@ export function labelOf(app, phone) {
     'span',
     { class: 'text' },
     el('strong', {}, phone.name),
-    el('br'),
     el('span', { class: 'muted small' }, facts.filter(Boolean).join(' · ')),
   );
 }

@@ -110,7 +110,7 @@ function listOf(app, body, requests) {
   return el('ul', { class: 'rows' }, requests.map((request) => el(
     'li',
     { class: 'row' },
-    el('span', { class: 'text' }, el('strong', {}, t(`requests.state.${request.state}`)), el('br'), textOf(app, request)),
+    el('span', { class: 'text' }, el('strong', {}, t(`requests.state.${request.state}`)), textOf(app, request)),
     request.state === 'open' && actionOf(t('requests.withdraw'), async () => {
       await app.call('DELETE', `/drive/api/requests/${request.id}`, null, { customer: request.customerId });
       await read(app, body, [noticeOf('note', t('requests.withdrawn'), [])]);

@@ -59,6 +59,8 @@ function passkeysOf(app, body, passkeys) {
     await app.call('DELETE', `/drive/api/passkeys/${id}`);
     await read(app, body, [done(t('security.passkey.removed'))]);
   };
+  const canAdd = canUsePasskeys() && app.settings?.hasPasskeys;
+  if (!canAdd && passkeys.length === 0) return null;
   return el(
     'section',
     { class: 'card' },
@@ -70,7 +72,7 @@ function passkeysOf(app, body, passkeys) {
       el('span', {}, t('security.passkey.of', { name, time: when(Date.parse(created), app.now()) })),
       actionOf(t('security.remove'), remove(id), 'quiet'),
     ))),
-    canUsePasskeys() && app.settings?.hasPasskeys && actionOf(t('security.passkey.add'), add),
+    canAdd && actionOf(t('security.passkey.add'), add),
   );
 }
 

@@ -17,7 +17,7 @@ _CAR = {
     ),
     "canPowerLossExtend": ("Whether a loss of power in the box extends `opensUntil` without a limit.", False),
 }
-_CARS = ("The cars that the phones may still open, by name.", [])
+_CARS: tuple[str, Any] = ("The cars that the phones may still open, by name.", [])
 
 OF_DRIVER_RESOURCES: Mapping[str, Mapping[str, tuple[str, Any]]] = {
     "DriverCar": {
