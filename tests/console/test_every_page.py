@@ -18,6 +18,8 @@ from keyrack.http.page_router import ConsolePage as Row
 from tests.console import axe
 from tests.console.conftest import Desk
 from tests.console.phones import pending_enrolment, phone_with_key
+from tests.drivers.test_requests import Booking, at
+from tests.support.drivers import signed_in_driver
 from tests.support.people import Person
 from tests.support.servers import RunningServer, eventually
 
@@ -121,6 +123,7 @@ def ids(alice: Person) -> Iterator[dict[str, object]]:
     delivery = alice.post(f"/webhooks/{webhook}/test").json()["id"]
     alice.event(car, user)
     device = phone_with_key(alice, car, user).id
+    asked = Booking(alice, signed_in_driver(alice)).ask(kind="extend", end=at(6), comment="The train is late").json()
     pending_enrolment(alice, product)
     operation = eventually(lambda: alice.get("/operations?$top=1").json(), "an operation")[0]["id"]
     brand = alice.get("/brands").json()
@@ -131,7 +134,7 @@ def ids(alice: Person) -> Iterator[dict[str, object]]:
         "customer": alice.customer, "car": car, "carId": car, "productId": product, "user": user, "group": group,
         "client": alice.put("/clients", {"name": "Booking", "scopes": ["cars:read", "users:write"]}).json()["id"],
         "manager": alice.get("/managers").json()[0]["id"],
-        "assignment": assignment, "webhook": webhook, "device": device, "delivery": delivery,
+        "assignment": assignment, "request": asked["id"], "webhook": webhook, "device": device, "delivery": delivery,
         "operation": operation, "change": change, "brand": brand[0] if brand else "none",
         "member": "url", "kind": "cars", "action": "group", "fact": "name",
     }  # fmt: skip
