@@ -29,6 +29,7 @@ OWN = {
     **dict.fromkeys(
         (
             "docs/tutorials/python.md", "docs/tutorials/javascript.md", "docs/tutorials/from-empty.md",
+            "docs/tutorials/drive.md",
             *[f"docs/how-to/{name}.md" for name in ("authenticate", "outcomes", "page", "retry", "sdk", "telemetry")],
             "docs/how-to/troubleshoot.md",
         ),

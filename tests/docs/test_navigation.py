@@ -106,7 +106,7 @@ def test_the_first_screen_of_the_readme_lists_parts_and_prerequisites() -> None:
     first = (ROOT / "README.md").read_text().partition("\n## ")[0]
     assert len(first.splitlines()) <= 42
     here, _, brought = first.partition("| You bring |")
-    for part in ("Server", "[Console]", "Reference boxes", "Reference phone"):
+    for part in ("Server", "[Console]", "Drivers' app", "Reference boxes", "Reference phone"):
         assert f"| {part}" in here, part
     for part in ("Key boxes", "IQ units", "An app"):
         assert f"| {part} |" in brought, part

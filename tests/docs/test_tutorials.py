@@ -71,6 +71,12 @@ def test_the_commands_of_a_how_to(demo: str, name: str, tmp_path: Path) -> None:
     Page(name).walk(tmp_path, {"PORT": str(free_port())}, before=before)
 
 
+def test_opening_a_car_in_the_app_of_drivers(demo: str, tmp_path: Path) -> None:
+    """tests/simulator/demo/test_drive.py opens the car in a browser."""
+    before = DEMO_ENV.sub(demo, README_BLOCK)
+    Page("docs/tutorials/drive.md").walk(tmp_path, {"PORT": str(free_port())}, before=before)
+
+
 def test_every_how_to_with_commands_is_tested() -> None:
     found = (path for path in (ROOT / "docs/how-to").glob("*.md") if "```sh" in path.read_text())
     of_a_box = {"docs/how-to/enrol-box.md"}  # tests/cli/commands/test_box.py runs it

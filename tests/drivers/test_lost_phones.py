@@ -73,8 +73,7 @@ def test_a_lost_phone_is_removed_and_its_cars_are_listed(alice: Person) -> None:
 
 def test_a_loss_ends_the_other_sessions_if_the_driver_wants_that(alice: Person) -> None:
     driver = signed_in_driver(alice)
-    thief = SignedInDriver(driver.user, driver.address, driver.customer, httpx.Client(base_url=driver.client.base_url))
-    assert thief.sign_in().status_code == 201
+    thief = signed_in_driver(alice, driver.user)
     phone = phone_of(alice, driver.user)
     assert report(driver, phone).json() == {"cars": []}
     assert thief.is_in

@@ -117,7 +117,7 @@ def meet(door: Door, *fates: Fate) -> None:
     Later messages have no fault.
     """
     following = iter(fates)
-    door._radio._fate = lambda: next(following, Fate())
+    door._radio.fate = lambda: next(following, Fate())
 
 
 @pytest.mark.usefixtures("_firmware")

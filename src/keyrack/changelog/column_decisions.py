@@ -47,8 +47,8 @@ SET_BY_IMPORT = ColumnDecision("the import disables each webhook, with its own r
 OF_STAFF = ColumnDecision("managers, clients, their roles and sign-ins belong to the installation")
 OF_SERVER = ColumnDecision("it belongs to the installation")
 LOG_OF_SERVER = ColumnDecision("change log, access history and deliveries stay where their proofs and receivers are")
+INVITED_ANEW = ColumnDecision("drivers are invited anew, because accounts and sign-ins belong to the installation")
 ENROLLED_ANEW = ColumnDecision("boxes, phones, keys and units are enrolled anew, by another authority")
-APP_SETTING = ColumnDecision("a setting of the drivers' app, which a manager sets again at the other installation")
 OF_IMPORT = ColumnDecision("where the rows came from; the export is a source itself")
 WORK = ColumnDecision("the schedule of a worker")
 NO_MEMBER = ColumnDecision("since when a person is in no customer; the import makes a member")
@@ -63,7 +63,7 @@ STAYS = ColumnDecision("stays; without the emptied columns it names nobody, or a
 NUMBER = ColumnDecision("a bare number that says what is still to be erased")
 PSEUDONYM = ColumnDecision("a pseudonym; its meaning goes with `person.seed` and `box_key.user_id`")
 SOON = ColumnDecision("deleted after `KEYRACK_IDEMPOTENCY_HOURS`, and sealed until then")
-UNTIL_SENT = ColumnDecision("a bare number, deleted when the mail is sent or `KEYRACK_MAIL_HOURS` are over")
+UNTIL_SENT = ColumnDecision("a number or an address, deleted when the mail is sent or `KEYRACK_MAIL_HOURS` are over")
 OF_MANAGER = ColumnDecision("of a manager, a client or an invited manager, who is no user")
 NOBODY = ColumnDecision("says nothing about a user")
 
@@ -156,6 +156,24 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "registered_at": _of(ENROLLED_ANEW, ROW_GOES, TIME_OF_CHANGE),
         "is_approved": _of(ENROLLED_ANEW, ROW_GOES, RECORDED),
         "is_lost": _of(ENROLLED_ANEW, COPY_GOES, RECORDED),
+    },
+    "assignment_request": {
+        "customer_id": _of(ENROLLED_ANEW, ROW_GOES, RECORDED),
+        "request_id": _of(ENROLLED_ANEW, ROW_GOES, RECORDED),
+        "user_id": _of(ENROLLED_ANEW, ROW_GOES, RECORDED),
+        "assignment_id": _of(ENROLLED_ANEW, ROW_GOES, RECORDED),
+        "car_id": _of(ENROLLED_ANEW, ROW_GOES, RECORDED),
+        "kind": _of(ENROLLED_ANEW, ROW_GOES, RECORDED),
+        "end_before": _of(ENROLLED_ANEW, COPY_GOES, TIME_OF_CHANGE),
+        "wanted_end": _of(ENROLLED_ANEW, ROW_GOES, RECORDED),
+        "comment": _of(ENROLLED_ANEW, ROW_GOES, NAME_OF_PHONE),
+        "state": _of(ENROLLED_ANEW, ROW_GOES, RECORDED),
+        "operation_id": _of(ENROLLED_ANEW, COPY_GOES, TIME_OF_CHANGE),
+        "decided_by": _of(ENROLLED_ANEW, ROW_GOES, RECORDED),
+        "error_code": _of(ENROLLED_ANEW, COPY_GOES, TIME_OF_CHANGE),
+        "decision_comment": _of(ENROLLED_ANEW, ROW_GOES, NAME_OF_PHONE),
+        "created_at": _of(ENROLLED_ANEW, ROW_GOES, TIME_OF_CHANGE),
+        "decided_at": _of(ENROLLED_ANEW, ROW_GOES, TIME_OF_CHANGE),
     },
     "app_subject": {
         "customer_id": _of(ENROLLED_ANEW, COPY_GOES, TOKEN_SUBJECT),
@@ -423,9 +441,9 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "history_days": _of(IN_MANIFEST, NOBODY, RECORDED),
         "keeps_positions": _of(IN_MANIFEST, NOBODY, RECORDED),
         "changes_days": _of(IN_MANIFEST, NOBODY, RECORDED),
-        "driver_phone": _of(APP_SETTING, NOBODY, RECORDED),
-        "driver_shows_place": _of(APP_SETTING, NOBODY, RECORDED),
-        "driver_extension_hours": _of(APP_SETTING, NOBODY, RECORDED),
+        "driver_phone": _of(IN_MANIFEST, NOBODY, RECORDED),
+        "driver_shows_place": _of(IN_MANIFEST, NOBODY, RECORDED),
+        "driver_extension_hours": _of(IN_MANIFEST, NOBODY, RECORDED),
     },
     "customer_hold": {
         "customer_id": _of(ROW_OF_CUSTOMER, NOBODY, QUEUE),
@@ -491,61 +509,61 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "scopes": _of(ENROLLED_ANEW, NOBODY, RECORDED),
     },
     "driver_access": {
-        "customer_id": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
-        "user_id": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
-        "granted_at": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
+        "customer_id": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
+        "user_id": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
+        "granted_at": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
     },
     "driver_account": {
-        "user_id": _of(OF_SERVER, COPY_GOES, OF_DRIVER),
-        "handle": _of(OF_SERVER, SECRET_GOES, OF_DRIVER),
-        "password_hash": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
-        "is_proven": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
-        "sign_outs": _of(OF_SERVER, SECRET_GOES, OF_DRIVER),
-        "language": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
-        "created_at": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
+        "user_id": _of(INVITED_ANEW, COPY_GOES, OF_DRIVER),
+        "handle": _of(INVITED_ANEW, SECRET_GOES, OF_DRIVER),
+        "password_hash": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
+        "is_proven": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
+        "sign_outs": _of(INVITED_ANEW, SECRET_GOES, OF_DRIVER),
+        "language": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
+        "created_at": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
     },
     "driver_link": {
-        "link_id": _of(OF_SERVER, SECRET_GOES, OF_DRIVER),
-        "hash": _of(OF_SERVER, SECRET_GOES, OF_DRIVER),
-        "user_id": _of(OF_SERVER, COPY_GOES, OF_DRIVER),
-        "customer_id": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
-        "kind": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
-        "handle": _of(OF_SERVER, SECRET_GOES, OF_DRIVER),
-        "challenge": _of(OF_SERVER, SECRET_GOES, OF_DRIVER),
-        "created_at": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
-        "expires_at": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
+        "link_id": _of(INVITED_ANEW, SECRET_GOES, OF_DRIVER),
+        "hash": _of(INVITED_ANEW, SECRET_GOES, OF_DRIVER),
+        "user_id": _of(INVITED_ANEW, COPY_GOES, OF_DRIVER),
+        "customer_id": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
+        "kind": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
+        "handle": _of(INVITED_ANEW, SECRET_GOES, OF_DRIVER),
+        "challenge": _of(INVITED_ANEW, SECRET_GOES, OF_DRIVER),
+        "created_at": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
+        "expires_at": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
     },
     "driver_passkey": {
-        "passkey_id": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
-        "user_id": _of(OF_SERVER, COPY_GOES, OF_DRIVER),
-        "credential_id": _of(OF_SERVER, SECRET_GOES, OF_DRIVER),
-        "public_key": _of(OF_SERVER, SECRET_GOES, OF_DRIVER),
-        "sign_count": _of(OF_SERVER, SECRET_GOES, OF_DRIVER),
-        "transports": _of(OF_SERVER, SECRET_GOES, OF_DRIVER),
-        "aaguid": _of(OF_SERVER, SECRET_GOES, OF_DRIVER),
-        "name": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
-        "is_backed_up": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
-        "is_refused": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
-        "created_at": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
-        "used_at": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
+        "passkey_id": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
+        "user_id": _of(INVITED_ANEW, COPY_GOES, OF_DRIVER),
+        "credential_id": _of(INVITED_ANEW, SECRET_GOES, OF_DRIVER),
+        "public_key": _of(INVITED_ANEW, SECRET_GOES, OF_DRIVER),
+        "sign_count": _of(INVITED_ANEW, SECRET_GOES, OF_DRIVER),
+        "transports": _of(INVITED_ANEW, SECRET_GOES, OF_DRIVER),
+        "aaguid": _of(INVITED_ANEW, SECRET_GOES, OF_DRIVER),
+        "name": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
+        "is_backed_up": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
+        "is_refused": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
+        "created_at": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
+        "used_at": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
     },
     "driver_session": {
-        "session_id": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
-        "user_id": _of(OF_SERVER, COPY_GOES, OF_DRIVER),
-        "customer_id": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
-        "hash": _of(OF_SERVER, SECRET_GOES, OF_DRIVER),
-        "sign_outs": _of(OF_SERVER, SECRET_GOES, OF_DRIVER),
-        "device": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
-        "amr": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
-        "challenge": _of(OF_SERVER, SECRET_GOES, OF_DRIVER),
-        "challenged_at": _of(OF_SERVER, SECRET_GOES, OF_DRIVER),
-        "created_at": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
-        "seen_at": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
+        "session_id": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
+        "user_id": _of(INVITED_ANEW, COPY_GOES, OF_DRIVER),
+        "customer_id": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
+        "hash": _of(INVITED_ANEW, SECRET_GOES, OF_DRIVER),
+        "sign_outs": _of(INVITED_ANEW, SECRET_GOES, OF_DRIVER),
+        "device": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
+        "amr": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
+        "challenge": _of(INVITED_ANEW, SECRET_GOES, OF_DRIVER),
+        "challenged_at": _of(INVITED_ANEW, SECRET_GOES, OF_DRIVER),
+        "created_at": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
+        "seen_at": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
     },
     "driver_withdrawn": {
-        "customer_id": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
-        "user_id": _of(OF_SERVER, COPY_GOES, OF_DRIVER),
-        "withdrawn_at": _of(OF_SERVER, ROW_GOES, OF_DRIVER),
+        "customer_id": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
+        "user_id": _of(INVITED_ANEW, COPY_GOES, OF_DRIVER),
+        "withdrawn_at": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
     },
     "enrolment_nonce": {
         "customer_id": _of(ENROLLED_ANEW, NOBODY, ENROLMENT),
@@ -709,7 +727,7 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
     "mail": {
         "mail_id": _of(OF_STAFF, OF_MANAGER, QUEUE),
         "kind": _of(OF_STAFF, OF_MANAGER, QUEUE),
-        "address": _of(OF_STAFF, OF_MANAGER, QUEUE),
+        "address": _of(OF_STAFF, UNTIL_SENT, QUEUE),
         "invited_to": _of(OF_STAFF, OF_MANAGER, QUEUE),
         "invitation": _of(OF_STAFF, OF_MANAGER, QUEUE),
         "language": _of(OF_STAFF, OF_MANAGER, QUEUE),

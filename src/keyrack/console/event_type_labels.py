@@ -26,6 +26,7 @@ EVERYTHING = {
     "service.*": N_("Everything about services"),
     "contract.*": N_("Everything about contracts"),
     "group.*": N_("Everything about groups"),
+    "assignmentRequest.*": N_("Everything about requests of drivers"),
     "manager.*": N_("Everything about accounts"),
     "invitation.*": N_("Everything about invitations"),
     "role.*": N_("Everything about roles"),

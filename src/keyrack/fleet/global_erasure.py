@@ -27,6 +27,12 @@ select customer_id from customer_user where user_id = $1 union select customer_i
 order by customer_id
 """
 LEAVE: LiteralString = "delete from customer_user where user_id = $1"
+# The account of a driver ends with the last membership. Each leave locks the person, so the later one of two finds no
+# membership
+END_ACCOUNT: LiteralString = """
+delete from driver_account a where user_id = $1
+and not exists (select from customer_user u where u.user_id = a.user_id)
+"""
 LOCK: LiteralString = "select true from person where user_id = $1 for update"
 # The index of events by user begins with the customer, so each customer is searched
 CUSTOMERS_OF_EVENTS: LiteralString = """
@@ -102,6 +108,14 @@ async def memberships(statements: Statements, user: int) -> list[int]:
 async def lock_person(statements: Statements, user: int) -> None:
     """Prevent new links of the person until the transaction ends. Take customer locks before."""
     await statements.fetchval(LOCK, user)
+
+
+async def end_account(statements: Statements, user: int) -> None:
+    """Delete the app account of a person who is a user of no customer any more.
+
+    The caller's transaction has locked the person, and removed a membership.
+    """
+    await statements.execute(END_ACCOUNT, user)
 
 
 async def erase(statements: Statements, user: int) -> int:

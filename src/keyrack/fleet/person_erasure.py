@@ -136,6 +136,7 @@ async def erase(
     await global_erasure.lock_person(statements, user)
     await end_all_of_user(statements, customer, user, checksum, asker)
     await statements.execute(LEAVE, customer, user)
+    await global_erasure.end_account(statements, user)
     await statements.execute(ERASE_KEYS, customer, user, global_erasure.ERASED)
     await statements.execute(ERASE_REPORTS, customer, user)
     await statements.execute(REMEMBER, customer, user)

@@ -46,6 +46,11 @@ SECTIONS: Mapping[LiteralString, LiteralString] = {
     select customer_id as "customerId", assignment_id as id, car_id as "carId", starts_at as start, ends_at as "end",
       lifetime, coalesce(renewable_after, lifetime / 2) as "renewableAfter"
     from assignment where user_id = $1) r)""",
+    "assignmentRequests": """(select coalesce(json_agg(r order by r."customerId", r.id), '[]') from (
+    select customer_id as "customerId", request_id as id, assignment_id as "assignmentId", car_id as "carId", kind,
+      wanted_end as "end", comment, state, decided_by as "decidedBy", decision_comment as "decisionComment",
+      created_at as created, decided_at as decided
+    from assignment_request where user_id = $1) r)""",
     "accessHistory": """(select coalesce(json_agg(r order by r."customerId", r.since, r."knownFrom"), '[]') from (
     select h.* from customer c cross join lateral (
       select customer_id as "customerId", assignment_id as "assignmentId", car_id as "carId", since,
@@ -89,7 +94,7 @@ SECTIONS: Mapping[LiteralString, LiteralString] = {
       select c.* from named n join change c using (customer_id, resource, resource_id)
       union
       select c.* from change_log l join change c using (customer_id)
-      where c.resource in ('assignment', 'group')
+      where c.resource in ('assignment', 'assignmentRequest', 'group')
       and (c.before ->> 'userId' = $1::integer::text or c.after ->> 'userId' = $1::integer::text)
     )
     select customer_id as "customerId", change_id as id, at as time, kind, resource, resource_id as "resourceId",
@@ -98,7 +103,7 @@ SECTIONS: Mapping[LiteralString, LiteralString] = {
     from listed
     union all
     select customer_id, null, at, kind, resource, resource_id, before, after from change_inbox i
-    where (resource in ('assignment', 'group')
+    where (resource in ('assignment', 'assignmentRequest', 'group')
       and $1::integer::text in (before ->> 'userId', after ->> 'userId'))
     or exists (select from named n where n.resource = i.resource and n.resource_id = i.resource_id
       and (n.customer_id = i.customer_id or i.resource = 'user'))) r)""",

@@ -9,7 +9,18 @@ from keyrack.api.endpoint import Endpoint
 from keyrack.assignments.endpoints import assignments, batch, operations
 from keyrack.auth.endpoints import clients, identities, managers, me, mfa, mfa_rules, oauth2, sdk_token, well_known
 from keyrack.changelog.endpoints import access_history, changes, checkpoints, live
-from keyrack.drivers.endpoints import account, app_access, driver_settings, links, phones, session
+from keyrack.drivers.endpoints import (
+    account,
+    app_access,
+    cars as driver_cars,
+    data_export,
+    driver_settings,
+    links,
+    phones,
+    requests,
+    session,
+    simulated_radio,
+)
 from keyrack.drivers.endpoints import cars as driver_cars
 from keyrack.fleet.endpoints import (
     brands,
@@ -60,6 +71,7 @@ ALL: tuple[Endpoint[ServeServices], ...] = (
     *access_history.endpoints.rows,
     *ingest.endpoints.rows,
     *positions.endpoints.rows,
+    *requests.endpoints.rows,
     *operations.endpoints.rows,
     *batch.endpoints.rows,
     *event_types.endpoints.rows,
@@ -75,7 +87,10 @@ ALL: tuple[Endpoint[ServeServices], ...] = (
     *driver_cars.endpoints.rows,
     *phones.endpoints.rows,
     *links.endpoints.rows,
+    *requests.app.rows,
     *account.endpoints.rows,
+    *data_export.endpoints.rows,
+    *simulated_radio.endpoints.rows,
     *documents.endpoints.rows,
     *health.endpoints.rows,
 )

@@ -134,8 +134,16 @@ class Doors:
 
         None without a box or permission, or if a box outside the simulator is enrolled.
         """
-        if not self._access.sdk_key:
+        if not self._access.sdk_key or (enrolled := await self.box_of(car, at)) is None:
             return None
+        name, box = enrolled
+        for row in await self._client.get(f"/cars/{car}/assignments", missing=[]):
+            await self._phone(row["userId"])
+        random = Random(f"{self._seed}/{car}/radio")  # noqa: S311 - a seed repeats the faults
+        return Door(self._client, car, name, box, self._phones, Radio(self._conditions, random))
+
+    async def box_of(self, car: int, at: int) -> tuple[str, VirtualBox] | None:
+        """The name of a car's box, and the box after its enrolment. None in the same cases."""
         products = await self._client.get(f"/cars/{car}/products", missing=[])
         product = next((row["id"] for row in products if row["type"].endswith(" Box")), None)
         if product is None:
@@ -146,13 +154,7 @@ class Doors:
             if error.status in (403, 404, 409):  # no permission, or a server without offline keys
                 return None
             raise
-        if box is None:
-            return None
-        name = await enrol(self._client, box, at)
-        for row in await self._client.get(f"/cars/{car}/assignments", missing=[]):
-            await self._phone(row["userId"])
-        random = Random(f"{self._seed}/{car}/radio")  # noqa: S311 - a seed repeats the faults
-        return Door(self._client, car, name, box, self._phones, Radio(self._conditions, random))
+        return None if box is None else (await enrol(self._client, box, at), box)
 
     async def _box(self, product: int, at: int) -> VirtualBox | None:
         """A virtual box that replaces the one of an earlier run.

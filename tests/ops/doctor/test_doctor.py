@@ -7,9 +7,12 @@ import base64
 import json
 import os
 import socket
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,7 @@ from keyrack.db import schema_version
 from keyrack.db.connection import Database
 from keyrack.db.encryption.bootstrap import open_vault
 from keyrack.ops.doctor import database
+from tests.ops.monitoring.test_status import certificate
 from tests.support.servers import RunningServer, Sql, fresh_database, patient_settings
 from tests.support.terminal import ESCAPE, seen
 
@@ -95,6 +99,54 @@ def test_inconsistent_settings_are_findings(house: House) -> None:
     assert found["connections"][0][0] == "warning" and "may use 504 of " in found["connections"][0][1]
     assert found["mqtt"][0][0] == "warning"
     assert house.checks(KEYRACK_METRICS="127.0.0.1:9464")["metrics"][0][0] == "ok"
+
+
+def test_an_app_of_drivers_without_https_is_a_fault(house: House) -> None:
+    for env in ({"KEYRACK_DRIVE_URL": "http://drive.invalid"}, {"KEYRACK_PUBLIC_URL": "http://keyrack.invalid"}):
+        result, text = house.checks(**env)["drive-url"][0]
+        assert result == "fault" and "http://" in text and "/drive/, without https" in text
+    for env in ({"KEYRACK_DRIVE_URL": "https://drive.invalid"}, {"KEYRACK_PUBLIC_URL": "http://127.0.0.1:8080"}):
+        assert house.checks(**env)["drive-url"][0][0] == "ok"
+    mixed = house.checks(KEYRACK_PUBLIC_URL="https://keyrack.invalid", KEYRACK_DRIVE_URL="http://drive.invalid")
+    assert mixed["drive-url"][0][0] == "fault" and mixed["public-url"][0][0] == "ok"
+
+
+def test_the_address_of_the_app_is_tried(house: House, settings: Settings, tmp_path: Path) -> None:
+    with RunningServer(settings, house.dsn, worker=False) as server:
+        assert house.checks(KEYRACK_DRIVE_URL=server.url)["drive-url"][1:] == [("ok", f"{server.url}/drive/ answers")]
+    result, text = house.checks(KEYRACK_DRIVE_URL="http://127.0.0.1:1")["drive-url"][1]
+    assert result == "warning" and text.endswith("cannot be reached from this machine: Connection refused")
+    with foreign_certificate(tmp_path) as port:
+        result, text = house.checks(KEYRACK_DRIVE_URL=f"https://127.0.0.1:{port}")["drive-url"][1]
+    assert result == "warning" and text.startswith(f"The certificate of https://127.0.0.1:{port} is not valid")
+
+
+@contextmanager
+def foreign_certificate(directory: Path) -> Iterator[int]:
+    """A TLS server whose certificate is for another host name; its port."""
+    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        server.socket = certificate(directory).wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_drivers_without_mail_are_a_warning(house: House) -> None:
+    assert house.checks()["drivers"] == [("ok", "accounts of drivers: 0")]
+    house.sql.execute(
+        "with p as (insert into person (email_address, address_form, type) values ('d@example.org', 'd@example.org',"
+        " 'Normal') returning user_id) insert into driver_account (user_id) select user_id from p"
+    )
+    try:
+        assert house.checks()["drivers"][0][0] == "warning"
+        mail = {"KEYRACK_MAIL_HOST": "mail.invalid", "KEYRACK_MAIL_FROM": "keyrack@example.org"}
+        assert house.checks(**mail)["drivers"] == [("ok", "accounts of drivers: 1")]
+    finally:
+        house.sql.execute("delete from person")
 
 
 def test_an_old_name_of_a_setting_is_a_warning(house: House) -> None:

@@ -138,7 +138,8 @@ def test_an_export_can_be_imported_completely(
     written = "".join(path.read_text() for path in first.iterdir())
     assert not any(word in written for word in ("argon2", "whsec", '"static"', "password_hash"))
     assert told["left"] == {
-        "passwords": 1, "webhookSecrets": 1, "deviceKeys": 2, "sdkKeys": 0, "boxes": 0, "phones": 0, "managers": 1,
+        "passwords": 1, "webhookSecrets": 1, "deviceKeys": 2, "sdkKeys": 0, "boxes": 0, "phones": 0, "driverAccounts": 0,
+        "managers": 1,
     }  # fmt: skip
 
     taken = operator.value("import", "customer", first, "--name", "Carla's new fleet")

@@ -112,7 +112,7 @@ def test_two_customers_share_a_manager_and_a_driver(client: httpx.Client) -> Non
     first, second = ({"Customer-ID": customer["id"]} for customer in customers)
     assert (len(get(client, "/cars", **first)), len(get(client, "/cars", **second))) == (25, 8)
     users = [{user["emailAddress"] for user in get(client, "/users", **which)} for which in (first, second)]
-    assert len(users[0] | users[1]) == 15 and len(users[0] & users[1]) == 1
+    assert len(users[0] | users[1]) == 16 and len(users[0] & users[1]) == 1
     assert all(address.endswith("@example.org") for address in users[0] | users[1])
 
 

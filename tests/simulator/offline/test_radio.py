@@ -50,7 +50,7 @@ def box() -> VirtualBox:
 def with_fate(fate: Fate, *, att_mtu: int = 23, longest_delay: int = 2_000) -> Radio:
     """A radio with this fate of each message."""
     radio = Radio(RadioConditions((att_mtu,), longest_delay=longest_delay), Random(1))
-    radio._fate = lambda: fate
+    radio.fate = lambda: fate
     return radio
 
 

@@ -77,6 +77,14 @@ RECORDED: Mapping[str, Mapping[str, str]] = {
         "group.userAdded": "A user was added to a group.",
         "group.userRemoved": "A user was removed from a group.",
     },
+    "assignmentRequest": {
+        "assignmentRequest.created": "A driver asked to extend an assignment, or ended it early.",
+        "assignmentRequest.granted": "A driver's request was granted. The event of its assignment follows.",
+        "assignmentRequest.rejected": "A driver's request was rejected.",
+        "assignmentRequest.withdrawn": "A driver withdrew a request.",
+        "assignmentRequest.updated": "A driver replaced an open request by another one.",
+        "assignmentRequest.deleted": "An old request of a driver was deleted, or its user left the customer.",
+    },
     "webhook": {
         "webhook.created": "A webhook was created.",
         "webhook.updated": "A webhook was changed by a caller, or disabled by Keyrack.",

@@ -28,6 +28,7 @@ LEFT = {
     "sdkKeys": "{count} SDK keys: create new ones with keyrack sdk-key add, and install them in the apps.",
     "boxes": "{count} boxes accept offline keys: reset them, and enrol them here (docs/keys.md).",
     "phones": "{count} phones get offline keys: their apps must register them again.",
+    "driverAccounts": "{count} users had an account of the drivers' app: invite them to the app again.",
     "managers": "{count} managers may act for the customer: add them with keyrack manager add or manager change.",
 }
 IDS: LiteralString = """

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -262,6 +263,7 @@ def demo(port: Port = 8080, state: State = None, as_json: Json = False) -> None:
 def _demo(port: int, state_named: bool, settings: Settings, as_json: bool) -> None:
     from keyrack.server import process as running
     from keyrack.simulator.demo import ENV
+    from keyrack.simulator.radio_bridge import new_socket
 
     log_config.configure("warning" if settings.log_level == "info" else settings.log_level)
     check_files(settings)
@@ -274,6 +276,8 @@ def _demo(port: int, state_named: bool, settings: Settings, as_json: bool) -> No
     networks = ",".join(filter(None, (settings.webhook_allowed_networks, LOOPBACK)))
     settings = settings.model_copy(update={"webhook_allowed_networks": networks})
     settings = reached_at(settings, "localhost", listeners[0].getsockname()[1])  # a name, for passkeys
+    radio = new_socket()
+    settings = settings.model_copy(update={"simulated_radio_socket": radio, "drive_url": None})
     with running_database(settings, serves=True) as dsn:
         check_database(dsn, settings)
         env = asyncio.run(_load(dsn, settings))
@@ -281,7 +285,7 @@ def _demo(port: int, state_named: bool, settings: Settings, as_json: bool) -> No
         def ready() -> None:
             server_address.publish(settings)
             _say_demo(env, settings, as_json)
-            _drive(env, settings)
+            _drive(env, settings, radio)
 
         running.serve(settings, dsn, listeners, worker=True, ready=ready, reports=reports)
 
@@ -298,17 +302,18 @@ async def _load(dsn: str, settings: Settings) -> dict[str, str]:
         await database.close()
 
 
-def _drive(env: Mapping[str, str], settings: Settings) -> None:
-    """Drive some of the demo's cars for as long as the server runs."""
+def _drive(env: Mapping[str, str], settings: Settings, radio: Path) -> None:
+    """Drive some of the demo's cars, and let pages of the app open others, for as long as the server runs."""
     from keyrack.simulator import SimulatorCredentials, drive_in_background
+    from keyrack.simulator.demo.driver import CARS
+    from keyrack.simulator.radio_bridge import bridge_in_background
 
-    drive_in_background(
-        SimulatorCredentials(
-            env["KEYRACK_URL"], env["KEYRACK_API_KEY"], env["KEYRACK_USERNAME"], env["KEYRACK_PASSWORD"],
-            int(env["KEYRACK_CUSTOMER_ID"]), env["KEYRACK_DEVICE_KEY"], settings.brand,
-            env["KEYRACK_SDK_KEY"],
-        )
+    access = SimulatorCredentials(
+        env["KEYRACK_URL"], env["KEYRACK_API_KEY"], env["KEYRACK_USERNAME"], env["KEYRACK_PASSWORD"],
+        int(env["KEYRACK_CUSTOMER_ID"]), env["KEYRACK_DEVICE_KEY"], settings.brand, env["KEYRACK_SDK_KEY"],
     )  # fmt: skip
+    bridge_in_background(access, CARS, radio)
+    drive_in_background(access)
 
 
 def _say_demo(env: dict[str, str], settings: Settings, as_json: bool) -> None:
@@ -320,6 +325,10 @@ def _say_demo(env: dict[str, str], settings: Settings, as_json: bool) -> None:
         f"Open {settings.public_url}/console",
         f"  User name  {env['KEYRACK_USERNAME']}",
         f"  Password   {env['KEYRACK_PASSWORD']}",
+        "",
+        f"Open a car as its driver, on this computer, at {settings.public_url}/drive",
+        f"  E-mail     {env['KEYRACK_DRIVER_EMAIL']}",
+        f"  Password   {env['KEYRACK_DRIVER_PASSWORD']}",
         "",
         "Cars drive. Phones open them by offline keys, over a simulated radio. Their openings are at",
         f"  {settings.public_url}/console/{env['KEYRACK_CUSTOMER_ID']}/{KEY_OPENINGS}",

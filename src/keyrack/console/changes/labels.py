@@ -109,6 +109,12 @@ KINDS = {
     "serviceKey.created": Words(N_("Service key created"), N_("%(who)s created %(thing)s")),
     "serviceKey.updated": Words(N_("Service key changed"), CHANGED),
     "serviceKey.deleted": Words(N_("Service key removed"), REMOVED),
+    "assignmentRequest.created": Words(N_("Request of a driver"), N_("%(who)s sent %(thing)s")),
+    "assignmentRequest.granted": Words(N_("Request of a driver granted"), N_("%(who)s granted %(thing)s")),
+    "assignmentRequest.rejected": Words(N_("Request of a driver rejected"), N_("%(who)s rejected %(thing)s")),
+    "assignmentRequest.withdrawn": Words(N_("Request of a driver withdrawn"), N_("%(who)s withdrew %(thing)s")),
+    "assignmentRequest.updated": Words(N_("Request of a driver changed"), CHANGED),
+    "assignmentRequest.deleted": Words(N_("Request of a driver removed"), REMOVED),
     "manager.granted": Words(N_("Account added to the customer"), N_("%(who)s gave %(thing)s access to this customer")),
     "manager.updated": Words(N_("Account changed"), CHANGED),
     "manager.withdrawn": Words(
@@ -156,6 +162,7 @@ RESOURCES = {
     "keyAuthority": Words(N_("Key authority"), N_("the key authority")),
     "issuingKey": Words(N_("Issuing key"), N_("issuing key %(name)s")),
     "serviceKey": Words(N_("Service key"), N_("service key %(name)s")),
+    "assignmentRequest": Words(N_("Request of a driver"), N_("request %(name)s of a driver")),
     "manager": Words(N_("Account"), "%(name)s"),
     "role": Words(N_("Role"), N_("the account %(name)s")),
     "invitation": Words(N_("Invitation"), "%(name)s"),
@@ -187,9 +194,7 @@ MEMBERS = {
     "changesDays": MemberLabel(N_("Retention of changes, in days"), N_("the retention of changes")),
     "count": MemberLabel(N_("Number of attempts"), N_("the number of attempts")),
     "deviceId": MemberLabel(N_("Phone"), N_("the phone")),
-    "driverExtensionHours": MemberLabel(
-        N_("Hours that drivers add without a decision"), N_("the rule for later ends")
-    ),
+    "driverExtensionHours": MemberLabel(N_("Hours that drivers add without a decision"), N_("the rule for later ends")),
     "driverPhone": MemberLabel(N_("Phone number for drivers"), N_("the phone number for drivers")),
     "driverShowsPlace": MemberLabel(N_("Place of the car for drivers"), N_("the place of the car for drivers")),
     "epoch": MemberLabel(N_("Epoch"), N_("the epoch")),

@@ -50,7 +50,7 @@ OFTEN = 4  # changes that are read per deleted object, because it may have been 
 TOLD_BY = {"assignment": {"carId", "userId"}, "key": {"carId"}}  # fields that identify nameless resources
 MOVES = 1_000  # later changes of assignments that are read, to find the car and the user before them
 WHOLE = ("created", "granted", "issued", "deleted", "withdrawn")  # kinds whose changes have all fields
-NAMELESS = ("assignment", "customer", "boxReport", "issuingKey", "keyAuthority", "serviceKey")
+NAMELESS = ("assignment", "assignmentRequest", "customer", "boxReport", "issuingKey", "keyAuthority", "serviceKey")
 NUMBERED = N_("number %(id)s")
 # Names of objects without a known name, by number; and without a number
 BY_NUMBER = {

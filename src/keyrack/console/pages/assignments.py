@@ -26,6 +26,7 @@ from keyrack.console.pages.assignment_forms import (
     read,
 )
 from keyrack.console.pages.assignment_moves import move
+from keyrack.console.pages.assignment_requests import requests_of_booking
 from keyrack.console.rendering import base, clock, gettext, page, part, redirect, translate_error
 from keyrack.core.errors import (
     BadRequest,
@@ -84,7 +85,10 @@ async def check_new(visit: Visit) -> Response:
 async def one(visit: Visit) -> Response:
     """One booking, with its actions."""
     reply = await visit.call("GET", "/assignments/{assignmentId}", visit.ids["assignment"], query=SHOWN)
-    return await page(visit, "assignment.html", section=SECTION, back=_back(visit), **_shown(reply.json))
+    requests = await requests_of_booking(visit, reply.json["id"])
+    return await page(
+        visit, "assignment.html", section=SECTION, back=_back(visit), requests=requests, **_shown(reply.json)
+    )
 
 
 @pages.get("/{customer}/assignments/{assignment}/change", permission=Permission.ASSIGNMENTS_WRITE)

@@ -21,6 +21,7 @@ from keyrack.console.lists.people import ASSIGNMENTS
 from keyrack.console.lists.query import condition
 from keyrack.console.lists.state import ListState
 from keyrack.console.map_tiles import streets
+from keyrack.console.pages.assignment_requests import DECIDED, open_requests
 from keyrack.console.pages.car_telemetry import is_stale
 from keyrack.console.pages.webhooks import count_failing
 from keyrack.console.rendering import base, clock, gettext, live_id, page, part
@@ -106,18 +107,21 @@ FIGURES = (
 
 @pages.get("/{customer}", permission=Permission.CARS_READ)
 async def overview(visit: Visit) -> Response:
-    """The figures, and the map with the cars, or the table of cars without the permission for positions.
+    """The figures, the open requests of drivers, and the map with the cars.
 
-    A part of the page has only the figures.
+    Without the permission for positions, a table of cars replaces the map. A part of the page has only the figures
+    and the requests.
     """
     if visit.is_partial:
-        return await part(visit, "overview.html", "tiles", tiles=await _tiles(visit))
+        return await part(visit, "overview.html", "tiles", **await _changing(visit))
     since = await live_id(visit)
     if not visit.may(Permission.POSITIONS_READ):
         first = {"$select": "id,name,licensePlate,brand,model", "$orderby": "naturalorder(name)", "$top": str(SHOWN)}
-        tiles, cars = await asyncio.gather(_tiles(visit), visit.call("GET", "/cars", query={**first, "$count": "true"}))
+        changing, cars = await asyncio.gather(
+            _changing(visit), visit.call("GET", "/cars", query={**first, "$count": "true"})
+        )
         return await page(
-            visit, "overview.html", tiles=tiles, cars=cars.json, all_cars=cars.total, since=since, streets=None
+            visit, "overview.html", **changing, cars=cars.json, all_cars=cars.total, since=since, streets=None
         )
     on_map = {
         "$select": PLACES,
@@ -126,16 +130,23 @@ async def overview(visit: Visit) -> Response:
         "$top": str(SHOWN),
         "$count": "true",
     }
-    tiles, all_cars, placed = await asyncio.gather(
-        _tiles(visit),
+    changing, all_cars, placed = await asyncio.gather(
+        _changing(visit),
         visit.call("GET", "/positions", query=NUMBER),
         visit.call("GET", "/positions", query=on_map),
     )
     return await page(
-        visit, "overview.html", tiles=tiles, cars=[{**car, "isStale": is_stale(visit, car)} for car in placed.json],
+        visit, "overview.html", **changing, cars=[{**car, "isStale": is_stale(visit, car)} for car in placed.json],
         on_map=placed.total, all_cars=all_cars.total, stale_minutes=visit.settings.telemetry_stale_minutes,
         unseen_days=UNSEEN_DAYS, since=since, streets=await streets(visit),
     )  # fmt: skip
+
+
+async def _changing(visit: Visit) -> dict[str, Any]:
+    """The part of the page that is fetched again when it has changed."""
+    tiles, (requests, count) = await asyncio.gather(_tiles(visit), open_requests(visit))
+    said = next((word for word in DECIDED if word in visit.query), "")
+    return {"tiles": tiles, "requests": requests, "open_count": count, "said": said}
 
 
 async def _tiles(visit: Visit) -> list[dict[str, Any]]:

@@ -27,7 +27,14 @@ SECTION = "users"
 CAR = "car($select=id,name,licensePlate)"
 AHEAD, PAST, EVENTS, ASKED = 50, 10, 10, 10  # rows of each kind on the page
 RECENT = timedelta(days=7)  # how long a failure is shown
-SAID = ("added", "linked", "phone-approved", "phone-removed", "invited", "app-withdrawn")  # results of the previous action, from the address
+SAID = (
+    "added",
+    "linked",
+    "phone-approved",
+    "phone-removed",
+    "invited",
+    "app-withdrawn",
+)  # results of the previous action, from the address
 NAMED = 5  # assignments that the confirmation names
 ANONYMOUS = "anonymous"  # value of the preview: rows that stay without the person
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
 
 from pydantic import Field
@@ -94,4 +95,9 @@ class Keys(BaseSettings):
         ge=1,
         description="Maximum number of reports of each kind (forks, breaks and others) that are kept for each epoch of"
         " a box log. For forgeries, it holds for each user who delivers them. Further reports are only counted.",
+    )
+    simulated_radio_socket: Path | None = Field(
+        default=None,
+        description="Unix socket of simulated boxes, which `keyrack demo` sets. The drivers' app then opens these boxes"
+        " in place of real ones. Never set it for a server with real boxes.",
     )

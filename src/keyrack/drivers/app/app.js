@@ -104,10 +104,13 @@ export const app = {
     return undefined;
   },
 
-  /** After a sign-in: read the session, show the cars, and fetch the keys. */
-  async signedIn() {
+  /**
+   * After a sign-in: read the session, show the cars, and fetch the keys.
+   * @param {string} [page] to go to
+   */
+  async signedIn(page = '') {
     await refresh();
-    await app.go('');
+    await app.go(page);
   },
 
   /** After the end of the session: nothing of the driver stays on this phone. */

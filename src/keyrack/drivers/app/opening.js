@@ -40,8 +40,7 @@ export const REACHES = 3;
  */
 export async function transportOf(radio) {
   if (radio !== 'simulated') return new WebBluetooth();
-  const address = './simulated-radio.js'; // exists where the setting is
-  const { SimulatedRadio } = await import(address);
+  const { SimulatedRadio } = await import('./simulated-radio.js');
   return new SimulatedRadio();
 }
 

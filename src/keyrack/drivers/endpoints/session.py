@@ -136,7 +136,7 @@ async def app_settings(request: Request, services: DriverServices) -> Response:
             "sendsMail": settings.sends_mail,
             "hasPasskeys": accounts.DRIVERS.host(settings) is not None,
             "pushKey": None,
-            "radio": "bluetooth",
+            "radio": "bluetooth" if settings.simulated_radio_socket is None else "simulated",
             "providers": [],
             "serverTime": format_timestamp(datetime.now(UTC)),
         },

@@ -23,7 +23,7 @@ from keyrack.core.error_codes import RATE_LIMITED, ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, Conflict, NotFound, on_constraint
 from keyrack.core.text import email_address, is_blank, trimmed
 from keyrack.db.connection import Statements
-from keyrack.fleet import group_scope_checks
+from keyrack.fleet import global_erasure, group_scope_checks
 from keyrack.fleet.person_lookup import PERSONS, SAME_ADDRESS, UNIQUE_ADDRESS
 from keyrack.fleet.schema import ASSIGNMENT_OF_USER, USER
 from keyrack.fleet.services import FleetServices
@@ -313,4 +313,5 @@ async def unassign(request: Request, user: UserReference) -> Response:
         id = await _member(connection, request, user)
         await end_all_of_user(connection, request.customer, id, request.checksum, request.asker)
         await connection.execute(LEAVE, request.customer, id)
+        await global_erasure.end_account(connection, id)
     return NO_CONTENT

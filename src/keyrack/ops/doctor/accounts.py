@@ -1,9 +1,10 @@
-"""Checks of managers' accounts: unproven addresses and older sign-in methods."""
+"""Checks of accounts: managers with unproven addresses or older sign-in methods, and drivers without mail."""
 
 from __future__ import annotations
 
 from typing import LiteralString
 
+from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Row
 from keyrack.ops.doctor.result import ok, warning
 from keyrack.ops.monitoring.findings import Finding
@@ -27,10 +28,15 @@ where proven_at is not null and not is_disabled and (
     and w.sign_outs = m.sign_outs))
 order by manager_id limit $1
 """
+DRIVERS: LiteralString = "select count(*) from driver_account"
 
 
-async def examined(connection: Connection) -> list[Finding]:
-    """Find unproven managers of several customers, and older sign-in methods."""
+async def examined(connection: Connection, settings: Settings) -> list[Finding]:
+    """Find unproven managers of several customers, older sign-in methods, and drivers who get no mail."""
+    return [*await _managers(connection), *await _drivers(connection, settings)]
+
+
+async def _managers(connection: Connection) -> list[Finding]:
     findings: list[Finding] = []
     if rows := await connection.fetch(UNPROVEN, LISTED):
         findings.append(
@@ -51,6 +57,20 @@ async def examined(connection: Connection) -> list[Finding]:
             )
         )
     return findings or [ok("managers", "every manager that acts for several customers has a proven address")]
+
+
+async def _drivers(connection: Connection, settings: Settings) -> list[Finding]:
+    count = await connection.fetchval(DRIVERS)
+    if not count or settings.sends_mail:
+        return [ok("drivers", f"accounts of drivers: {count}")]
+    return [
+        warning(
+            "drivers",
+            f"{count} drivers have an account, and no mail is sent. A driver who forgets the password needs an"
+            " invitation from a manager, and no driver can prove a mailbox.",
+            "Set KEYRACK_MAIL_HOST and KEYRACK_MAIL_FROM (docs/drive.md, Mail).",
+        )
+    ]
 
 
 def _names(rows: list[Row]) -> str:

@@ -93,7 +93,7 @@ async def _inside(connection: Connection, settings: Settings, picture: StatusSna
                 )
             )
         lines += await _secrets(connection, settings)
-        lines += await accounts.examined(connection)
+        lines += await accounts.examined(connection, settings)
         lines += await _addresses(connection)
         lines += await _search_indexes(connection)
         lines += await _texts(connection)

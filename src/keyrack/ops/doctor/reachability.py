@@ -1,4 +1,4 @@
-"""Reachability checks: the public address and the MQTT broker."""
+"""Reachability checks: the public address, the address of the drivers' app, and the MQTT broker."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import http.client
 import ssl
 import urllib.request
-from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from keyrack.core.os_errors import connection_failure
@@ -18,25 +17,50 @@ SECONDS = 5.0
 
 
 async def examined(settings: Settings) -> list[Finding]:
-    """Check the public address, and the broker if one is set."""
-    lines = list(await asyncio.to_thread(lambda: list(_public_url(settings))))
+    """Check the public address, and the app's address and the broker if they are set."""
+    lines = [await asyncio.to_thread(_public_url, settings.public_url)]
+    if settings.drive_url is not None:
+        lines += [await asyncio.to_thread(_drive_url, settings.drive_url)]
     if "mqtt_url" in settings.model_fields_set:
         lines += [await _broker(settings.mqtt_url)]
     return lines
 
 
-def _public_url(settings: Settings) -> Iterator[Finding]:
-    url = f"{settings.public_url}/health/live"
+def _public_url(address: str) -> Finding:
+    reason = _failure(f"{address}/health/live")
+    if reason is None:
+        return ok("public-url", f"{address} answers")
+    return warning(
+        "public-url", f"{address} cannot be reached from this machine: {connection_failure(reason)}",
+        "Check that the server runs, the proxy in front of it, and its certificate.",
+    )  # fmt: skip
+
+
+def _drive_url(address: str) -> Finding:
+    """The app's own host may pass `/drive` alone."""
+    reason = _failure(f"{address}/drive/")
+    if reason is None:
+        return ok("drive-url", f"{address}/drive/ answers")
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        return warning(
+            "drive-url", f"The certificate of {address} is not valid: {connection_failure(reason)}",
+            f"Give the proxy a certificate for {urlsplit(address).hostname}.",
+        )  # fmt: skip
+    return warning(
+        "drive-url", f"{address}/drive/ cannot be reached from this machine: {connection_failure(reason)}",
+        "Check the DNS name in KEYRACK_DRIVE_URL, and that its proxy passes /drive and /v3/sdk to this server.",
+    )  # fmt: skip
+
+
+def _failure(url: str) -> Exception | None:
+    """Why a request of the URL fails; None if it succeeds."""
     try:
         with urllib.request.urlopen(url, timeout=SECONDS) as answer:  # noqa: S310 - http or https, by its setting
             answer.read(1000)
-        yield ok("public-url", f"{settings.public_url} answers")
     except (OSError, ValueError, http.client.HTTPException) as error:  # urllib.error.URLError is an OSError
-        reason = getattr(error, "reason", None) or error
-        yield warning(
-            "public-url", f"{settings.public_url} cannot be reached from this machine: {connection_failure(reason)}",
-            "Check that the server runs, the proxy in front of it, and its certificate.",
-        )  # fmt: skip
+        reason = getattr(error, "reason", None)
+        return reason if isinstance(reason, Exception) else error
+    return None
 
 
 async def _broker(url: str) -> Finding:

@@ -1,4 +1,4 @@
-"""Settings checks: names, public address, metrics, keys and direct address."""
+"""Settings checks: names, public address, app address, metrics, keys and direct address."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from keyrack.ops.monitoring.findings import Finding
 def examined(settings: Settings) -> list[Finding]:
     """Check the settings without the database."""
     return [
-        *_names(), *_public_url(settings), *_metrics(settings), *_master_key(settings), *_checkpoint_key(settings),
-        *_pooler(settings),
+        *_names(), *_public_url(settings), *_drive_url(settings), *_metrics(settings), *_master_key(settings),
+        *_checkpoint_key(settings), *_pooler(settings),
     ]  # fmt: skip
 
 
@@ -52,6 +52,20 @@ def _public_url(settings: Settings) -> Iterator[Finding]:
         )  # fmt: skip
     else:
         yield ok("public-url", f"KEYRACK_PUBLIC_URL is {settings.public_url}, an address of this machine")
+
+
+def _drive_url(settings: Settings) -> Iterator[Finding]:
+    address = settings.drive_url or settings.public_url
+    parts = urlsplit(address)
+    if parts.scheme == "https" or _is_local(parts.hostname or ""):
+        yield ok("drive-url", f"the drivers' app is at {address}/drive/")
+    else:
+        yield failure(
+            "drive-url",
+            f"The drivers' app is at {address}/drive/, without https. Browsers then offer it neither Bluetooth nor a"
+            " service worker, and its session cookie is unencrypted.",
+            "Set KEYRACK_DRIVE_URL or KEYRACK_PUBLIC_URL to an https address of a proxy with TLS.",
+        )
 
 
 def _metrics(settings: Settings) -> Iterator[Finding]:

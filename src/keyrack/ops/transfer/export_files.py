@@ -27,7 +27,7 @@ Progress = Callable[[str, int, int], None]  # kind, rows written, total rows
 SNAPSHOT: LiteralString = "set transaction isolation level repeatable read, read only"
 OWNER: LiteralString = """
 select customer_id as id, name, to_json(created_at)#>>'{}' as created_at, history_days, keeps_positions,
-  changes_days,
+  changes_days, driver_phone, driver_shows_place, driver_extension_hours,
   coalesce((select applied from customer_hold h where h.customer_id = c.customer_id), 0) as applied,
   coalesce((select last_id from event_counter e where e.customer_id = c.customer_id), 0) as last_event
 from customer c where customer_id = $1
@@ -43,6 +43,7 @@ select (select count(*) from customer_user join person using (user_id)
   (select count(*) from sdk_key where customer_id = $1 and revoked_at is null) as "sdkKeys",
   (select count(distinct product_id) from box_epoch where customer_id = $1) as boxes,
   (select count(*) from app_device where customer_id = $1) as phones,
+  (select count(*) from customer_user join driver_account using (user_id) where customer_id = $1) as "driverAccounts",
   (select count(*) from manager_customer where customer_id = $1) as managers
 """
 

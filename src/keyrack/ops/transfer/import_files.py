@@ -25,8 +25,9 @@ DISABLED = "imported: its receiver does not know the new signing secret yet"
 ALONE: LiteralString = "select pg_advisory_xact_lock(7260923)"  # serialises imports of the same export
 TAKEN: LiteralString = "select customer_id, began_at from customer_import where source = $1"
 CUSTOMER: LiteralString = """
-insert into customer (name, created_at, history_days, keeps_positions, changes_days)
-values ($1, $2::text::timestamptz, $3, $4, $5)
+insert into customer (name, created_at, history_days, keeps_positions, changes_days, driver_phone, driver_shows_place,
+  driver_extension_hours)
+values ($1, $2::text::timestamptz, $3, $4, $5, $6, $7, $8)
 returning customer_id
 """
 COUNTERS: LiteralString = """
@@ -63,8 +64,9 @@ async def import_export(
     await partitions.make(db, [date.fromisoformat(f"{month}-01") for month in manifest.months])
     owner = manifest.customer
     customer: int = await sql.fetchval(
-        CUSTOMER, name or owner.name, owner.created_at, owner.history_days, owner.keeps_positions, owner.changes_days
-    )
+        CUSTOMER, name or owner.name, owner.created_at, owner.history_days, owner.keeps_positions, owner.changes_days,
+        owner.driver_phone, owner.driver_shows_place, owner.driver_extension_hours,
+    )  # fmt: skip
     await sql.execute(SOURCE, customer, source)
     await sql.execute(COUNTERS, customer, owner.applied, owner.last_event)
     counts: dict[str, int] = {}

@@ -43,6 +43,9 @@ class CustomerRecord(_ManifestHeader):
     history_days: int | None
     keeps_positions: bool
     changes_days: int | None = None
+    driver_phone: str | None = None
+    driver_shows_place: bool = False
+    driver_extension_hours: int = 0
     applied: int  # the number of the last applied operation
     last_event: int
 

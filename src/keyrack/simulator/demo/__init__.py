@@ -1,4 +1,4 @@
-"""The demo: two fleets, their manager and keys, the catalogue, and `demo.env` with the credentials."""
+"""The demo: two fleets, their manager, driver and keys, the catalogue, and `demo.env` with the credentials."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -23,6 +23,7 @@ from keyrack.core.errors import Conflict
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database
 from keyrack.simulator.demo.catalogue import write_catalogue
+from keyrack.simulator.demo.driver import write_driver
 from keyrack.simulator.demo.fleet import write_fleet
 from keyrack.simulator.demo.history import midnight, write_events, write_telemetry
 from keyrack.simulator.demo.people import FLEETS
@@ -47,8 +48,11 @@ NAMES = (
     "KEYRACK_CUSTOMER_ID",
     "KEYRACK_SDK_KEY",
     "KEYRACK_DEVICE_KEY",
+    "KEYRACK_DRIVER_EMAIL",  # of the app at /drive
+    "KEYRACK_DRIVER_PASSWORD",
     "KEYRACK_STATE",  # lets commands find the same database
 )
+DRIVER_NAMES = ("KEYRACK_DRIVER_EMAIL", "KEYRACK_DRIVER_PASSWORD")
 
 # Scopes of the machine client in `demo.env`, as the documents need them. No scope covers managers, clients or erasure
 SCOPES = (
@@ -105,13 +109,15 @@ class DemoCredentials:
     device_key: str = ""
     client_id: str = ""
     client_secret: str = ""
+    driver_email: str = ""
+    driver_password: str = ""
 
 
 async def prepare(db: Database, settings: Settings) -> dict[str, str]:
     """Load the demo if it is not loaded yet, and write `demo.env`. Returns the contents of that file.
 
-    Valid credentials in the file stay unchanged. If the file is missing or belongs to another database, the credentials
-    are replaced.
+    Each call renews the assignments of the demo's driver. Valid credentials in the file stay unchanged. If the file is
+    missing or belongs to another database, the credentials are replaced.
     """
     path = settings.state / ENV
     url = f"{settings.public_url}/v3"
@@ -119,9 +125,19 @@ async def prepare(db: Database, settings: Settings) -> dict[str, str]:
     values = read_env(path) | {"KEYRACK_URL": url, "KEYRACK_STATE": _state(path)}
     if credentials is None and not await _good(db, values):
         credentials = await renew(db)
+    email, password = await _prepare_driver(db, values.get("KEYRACK_DRIVER_PASSWORD"))
     if credentials is None:
-        return _write(path, values)
+        return _write(path, values | dict(zip(DRIVER_NAMES, (email, password), strict=True)))
+    credentials = replace(credentials, driver_email=email, driver_password=password)
     return write_env(path, url, credentials, credentials.customer)
+
+
+async def _prepare_driver(db: Database, password: str | None) -> tuple[str, str]:
+    """The e-mail address and the password of the driver, whose assignments are renewed."""
+    async with db.transaction() as connection:
+        await connection.execute(LOCK)
+        customer = (await connection.fetch(LOADED, USERNAME))[0]["customer_id"]
+        return await write_driver(connection, customer, password)
 
 
 async def load(db: Database, settings: Settings) -> DemoCredentials | None:
@@ -162,7 +178,7 @@ async def renew(db: Database) -> DemoCredentials:
 
 async def _good(db: Database, env: Mapping[str, str]) -> bool:
     """Whether the credentials are complete and belong to this database."""
-    complete = all(env.get(name) for name in NAMES)
+    complete = all(env.get(name) for name in NAMES if name not in DRIVER_NAMES)
     if not complete:
         return False
     return await db.fetchval(
@@ -197,6 +213,8 @@ def write_env(path: Path, url: str, credentials: DemoCredentials, customer_id: i
         str(customer_id),
         credentials.sdk_key,
         credentials.device_key,
+        credentials.driver_email,
+        credentials.driver_password,
         _state(path),
     )
     return _write(path, dict(zip(NAMES, values, strict=True)))

@@ -9,6 +9,7 @@ from typing import LiteralString
 
 from keyrack.db.connection import Connection
 from keyrack.fleet.person_lookup import PERSONS
+from keyrack.simulator.demo.driver import CARS
 from keyrack.simulator.demo.people import FLEETS, DemoCar, DemoFleet, address
 
 VIN_CHARACTERS = "ABCDEFGHJKLMNPRSTUVWXYZ0123456789"
@@ -99,7 +100,8 @@ async def write_fleet(connection: Connection, fleet: DemoFleet, today: datetime,
     await _write_products(connection, customer, fleet, cars, today, random)
     await _write_groups(connection, customer, fleet, cars, users)
     boxes = [cars[i] for i, car in enumerate(fleet.cars) if "B" in car.units and i != TERMINATED]
-    drivers = await _write_assignments(connection, customer, boxes, users, today, random)
+    of_driver = {cars[i] for i, car in enumerate(fleet.cars) if car.name in CARS}
+    drivers = await _write_assignments(connection, customer, boxes, users, today, random, of_driver)
     towns = {id: car.town or fleet.town for id, car in zip(cars, fleet.cars, strict=True) if "Q" in car.units}
     return WrittenFleet(customer, cars, towns, drivers)
 
@@ -180,9 +182,18 @@ async def _write_groups(
 
 
 async def _write_assignments(
-    connection: Connection, customer: int, cars: list[int], users: list[int], today: datetime, random: Random
+    connection: Connection,
+    customer: int,
+    cars: list[int],
+    users: list[int],
+    today: datetime,
+    random: Random,
+    of_driver: set[int],
 ) -> list[tuple[int, int]]:
-    """Write past, current, future and unlimited assignments. Returns the car and user of each that has started."""
+    """Write past, current, future and unlimited assignments, but only past ones of the demo driver's cars.
+
+    Returns the car and user of each that has started.
+    """
     hour = timedelta(hours=1)
     rows: list[tuple[int, int, datetime, datetime | None, int]] = []
     for n, car in enumerate(cars):
@@ -193,6 +204,7 @@ async def _write_assignments(
             rows.append((car, drivers[2], today + (80 + n) * hour, today + (96 + n) * hour, 604_800))
         if n % 3 == 0:
             rows.append((car, drivers[3], today - 90 * 24 * hour, None, 1_209_600))
+    rows = [row for row in rows if row[0] not in of_driver or (row[3] is not None and row[3] < today)]
     await connection.execute(
         INSERT_ASSIGNMENTS,
         customer,

@@ -29,6 +29,7 @@ from keyrack.offline_keys.message_fields import KEY
 from keyrack.offline_keys.p256 import PrivateKey, verify
 from keyrack.offline_keys.public_key import PublicKey
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
+from keyrack.offline_keys.transports import advertisements
 from keyrack.offline_keys.transports.bluetooth import BoxBluetooth
 from keyrack.offline_keys.transports.message_buffer import MessageBuffer
 from keyrack.simulator.offline.radio import Radio, Sent, TransportLost
@@ -128,7 +129,7 @@ class VirtualBox:
         assert self.is_on  # noqa: S101 - callers check this first
         if on is not None:
             return self._receive(message, at, on)
-        if radio is not None and self._link is not None and self._link in self._end_late_links(radio.now(at)):
+        if radio is not None and self._link is not None and self._link in self.end_late_links(radio.now(at)):
             raise TransportLost(Sent.NONE)
         if self._link is None:
             self._link = self.connect(at)
@@ -136,6 +137,13 @@ class VirtualBox:
         if radio is not None:
             return radio.exchange(self, self._link, message, at)
         return self._receive(message, at, self._link)
+
+    def advertised_name(self, at: int) -> str | None:
+        """The name that phones nearby see. None while the box has no room for a link, or no authority."""
+        authority = self._state.kept.authority
+        if authority is None or not self._bluetooth.has_room:
+            return None
+        return advertisements.name_at(authority.advertising, at)
 
     def join(self, at: int, now: int) -> int | None:
         """Connect another phone by the radio, and return its link.
@@ -163,7 +171,7 @@ class VirtualBox:
         """The next notification, if there is one."""
         return self._bluetooth.next_fragment(link, size, now)
 
-    def _end_late_links(self, now: int) -> list[int]:
+    def end_late_links(self, now: int) -> list[int]:
         """End the links that the box keeps no longer, and return them."""
         late = self._bluetooth.tick(now)
         for link in late:

@@ -6,7 +6,7 @@ by a seeded random.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from random import Random
 from typing import Protocol
@@ -23,6 +23,7 @@ from keyrack.offline_keys.transports.fragments import (
 )
 
 HEAD = 3  # bytes of an ATT packet before the value
+INITIAL = 0x80  # the bit of an initial fragment
 REPLY_MS = 5_000  # after which a phone gives up
 BUSY_PAUSES = (200, 500)  # milliseconds between two attempts at a busy box
 BUSY_MS = 10_000  # after which a phone gives up at a busy box
@@ -153,32 +154,36 @@ class Radio:
     """Carries one message and its reply at a time."""
 
     def __init__(self, conditions: RadioConditions, random: Random) -> None:
-        self._conditions, self._random = conditions, random
-        self._now = 0
+        self.conditions, self._random = conditions, random
+        self.clock = 0  # milliseconds of the radio
 
-    def now(self, at: int) -> int:
+    def now(self, at: float) -> int:
         """The milliseconds of the radio at a time in seconds since 1970. They never go back."""
-        self._now = max(self._now, at * 1_000)
-        return self._now
+        self.clock = max(self.clock, int(at * 1_000))
+        return self.clock
+
+    def size(self) -> int:
+        """The maximum bytes of a fragment, for a phone that connects."""
+        return self._random.choice(self.conditions.att_mtus) - HEAD
 
     def exchange(self, box: Peripheral, link: int, message: bytes, at: int) -> bytes:
         """The reply of the box. Raises `TransportLost`, and the link has ended then."""
         began = self.now(at)
-        size, fate = self._random.choice(self._conditions.att_mtus) - HEAD, self._fate()
+        size, fate = self.size(), self.fate()
         other = self._other_phone(box, at, fate) if fate.fault is Fault.BUSY else None
         try:
             attempt = self._attempt(box, link, message, size, fate, at)
-            while attempt.is_busy and self._now - began < BUSY_MS:
-                self._now += self._random.randint(*BUSY_PAUSES)
+            while attempt.is_busy and self.clock - began < BUSY_MS:
+                self.clock += self._random.randint(*BUSY_PAUSES)
                 if other is not None:
-                    other.go_on(at, self._now)
+                    other.go_on(at, self.clock)
                 attempt = self._attempt(box, link, message, size, fate, at)
         finally:
             if other is not None:
                 other.leave()
         if attempt.reply is not None:
             return attempt.reply
-        self._now += REPLY_MS
+        self.clock += REPLY_MS
         box.disconnect(link)
         raise TransportLost(attempt.sent, has_arrived=attempt.has_arrived)
 
@@ -187,28 +192,28 @@ class Radio:
 
         None if the box has no room for its link.
         """
-        link = box.join(at, self._now)
+        link = box.join(at, self.clock)
         if link is None:
             return None
-        other = _OtherPhone(box, link, self._now + int(fate.duration * OTHER_MOST))
-        other.go_on(at, self._now)
+        other = _OtherPhone(box, link, self.clock + int(fate.duration * OTHER_MOST))
+        other.go_on(at, self.clock)
         return other
 
     def _attempt(self, box: Peripheral, link: int, message: bytes, size: int, fate: Fate, at: int) -> _Attempt:
         """Write the fragments until an error comes, and collect the reply."""
         attempt, fragments = _Attempt(), list(split(message, size))
         for number, fragment in enumerate(fragments, 1):
-            self._now += self._conditions.round_trip
+            self.clock += self.conditions.round_trip
             fault = fate.of(0, number - 1, len(fragments))
             if fault is Fault.DISCONNECT:
                 return attempt
             attempt.sent = Sent.ALL if number == len(fragments) else Sent.PART
             if fault is Fault.LOSS:
                 continue
-            self._now += self._delay(fault, fate)
-            if box.write(link, fragment, at, self._now):
+            self.clock += self.delay(fault, fate)
+            if box.write(link, fragment, at, self.clock):
                 attempt.has_arrived = True
-            elif (notification := box.notify(link, size, self._now)) is not None:
+            elif (notification := box.notify(link, size, self.clock)) is not None:
                 attempt.is_busy = notification == error(FragmentError.BUSY)
                 return attempt
         attempt.reply = self._reply(box, link, size, fate)
@@ -216,31 +221,32 @@ class Radio:
 
     def _reply(self, box: Peripheral, link: int, size: int, fate: Fate) -> bytes | None:
         """The whole reply, or None if the phone does not get it."""
-        fragments = list(iter(lambda: box.notify(link, size, self._now), None))
+        fragments = list(iter(lambda: box.notify(link, size, self.clock), None))
         reassembly = Reassembly(Command.MESSAGE, Command.ERROR)
         for number, fragment in enumerate(fragments):
-            self._now += self._conditions.round_trip // 2
+            self.clock += self.conditions.round_trip // 2
             fault = fate.of(1, number, len(fragments))
             if fault is Fault.DISCONNECT:
                 return None
             if fault is Fault.LOSS:
                 continue
-            self._now += self._delay(fault, fate)
+            self.clock += self.delay(fault, fate)
             try:
-                whole = reassembly.accept(fragment, self._now)
+                whole = reassembly.accept(fragment, self.clock)
             except FragmentRejected:
                 return None
             if whole is not None:
                 return whole.data if whole.command is Command.MESSAGE else None
         return None
 
-    def _delay(self, fault: Fault, fate: Fate) -> int:
+    def delay(self, fault: Fault, fate: Fate) -> int:
         """Milliseconds by which a fragment is late."""
-        return int(fate.duration * self._conditions.longest_delay) if fault is Fault.DELAY else 0
+        return int(fate.duration * self.conditions.longest_delay) if fault is Fault.DELAY else 0
 
-    def _fate(self) -> Fate:
+    def fate(self) -> Fate:
+        """Draw the fate of a message."""
         chance, place, duration = (self._random.random() for _ in range(3))
-        conditions = self._conditions
+        conditions = self.conditions
         for fault, share in (
             (Fault.LOSS, conditions.losses),
             (Fault.DISCONNECT, conditions.disconnects),
@@ -251,3 +257,78 @@ class Radio:
                 return Fate(fault, place, duration)
             chance -= share
         return Fate()
+
+
+def is_initial(fragment: bytes) -> bool:
+    """Whether a fragment begins a message."""
+    return len(fragment) >= HEAD and bool(fragment[0] & INITIAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The result of one written fragment."""
+
+    milliseconds: int  # that the fragment and the notifications took
+    fragments: tuple[bytes, ...] = ()  # the notifications that the phone gets
+    has_ended: bool = False  # the link
+
+
+@dataclass(slots=True)
+class FragmentLink:
+    """The link of a phone that splits its messages itself, such as a page of the drivers' app.
+
+    A fragment takes time of the radio alone: a slow network before the radio causes no gap between fragments.
+    """
+
+    radio: Radio
+    box: Peripheral
+    link: int
+    size: int
+    _fate: Fate = field(default_factory=Fate)
+    _number: int = 0  # of the next fragment of the message
+    _count: int = 1  # of its fragments
+    _busy_until: int = 0
+
+    def write(self, fragment: bytes, at: float) -> Heard:
+        """Write a fragment. `at` are seconds since 1970."""
+        radio = self.radio
+        is_first = is_initial(fragment)
+        began = radio.now(at) if is_first else radio.clock
+        if is_first:
+            self._begin(int.from_bytes(fragment[1:3], "big"))
+        fault = self._fate.of(0, self._number, self._count)
+        self._number += 1
+        radio.clock += radio.conditions.round_trip
+        if radio.clock < self._busy_until:
+            return Heard(radio.clock - began, (error(FragmentError.BUSY),) if is_first else ())
+        if fault is Fault.DISCONNECT:
+            return Heard(radio.clock - began, has_ended=True)
+        if fault is Fault.LOSS:
+            return Heard(radio.clock - began)
+        radio.clock += radio.delay(fault, self._fate)
+        is_whole = self.box.write(self.link, fragment, int(at), radio.clock)
+        fragments = list(iter(lambda: self.box.notify(self.link, self.size, radio.clock), None))
+        return self._reply(fragments, began) if is_whole else Heard(radio.clock - began, tuple(fragments))
+
+    def _begin(self, length: int) -> None:
+        """Draw the fate of a message with this length, and of its reply."""
+        following = max(0, length - (self.size - 3))  # bytes after the initial fragment
+        self._number, self._count = 0, 1 + -(-following // (self.size - 1))
+        if self.radio.clock < self._busy_until:
+            return  # another attempt at the same message
+        self._fate = self.radio.fate()
+        if self._fate.fault is Fault.BUSY:
+            self._busy_until = self.radio.clock + int(self._fate.duration * OTHER_MOST)
+
+    def _reply(self, fragments: list[bytes], began: int) -> Heard:
+        """The fragments of a reply that arrive."""
+        radio, heard = self.radio, list[bytes]()
+        for number, fragment in enumerate(fragments):
+            radio.clock += radio.conditions.round_trip // 2
+            fault = self._fate.of(1, number, len(fragments))
+            if fault is Fault.DISCONNECT:
+                return Heard(radio.clock - began, tuple(heard), has_ended=True)
+            if fault is not Fault.LOSS:
+                radio.clock += radio.delay(fault, self._fate)
+                heard.append(fragment)
+        return Heard(radio.clock - began, tuple(heard))

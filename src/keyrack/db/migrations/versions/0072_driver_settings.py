@@ -45,7 +45,7 @@ def _with_members(table: AuditedTable) -> AuditedTable:
 
 def tables() -> list[AuditedTable]:
     """The audited tables, as the view `recorded_state` compares them with the change log."""
-    return [_with_members(table) for table in module("0069").tables()]
+    return [_with_members(table) for table in module("0071").tables()]
 
 
 def upgrade() -> None:

@@ -46,6 +46,29 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         ),
         "finished": ("When the operation succeeded or failed; null until then.", "2026-04-30T12:00:00.25Z"),
     },
+    "AssignmentRequest": {
+        "id": ("The id of the request.", 3),
+        "assignmentId": ("The assignment. It may have been deleted since.", 17),
+        "carId": ("The car of the assignment when the driver sent the request.", 4),
+        "userId": ("The driver.", 9),
+        "kind": ("`extend` asks for a later end, `end` ends the assignment now.", "extend"),
+        "end": ("The end that the driver asks for; null for the kind `end`.", "2026-05-01T18:00:00Z"),
+        "comment": ("The driver's comment; null for none.", "The train is late"),
+        "state": (
+            "The state. `expired`: the assignment ended or changed before a decision.",
+            "open",
+        ),
+        "decidedBy": (
+            "`manager`, `client`, the customer's `rule`, or the `driver` for an early end or a withdrawal; null for an"
+            " open request.",
+            None,
+        ),
+        "decisionComment": ("The manager's comment; null for none.", None),
+        "errorCode": ("The error code of the operation, if it failed after the grant; null otherwise.", None),
+        "errorMessage": ("The error message of the operation, if it failed after the grant; null otherwise.", None),
+        "created": ("When the driver sent the request.", "2026-05-01T15:00:00Z"),
+        "decided": ("When the request was decided; null for an open one.", None),
+    },
     "HiddenAssignment": {
         "carId": ("The car.", 17),
         "start": ("When the assignment begins.", "2026-05-01T08:00:00Z"),

@@ -1,0 +1,81 @@
+/**
+ * The account: who is signed in, the fleets, and the ways to everything that is not needed at the car.
+ */
+
+import { refresh } from '../app.js';
+import { el, icon } from '../dom.js';
+import { t } from '../texts.js';
+import { actionOf } from './forms.js';
+import { headOf } from './parts.js';
+
+/** @typedef {import('../app.js').App} App */
+
+/**
+ * @param {App} app
+ * @returns {Node}
+ */
+export function show(app) {
+  const { session } = app;
+  if (session === null) return el('div', { class: 'account' }, headOf(t('app.account')), linkTo('sign-in', t('action.sign-in')));
+  const { firstName, lastName, emailAddress } = session.user;
+  return el(
+    'div',
+    { class: 'account' },
+    headOf(t('app.account')),
+    el(
+      'section',
+      { class: 'card' },
+      el('h2', {}, [firstName, lastName].filter(Boolean).join(' ') || emailAddress),
+      el('p', { class: 'muted' }, emailAddress),
+      el('ul', { class: 'plain' }, session.customers.map(({ name, phone }) => el(
+        'li', {}, name, phone !== null && [' · ', el('a', { href: `tel:${phone.replace(/[^+\d]/g, '')}` }, phone)],
+      ))),
+    ),
+    el('nav', { 'aria-label': t('app.account') }, el('ul', { class: 'rows' }, [
+      linkTo('lost', t('lost.title')),
+      linkTo('phones', t('phones.title')),
+      linkTo('requests', t('requests.title')),
+      linkTo('security', t('security.title')),
+      linkTo('privacy', t('privacy.title')),
+    ].map((link) => el('li', {}, link)))),
+    languageOf(app),
+    el('p', { class: 'muted small' }, t('account.sign-out.hint')),
+    actionOf(t('account.sign-out'), () => signOut(app)),
+  );
+}
+
+/**
+ * A row that leads to a page.
+ * @param {string} page
+ * @param {string} label
+ */
+export function linkTo(page, label) {
+  return el('a', { class: 'row', href: `#${page}` }, el('span', { class: 'text' }, label), icon('next'));
+}
+
+/** @param {App} app */
+function languageOf(app) {
+  const choose = async (/** @type {Event} */ event) => {
+    const { value } = /** @type {HTMLSelectElement} */ (event.target);
+    await app.call('PUT', '/drive/api/language', { language: value || null });
+    await refresh();
+  };
+  const chosen = app.session?.language ?? '';
+  const choices = Object.entries({ '': t('account.language.browser'), en: 'English', de: 'Deutsch' });
+  return el('div', { class: 'field' }, el('label', { for: 'language' }, t('account.language')), el(
+    'select',
+    { id: 'language', on: { change: choose } },
+    choices.map(([value, label]) => el('option', { value, selected: value === chosen }, label)),
+  ));
+}
+
+/**
+ * The keys leave this phone too, even if the server cannot be reached.
+ * @param {App} app
+ */
+async function signOut(app) {
+  await app.call('DELETE', '/drive/api/session').catch((/** @type {any} */ error) => {
+    if (error.status !== 401) throw error;
+  });
+  await app.signedOut();
+}

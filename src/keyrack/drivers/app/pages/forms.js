@@ -1,0 +1,115 @@
+/**
+ * Forms: fields with labels, a button that shows that it works, and errors where they belong.
+ */
+
+import { ApiError, NoNetwork } from '../api.js';
+import { announce, el, fill } from '../dom.js';
+import { t } from '../texts.js';
+import { noticeOf } from './parts.js';
+
+/** @typedef {import('../dom.js').Attributes} Attributes */
+
+let counter = 0;
+
+/**
+ * A field with its label: `fieldOf('E-mail', { name: 'emailAddress', type: 'email' })`.
+ * @param {string} label
+ * @param {Attributes} attributes of the input
+ * @param {string} [hint]
+ */
+export function fieldOf(label, attributes, hint) {
+  const id = `field-${(counter += 1)}`;
+  return el(
+    'div',
+    { class: 'field' },
+    el('label', { for: id }, label),
+    hint !== undefined && el('span', { class: 'hint', id: `${id}-hint` }, hint),
+    el('input', { id, 'aria-describedby': hint !== undefined && `${id}-hint`, ...attributes }),
+  );
+}
+
+/**
+ * The field of a new password, which the browser may suggest.
+ * @param {string} label
+ */
+export function newPasswordOf(label) {
+  return fieldOf(label, {
+    name: 'password', type: 'password', autocomplete: 'new-password', required: true, minlength: 8, maxlength: 250,
+  }, t('form.password.hint'));
+}
+
+/**
+ * A form. `submit` gets its values; what it throws is shown above the button.
+ * @param {{label: string, style?: string, submit: (values: Record<string, string>) => Promise<unknown>}} action
+ * @param {...import('../dom.js').Child} fields
+ */
+export function formOf({ label, style = 'main', submit }, ...fields) {
+  const problem = el('div', { role: 'alert' });
+  const button = el('button', { class: `button ${style}`, type: 'submit' }, label);
+  const form = el('form', {
+    on: {
+      submit: (event) => {
+        event.preventDefault();
+        const values = /** @type {Record<string, string>} */ (Object.fromEntries(new FormData(form)));
+        run(button, problem, () => submit(values));
+      },
+    },
+  }, ...fields, problem, button);
+  return form;
+}
+
+/**
+ * A button with an action of its own; what it throws is shown above it.
+ * @param {string} label
+ * @param {() => Promise<unknown>} action
+ * @param {string} [style]
+ */
+export function actionOf(label, action, style = '') {
+  const problem = el('div', { role: 'alert' });
+  const button = el('button', {
+    class: `button ${style}`, type: 'button', on: { click: () => run(button, problem, action) },
+  }, label);
+  return el('div', { class: 'buttons' }, problem, button);
+}
+
+/**
+ * @param {HTMLButtonElement} button
+ * @param {HTMLElement} problem
+ * @param {() => Promise<unknown>} action
+ */
+async function run(button, problem, action) {
+  if (button.getAttribute('aria-disabled') === 'true') return;
+  button.setAttribute('aria-disabled', 'true');
+  fill(problem);
+  try {
+    await action();
+  } catch (error) {
+    fill(problem, problemOf(error));
+  } finally {
+    button.removeAttribute('aria-disabled');
+  }
+}
+
+/**
+ * What went wrong, and what helps.
+ * @param {unknown} error
+ */
+export function problemOf(error) {
+  if (error instanceof NoNetwork) return noticeOf('warn', t('app.offline'), [el('p', {}, t('error.network'))]);
+  if (error instanceof ApiError) {
+    const title = error.status === 401 ? t('form.wrong') : error.title || t('error.unknown');
+    return noticeOf('bad', title, [el('p', {}, error.status === 401 ? t('form.wrong.help') : error.remedy)]);
+  }
+  const isCancelled = error instanceof DOMException && ['NotAllowedError', 'AbortError'].includes(error.name);
+  if (isCancelled) return noticeOf('warn', t('form.passkey.cancelled'), [el('p', {}, t('form.passkey.help'))]);
+  return noticeOf('bad', t('error.unknown'), []);
+}
+
+/**
+ * Say that something was done, also to users of screen readers.
+ * @param {string} text
+ */
+export function done(text) {
+  announce(text);
+  return noticeOf('good', text, []);
+}

@@ -1,0 +1,87 @@
+/**
+ * A lost phone: choose it, end its keys, and see which cars it may still open.
+ */
+
+import { el, fill, icon } from '../dom.js';
+import { t, when } from '../texts.js';
+import { done, formOf, problemOf } from './forms.js';
+import { headOf, noticeOf } from './parts.js';
+import { isThisPhone, labelOf, readPhones } from './phones.js';
+
+/**
+ * @typedef {import('../app.js').App} App
+ * @typedef {import('./phones.js').Phone} Phone
+ *
+ * @typedef {Object} OpenableCar
+ * @property {number} carId
+ * @property {string} name
+ * @property {string} opensUntil
+ * @property {boolean} canPowerLossExtend
+ */
+
+/**
+ * @param {App} app
+ * @returns {Promise<Node>}
+ */
+export async function show(app) {
+  const body = el('div', { class: 'stack' });
+  const page = el('div', { class: 'lost' }, headOf(t('lost.title'), 'account'), body);
+  try {
+    fill(body, ...choiceOf(app, body, await readPhones(app)));
+  } catch (error) {
+    fill(body, problemOf(error));
+  }
+  return page;
+}
+
+/**
+ * @param {App} app
+ * @param {HTMLElement} body
+ * @param {Phone[]} phones
+ */
+function choiceOf(app, body, phones) {
+  if (phones.length === 0) return [el('p', {}, t('phones.none'))];
+  const boxes = phones.map((phone) => el('input', {
+    type: 'checkbox', name: 'phone', checked: phones.length === 1 || !isThisPhone(app, phone),
+  }));
+  const report = async () => {
+    const chosen = phones.filter((_, place) => boxes[place].checked);
+    if (chosen.length === 0) return boxes[0].focus();
+    const body_ = { phones: chosen.map(({ customerId, id }) => ({ customerId, id })), endSessions: true };
+    const { cars } = await app.call('POST', '/drive/api/lost', body_);
+    return fill(body, ...outcomeOf(app, cars));
+  };
+  return [
+    el('p', {}, t('lost.text')),
+    formOf({ label: t('lost.confirm'), style: 'danger', submit: report }, el(
+      'fieldset',
+      { class: 'rows' },
+      el('legend', { class: 'unseen' }, t('lost.choose')),
+      phones.map((phone, place) => el('label', { class: 'row check' }, boxes[place], labelOf(app, phone))),
+    )),
+    el('p', { class: 'muted small' }, t('lost.sessions')),
+  ];
+}
+
+/**
+ * @param {App} app
+ * @param {OpenableCar[]} cars
+ */
+function outcomeOf(app, cars) {
+  if (cars.length === 0) return [done(t('lost.done')), el('p', {}, t('lost.none')), home()];
+  return [
+    done(t('lost.done')),
+    noticeOf('warn', t('lost.cars'), [
+      el('ul', { class: 'plain' }, cars.map(({ name, opensUntil, canPowerLossExtend }) => el(
+        'li', {}, t('lost.until', { car: name, until: when(Date.parse(opensUntil), app.now()) }),
+        canPowerLossExtend && ` ${t('lost.power')}`,
+      ))),
+      el('p', {}, t('lost.sooner')),
+    ]),
+    home(),
+  ];
+}
+
+function home() {
+  return el('a', { class: 'button', href: '#' }, icon('back'), t('action.done'));
+}

@@ -1,0 +1,141 @@
+/**
+ * Sign-in and security: the password, passkeys, and where the driver is signed in.
+ */
+
+import { refresh } from '../app.js';
+import { el, fill } from '../dom.js';
+import { canUsePasskeys, createPasskey } from '../passkeys.js';
+import { t, when } from '../texts.js';
+import { actionOf, done, fieldOf, formOf, newPasswordOf, problemOf } from './forms.js';
+import { headOf } from './parts.js';
+
+/**
+ * @typedef {import('../app.js').App} App
+ * @typedef {{id: number, device: string, created: string, seen: string, isCurrent: boolean}} SignedIn
+ * @typedef {{id: number, name: string, created: string, used: string | null}} Passkey
+ */
+
+/**
+ * @param {App} app
+ * @returns {Promise<Node>}
+ */
+export async function show(app) {
+  const page = el('div', { class: 'security' }, headOf(t('security.title'), 'account'));
+  const body = el('div', { class: 'stack' });
+  page.append(body);
+  await read(app, body);
+  return page;
+}
+
+/**
+ * @param {App} app
+ * @param {HTMLElement} body
+ * @param {Node[]} [before] what was just done
+ */
+async function read(app, body, before = []) {
+  try {
+    const [sessions, passkeys] = await Promise.all([
+      app.call('GET', '/drive/api/sessions'), app.call('GET', '/drive/api/passkeys'),
+    ]);
+    fill(body, ...before, passkeysOf(app, body, passkeys), passwordOf(app, body), sessionsOf(app, body, sessions),
+      deletionOf(app));
+  } catch (error) {
+    fill(body, problemOf(error));
+  }
+}
+
+/**
+ * @param {App} app
+ * @param {HTMLElement} body
+ * @param {Passkey[]} passkeys
+ */
+function passkeysOf(app, body, passkeys) {
+  const add = async () => {
+    const options = await app.call('POST', '/drive/api/passkeys/options');
+    await app.call('POST', '/drive/api/passkeys', { credential: await createPasskey(options) });
+    await read(app, body, [done(t('security.passkey.added'))]);
+  };
+  const remove = (/** @type {number} */ id) => async () => {
+    await app.call('DELETE', `/drive/api/passkeys/${id}`);
+    await read(app, body, [done(t('security.passkey.removed'))]);
+  };
+  return el(
+    'section',
+    { class: 'card' },
+    el('h2', {}, t('security.passkeys')),
+    el('p', { class: 'muted' }, t('security.passkeys.text')),
+    el('ul', { class: 'plain' }, passkeys.map(({ id, name, created }) => el(
+      'li',
+      { class: 'split' },
+      el('span', {}, t('security.passkey.of', { name, time: when(Date.parse(created), app.now()) })),
+      actionOf(t('security.remove'), remove(id), 'quiet'),
+    ))),
+    canUsePasskeys() && app.settings?.hasPasskeys && actionOf(t('security.passkey.add'), add),
+  );
+}
+
+/**
+ * @param {App} app
+ * @param {HTMLElement} body
+ */
+function passwordOf(app, body) {
+  const hasPassword = app.session?.hasPassword ?? false;
+  const change = async (/** @type {Record<string, string>} */ { current, password }) => {
+    await app.call('PUT', '/drive/api/password', hasPassword ? { current, password } : { password });
+    await refresh();
+    await read(app, body, [done(t('security.password.changed'))]);
+  };
+  return el(
+    'section',
+    { class: 'card' },
+    el('h2', {}, t('form.password')),
+    formOf(
+      { label: t(hasPassword ? 'security.password.change' : 'security.password.set'), style: '', submit: change },
+      hasPassword && fieldOf(t('security.password.current'), {
+        name: 'current', type: 'password', autocomplete: 'current-password', required: true, maxlength: 1_000,
+      }),
+      newPasswordOf(t('form.password.new')),
+    ),
+  );
+}
+
+/**
+ * @param {App} app
+ * @param {HTMLElement} body
+ * @param {SignedIn[]} sessions
+ */
+function sessionsOf(app, body, sessions) {
+  const end = (/** @type {string} */ path) => async () => {
+    await app.call('DELETE', path);
+    await read(app, body, [done(t('security.session.ended'))]);
+  };
+  return el(
+    'section',
+    { class: 'card' },
+    el('h2', {}, t('security.sessions')),
+    el('ul', { class: 'plain' }, sessions.map(({ id, device, seen, isCurrent }) => el(
+      'li',
+      { class: 'split' },
+      el('span', {}, t(isCurrent ? 'security.session.here' : 'security.session.seen', {
+        device: device || t('security.session.unknown'), time: when(Date.parse(seen), app.now()),
+      })),
+      !isCurrent && actionOf(t('security.session.end'), end(`/drive/api/sessions/${id}`), 'quiet'),
+    ))),
+    sessions.length > 1 && actionOf(t('security.sessions.end'), end('/drive/api/sessions')),
+  );
+}
+
+/** @param {App} app */
+function deletionOf(app) {
+  const remove = async () => {
+    await app.call('DELETE', '/drive/api/account');
+    await app.signedOut();
+  };
+  return el(
+    'details',
+    { class: 'card' },
+    el('summary', {}, t('security.delete')),
+    el('p', {}, t('security.delete.text')),
+    actionOf(t('security.delete.confirm'), remove, 'danger'),
+  );
+}

@@ -1,0 +1,83 @@
+/**
+ * The sign-in: address and password, a passkey, or the account of a provider.
+ */
+
+import { el } from '../dom.js';
+import { canOfferInField, canUsePasskeys, usePasskey } from '../passkeys.js';
+import { t } from '../texts.js';
+import { actionOf, fieldOf, formOf } from './forms.js';
+import { pageAfterSignIn } from './link.js';
+
+/** @typedef {import('../app.js').App} App */
+
+/** @type {AbortController | null} of the offer of passkeys in the field */
+let offer = null;
+
+/**
+ * @param {App} app
+ * @returns {Node}
+ */
+export function show(app) {
+  offerPasskeys(app).catch(() => undefined); // the button and the password remain
+  return el(
+    'div',
+    { class: 'sign-in' },
+    el('header', { class: 'welcome' }, el('h1', {}, t('sign-in.title')), el('p', { class: 'muted' }, t('sign-in.text'))),
+    formOf(
+      { label: t('action.sign-in'), submit: (values) => signIn(app, values) },
+      fieldOf(t('form.address'), {
+        name: 'emailAddress', type: 'email', autocomplete: 'username webauthn', inputmode: 'email', required: true,
+        maxlength: 250, autocapitalize: 'none', spellcheck: 'false', value: app.session?.user.emailAddress ?? '',
+      }),
+      fieldOf(t('form.password'), {
+        name: 'password', type: 'password', autocomplete: 'current-password', required: true, maxlength: 1_000,
+      }),
+    ),
+    el('div', { class: 'buttons' }, canUsePasskeys() && app.settings?.hasPasskeys
+      && actionOf(t('sign-in.passkey'), () => signInByPasskey(app)), providersOf(app)),
+    el('p', {}, el('a', { href: '#forgot' }, t('sign-in.forgot'))),
+    el('p', { class: 'muted small' }, t('sign-in.none')),
+  );
+}
+
+/** @param {App} app */
+function providersOf(app) {
+  return (app.settings?.providers ?? []).map(({ id, name }) => el(
+    'a',
+    { class: 'button', href: `/drive/api/sso/${encodeURIComponent(id)}` },
+    t('sign-in.provider', { name }),
+  ));
+}
+
+/**
+ * @param {App} app
+ * @param {Record<string, string>} values
+ */
+async function signIn(app, { emailAddress, password }) {
+  offer?.abort();
+  const { link } = await app.call('POST', '/drive/api/session', { emailAddress, password });
+  if (link !== null && link !== undefined) return app.go(`link=${link}`); // the start password was right
+  return app.signedIn(pageAfterSignIn());
+}
+
+/** @param {App} app */
+async function signInByPasskey(app) {
+  offer?.abort();
+  const options = await app.call('POST', '/drive/api/session/options');
+  await app.call('POST', '/drive/api/session/passkey', { credential: await usePasskey(options) });
+  await app.signedIn(pageAfterSignIn());
+}
+
+/**
+ * Let the browser offer passkeys in the list of the address field.
+ * @param {App} app
+ */
+async function offerPasskeys(app) {
+  offer?.abort();
+  if (!(await canOfferInField()) || !app.settings?.hasPasskeys) return;
+  offer = new AbortController();
+  const options = await app.call('POST', '/drive/api/session/options');
+  const credential = await usePasskey(options, { mediation: 'conditional', signal: offer.signal });
+  await app.call('POST', '/drive/api/session/passkey', { credential });
+  await app.signedIn(pageAfterSignIn());
+}
