@@ -4,7 +4,7 @@
  * The order matters: a key of an ended booking no longer closes.
  */
 
-import { act, refresh } from '../app.js';
+import { act, endBooking, refresh } from '../app.js';
 import { el, icon } from '../dom.js';
 import { t } from '../texts.js';
 import { actionOf } from './forms.js';
@@ -35,7 +35,7 @@ export function show(app) {
       { class: 'rows steps' },
       stepOf(isClosed, t('return.close'), !isClosed && closing(app, car)),
       stepOf(isDelivered, t('return.deliver'), isClosed && !isDelivered && delivering(app)),
-      stepOf(app.ended.has(car.assignmentId), t('return.end'), ending(app, car, isClosed)),
+      stepOf(app.ended.includes(car.assignmentId), t('return.end'), ending(app, car, isClosed)),
     ),
   );
 }
@@ -77,10 +77,9 @@ function delivering(app) {
  * @param {Car} car
  * @param {boolean} isClosed
  */
-function ending(app, { assignmentId, customerId }, isClosed) {
+function ending(app, car, isClosed) {
   const end = async () => {
-    await app.call('PUT', '/drive/api/requests', { assignmentId, kind: 'end' }, { customer: customerId });
-    app.ended.add(assignmentId);
+    await endBooking(car);
     await refresh();
     await app.go('');
   };
