@@ -12,7 +12,6 @@ from keyrack.changelog.endpoints import access_history, changes, checkpoints, li
 from keyrack.drivers.endpoints import (
     account,
     app_access,
-    cars as driver_cars,
     data_export,
     driver_settings,
     links,
@@ -21,7 +20,9 @@ from keyrack.drivers.endpoints import (
     session,
     simulated_radio,
 )
-from keyrack.drivers.endpoints import cars as driver_cars
+from keyrack.drivers.endpoints import (
+    cars as driver_cars,
+)
 from keyrack.fleet.endpoints import (
     brands,
     cars,
