@@ -50,10 +50,12 @@ function address() {
   return [name, rest.join('=')];
 }
 
-/** Show the main screen again. Other pages are left alone, because their forms would lose what was typed. */
+const LIVE = new Set(['', 'return']);
+
+/** Show a live page again. The others are left alone, because their forms would lose what was typed. */
 async function showAgain() {
-  const page = document.getElementById('page')?.dataset.page;
-  if (page === '' || (page === 'sign-in' && app.session !== null)) await route();
+  const page = document.getElementById('page')?.dataset.page ?? 'none'; // before the first page
+  if (LIVE.has(page) || (page === 'sign-in' && app.session !== null)) await route();
 }
 
 /** Ask the server. An error is for the page that is shown; the next contact may succeed. */

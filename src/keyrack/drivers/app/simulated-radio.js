@@ -104,6 +104,7 @@ class SimulatedDevice extends EventTarget {
 
 /** The characteristic that notifies. */
 class FromBox extends EventTarget {
+  /** @type {DataView} */
   value = new DataView(new ArrayBuffer(0));
 
   async startNotifications() {
