@@ -11,7 +11,16 @@ from typing import Any
 
 import pytest
 
-from keyrack.changelog.column_decisions import COLUMNS, EMPTIED, IN_MANIFEST, NOBODY, WRITTEN, ColumnDecisions
+from keyrack.changelog.column_decisions import (
+    COLUMNS,
+    COPY_GOES,
+    EMPTIED,
+    IN_MANIFEST,
+    NOBODY,
+    ROW_GOES,
+    WRITTEN,
+    ColumnDecisions,
+)
 from keyrack.changelog.visibility_watermark import ALONE
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database
@@ -19,6 +28,9 @@ from keyrack.fleet import global_erasure, person_erasure, person_export
 from keyrack.ops.transfer.export_files import OWNER
 from keyrack.ops.transfer.record_types import KINDS, RecordType
 from tests.cli.test_operator_commands import Operator
+from tests.drivers.test_leaving import LINK as DRIVER_LINK
+from tests.drivers.test_leaving import PASSKEY as DRIVER_PASSKEY
+from tests.support.drivers import signed_in_driver
 from tests.support.people import Person, Town, nobody_works
 from tests.support.servers import RunningServer, Sql, eventually, migrated_database
 from tests.webhooks.receiver import Receiver
@@ -118,7 +130,7 @@ def known(person: Person, receiver: Receiver) -> int:
     assert person.put("/webhooks", {"url": f"{receiver.url}/hook", "kinds": kinds}).status_code == 201
     data = {"firstName": "Zacharias-first", "lastName": "Zacharias-last"}
     key = {"Idempotency-Key": "0f8fad5b-d9cb-469f-a165-70867728950e"}
-    body = {"emailAddress": f"erasable.{person.customer}@example.org", "userData": data}
+    body = {"emailAddress": f"erasable.{person.customer}@example.org", "userData": data, "type": "Normal"}
     user: int = person.put("/users", body, headers=key).json()["id"]
     person.sql.execute("update person set last_name = 'Zacharias-last-new' where user_id = $1", user)
     assert person.put(f"/groups/{person.group()}/users", {"userId": user}).is_success
@@ -130,6 +142,10 @@ def known(person: Person, receiver: Receiver) -> int:
         " values ($1, sha256($1::integer::text::bytea), $2, '\\x00', 'Zacharias-phone', 'Software')",
         person.customer, user,
     )  # fmt: skip
+    driver = signed_in_driver(person, user)
+    person.sql.execute(DRIVER_PASSKEY, user)
+    person.sql.execute(DRIVER_LINK, person.customer, user)
+    assert driver.is_in
     return user
 
 
@@ -167,6 +183,8 @@ def test_an_erased_person_is_in_no_column(own: tuple[str, Sql, Town, Receiver], 
     assert {mark: holders(sql, mark) for mark in MARKS} == {mark: set[str]() for mark in MARKS}
     for table, column, decided in decisions():
         if decided.person is EMPTIED and column == "user_id" and table != "operation":  # its end is still in the log
+            assert not sql.value(f"select exists (select from {table} where user_id = $1)", user), table
+        if decided.person in (ROW_GOES, COPY_GOES) and column == "user_id":
             assert not sql.value(f"select exists (select from {table} where user_id = $1)", user), table
 
 
@@ -271,6 +289,20 @@ def test_factor_rules_move_with_the_customer(own: tuple[str, Sql, Town, Receiver
     Operator(dsn).value("export", "--customer", person.customer, "--to", tmp_path / "out")
     new = Operator(dsn).value("import", "customer", tmp_path / "out")["id"]
     assert sql.rows("select role from factor_rule where customer_id = $1", new) == [("Viewer",)]
+
+
+def test_settings_for_drivers_move_with_the_customer(own: tuple[str, Sql, Town, Receiver], tmp_path: Path) -> None:
+    dsn, sql, town, _ = own
+    person = town.person("for-drivers")
+    sql.execute(
+        "update customer set driver_phone = '+49 30 1234', driver_shows_place = true, driver_extension_hours = 4"
+        " where customer_id = $1",
+        person.customer,
+    )
+    Operator(dsn).value("export", "--customer", person.customer, "--to", tmp_path / "out")
+    new = Operator(dsn).value("import", "customer", tmp_path / "out")["id"]
+    select = "select driver_phone, driver_shows_place, driver_extension_hours from customer where customer_id = $1"
+    assert [tuple(row) for row in sql.rows(select, new)] == [("+49 30 1234", True, 4)]
 
 
 def test_an_export_of_a_newer_schema_is_refused(own: tuple[str, Sql, Town, Receiver], tmp_path: Path) -> None:
