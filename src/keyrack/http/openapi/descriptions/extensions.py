@@ -69,6 +69,10 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "created": ("When the driver sent the request.", "2026-05-01T15:00:00Z"),
         "decided": ("When the request was decided; null for an open one.", None),
     },
+    "RequestDecision": {
+        "decision": ("`grant` changes the assignment, `reject` does not.", "grant"),
+        "comment": ("A comment for the driver, or null.", "The car is free until eight"),
+    },
     "HiddenAssignment": {
         "carId": ("The car.", 17),
         "start": ("When the assignment begins.", "2026-05-01T08:00:00Z"),
