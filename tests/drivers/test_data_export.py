@@ -16,12 +16,19 @@ insert into app_device (customer_id, device_id, user_id, public_key, name, prote
 values ($1, sha256(gen_random_uuid()::text::bytea), $2, '\\x00', $3, 'Software')
 """
 
+REQUEST = """
+insert into assignment_request (customer_id, user_id, assignment_id, car_id, kind, wanted_end, comment)
+select customer_id, user_id, assignment_id, car_id, 'extend', now() + interval '1 day', $4 from assignment
+where customer_id = $1 and user_id = $2 and car_id = $3
+"""
+
 
 def used(person: Person, user: int, phone: str, events: int = 1) -> int:
     """Give the user a car and a phone, and open the car. Returns the car's id."""
     car = person.car_with_box()
     person.assignment(car, user)
     person.sql.execute(PHONE, person.customer, user, phone)
+    person.sql.execute(REQUEST, person.customer, user, car, f"Longer with {phone}")
     for _ in range(events):
         person.event(car, user, latitude=52.5, longitude=13.4, userAgent=f"App on {phone}")
     return car
@@ -52,6 +59,7 @@ def test_the_export_has_the_account_and_its_use_in_each_customer(alice: Person, 
         assert [(row["carId"], row["userAgent"], row["latitude"]) for row in customer["events"]] == [
             (car, f"App on {phone}", 52.5)
         ]
+        assert [(row["carId"], row["comment"]) for row in customer["requests"]] == [(car, f"Longer with {phone}")]
         assert customer["granted"] is not None
 
 

@@ -37,7 +37,8 @@ NAMING: LiteralString = """
 with gone as (
   update change set before = null, after = null, content_salt = null
   where customer_id = $1 and change_id = any(array(
-    select change_id from change where customer_id = $1 and change_id <= $3 and resource in ('assignment', 'group')
+    select change_id from change where customer_id = $1 and change_id <= $3
+    and resource in ('assignment', 'assignmentRequest', 'group')
     and (before ->> 'userId' = $2::integer::text or after ->> 'userId' = $2::integer::text) limit $4)) returning 1
 )
 select count(*)::integer from gone

@@ -57,6 +57,12 @@ select assignment_id as id, car_id as "carId", starts_at as start, ends_at as en
 from assignment where customer_id = $1 and user_id = $2 and ($3::integer is null or assignment_id > $3)
 order by assignment_id limit $4
 """,
+    "requests": """
+select request_id as id, assignment_id as "assignmentId", car_id as "carId", kind, wanted_end as end, comment, state,
+  decision_comment as reason, created_at as created, decided_at as decided
+from assignment_request where customer_id = $1 and user_id = $2 and ($3::integer is null or request_id > $3)
+order by request_id limit $4
+""",
     "events": """
 select event_id as id, car_id as "carId", type, local_text as "dateTime", utc_at as "utcDateTime",
   user_agent as "userAgent", latitude, longitude

@@ -36,11 +36,12 @@ select
     + """) as deliveries,
   (select count(*) from change where customer_id = $1 and resource = 'user' and resource_id = $2::integer::text
    and person is not null)
-  + (select count(*) from change where customer_id = $1 and resource in ('assignment', 'group')
+  + (select count(*) from change where customer_id = $1 and resource in ('assignment', 'assignmentRequest', 'group')
      and (before ->> 'userId' = $2::integer::text or after ->> 'userId' = $2::integer::text))
   + (select count(*) from change_inbox
      where customer_id = $1 and (resource = 'user' and resource_id = $2::integer::text
-     or resource in ('assignment', 'group') and $2::integer::text in (before ->> 'userId', after ->> 'userId'))
+     or resource in ('assignment', 'assignmentRequest', 'group')
+     and $2::integer::text in (before ->> 'userId', after ->> 'userId'))
     ) as changes
 where exists (select from customer_user where customer_id = $1 and user_id = $2::integer)
 """

@@ -63,6 +63,21 @@ class ExportedAssignment(Body):
     end: str | None
 
 
+class ExportedRequest(Body):
+    """A request of the driver. `reason` is the comment of the decision."""
+
+    id: Int32
+    assignment_id: Int32
+    car_id: Int32
+    kind: str
+    end: str | None
+    comment: str | None
+    state: str
+    reason: str | None
+    created: str
+    decided: str | None
+
+
 class ExportedEvent(Body):
     """An opening or another event of the driver."""
 
@@ -84,6 +99,7 @@ class ExportedCustomer(Body):
     granted: str | None
     phones: list[ExportedPhone]
     assignments: list[ExportedAssignment]
+    requests: list[ExportedRequest]
     events: list[ExportedEvent]
 
 

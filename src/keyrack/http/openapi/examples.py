@@ -153,7 +153,7 @@ def example(schema: Json, schemas: Mapping[str, Json], *, whole: bool = False) -
             return example(first, schemas, whole=whole)
         case {"type": "array", "items": items}:
             return [example(items, schemas, whole=whole)]
-        case {"type": "object", "additionalProperties": inner} if inner is not False:
+        case {"type": "object", "additionalProperties": dict() as inner}:
             return {"odometer": example(inner, schemas, whole=whole)}
         case {"type": "integer"}:
             return 4

@@ -65,6 +65,7 @@ EVERYWHERE: Members = {
     "deliveryId": ("The id of the delivery.", 42),
     "sessionId": ("The id of the session.", 7),
     "passkeyId": ("The id of the passkey.", 3),
+    "requestId": ("The id of the request.", 3),
     "identityId": ("The id of the connected account.", 3),
     "deviceId": ("The id of the phone: the thumbprint of its public key.", EXAMPLE_THUMBPRINT),
     "keyFormId": ("The id of the key form, as in `keyForm.id` of a key.", 1),
