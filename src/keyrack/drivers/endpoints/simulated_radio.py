@@ -61,17 +61,17 @@ async def names(request: Request, services: DriverServices) -> Response:
 
 
 @endpoints.post(
-    "/drive/api/simulated-radio/{name}",
+    "/drive/api/simulated-radio/{advertisedName}",
     Doc(
         "writeToSimulatedBox",
         "Write to a simulated box",
-        "Connects to the box that advertises `name`, writes a fragment on a `link`, or ends a link. Returns the box's"
-        " fragments. `link` is null if there is no link any more. Only a demo has a simulated radio; else the response"
-        " is 404.",
+        "Connects to the box that advertises `advertisedName`, writes a fragment on a `link`, or ends a link. Returns"
+        " the box's fragments. `link` is null if there is no link any more. Only a demo has a simulated radio; else the"
+        " response is 404.",
     ),
     body=JsonBody(TypeAdapter(SimulatedWrite), "write to simulated box"),
     responses=Responses(200, SimulatedLink, errors={404: (NOTHING_HERE,)}),
-    converters={"name": str},
+    converters={"advertisedName": str},
     is_idempotent=False,
 )
 async def write(request: Request, body: SimulatedWrite, services: DriverServices) -> Response:

@@ -354,6 +354,18 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
     "FactorRules": {
         "roles": ("The roles that require a second factor.", ["Owner"]),
     },
+    "SimulatedNames": {
+        "names": ("The names that simulated boxes nearby advertise.", ["K-4MZ0QX"]),
+    },
+    "SimulatedWrite": {
+        "link": ("The link to the box; null to connect.", "uz476mHc9yYzburfBS6kUA"),
+        "fragment": ("A fragment of at most 512 bytes; null to end the link.", "gwADgQED"),
+    },
+    "SimulatedLink": {
+        "link": ("The link to the box; null if there is none any more.", "uz476mHc9yYzburfBS6kUA"),
+        "size": ("The maximum bytes of a fragment on this link.", 182),
+        "fragments": ("The fragments that the box sends.", ["gwADgQED"]),
+    },
     "Health": {
         "status": ("`ok`, or `unavailable`.", "ok"),
         "reasons": ("All reasons why the server is not ready.", []),

@@ -68,6 +68,7 @@ EVERYWHERE: Members = {
     "requestId": ("The id of the request.", 3),
     "identityId": ("The id of the connected account.", 3),
     "deviceId": ("The id of the phone: the thumbprint of its public key.", EXAMPLE_THUMBPRINT),
+    "advertisedName": ("The name that the box advertises at present.", "K-4MZ0QX"),
     "keyFormId": ("The id of the key form, as in `keyForm.id` of a key.", 1),
     "searchDate": ("A time in RFC 3339 with `Z` or an offset, percent-encoded.", "2026-05-01T08:15:00Z"),
     "brand": ("The name of the brand, percent-encoded and case-insensitive.", "Demo"),
