@@ -12,8 +12,7 @@ from keyrack.api.permissions import Role
 from tests.auth.group_scope import limited, put
 from tests.console import axe
 from tests.console.conftest import Desk
-from tests.drivers.test_requests import Booking, at
-from tests.support.drivers import SignedInDriver, signed_in_driver
+from tests.support.drivers import Booking, SignedInDriver, at, signed_in_driver
 from tests.support.people import Person, Town
 from tests.support.servers import eventually
 

@@ -18,8 +18,7 @@ from keyrack.http.page_router import ConsolePage as Row
 from tests.console import axe
 from tests.console.conftest import Desk
 from tests.console.phones import pending_enrolment, phone_with_key
-from tests.drivers.test_requests import Booking, at
-from tests.support.drivers import signed_in_driver
+from tests.support.drivers import Booking, at, signed_in_driver
 from tests.support.people import Person
 from tests.support.servers import RunningServer, eventually
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,32 +10,9 @@ import pytest
 from keyrack.api.permissions import Role
 from tests.auth.group_scope import limited, put
 from tests.auth.test_clients import Program
-from tests.support.drivers import SignedInDriver, signed_in_driver
+from tests.support.drivers import Booking, SignedInDriver, at, signed_in_driver
 from tests.support.people import Person, Town, done, nobody_works
 from tests.support.servers import eventually
-
-NOW = datetime.now(UTC).replace(microsecond=0)
-
-
-def at(hours: float) -> str:
-    return (NOW + timedelta(hours=hours)).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-class Booking:
-    """An assignment of a driver that runs, on a car with a box."""
-
-    def __init__(self, person: Person, driver: SignedInDriver, end: float | None = 4, car: int | None = None) -> None:
-        self.person, self.driver = person, driver
-        self.car = person.car_with_box() if car is None else car
-        self.id = person.assignment(self.car, driver.user, at(-1), **({} if end is None else {"end": at(end)}))
-
-    def ask(self, **body: Any) -> Any:
-        return self.driver.put("/requests", {"assignmentId": self.id, **body}, customer=self.person.customer)
-
-    @property
-    def end(self) -> str | None:
-        row = self.person.get(f"/assignments/{self.id}")
-        return row.json()["end"] if row.status_code == 200 else "ended"
 
 
 @pytest.fixture(scope="module")

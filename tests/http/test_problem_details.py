@@ -44,6 +44,7 @@ from tests.http.test_contract import (
 )
 from tests.http.test_hostile_input import Line, head
 from tests.http.test_tenant_isolation import connected
+from tests.support.drivers import COOKIE, Booking, at, page_headers, signed_in_driver
 from tests.support.people import JOIN, Person, Town, http_client, web
 from tests.support.servers import SELDOM, RunningServer, Sql, eventually
 from tests.telemetry.endpoints.test_ingest import unit_of
@@ -487,6 +488,21 @@ def limiting_group(person: Person) -> tuple[Any, ...]:
     return "DELETE", f"/groups/{limiting(person)}"
 
 
+def decided_request(person: Person) -> tuple[Any, ...]:
+    id = Booking(person, signed_in_driver(person)).ask(kind="extend", end=at(6)).json()["id"]
+    path = f"/assignment-requests/{id}/decision"
+    assert person.put(path, {"decision": "reject"}).status_code == 204
+    return "PUT", path, {"decision": "grant"}
+
+
+def asked_by_driver(person: Person, last: float | None, end: float, **more: Any) -> tuple[Any, ...]:
+    """An extension of a driver's assignment, which ends in `last` hours, to `end` hours."""
+    driver = signed_in_driver(person)
+    body = {"assignmentId": Booking(person, driver, last).id, "kind": "extend", "end": at(end), **more}
+    own = page_headers(person) | {"Cookie": f"{COOKIE}={driver.cookie}", "Customer-ID": str(person.customer)}
+    return "PUT", "/drive/api/requests", body, {"headers": dict.fromkeys(person.headers) | own}
+
+
 CASES: dict[str, Callable[[Person], tuple[Any, ...]]] = {
     "wrong-password": lambda p: (
         "PUT", "/me/password", {"currentPassword": "another one", "newPassword": "long enough"},
@@ -618,6 +634,11 @@ CASES: dict[str, Callable[[Person], tuple[Any, ...]]] = {
     "idempotency-key-of-other-caller": lambda p: used_by_another(p),
     "query-too-long": lambda p: ("GET", "/cars?$filter=" + "x" * 9_000),
     "product-not-found": lambda p: ("PUT", f"/groups/{p.group()}/products", {"productId": NOWHERE}),
+    "assignment-request-not-found": lambda p: ("GET", f"/assignment-requests/{NOWHERE}"),
+    "assignment-request-decided": decided_request,
+    "assignment-of-driver-not-found": lambda p: asked_by_driver(p, 4, 6, assignmentId=NOWHERE),
+    "assignment-without-end": lambda p: asked_by_driver(p, None, 6),
+    "extension-out-of-range": lambda p: asked_by_driver(p, 4, 3),
     "path-not-found": lambda p: ("GET", "/nothing"),
     **offline_key_errors.CASES,
 }  # fmt: skip

@@ -26,6 +26,7 @@ from tests.changelog.transparency.checkpoints import signed
 from tests.http import offline_key_errors
 from tests.http.test_contract import name, query_of
 from tests.offline_keys.offline_world import Firmware, Phone, b64, driver, garage, raw
+from tests.support.drivers import Booking, at, signed_in_driver
 from tests.support.people import JOIN, Person
 from tests.support.servers import NUMBERS, eventually
 from tests.telemetry.endpoints.test_ingest import unit_of
@@ -143,6 +144,7 @@ MAKE: Mapping[str, Callable[[Person], Any]] = {
     "invitationId": invitation,
     "operationId": operation,
     "changeId": change,
+    "requestId": lambda person: Booking(person, signed_in_driver(person)).ask(kind="extend", end=at(6)).json()["id"],
 }
 
 
@@ -341,6 +343,7 @@ BODIES: Mapping[str, Ids] = {
         "type": "CarOpened",
         "userAgent": "x",
     },
+    "PUT /assignment-requests/{requestId}/decision": {"decision": "reject"},
     "POST /webhooks/{webhookId}/replay": {"from": "2026-01-01T00:00:00Z"},
 }
 PATCHES: Mapping[str, Ids] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
@@ -112,3 +113,30 @@ def signed_in_driver(person: Person, user: int | None = None, *, is_proven: bool
     http = driver_browser(person).http
     http.cookies.set(COOKIE, secret, domain=http.base_url.host)
     return SignedInDriver(http, user, address, person.customer)
+
+
+NOW = datetime.now(UTC).replace(microsecond=0)
+
+
+def at(hours: float) -> str:
+    """A time in so many hours, the same for the whole run."""
+    return (NOW + timedelta(hours=hours)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class Booking:
+    """An assignment of a driver that runs, on a car with a box."""
+
+    def __init__(self, person: Person, driver: SignedInDriver, end: float | None = 4, car: int | None = None) -> None:
+        self.person, self.driver = person, driver
+        self.car = person.car_with_box() if car is None else car
+        self.id = person.assignment(self.car, driver.user, at(-1), **({} if end is None else {"end": at(end)}))
+
+    def ask(self, **body: Any) -> Any:
+        """Send a request of the driver about the assignment."""
+        return self.driver.put("/requests", {"assignmentId": self.id, **body}, customer=self.person.customer)
+
+    @property
+    def end(self) -> str | None:
+        """The end; "ended" once the assignment is deleted."""
+        row = self.person.get(f"/assignments/{self.id}")
+        return row.json()["end"] if row.status_code == 200 else "ended"

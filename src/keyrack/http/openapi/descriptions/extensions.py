@@ -69,6 +69,36 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "created": ("When the driver sent the request.", "2026-05-01T15:00:00Z"),
         "decided": ("When the request was decided; null for an open one.", None),
     },
+    "DriverRequest": {
+        "id": ("The id of the request.", 3),
+        "customerId": ("The customer of the assignment.", 1),
+        "assignmentId": ("The assignment. It may have been deleted since.", 17),
+        "kind": ("`extend` asks for a later end, `end` ends the assignment now.", "extend"),
+        "end": ("The end that the driver asks for; null for the kind `end`.", "2026-05-01T18:00:00Z"),
+        "comment": ("The driver's comment; null for none.", "The train is late"),
+        "state": ("The state. `expired`: the assignment ended or changed before a decision.", "rejected"),
+        "reason": (
+            "Why the operation failed after the grant, else the comment of the decision; null for neither.",
+            "The car is needed at six",
+        ),
+        "errorCode": ("The error code of the operation, if it failed after the grant; null otherwise.", None),
+        "created": ("When the driver sent the request.", "2026-05-01T15:00:00Z"),
+        "decided": ("When the request was decided; null for an open one.", "2026-05-01T15:05:00Z"),
+    },
+    "DriverRequestBody": {
+        "assignmentId": ("An assignment of the driver that has not ended.", 17),
+        "kind": ("`extend` asks for a later end, `end` ends the assignment now.", "extend"),
+        "end": ("The new end, for the kind `extend` alone.", "2026-05-01T18:00:00Z"),
+        "comment": ("A comment for the fleet, or null.", "The train is late"),
+    },
+    "RequestCreated": {
+        "id": ("The id of the request.", 3),
+        "state": ("`granted` at once, or `open`.", "open"),
+    },
+    "RequestDecision": {
+        "decision": ("`grant` changes the assignment, `reject` does not.", "grant"),
+        "comment": ("A comment for the driver, or null.", "The car is free until eight"),
+    },
     "HiddenAssignment": {
         "carId": ("The car.", 17),
         "start": ("When the assignment begins.", "2026-05-01T08:00:00Z"),
