@@ -154,6 +154,12 @@ def cast(town: Town) -> Iterator[Cast]:
         person.client.close()
 
 
+REQUEST = """
+insert into assignment_request (customer_id, user_id, assignment_id, car_id, kind, wanted_end)
+values ($1, $2, $3, $4, 'extend', now() + interval '1 day') returning request_id
+"""
+
+
 def fleet(whole: Person, label: str, group: int) -> dict[str, int]:
     """One thing of each kind in the group: a car has a box and an assignment."""
     car, user = whole.car(f"{label} car"), whole.user(f"{label}.{whole.customer}@example.org".lower())
@@ -163,6 +169,7 @@ def fleet(whole: Person, label: str, group: int) -> dict[str, int]:
         put(whole, group, slot, id)
     done(whole.put("/installations", {"carId": car, "productId": box}))
     made = {"assignmentId": whole.assignment(car, user), "eventId": whole.event(car, user)}
+    made["requestId"] = whole.sql.value(REQUEST, whole.customer, user, made["assignmentId"], car)
     return things | made | {"groupId": group}
 
 
