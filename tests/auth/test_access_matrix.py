@@ -62,7 +62,7 @@ class Principal:
         if self.kind != "driver":
             return asked(self.person, endpoint)
         driver = as_driver(self.person)  # a new one for each row, as some rows end the session
-        return asked(replace(driver, headers=self.person.headers | driver.headers), endpoint)
+        return asked(replace(driver, headers=self.person.headers | {"Authorization": None} | driver.headers), endpoint)
 
     def refusal(self, row: Endpoint) -> tuple[int, str, str | None] | None:
         """The status, the code and the missing permission of the answer. None if the row lets the principal in."""
@@ -137,7 +137,7 @@ def cast(town: Town) -> Iterator[Cast]:
     some["client of all scopes"] = client(whole, *PROGRAMS)
     by_key = {"Device-Key": device_key(whole), "Authorization": None}
     some["device"] = Principal(replace(whole, headers=whole.headers | by_key), "device")
-    some["driver"] = Principal(replace(whole, headers=whole.headers | {"Authorization": None}), "driver")
+    some["driver"] = Principal(whole, "driver")
     some["app"] = app(whole, near["userId"])
     some["app of a revoked SDK key"] = replace(app(whole, near["userId"]), is_revoked=True)
     newest = "(select max(sdk_key_id) from sdk_key where customer_id = $1)"
