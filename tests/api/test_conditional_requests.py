@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from keyrack.api import odata
-from keyrack.api.auth_schemes import AppAuth, DeviceAuth
+from keyrack.api.auth_schemes import AppAuth, DeviceAuth, DrivePageAuth, DriverAuth
 from keyrack.api.conditional_requests import CHANGED, INVALID, NOTHING_TO_COMPARE, ONLY_FOR_READS
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.read_sql import Select
@@ -191,10 +191,14 @@ RECOVERY = (
     " on conflict (manager_id) do update set hashes = recovery.hashes || excluded.hashes"
 )
 # Changes of the response of each single read
+DECIDED_REQUEST = """
+update assignment_request set decision_comment = 'noted' where customer_id = $1 and request_id = $2
+"""
 CHANGES: Mapping[str, Callable[[Person, Ids], Any]] = {
     "GET /me/factors": lambda person, ids: person.sql.execute(RECOVERY, person.username),
     "GET /managers/{managerId}": written(ROLE, "managerId"),
     "GET /clients/{clientId}": rename("/clients/{clientId}"),
+    "GET /assignment-requests/{requestId}": written(DECIDED_REQUEST, "requestId"),
     "GET /me": lambda person, ids: person.put("/me/preferences", {"theme": "dark", "language": None, "timeZone": None}),
     "GET /cars/{carId}": rename("/cars/{carId}"),
     "GET /cars/{carId}/telemetry": written(TOLD, "carId"),
@@ -505,7 +509,9 @@ def test_a_status_list_has_an_etag_in_each_form(carol: Person) -> None:
 def test_only_momentary_responses_have_no_etag() -> None:
     untagged = {name(endpoint) for endpoint in ALL if endpoint.method == "GET" and not endpoint.has_etag}
     health = {"GET /health", "GET /health/live", "GET /health/ready"}
-    assert untagged == {*health, "GET /live", "GET /boxes/{productId}/provisioning"}
+    of_drivers = {name(endpoint) for endpoint in ALL if isinstance(endpoint.auth, DriverAuth | DrivePageAuth)}
+    others = {"GET /driver-settings", "GET /users/{userId}/app-access"}
+    assert untagged - of_drivers == {*health, *others, "GET /live", "GET /boxes/{productId}/provisioning"}
     assert {name(endpoint) for endpoint in PUBLIC} - {name(endpoint) for endpoint in DOCUMENTS} == health
 
 

@@ -12,13 +12,13 @@ TEXT = (ROOT / "docs/sharding-tables.md").read_text()
 STUDY = (ROOT / "docs/sharding.md").read_text()
 # Places of tables without a customer if other tables are distributed by customer
 PLACES = {"copied", "one node", "by its key"}
-# Partitions belong to their tables. Columns: the key and the obstacles. Obstacles are a unique constraint without the
+# Partitions belong to their tables. A row of a person, such as a session, may name a customer, and belongs to none. Columns: the key and the obstacles. Obstacles are a unique constraint without the
 # customer, a foreign key that sets null, a foreign key to a table without a customer, and a trigger. Triggers that
 # record changes have a separate section
 TABLES = """
 with t as (
   select c.oid, c.relname as name, exists (select from pg_attribute where attrelid = c.oid and attname = 'customer_id'
-    and not attisdropped) as of_customer
+    and attnotnull and not attisdropped) as of_customer
   from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
 )
 select name, of_customer,

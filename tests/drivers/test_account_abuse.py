@@ -19,7 +19,7 @@ from tests.support.drivers import (
     driver_browser,
     signed_in_driver,
 )
-from tests.support.people import Person, Town, done, refused
+from tests.support.people import Person, Town, done, http_client, refused
 from tests.support.servers import RunningServer
 
 START = "the start password"
@@ -132,7 +132,7 @@ def test_the_cookie_of_a_driver_opens_neither_the_api_nor_the_console(alice: Per
     driver = signed_in_driver(alice)
     secret = driver.cookie or ""
     names = dict.fromkeys((COOKIE, "keyrack-session", "__Host-keyrack-session"), secret)
-    with httpx.Client(base_url=driver.http.base_url, cookies=names, headers=driver.http.headers) as http:
+    with http_client(base_url=driver.http.base_url, cookies=names, headers=driver.http.headers) as http:
         headers = {"Customer-ID": str(alice.customer), "vendor-API-Key": alice.api_key}
         assert http.get("/v3/cars", headers=headers).status_code == 401
         assert http.get("/console/api/cars", headers=headers).status_code == 401
@@ -278,7 +278,7 @@ def test_a_driver_ends_only_own_sessions(alice: Person) -> None:
 )
 def test_no_other_page_writes_for_a_driver(alice: Person, headers: dict[str, str | None]) -> None:
     driver = signed_in_driver(alice)
-    with httpx.Client(base_url=driver.http.base_url, cookies=driver.http.cookies) as http:
+    with http_client(base_url=driver.http.base_url, cookies=driver.http.cookies) as http:
         page = DriverBrowser(http)
         known = {"Origin": driver.http.headers["Origin"]} | headers
         sent = {name: value for name, value in known.items() if value is not None}
@@ -328,7 +328,7 @@ def test_wrong_passwords_of_a_driver_do_not_lock_the_manager_of_the_address(
     )  # fmt: skip
     with RunningServer(settings, dsn) as strict:
         origin = {"Origin": strict.url}
-        with httpx.Client(base_url=strict.url, headers=origin, timeout=60) as http:
+        with http_client(base_url=strict.url, headers=origin) as http:
             browser = DriverBrowser(http)
             statuses = [browser.sign_in(address, "a wrong password").status_code for _ in range(4)]
             assert statuses == [401, 401, 401, 429]

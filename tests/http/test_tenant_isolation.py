@@ -318,6 +318,7 @@ WORLDS: Mapping[str, Callable[[Person], Ids]] = {
     "DELETE /installations": installed,
     "PUT /pairings": pairable,
     "DELETE /pairings": paired,
+    "POST /users/{userId}/app-invitation": lambda person: {"userId": person.user(type="Normal")},
     "POST /sdk/token": sdk_user,
     "POST /webhooks/{webhookId}/deliveries/{deliveryId}/replay": delivered,
     "DELETE /sessions/{sessionId}": signed_in,
@@ -336,6 +337,7 @@ WORLDS: Mapping[str, Callable[[Person], Ids]] = {
 
 # Members of bodies that are not slots
 BODIES: Mapping[str, Ids] = {
+    "PUT /driver-settings": {"phone": "+49 221 5550123", "showsPlace": True, "extensionHours": 2},
     "PUT /assignments": {"start": "2026-01-01T00:00:00Z"},
     "PUT /events": {
         "dateTime": "2026-01-01T00:00:00",

@@ -11,7 +11,6 @@ from keyrack.api.endpoint import Doc, JsonBody, Responses
 from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.permissions import Permission
-from keyrack.api.principals import ManagerCaller
 from keyrack.api.rate_limits import HOUR, RateLimit
 from keyrack.api.schema.request_body import Int32, Moment, StrictBody, format_timestamp
 from keyrack.auth.endpoints.managers import LANGUAGE
@@ -123,8 +122,7 @@ async def _mail(request: Request, connection: Connection, services: DriverServic
         raise Conflict(NO_MAIL)
     rate, burst = settings.password_mails_per_hour_per_address, settings.password_mail_burst_per_address
     await RateLimit("app-invitation-mails", rate, burst, HOUR).take(connection, f"{request.customer} {user}")
-    is_manager = isinstance(request.caller, ManagerCaller)
-    language = await connection.fetchval(LANGUAGE, request.manager.id) if is_manager else None
+    language = await connection.fetchval(LANGUAGE, request.asker.caller)  # null for a machine client
     await mails.invite(connection, settings, request.customer, user, language)
 
 
