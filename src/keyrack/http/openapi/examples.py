@@ -153,8 +153,8 @@ def example(schema: Json, schemas: Mapping[str, Json], *, whole: bool = False) -
             return example(first, schemas, whole=whole)
         case {"type": "array", "items": items}:
             return [example(items, schemas, whole=whole)]
-        case {"type": "object", "additionalProperties": dict() as inner}:
-            return {"odometer": example(cast("Json", inner), schemas, whole=whole)}
+        case {"type": "object", "additionalProperties": dict()}:
+            return {"odometer": example(cast("Json", schema["additionalProperties"]), schemas, whole=whole)}
         case {"type": "integer"}:
             return 4
         case _:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from keyrack.offline_keys.public_key import EXAMPLE_THUMBPRINT
+
 _SECRET = (
     "The secret of the link, which follows `#link=` in its address.",
     "Xk7dQ2l4bq0YpVwT3nA9rS6uE1zC8hJ5mG0fL2iB7oD",
@@ -110,4 +112,82 @@ OF_DRIVERS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "lastUsed": ("When the passkey was last used to sign in; null for never.", None),
     },
     "DriverLanguage": {"language": ("The language of the app and of mails; null for that of the browser.", "de")},
+}
+
+_CREATED = ("When it was created.", "2026-05-01T08:00:00Z")
+_REGISTERED = ("When the phone was registered.", "2026-05-01T08:00:00Z")
+OF_EXPORTS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
+    "DriverExport": {
+        "account": ("The account and the person.", None),
+        "sessions": ("The sessions of the account.", None),
+        "passkeys": ("The passkeys of the account.", None),
+        "customers": ("The customers that the session sees, each with what it stores about the driver.", None),
+    },
+    "ExportedAccount": {
+        "id": ("The id of the user.", 9),
+        "emailAddress": ("The e-mail address.", "driver@example.com"),
+        "firstName": ("The first name.", "Kim"),
+        "lastName": ("The last name.", "Example"),
+        "language": ("The language of the app; null for that of the browser.", "de"),
+        "hasProvenMailbox": ("Whether a mailed link has proven the mailbox of the address.", True),
+        "hasPassword": ("Whether the account has a password.", True),
+        "created": _CREATED,
+    },
+    "ExportedSession": {
+        "id": ("The id of the session.", 7),
+        "device": ("The browser and the system.", "Chrome, Android"),
+        "methods": ("The sign-in methods (RFC 8176).", ["pwd"]),
+        "created": _CREATED,
+        "seen": ("When it was last used, to the minute.", "2026-05-02T08:00:00Z"),
+        "isCurrent": ("Whether it is the session of the request.", True),
+    },
+    "ExportedPasskey": {
+        "id": ("The id of the passkey.", 3),
+        "name": ("The name of the passkey.", "My phone"),
+        "isBackedUp": ("Whether the passkey is synced between devices.", True),
+        "isRefused": ("Whether the passkey is blocked, because its counter decreased.", False),
+        "created": _CREATED,
+        "lastUsed": ("When it was last used; null for never.", "2026-05-02T08:00:00Z"),
+    },
+    "ExportedCustomer": {
+        "id": ("The id of the customer.", 1),
+        "name": ("The name of the customer.", "Example Fleet"),
+        "granted": (
+            "When the customer gave access to the app; null if the proven mailbox gives it.",
+            "2026-05-01T08:00:00Z",
+        ),
+        "phones": ("The driver's phones.", None),
+        "assignments": ("The driver's assignments.", None),
+        "requests": ("The driver's requests.", None),
+        "events": ("The driver's openings and closings.", None),
+    },
+    "ExportedPhone": {
+        "id": ("The thumbprint of the phone's key.", EXAMPLE_THUMBPRINT),
+        "name": ("The name of the phone.", "Pixel 9"),
+        "claimedProtection": ("The storage of the private key, as the phone claims it.", "Software"),
+        "registered": _REGISTERED,
+        "isApproved": ("Whether the phone gets keys.", True),
+    },
+    "ExportedAssignment": {
+        "id": ("The id of the assignment.", 17),
+        "start": ("When the assignment begins.", "2026-05-01T08:00:00Z"),
+        "end": ("When the assignment ends; null for none.", "2026-05-01T18:00:00Z"),
+    },
+    "ExportedRequest": {
+        "id": ("The id of the request.", 5),
+        "kind": ("`extend` or `end`.", "extend"),
+        "end": ("The requested end; null for an early end.", "2026-05-01T20:00:00Z"),
+        "comment": ("The driver's comment.", "Train is late"),
+        "state": ("`open`, `granted`, `rejected`, `withdrawn` or `expired`.", "granted"),
+        "reason": ("The comment of the decision.", None),
+        "created": _CREATED,
+        "decided": ("When it was decided; null while it is open.", "2026-05-01T12:00:00Z"),
+    },
+    "ExportedEvent": {
+        "id": ("The id of the event.", 21),
+        "type": ("What happened.", "CarOpened"),
+        "dateTime": ("The local time of the event.", "2026-05-01T10:00:00"),
+        "utcDateTime": ("The time of the event.", "2026-05-01T08:00:00Z"),
+        "userAgent": ("The program that reported the event.", "Keyrack key, box:3:1"),
+    },
 }
