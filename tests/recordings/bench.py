@@ -102,6 +102,13 @@ class Bench:
             "PUT /events": lambda: ({}, self.event()),
             "POST /ingest/events": lambda: ({}, [self.event() | {"clientId": f"recorded-{self.number()}"}]),
             "POST /ingest/telemetry": lambda: ({}, fleet.samples()[:1]),
+            "PUT /driver-settings": lambda: (
+                {},
+                {"phone": "+49 221 5550123", "showsPlace": False, "extensionHours": 0},
+            ),
+            "POST /users/{userId}/app-invitation": lambda: ({"userId": 2147483647}, {"mail": False}),
+            "POST /users/{userId}/lost-phones": lambda: ({"userId": 2147483647}, {}),
+            "PUT /assignment-requests/{requestId}/decision": lambda: ({}, {"decision": "reject"}),
             "POST /batch": lambda: (
                 {},
                 {

@@ -207,6 +207,7 @@ def _ids(bench: Bench) -> dict[str, Any]:
         "client": "clientId",
         "change": "changeId",
         "device": "deviceId",
+        "request": "requestId",
     }
     # The page of a car without a unit, because charts of the last days depend on the hour
     return {name: ids[key] for name, key in names.items()} | {"quiet": bench.fleet.cars[1]}

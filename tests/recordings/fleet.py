@@ -261,4 +261,5 @@ class Fleet:
             "sessionId": 2147483647,
             "identityId": 2147483647,
             "passkeyId": 2147483647,
+            "requestId": 2147483647,
         }
