@@ -234,7 +234,8 @@ def test_no_redirect_is_followed(dora: Person, service: PushService) -> None:
     [
         "https://127.0.0.1/push", "https://localhost/push", "http://eu.push.example/1", "https://push.example/1",
         "https://eu.push.example:8443/1", "https://a@eu.push.example/1", "https://eu.push.example\\@127.0.0.1/1",
-        "https://127.0.0.1#.push.example/1", "https://eu.push.example.evil/1", "https://eu.push.example", "eu.push.example",
+        "https://127.0.0.1#.push.example/1", "https://eu.push.example.evil/1", "https://eu.push.example",
+        "eu.push.example",
     ],
 )  # fmt: skip
 def test_an_endpoint_of_another_host_is_rejected(dora: Person, service: PushService, endpoint: str) -> None:

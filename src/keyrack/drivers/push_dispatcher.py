@@ -47,8 +47,8 @@ TRY_LOCK: LiteralString = "select pg_try_advisory_xact_lock(hashtext('driver pus
 TAKE_CHANGES: LiteralString = (
     """
 with taken as (
-  delete from driver_push_change where push_change_id = any(array(
-    select push_change_id from driver_push_change order by push_change_id limit $1)) returning customer_id, user_id),
+  delete from driver_push_change where ctid = any(array(
+    select ctid from driver_push_change order by created_at limit $1)) returning customer_id, user_id),
 changed as (
   select distinct s.session_id from taken t
     join driver_session s using (user_id) join driver_account a using (user_id) join person p using (user_id)

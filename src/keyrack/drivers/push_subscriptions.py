@@ -22,8 +22,8 @@ on conflict (session_id) do update set endpoint = excluded.endpoint, p256dh = ex
 """
 END: LiteralString = "delete from driver_push where session_id = $1"
 FORGET: LiteralString = """
-with gone as (delete from driver_push_change where push_change_id = any(array(
-  select push_change_id from driver_push_change where created_at < now() - make_interval(hours => $1) limit $2))
+with gone as (delete from driver_push_change where ctid = any(array(
+  select ctid from driver_push_change where created_at < now() - make_interval(hours => $1) limit $2))
   returning true)
 select count(*) from gone
 """

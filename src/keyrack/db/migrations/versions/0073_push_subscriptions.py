@@ -42,7 +42,7 @@ create table driver_push_change (
   customer_id integer not null,
   user_id integer not null,
   created_at timestamptz not null default now(),
-  constraint driver_push_change_pkey primary key (push_change_id)
+  constraint driver_push_change_pkey primary key (customer_id, push_change_id)
 )
 """
 INDEXES = (
