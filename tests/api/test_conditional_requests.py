@@ -510,9 +510,12 @@ def test_only_momentary_responses_have_no_etag() -> None:
     untagged = {name(endpoint) for endpoint in ALL if endpoint.method == "GET" and not endpoint.has_etag}
     health = {"GET /health", "GET /health/live", "GET /health/ready"}
     of_drivers = {name(endpoint) for endpoint in ALL if isinstance(endpoint.auth, DriverAuth | DrivePageAuth)}
-    others = {"GET /driver-settings", "GET /users/{userId}/app-access"}
+    others = {"GET /driver-settings", "GET /drive/api/settings", "GET /users/{userId}/app-access"}
     assert untagged - of_drivers == {*health, *others, "GET /live", "GET /boxes/{productId}/provisioning"}
-    assert {name(endpoint) for endpoint in PUBLIC} - {name(endpoint) for endpoint in DOCUMENTS} == health
+    assert {name(endpoint) for endpoint in PUBLIC} - {name(endpoint) for endpoint in DOCUMENTS} == {
+        *health,
+        "GET /drive/api/settings",
+    }
 
 
 # If-Match

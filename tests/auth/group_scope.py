@@ -56,20 +56,21 @@ def seen(person: Person, groups: list[int]) -> None:
     eventually(is_told, "the limit")
 
 
+# What is in a group by its car and its user
+OF_CAR_AND_USER = {"assignmentId": "/assignments", "eventId": "/events", "requestId": "/assignment-requests"}
+
+
 def into(whole: Person, group: int, ids: dict[str, Any]) -> None:
     """Put these things into the group.
 
-    An assignment is there by its car and user, and so with a service.
+    An assignment is there by its car and user, and so is what belongs to one.
     """
     named = {slot: id for slot, id in ids.items() if slot in KINDS}
-    if "assignmentId" in ids:
-        row = whole.get(f"/assignments/{ids['assignmentId']}").json()
-        put(whole, group, "carId", row["carId"])
-        put(whole, group, "userId", row["userId"])
-    if "eventId" in ids:
-        row = whole.get(f"/events/{ids['eventId']}").json()
-        put(whole, group, "carId", row["carId"])
-        put(whole, group, "userId", row["userId"])
+    for slot, path in OF_CAR_AND_USER.items():
+        if slot in ids:
+            row = whole.get(f"{path}/{ids[slot]}").json()
+            put(whole, group, "carId", row["carId"])
+            put(whole, group, "userId", row["userId"])
     for slot, id in named.items():
         put(whole, group, slot, id)
 

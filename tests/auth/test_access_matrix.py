@@ -62,7 +62,7 @@ class Principal:
         if self.kind != "driver":
             return asked(self.person, endpoint)
         driver = as_driver(self.person)  # a new one for each row, as some rows end the session
-        return asked(replace(driver, headers=self.person.headers | driver.headers), endpoint)
+        return asked(replace(driver, headers=self.person.headers | {"Authorization": None} | driver.headers), endpoint)
 
     def refusal(self, row: Endpoint) -> tuple[int, str, str | None] | None:
         """The status, the code and the missing permission of the answer. None if the row lets the principal in."""
@@ -137,7 +137,7 @@ def cast(town: Town) -> Iterator[Cast]:
     some["client of all scopes"] = client(whole, *PROGRAMS)
     by_key = {"Device-Key": device_key(whole), "Authorization": None}
     some["device"] = Principal(replace(whole, headers=whole.headers | by_key), "device")
-    some["driver"] = Principal(replace(whole, headers=whole.headers | {"Authorization": None}), "driver")
+    some["driver"] = Principal(whole, "driver")
     some["app"] = app(whole, near["userId"])
     some["app of a revoked SDK key"] = replace(app(whole, near["userId"]), is_revoked=True)
     newest = "(select max(sdk_key_id) from sdk_key where customer_id = $1)"
@@ -154,6 +154,12 @@ def cast(town: Town) -> Iterator[Cast]:
         person.client.close()
 
 
+REQUEST = """
+insert into assignment_request (customer_id, user_id, assignment_id, car_id, kind, wanted_end)
+values ($1, $2, $3, $4, 'extend', now() + interval '1 day') returning request_id
+"""
+
+
 def fleet(whole: Person, label: str, group: int) -> dict[str, int]:
     """One thing of each kind in the group: a car has a box and an assignment."""
     car, user = whole.car(f"{label} car"), whole.user(f"{label}.{whole.customer}@example.org".lower())
@@ -163,6 +169,7 @@ def fleet(whole: Person, label: str, group: int) -> dict[str, int]:
         put(whole, group, slot, id)
     done(whole.put("/installations", {"carId": car, "productId": box}))
     made = {"assignmentId": whole.assignment(car, user), "eventId": whole.event(car, user)}
+    made["requestId"] = whole.sql.value(REQUEST, whole.customer, user, made["assignmentId"], car)
     return things | made | {"groupId": group}
 
 

@@ -91,7 +91,7 @@ def test_the_next_booking_is_shown_before_the_decision(fleet: Person, driver: Si
     page = desk(fleet)
     page.goto(f"/console/{fleet.customer}")
     expect(card(page, "Havel")).to_contain_text(re.compile(r"Next booking: Uma User"))
-    expect(card(page, "Spree")).to_contain_text(re.compile(r"Overlaps the booking of Uma User"))
+    expect(card(page, "Spree")).to_contain_text(re.compile(r"Double booking with Uma User"))
 
 
 def test_a_decision_that_comes_too_late_says_so(fleet: Person, driver: SignedInDriver, desk: Desk) -> None:

@@ -24,6 +24,7 @@ from keyrack.console import PAGES
 from keyrack.console.local_times import Clock
 from tests.console.axe import LONG
 from tests.console.conftest import Desk
+from tests.support.drivers import Booking, at, signed_in_driver
 from tests.support.people import Person, done
 from tests.support.servers import eventually
 
@@ -103,6 +104,7 @@ def ids(alice: Person) -> Iterator[dict[str, object]]:
         "productId": alice.get(f"/cars/{car}/products").json()[0]["id"],
         "manager": alice.get("/managers").json()[0]["id"], "assignment": assignment, "webhook": webhook,
         "delivery": alice.post(f"/webhooks/{webhook}/test").json()["id"], "operation": operation, "change": change,
+        "request": Booking(alice, signed_in_driver(alice)).ask(kind="extend", end=at(6)).json()["id"],
         "brand": "none", "device": 1, "member": "url", "kind": "cars", "action": "group", "fact": "name",
     }  # fmt: skip
 

@@ -19,6 +19,7 @@ from keyrack.console.lists import LISTS
 from keyrack.console.lists.definition import List, wanted
 from keyrack.http.page_router import ConsolePage
 from tests.console.phones import pending_enrolment, phone_with_key
+from tests.support.drivers import Booking, at, signed_in_driver
 from tests.support.people import JOIN, Person, Town
 from tests.support.servers import Sql, eventually
 
@@ -87,6 +88,7 @@ def ids(owner: Person) -> dict[str, Any]:
         "client": owner.put("/clients", {"name": "Booking", "scopes": ["cars:read"]}).json()["id"],
         "delivery": owner.post(f"/webhooks/{webhook}/test").json()["id"], "change": change,
         "operation": eventually(lambda: owner.get("/operations?$top=1").json(), "an operation")[0]["id"],
+        "request": Booking(owner, signed_in_driver(owner)).ask(kind="extend", end=at(6)).json()["id"],
         "brand": "none", "member": "url", "kind": "cars", "action": "group", "fact": "name",
     }  # fmt: skip
 

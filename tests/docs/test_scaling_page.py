@@ -12,8 +12,9 @@ TEXT = (ROOT / "docs/sharding-tables.md").read_text()
 STUDY = (ROOT / "docs/sharding.md").read_text()
 # Places of tables without a customer if other tables are distributed by customer
 PLACES = {"copied", "one node", "by its key"}
-# Partitions belong to their tables. A row of a person, such as a session, may name a customer, and belongs to none. Columns: the key and the obstacles. Obstacles are a unique constraint without the
-# customer, a foreign key that sets null, a foreign key to a table without a customer, and a trigger. Triggers that
+# Partitions belong to their tables. A row of a person, such as a session, may name a customer, and belongs to none.
+# Columns: the key and the obstacles. Obstacles are a unique constraint without the customer, a foreign key that sets
+# null, a foreign key to a table without a customer, and a trigger. Triggers that
 # record changes have a separate section
 TABLES = """
 with t as (

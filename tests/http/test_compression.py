@@ -343,7 +343,9 @@ SECRETS = ("password", "secret", "token", "'link'", "'codes'")  # parts of the n
 
 def test_responses_with_a_secret_are_not_compressed(alice: Person, eager: RunningServer) -> None:
     """BREACH: the length of a compressed response could reveal a secret. See docs/decisions, "compression"."""
-    showing = {name(endpoint) for endpoint in ALL if endpoint.responses.has_secret}
+    showing = {
+        name(endpoint) for endpoint in ALL if endpoint.responses.has_secret and endpoint.tag.name != "Driver app"
+    }
     assert showing == {
         "POST /batch",
         "POST /oauth2/token",
@@ -351,6 +353,7 @@ def test_responses_with_a_secret_are_not_compressed(alice: Person, eager: Runnin
         "POST /me/totp",
         "POST /me/recovery-codes",
         "PUT /managers",
+        "POST /users/{userId}/app-invitation",
         "PUT /clients",
         "PUT /clients/{clientId}/secrets",
         "PUT /users",
@@ -358,6 +361,10 @@ def test_responses_with_a_secret_are_not_compressed(alice: Person, eager: Runnin
         "POST /webhooks/{webhookId}/rotate-secret",
     }
     for endpoint in ALL:
+        if (
+            endpoint.tag.name == "Driver app"
+        ):  # its responses with a session are never compressed, whatever their members
+            continue
         members = str(TypeAdapter(endpoint.responses.model).json_schema() if endpoint.responses.model else "").lower()
         assert endpoint.responses.has_secret == any(word in members for word in SECRETS), name(endpoint)
     headers = alice.headers | {"Accept-Encoding": "gzip, identity;q=0", "Prefer": "return=representation"}

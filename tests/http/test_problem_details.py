@@ -675,6 +675,18 @@ IN_TROUBLE = {
     "schema-not-current", "stopping", "not-ready", "database-silent",
     "primary-unconfirmed", "outcome-unknown", "no-checkpoint", "change-not-proven", "log-altered",
 }  # fmt: skip
+# Codes of the app at `/drive`, which tests/drivers shows
+OF_DRIVERS = {
+    "driver-account-exists",
+    "driver-passkey-not-found",
+    "driver-session-not-found",
+    "invitation-needed",
+    "link-expired",
+    "no-app-access",
+    "no-credential-given",
+    "too-many-driver-passkeys",
+    "wrong-driver-password",
+}
 # Codes of batch items, and codes in a response of /health/ready
 IN_PART = {"assignment-conflict", "item-undone", "no-worker", "archive-late"}
 
@@ -737,7 +749,7 @@ def matches(endpoint: Endpoint, path: str) -> bool:
 
 def test_every_code_has_a_test() -> None:
     known = {row.code for row in codes(ALL)}
-    shown_here = set(CASES) | OVER_THE_TABLE | BELOW | IN_TROUBLE | IN_PART
+    shown_here = set(CASES) | OVER_THE_TABLE | BELOW | IN_TROUBLE | IN_PART | OF_DRIVERS
     assert known - shown_here == set(), "say in CASES how it is brought about"
     assert shown_here - known == set()
 

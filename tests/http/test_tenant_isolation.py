@@ -337,7 +337,7 @@ WORLDS: Mapping[str, Callable[[Person], Ids]] = {
 
 # Members of bodies that are not slots
 BODIES: Mapping[str, Ids] = {
-    "PUT /driver-settings": {"phone": "+49 221 5550123", "showsPlace": True, "extensionHours": 2},
+    "PUT /driver-settings": {"phone": "+49 221 5550123", "showsPlace": True, "extensionHours": 0},
     "PUT /assignments": {"start": "2026-01-01T00:00:00Z"},
     "PUT /events": {
         "dateTime": "2026-01-01T00:00:00",

@@ -31,7 +31,6 @@ class PrincipalKind(StrEnum):
     CLIENT = "client"
     DEVICE = "device"
     APP_USER = "user"
-    DRIVER = "driver"
 
 
 class CallerKey(NamedTuple):
@@ -137,7 +136,7 @@ class AppUser:
 class Driver:
     """A driver who is signed in to the app at `/drive`, in every customer that the session sees."""
 
-    kind: ClassVar[PrincipalKind] = PrincipalKind.DRIVER
+    kind: ClassVar[PrincipalKind] = PrincipalKind.APP_USER  # the same user, who also has apps
     user: int
     session: int
     customers: frozenset[int]

@@ -51,9 +51,13 @@ def _scoped_content(side: LiteralString) -> LiteralString:
 
 
 def _scoped_actor(member: LiteralString) -> Field:
-    """The same member for a group-limited caller: null if a user's app acted, and the user is out of scope now."""
+    """The same member for a group-limited caller: null if a user acted, and the user is out of scope now.
+
+    A driver is recorded by the user's id, the app of a user by its subject.
+    """
     user: LiteralString = (
-        "(select s.user_id from app_subject s where s.customer_id = :customer and s.subject = ({t}.who->>'name')::uuid)"
+        "coalesce(({t}.who->>'id')::integer, (select s.user_id from app_subject s"
+        " where s.customer_id = :customer and s.subject = ({t}.who->>'name')::uuid))"
     )
     return string(
         "case when {t}.who->>'type' is distinct from 'user' then {t}.who->>'" + member + "'"

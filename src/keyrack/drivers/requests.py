@@ -18,6 +18,7 @@ from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, NotFound
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database, Row
+from keyrack.db.named_parameters import compile_statement
 from keyrack.db.row_batches import run_in_batches
 
 Kind = Literal["extend", "end"]
@@ -75,17 +76,19 @@ WITHDRAW_OPEN: LiteralString = """
 update assignment_request set state = 'withdrawn', decided_by = 'driver', decided_at = now()
 where customer_id = $1 and assignment_id = $2 and state = 'open'
 """
-PUT: LiteralString = """
+PUT = compile_statement("""
 insert into assignment_request (
   customer_id, user_id, assignment_id, car_id, kind, end_before, wanted_end, comment, state, operation_id, decided_by,
   decided_at)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, case when $9 <> 'open' then now() end)
+values (
+  :customer, :user, :assignment, :car, :kind, :end_before, :wanted_end, :comment, :state::text, :operation, :decided_by,
+  case when :state::text <> 'open' then now() end)
 on conflict (customer_id, assignment_id) where state = 'open' do update set
   kind = excluded.kind, end_before = excluded.end_before, wanted_end = excluded.wanted_end,
   comment = excluded.comment, state = excluded.state, operation_id = excluded.operation_id,
   decided_by = excluded.decided_by, decided_at = excluded.decided_at
 returning request_id
-"""
+""")
 LOCK: LiteralString = """
 select kind, user_id, assignment_id, car_id, wanted_end, state from assignment_request
 where customer_id = $1 and request_id = $2 for no key update
@@ -136,10 +139,13 @@ async def put(
         operation = await _submit(
             connection, customer, wish.kind, wish.assignment, wish.end, checksum, asker, is_limited=False
         )
-    id = await connection.fetchval(
-        PUT, customer, user, wish.assignment, row["car_id"], wish.kind, row["ends_at"], wish.end, wish.comment,
-        "open" if decided_by is None else "granted", None if operation is None else operation.operation, decided_by,
+    arguments = PUT.arguments(
+        customer=customer, user=user, assignment=wish.assignment, car=row["car_id"], kind=wish.kind,
+        end_before=row["ends_at"], wanted_end=wish.end, comment=wish.comment,
+        state="open" if decided_by is None else "granted", operation=operation and operation.operation,
+        decided_by=decided_by,
     )  # fmt: skip
+    id = await connection.fetchval(PUT.sql, *arguments)
     return id, operation is not None
 
 

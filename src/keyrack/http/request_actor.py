@@ -29,5 +29,5 @@ def actor(
     if app is not None:  # a pairwise subject: other customers do not know it
         return Actor(app.kind.value, str(app.subject), None, address, request)
     if driver is not None:
-        return Actor("user", None, driver.user, address, request)
+        return Actor(driver.kind.value, None, driver.user, address, request)
     return Actor("client", None, None, address, request)

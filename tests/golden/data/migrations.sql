@@ -1,4 +1,4 @@
--- 70 revisions, 722 statements
+-- 70 revisions, 725 statements
 
 -- revision 0001: 61 statements
 
@@ -5186,7 +5186,7 @@ end $$;
 
 create trigger end_driver_proof after update of email_address on person for each row when (old.email_address is distinct from new.email_address) execute function end_driver_proof();
 
--- revision 0071: 11 statements
+-- revision 0071: 14 statements
 
 create table assignment_request (
   customer_id integer not null,
@@ -5203,6 +5203,7 @@ create table assignment_request (
   operation_id uuid,
   decided_by text constraint assignment_request_decided_by_check check (
     decided_by in ('manager', 'client', 'rule', 'driver')),
+  error_code text,
   decision_comment text constraint assignment_request_decision_comment_check check (length(decision_comment) <= 250),
   created_at timestamptz not null default now(),
   decided_at timestamptz,
@@ -5217,6 +5218,18 @@ create index assignment_request_of_assignment on assignment_request (customer_id
 create index assignment_request_user on assignment_request (user_id, request_id);
 
 create index assignment_request_created_at on assignment_request (created_at);
+
+create index assignment_request_operation on assignment_request (customer_id, operation_id) where operation_id is not null;
+
+create function reject_assignment_request() returns trigger language plpgsql as $$
+begin
+  update assignment_request set state = 'rejected', error_code = new.error_code, decided_at = now()
+  where customer_id = new.customer_id and operation_id = new.operation_id and state = 'granted';
+  return null;
+end $$;
+
+create trigger reject_assignment_request after update of state on operation for each row
+when (new.state = 'Failed' and old.state <> 'Failed') execute function reject_assignment_request();
 
 create function record_assignment_request() returns trigger language plpgsql as $$
 begin
@@ -5237,7 +5250,7 @@ begin
       raise exception 'The key of a row of assignment_request does not change.' using errcode = 'KR002';
     end if;
     insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
-    select n.customer_id, case when o.state = 'open' and n.state = 'granted' then 'assignmentRequest.granted' when o.state = 'open' and n.state = 'rejected' then 'assignmentRequest.rejected' when o.state = 'open' and n.state = 'withdrawn' then 'assignmentRequest.withdrawn' else 'assignmentRequest.updated' end, 'assignmentRequest', n.request_id::text, acting(), array(select group_id from group_car where customer_id = n.customer_id and car_id = n.car_id union select group_id from group_user where customer_id = n.customer_id and user_id = n.user_id order by 1), d.before, d.after
+    select n.customer_id, case when o.state <> 'granted' and n.state = 'granted' then 'assignmentRequest.granted' when o.state <> 'rejected' and n.state = 'rejected' then 'assignmentRequest.rejected' when o.state <> 'withdrawn' and n.state = 'withdrawn' then 'assignmentRequest.withdrawn' else 'assignmentRequest.updated' end, 'assignmentRequest', n.request_id::text, acting(), array(select group_id from group_car where customer_id = n.customer_id and car_id = n.car_id union select group_id from group_user where customer_id = n.customer_id and user_id = n.user_id order by 1), d.before, d.after
     from old_rows o join new_rows n using (customer_id, request_id) 
     cross join lateral (
       select jsonb_object_agg(m.name, m.old) as before, jsonb_object_agg(m.name, m.new) as after

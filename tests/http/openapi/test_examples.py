@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 from standardwebhooks import Webhook
 
-from keyrack.api.auth_schemes import AppAuth, DeviceAuth
+from keyrack.api.auth_schemes import AppAuth, DeviceAuth, DrivePageAuth, DriverAuth
 from keyrack.api.endpoint import Endpoint, FormBody
 from keyrack.core.errors import JSON
 from keyrack.http.openapi.examples import ANY_STRING
@@ -29,7 +29,10 @@ from tests.support.people import PASSWORD, Person, Town, web
 from tests.support.servers import NUMBERS, RunningServer
 from tests.telemetry.endpoints.test_ingest import device_key
 
-ASKED = [row for row in ALL if row.responses.media_type == JSON]
+# Rows for the app's own pages need its session: tests/drivers/test_app_contract.py checks their responses
+ASKED = [
+    row for row in ALL if row.responses.media_type == JSON and not isinstance(row.auth, DriverAuth | DrivePageAuth)
+]
 FORM = "application/x-www-form-urlencoded"
 
 
@@ -136,7 +139,7 @@ OPEN = {"getOpenApi", "getJwks", "getCarSamples", "getCarAccess", "getUserAccess
 ELSEWHERE = {
     "GET /brands/{brand}/keys",
     "POST /me/passkeys/options", "PUT /me/passkeys", "PUT /me/totp", "POST /me/recovery-codes", "DELETE /me/totp",
-    "DELETE /me/passkeys/{passkeyId}", "PUT /factor-rules",
+    "DELETE /me/passkeys/{passkeyId}", "PUT /factor-rules", "POST /users/{userId}/lost-phones",
 }  # fmt: skip
 
 

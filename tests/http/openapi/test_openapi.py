@@ -118,7 +118,7 @@ def test_the_document_is_built_once_and_has_a_reasonable_size(server: RunningSer
     assert first.content == second.content
     assert len(first.content) < 850_000
     assert first.headers["content-encoding"] == "gzip"
-    assert int(first.headers["content-length"]) < 80_000
+    assert int(first.headers["content-length"]) < 100_000
 
 
 def test_the_document_has_exactly_the_server_s_endpoints(document: Json) -> None:

@@ -193,6 +193,8 @@ MEMBERS = {
     "carId": MemberLabel(N_("Car"), N_("the car")),
     "changesDays": MemberLabel(N_("Retention of changes, in days"), N_("the retention of changes")),
     "count": MemberLabel(N_("Number of attempts"), N_("the number of attempts")),
+    "decidedBy": MemberLabel(N_("Decided by"), N_("the decision")),
+    "state": MemberLabel(N_("State"), N_("the state")),
     "deviceId": MemberLabel(N_("Phone"), N_("the phone")),
     "driverExtensionHours": MemberLabel(N_("Hours that drivers add without a decision"), N_("the rule for later ends")),
     "driverPhone": MemberLabel(N_("Phone number for drivers"), N_("the phone number for drivers")),

@@ -11,7 +11,7 @@ from keyrack.api.endpoint import Doc, JsonBody, Responses
 from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.permissions import Permission
-from keyrack.api.schema.request_body import StrictBody
+from keyrack.api.schema.request_body import Int32, StrictBody
 from keyrack.core.error_codes import NO_CUSTOMER
 from keyrack.core.errors import NotFound
 from keyrack.drivers.services import DriverServices
@@ -38,7 +38,7 @@ class DriverSettings(StrictBody):
 
     phone: Annotated[str, Field(max_length=40, pattern=PHONE_NUMBER)] | None
     shows_place: bool
-    extension_hours: Annotated[int, Field(ge=0, le=MAX_EXTENSION_HOURS)]
+    extension_hours: Annotated[Int32, Field(ge=0, le=MAX_EXTENSION_HOURS)]
 
 
 @endpoints.get(

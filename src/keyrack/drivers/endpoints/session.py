@@ -24,6 +24,7 @@ from keyrack.drivers.services import DriverServices
 from keyrack.drivers.sign_in import NO_STORE, shown_person, sign_in
 
 TAG = Tag("Driver app", "The app of drivers at `/drive`: their sessions, cars and requests. For its own pages.")
+NO_PASSKEYS = passkeys.NO_PASSKEYS.format(url="https://192.0.2.1")  # the only error of its status needs an example
 endpoints = Endpoints[DriverServices](TAG, DriverAuth(), is_extension=True, is_preview=True)
 
 NO_SESSION = ErrorCode(
@@ -187,7 +188,7 @@ async def sign_in_by_password(request: Request, body: DriverCredentials, service
         " browser for ten minutes.",
     ),
     auth=DrivePageAuth(),
-    responses=Responses(200, PasskeySignInOptions, errors={409: (passkeys.NO_PASSKEYS,), 429: (RATE_LIMITED,)}),
+    responses=Responses(200, PasskeySignInOptions, errors={409: (NO_PASSKEYS,), 429: (RATE_LIMITED,)}),
     is_idempotent=False,
 )
 async def sign_in_options(request: Request, services: DriverServices) -> Response:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import JSON, PLAIN_TEXT, PROBLEM
@@ -153,8 +153,8 @@ def example(schema: Json, schemas: Mapping[str, Json], *, whole: bool = False) -
             return example(first, schemas, whole=whole)
         case {"type": "array", "items": items}:
             return [example(items, schemas, whole=whole)]
-        case {"type": "object", "additionalProperties": dict() as inner}:
-            return {"odometer": example(inner, schemas, whole=whole)}
+        case {"type": "object", "additionalProperties": dict()}:
+            return {"odometer": example(cast("Json", schema["additionalProperties"]), schemas, whole=whole)}
         case {"type": "integer"}:
             return 4
         case _:

@@ -13,6 +13,7 @@ from keyrack.fleet import declarations
 from keyrack.http.openapi.descriptions.auth import OF_ACCESS
 from keyrack.http.openapi.descriptions.changelog import OF_LOG
 from keyrack.http.openapi.descriptions.driver_resources import OF_DRIVER_RESOURCES
+from keyrack.http.openapi.descriptions.drivers import OF_DRIVERS, OF_EXPORTS
 from keyrack.http.openapi.descriptions.extensions import OPERATION_ID, OWN
 from keyrack.http.openapi.descriptions.offline_keys import OF_KEYS
 from keyrack.http.openapi.descriptions.telemetry import READINGS
@@ -160,6 +161,8 @@ OF: Mapping[str, Members] = {
     **OF_LOG,
     **OF_ACCESS,
     **OF_KEYS,
+    **OF_DRIVERS,
+    **OF_EXPORTS,
     **OF_DRIVER_RESOURCES,
 }
 
