@@ -31,7 +31,7 @@ LIBRARIES = {
     "alembic": {"db"},
     "argon2": {"auth"},
     "babel": {"console"},
-    "cryptography": {"api", "auth", "changelog", "db.encryption", "offline_keys"},
+    "cryptography": {"api", "auth", "changelog", "db.encryption", "drivers", "offline_keys"},
     "email_validator": {"core"},
     "falcon": {"http"},
     "fastapi": set[str](),

@@ -684,6 +684,9 @@ OF_DRIVERS = {
     "link-expired",
     "no-app-access",
     "no-credential-given",
+    "push-disabled",
+    "push-keys-invalid",
+    "push-service-not-allowed",
     "too-many-driver-passkeys",
     "wrong-driver-password",
 }

@@ -64,6 +64,7 @@ NUMBER = ColumnDecision("a bare number that says what is still to be erased")
 PSEUDONYM = ColumnDecision("a pseudonym; its meaning goes with `person.seed` and `box_key.user_id`")
 SOON = ColumnDecision("deleted after `KEYRACK_IDEMPOTENCY_HOURS`, and sealed until then")
 UNTIL_SENT = ColumnDecision("a number or an address, deleted when the mail is sent or `KEYRACK_MAIL_HOURS` are over")
+UNTIL_TAKEN = ColumnDecision("a bare number, deleted when a worker takes it or after a day")
 OF_MANAGER = ColumnDecision("of a manager, a client or an invited manager, who is no user")
 NOBODY = ColumnDecision("says nothing about a user")
 
@@ -82,6 +83,7 @@ DISCARD = ColumnDecision("a discard is recorded as a deletion, and a return as a
 ENROLMENT = ColumnDecision("the enrolment is recorded")
 GROUP_SCOPE = ColumnDecision("it is made from groups and roles, which are recorded")
 IMPORT_PROGRESS = ColumnDecision("the rows of an import are recorded themselves")
+KEY_OF_PUSH = ColumnDecision("the server makes it once, and it changes no resource")
 KEY_TOKEN = ColumnDecision("the other columns of the key are recorded")
 LINK_OF_MANAGER = ColumnDecision("the use of the link is recorded as a change of the manager")
 LOG = ColumnDecision("the table is a log itself")
@@ -547,6 +549,24 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "created_at": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
         "used_at": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
     },
+    "driver_push": {
+        "session_id": _of(INVITED_ANEW, COPY_GOES, OF_DRIVER),
+        "user_id": _of(INVITED_ANEW, COPY_GOES, OF_DRIVER),
+        "endpoint": _of(INVITED_ANEW, SECRET_GOES, OF_DRIVER),
+        "p256dh": _of(INVITED_ANEW, SECRET_GOES, OF_DRIVER),
+        "auth": _of(INVITED_ANEW, SECRET_GOES, OF_DRIVER),
+        "changes": _of(INVITED_ANEW, SECRET_GOES, QUEUE),
+        "attempts": _of(INVITED_ANEW, SECRET_GOES, QUEUE),
+        "due_at": _of(INVITED_ANEW, SECRET_GOES, QUEUE),
+        "sent_at": _of(INVITED_ANEW, SECRET_GOES, QUEUE),
+        "created_at": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
+    },
+    "driver_push_change": {
+        "push_change_id": _of(WORK, NOBODY, QUEUE),
+        "customer_id": _of(WORK, NOBODY, QUEUE),
+        "user_id": _of(WORK, UNTIL_TAKEN, QUEUE),
+        "created_at": _of(WORK, NOBODY, QUEUE),
+    },
     "driver_session": {
         "session_id": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
         "user_id": _of(INVITED_ANEW, COPY_GOES, OF_DRIVER),
@@ -881,6 +901,12 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
     "provider_domain": {
         "domain": _of(OF_STAFF, NOBODY, RECORDED),
         "provider_id": _of(OF_STAFF, NOBODY, RECORDED),
+    },
+    "push_key": {
+        "push_key_id": _of(OF_SERVER, NOBODY, KEY_OF_PUSH),
+        "public_key": _of(OF_SERVER, NOBODY, KEY_OF_PUSH),
+        "private_key": _of(OF_SERVER, NOBODY, KEY_OF_PUSH),
+        "created_at": _of(OF_SERVER, NOBODY, KEY_OF_PUSH),
     },
     "rate_limit": {
         "key": _of(OF_SERVER, NOBODY, RATE),

@@ -23,6 +23,7 @@ Type = Literal["manager", "client", "device", "user", "operator", "system"]
 UNRECORDED = frozenset((
     "car_state", "delivery", "delivery_lane", "event", "heartbeat", "housekeeping", "login_state", "odometer",
     "operation", "position", "rate_limit", "session", "telemetry", "used_login_state", "driver_session",
+    "driver_push",
 ))  # fmt: skip
 
 

@@ -36,6 +36,7 @@ from keyrack.db.connection import Database, Row, Statements, is_interruption
 from keyrack.db.replication import primary_heartbeat
 from keyrack.db.throttled_log import ThrottledLogger
 from keyrack.drivers import links as driver_links
+from keyrack.drivers import push_subscriptions
 from keyrack.drivers import requests as driver_requests
 from keyrack.drivers import sessions as driver_sessions
 from keyrack.fleet import global_erasure, person_erasure, person_lookup
@@ -84,6 +85,7 @@ STEPS = (
     HousekeepingTask("sessions of drivers", driver_sessions.forget),
     HousekeepingTask("links of drivers", driver_links.forget),
     HousekeepingTask("requests of drivers", driver_requests.forget),
+    HousekeepingTask("changes for push messages", push_subscriptions.forget),
     HousekeepingTask("revocations", access_tokens.forget),
     HousekeepingTask("links of people", password_reset.forget),
     HousekeepingTask("steps of signing in", login_challenges.forget),

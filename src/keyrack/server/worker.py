@@ -115,6 +115,11 @@ class Worker:
 
             mails = MailDispatcher(self._db, self._settings, {driver_mails.AUDIENCE: driver_mails.write})
             helpers.append(self._start("mail delivery", mails.run))
+        if self._settings.push:
+            from keyrack.drivers.push_dispatcher import PushDispatcher  # imports the client of webhooks
+
+            pushes = PushDispatcher(self._db, self._settings, vault)
+            helpers.append(self._start("push messages", pushes.run))
         delivering = self._start("webhook delivery", lambda: courier.run(GRACE))
         concurrency = self._settings.worker_concurrency
         loops = [self._start("operations", partial(self._loop, polls=number == 0)) for number in range(concurrency)]

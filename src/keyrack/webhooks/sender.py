@@ -157,17 +157,21 @@ class Sender:
         return attempt
 
     async def _send(self, delivery: DeliveryRequest, carried: dict[str, str]) -> DeliveryAttempt:
+        body, headers = delivery.body_and_headers(datetime.now(UTC))
+        return await self.post(delivery.url, body.encode(), headers | carried)
+
+    async def post(self, url: str, content: bytes, headers: dict[str, str]) -> DeliveryAttempt:
+        """POST content once. Never raises for a failure of an endpoint or the network."""
         started, clock = datetime.now(UTC), time.monotonic()
 
         def attempt(**what: Any) -> DeliveryAttempt:
             return DeliveryAttempt(started, round((time.monotonic() - clock) * 1000), **what)
 
-        sent, headers = delivery.body_and_headers(started)
         head, body = AnswerHead(), bytearray()
         ANSWER_HEAD.set(head)
-        fault = await self._exchange(delivery.url, sent, headers | carried, body)
+        fault = await self._exchange(url, content, headers, body)
         if head.status is None:
-            return attempt(**self._without_answer(delivery.url, fault))
+            return attempt(**self._without_answer(url, fault))
         return attempt(
             status=head.status,
             answer=body.decode(errors="replace").replace("\0", "\ufffd")[:ANSWER] or None,
@@ -175,13 +179,13 @@ class Sender:
             error=None if 200 <= head.status < 300 else ANSWERED.format(head.status),
         )
 
-    async def _exchange(self, url: str, sent: str, headers: dict[str, str], body: bytearray) -> Exception | None:
-        """Send a body and read the start of the answer into `body`; return the error, if any.
+    async def _exchange(self, url: str, sent: bytes, headers: dict[str, str], body: bytearray) -> Exception | None:
+        """Send content and read the start of the answer into `body`; return the error, if any.
 
         The error may occur before or after the head of the answer.
         """
         try:
-            async with self._session.post(url, data=sent.encode(), headers=headers, allow_redirects=False) as reply:
+            async with self._session.post(url, data=sent, headers=headers, allow_redirects=False) as reply:
                 while len(body) <= ANSWER * 4 and (piece := await reply.content.read(ANSWER * 4)):
                     body += piece
                 if not reply.content.at_eof():

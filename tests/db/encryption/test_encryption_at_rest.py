@@ -520,6 +520,8 @@ KEPT = {
     "webhook.old_signing_secret": "sealed", "provider.client_secret": "sealed",
     "login_state.state": "hash", "login_state.browser": "hash", "login_state.invitation": "hash",
     "used_login_state.hash": "hash",
+    "push_key.private_key": "sealed", "push_key.public_key": "public",
+    "driver_push.p256dh": "public", "driver_push.auth": "useless without the sealed key of the server",
     "key_authority.private_key": "sealed", "issuing_key.private_key": "sealed",
     "service_key.private_key": "sealed", "box_epoch.advertising": "sealed", "key_set_request.request": "sealed",
     **dict.fromkeys(SIGNED, "public"),

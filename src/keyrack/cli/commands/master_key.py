@@ -19,6 +19,7 @@ from keyrack.db.connection import Database
 from keyrack.db.encryption import master_keys, rotation
 from keyrack.db.encryption.bootstrap import open_vault
 from keyrack.db.encryption.master_keys import MasterKeyError
+from keyrack.drivers import push_keys
 from keyrack.offline_keys import issuing_keys
 from keyrack.webhooks import subscriptions
 from keyrack.webhooks.delivery_errors import SECRETS_LOST
@@ -117,6 +118,7 @@ async def reset(
     kid = await signing_keys.revoke_all(session.sql, vault)
     webhooks = await subscriptions.replace_all(session.sql, vault, SECRETS_LOST.text)
     authorities = await issuing_keys.lose_all(session.sql)
+    await push_keys.lose(session.sql)
     text = f"Signing key {kid} now signs, and every older token is rejected. {webhooks} webhooks are disabled."
     if authorities:
         text += f" {authorities} customers have lost their key authority: enrol their boxes again."

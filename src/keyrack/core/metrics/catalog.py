@@ -64,6 +64,12 @@ MAILS = Counter(
     "Mails: `sent`, `failed` (will be retried), `refused` (rejected permanently by the mail server) or `given up`.",
     "result", initial_labels=("sent", "failed", "refused", "given up"),
 )  # fmt: skip
+PUSH_MESSAGES = Counter(
+    "keyrack_push_messages_total",
+    "Web Push messages to drivers: `sent`, `failed` (will be retried), `refused` (rejected by the push service), `gone`"
+    " (the subscription has ended) or `given up`.",
+    "result", initial_labels=("sent", "failed", "refused", "gone", "given up"),
+)  # fmt: skip
 LOOKUPS = Counter(
     "keyrack_access_cache_lookups_total",
     "Lookups of keys, tokens, managers, devices and signing keys: answered from the cache (`hit`) or by the database "
@@ -187,8 +193,8 @@ SAMPLES_OF = OfCustomers(
 )
 
 OF_PROCESS: tuple[Instrument, ...] = (
-    REQUESTS, REQUEST_SECONDS, UNDER_WAY, CONNECTIONS, STREAMS, ERROR_RESPONSES, LIMITS, LOGINS, MAILS, LOOKUPS,
-    QUEUE_CAPACITY, QUEUE_IN_USE, QUEUE_WAITING, QUEUE_SECONDS, STATEMENT_SECONDS, READS, READ_LAG, LISTENERS,
+    REQUESTS, REQUEST_SECONDS, UNDER_WAY, CONNECTIONS, STREAMS, ERROR_RESPONSES, LIMITS, LOGINS, MAILS, PUSH_MESSAGES,
+    LOOKUPS, QUEUE_CAPACITY, QUEUE_IN_USE, QUEUE_WAITING, QUEUE_SECONDS, STATEMENT_SECONDS, READS, READ_LAG, LISTENERS,
     OPERATIONS, OPERATION_SECONDS, ATTEMPTS, ATTEMPT_SECONDS, DELIVERY_SECONDS, DELIVERIES_MARKED_DEAD,
     CHANGES_SEQUENCED, SEQUENCING_DELAY, CHECKPOINTS, CHECKPOINTS_PUBLISHED, SAMPLES, EVENTS, LOOP_SECONDS, SPANS,
     PROCESS, DROPPED, REQUESTS_OF, OPERATIONS_OF, ATTEMPTS_OF, SAMPLES_OF,

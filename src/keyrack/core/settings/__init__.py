@@ -47,6 +47,7 @@ from keyrack.core.settings.sso import Federation
 from keyrack.core.settings.telemetry import Units
 from keyrack.core.settings.tracing import Tracing
 from keyrack.core.settings.value_errors import ValueForm, explain
+from keyrack.core.settings.web_push import WebPush
 from keyrack.core.settings.worker import Work
 
 __all__ = [
@@ -85,6 +86,7 @@ class Settings(
     Federation,
     Keys,
     Mail,
+    WebPush,
     Batches,
     Lists,
     Maps,

@@ -20,6 +20,7 @@ SIGNING_SECRET = "webhook.signing_secret"  # noqa: S105 - a name; the old secret
 STATIC_SECRET = "webhook.secret"  # noqa: S105 - a name
 TOTP_SECRET = "totp.secret"  # noqa: S105 - a name
 CLIENT_SECRET = "provider.client_secret"  # noqa: S105 - a name
+PUSH_KEY = "push_key.private_key"
 ROOT_KEY = "key_authority.private_key"
 ISSUING_KEY = "issuing_key.private_key"
 SERVICE_KEY = "service_key.private_key"
@@ -79,6 +80,14 @@ HOLDINGS = (
         "update provider p set client_secret = u.sealed"
         " from unnest($1::integer[], $2::integer[], $3::bytea[]) u (customer_id, id, sealed)"
         " where p.provider_id = u.id",
+    ),
+    EncryptedColumn(
+        PUSH_KEY,
+        "select 0 as customer_id, push_key_id as id, private_key as sealed from push_key"
+        " where data_key_of(private_key) <> $1 order by push_key_id limit $2 for update",
+        "update push_key p set private_key = u.sealed"
+        " from unnest($1::integer[], $2::integer[], $3::bytea[]) u (customer_id, id, sealed)"
+        " where p.push_key_id = u.id",
     ),
     _of_customer(ROOT_KEY, "key_authority", "customer_id", "private_key"),
     _of_customer(ISSUING_KEY, "issuing_key", "issuing_key_id", "private_key"),

@@ -18,7 +18,7 @@ from keyrack.auth import app_tokens, passkeys
 from keyrack.core.error_codes import RATE_LIMITED, WRONG_CREDENTIALS, ErrorCode
 from keyrack.core.errors import NotFound
 from keyrack.db.connection import Statements
-from keyrack.drivers import accounts, links, sessions
+from keyrack.drivers import accounts, links, push_keys, sessions
 from keyrack.drivers.links import LinkKind
 from keyrack.drivers.services import DriverServices
 from keyrack.drivers.sign_in import NO_STORE, shown_person, sign_in
@@ -136,7 +136,7 @@ async def app_settings(request: Request, services: DriverServices) -> Response:
         {
             "sendsMail": settings.sends_mail,
             "hasPasskeys": accounts.DRIVERS.host(settings) is not None,
-            "pushKey": None,
+            "pushKey": await push_keys.public(request.db) if settings.push else None,
             "radio": "bluetooth" if settings.simulated_radio_socket is None else "simulated",
             "providers": [],
             "serverTime": format_timestamp(datetime.now(UTC)),

@@ -111,6 +111,17 @@ OF_DRIVERS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "created": ("When the passkey was added.", "2026-05-01T07:30:00Z"),
         "lastUsed": ("When the passkey was last used to sign in; null for never.", None),
     },
+    "PushSubscription": {
+        "endpoint": (
+            "The address of the browser at its push service: https, at a host of `KEYRACK_PUSH_SERVICES`.",
+            "https://updates.push.services.mozilla.com/wpush/v2/gAAAAABn",
+        ),
+        "p256dh": (
+            "The public key of the subscription.",
+            "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
+        ),
+        "auth": ("The secret of the subscription.", "BTBZMqHH6r4Tts7J_aSIgg"),
+    },
     "DriverLanguage": {"language": ("The language of the app and of mails; null for that of the browser.", "de")},
 }
 
