@@ -328,7 +328,8 @@ def test_every_table_of_a_customer_is_exported_or_named_here(sql: Sql) -> None:
         "registration_nonce", "removed_device", "box_epoch",
         "status_generation", "box_key", "box_entry", "box_report", "app_subject", "app_device",
         # drivers get their accounts at this installation, and send requests to it
-        "driver_access", "driver_link", "driver_push_change", "driver_session", "driver_withdrawn", "assignment_request",
+        "driver_access", "driver_link", "driver_push_change", "driver_session", "driver_withdrawn",
+        "assignment_request",
         "customer_import", "imported_id",  # the origin of an import
         "custody", "custody_log", "fitting",  # derived from the log
         # events of this installation: a new one starts a separate log

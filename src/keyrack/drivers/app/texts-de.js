@@ -257,4 +257,9 @@ export const GERMAN = {
   'privacy.end': 'Wie lange',
   'privacy.end.text': 'Ihr Fuhrpark entscheidet, wie lange er Öffnungen speichert. Bitten Sie ihn, Ihre Daten zu löschen.',
   'privacy.export': 'Meine Daten herunterladen',
+  'push.title': 'Benachrichtigungen',
+  'push.off': 'Dieses Telefon kann seine Schlüssel erneuern, wenn sich etwas ändert, auch wenn die App geschlossen ist.',
+  'push.on': 'Dieses Telefon erneuert seine Schlüssel, wenn sich etwas ändert.',
+  'push.begin': 'Einschalten',
+  'push.end': 'Ausschalten',
 };

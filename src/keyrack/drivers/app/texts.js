@@ -261,6 +261,11 @@ export const ENGLISH = {
   'privacy.end': 'How long',
   'privacy.end.text': 'Your fleet decides how long it keeps openings. Ask it to have your data deleted.',
   'privacy.export': 'Download my data',
+  'push.title': 'Notifications',
+  'push.off': 'This phone can renew its keys when something changes, even while the app is closed.',
+  'push.on': 'This phone renews its keys when something changes.',
+  'push.begin': 'Switch on',
+  'push.end': 'Switch off',
 };
 
 const LANGUAGES = /** @type {const} */ (['en', 'de']);

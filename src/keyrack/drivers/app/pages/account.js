@@ -4,6 +4,7 @@
 
 import { refresh } from '../app.js';
 import { el, icon } from '../dom.js';
+import { isSubscribed, subscribe, unsubscribe } from '../push.js';
 import { t } from '../texts.js';
 import { actionOf } from './forms.js';
 import { headOf } from './parts.js';
@@ -12,9 +13,9 @@ import { headOf } from './parts.js';
 
 /**
  * @param {App} app
- * @returns {Node}
+ * @returns {Promise<Node>}
  */
-export function show(app) {
+export async function show(app) {
   const { session } = app;
   if (session === null) return el('div', { class: 'account' }, headOf(t('app.account')), linkTo('sign-in', t('action.sign-in')));
   const { firstName, lastName, emailAddress } = session.user;
@@ -39,6 +40,7 @@ export function show(app) {
       linkTo('privacy', t('privacy.title')),
     ].map((link) => el('li', {}, link)))),
     languageOf(app),
+    await pushOf(app),
     actionOf(t('account.sign-out'), () => signOut(app)),
     el('p', { class: 'muted small' }, t('account.sign-out.hint')),
   );
@@ -67,6 +69,27 @@ function languageOf(app) {
     { id: 'language', on: { change: choose } },
     choices.map(([value, label]) => el('option', { value, selected: value === chosen }, label)),
   ));
+}
+
+/**
+ * The switch of push messages, if the server sends them and the browser can receive them.
+ * @param {App} app
+ */
+async function pushOf(app) {
+  const key = app.settings?.pushKey;
+  const isOn = await isSubscribed(key).catch(() => null);
+  if (isOn === null) return null;
+  const change = async () => {
+    await (isOn ? unsubscribe() : subscribe(/** @type {string} */ (key)));
+    await app.show();
+  };
+  return el(
+    'section',
+    { class: 'card' },
+    el('h2', {}, t('push.title')),
+    el('p', { class: 'muted' }, t(isOn ? 'push.on' : 'push.off')),
+    actionOf(t(isOn ? 'push.end' : 'push.begin'), change),
+  );
 }
 
 /**
