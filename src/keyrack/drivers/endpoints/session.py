@@ -24,7 +24,7 @@ from keyrack.drivers.services import DriverServices
 from keyrack.drivers.sign_in import NO_STORE, shown_person, sign_in
 
 TAG = Tag("Driver app", "The app of drivers at `/drive`: their sessions, cars and requests. For its own pages.")
-NO_PASSKEYS = passkeys.NO_PASSKEYS.format(url="https://192.0.2.1")  # the only error of its status needs an example
+NO_PASSKEYS = passkeys.NO_PASSKEYS.format(url="this one")  # the only error of its status needs an example
 endpoints = Endpoints[DriverServices](TAG, DriverAuth(), is_extension=True, is_preview=True)
 
 NO_SESSION = ErrorCode(
