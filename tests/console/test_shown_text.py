@@ -14,6 +14,7 @@ from keyrack.console import PAGES
 from keyrack.console.shown_text import LONGEST, datum, sentence, without_stray_tags
 from tests.console.conftest import Desk
 from tests.console.test_overview import depot
+from tests.support.drivers import Booking, at, signed_in_driver
 from tests.support.people import Person, Town, done
 from tests.support.servers import eventually
 
@@ -119,6 +120,7 @@ def made(person: Person, name: str, address: str) -> dict[str, Any]:
         "webhook": webhook, "delivery": person.post(f"/webhooks/{webhook}/test").json()["id"], "operation": operation,
         "change": change, "brand": "none", "device": 1, "member": "url", "kind": "cars", "action": "group",
         "fact": "name", "service": service,
+        "request": Booking(person, signed_in_driver(person)).ask(kind="extend", end=at(6)).json()["id"],
     }  # fmt: skip
 
 

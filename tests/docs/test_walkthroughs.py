@@ -135,6 +135,7 @@ def test_demo_env_has_the_values_that_the_demo_printed(demo: dict[str, str], sta
     assert set(names) == set(demo) == {
         "KEYRACK_URL", "KEYRACK_API_KEY", "KEYRACK_USERNAME", "KEYRACK_PASSWORD", "KEYRACK_CUSTOMER_ID",
         "KEYRACK_SDK_KEY", "KEYRACK_DEVICE_KEY", "KEYRACK_STATE", "KEYRACK_CLIENT_ID", "KEYRACK_CLIENT_SECRET",
+        "KEYRACK_DRIVER_EMAIL", "KEYRACK_DRIVER_PASSWORD",
     }  # fmt: skip
     assert demo["KEYRACK_URL"].endswith("/v3")
 
