@@ -229,6 +229,16 @@ INVALID_CUSTOMER_ID = ErrorCode(
     "The header Customer-ID must be an integer.",
     "Send the header `Customer-ID` once, with an id that `GET /customers` returns.",
 )
+NO_USER = ErrorCode(
+    "user-not-found",
+    "Unable to find a user for the given userId which is assigned to the given customerId.",
+    "Use an id that `GET /users` returns for this customer.",
+)
+NO_DEVICE = ErrorCode(
+    "device-not-found",
+    "Unable to find a device for the given deviceId which is assigned to the user.",
+    "Register the phone first: `PUT /sdk/devices`.",
+)
 NO_CUSTOMER = ErrorCode(
     "customer-not-found",
     "Unable to find a customer for the given Customer-ID.",

@@ -5,10 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import LiteralString, NamedTuple
 
-from keyrack.core.error_codes import ErrorCode
+from keyrack.core.error_codes import NO_USER, ErrorCode
 from keyrack.core.errors import Conflict, NotFound
 from keyrack.db.connection import Statements
-from keyrack.fleet.endpoints.users import NO_USER
 
 NOT_NORMAL = ErrorCode(
     "user-without-app",

@@ -10,9 +10,9 @@ from datetime import datetime
 from typing import LiteralString, NamedTuple
 
 from keyrack.api.schema.request_body import format_timestamp
+from keyrack.core.error_codes import NO_DEVICE
 from keyrack.core.errors import NotFound
 from keyrack.db.connection import Connection
-from keyrack.offline_keys.endpoints.user_devices import NO_DEVICE
 from keyrack.offline_keys.opening_deadline import CAN_POWER_LOSS_EXTEND, OPENS_UNTIL, WITH_EPOCH
 
 # The lock serialises reports and registrations of one user. The removal of a user has the same order of locks

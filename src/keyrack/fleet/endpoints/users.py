@@ -19,7 +19,7 @@ from keyrack.api.schema.request_body import Body, EmailAddress, ExactText, Int32
 from keyrack.assignments.customer_lock import lock_and_flush
 from keyrack.assignments.submission import end_all_of_user
 from keyrack.core.addresses import address_form
-from keyrack.core.error_codes import RATE_LIMITED, ErrorCode, FieldError
+from keyrack.core.error_codes import NO_USER, RATE_LIMITED, ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, Conflict, NotFound, on_constraint
 from keyrack.core.text import email_address, is_blank, trimmed
 from keyrack.db.connection import Statements
@@ -31,11 +31,6 @@ from keyrack.fleet.services import FleetServices
 TAG = Tag("Users", "People who can open cars. A person can be a user of several customers.", frozenset(("users",)))
 endpoints = Endpoints[FleetServices](TAG, "users")
 
-NO_USER = ErrorCode(
-    "user-not-found",
-    "Unable to find a user for the given userId which is assigned to the given customerId.",
-    "Use an id that `GET /users` returns for this customer.",
-)
 NEITHER = ErrorCode(
     "invalid-user-parameters",
     "Invalid emailAddress and userId. One valid parameter is required.",

@@ -14,18 +14,13 @@ from keyrack.api.schema.fields import Resource, boolean, date_time, string
 from keyrack.api.schema.group_scope import scoped_by
 from keyrack.api.services import ReadServices
 from keyrack.core.base64url import octets
-from keyrack.core.error_codes import ErrorCode
+from keyrack.core.error_codes import NO_DEVICE
 from keyrack.core.errors import NotFound
 from keyrack.fleet.endpoints.users import NO_USER, TAG
 from keyrack.fleet.schema import USER
 
 endpoints = Endpoints[ReadServices](TAG, "users", is_extension=True)
 
-NO_DEVICE = ErrorCode(
-    "device-not-found",
-    "Unable to find a device for the given deviceId which is assigned to the user.",
-    "Register the phone first: `PUT /sdk/devices`.",
-)
 PROTECTIONS = ("Software", "TrustedEnvironment", "SecureElement")
 
 _ID: LiteralString = "translate(encode({t}.device_id, 'base64'), '+/=', '-_')"
