@@ -1,4 +1,7 @@
-"""The drivers' app in Chromium, with a real server behind a gate that can be shut, as a phone without a network."""
+"""The drivers' app in Chromium, with a real server.
+
+The server is behind a gate. A phone has no network while the gate is shut.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from playwright.sync_api import BrowserContext, CDPSession, Page
 
-from keyrack.offline_keys.box import clock, firmware, links
-from keyrack.offline_keys.box.firmware import LockAction
-from keyrack.offline_keys.box.state import LINKS
-from keyrack.offline_keys.transports import advertisements
-from keyrack.offline_keys.transports.bluetooth import BoxBluetooth
-from keyrack.offline_keys.transports.message_buffer import MessageBuffer
-from tests.offline_keys.offline_world import Firmware, garage
+from tests.offline_keys.box_nearby import BoxNearby
+from tests.offline_keys.offline_world import garage
 from tests.offline_keys.peripheral import PUMP
 from tests.support import browser
 from tests.support.drivers import COOKIE, SignedInDriver, signed_in_driver
@@ -40,6 +38,13 @@ CONTROLLED = """new Promise((done) => {
 YEAR = 31_536_000
 
 
+class Address(Protocol):
+    """A server at an address."""
+
+    @property
+    def url(self) -> str: ...
+
+
 class Gate:
     """A port in front of a server. While it is shut, connections end at once."""
 
@@ -52,7 +57,7 @@ class Gate:
 
     @property
     def url(self) -> str:
-        """The address by a name for which browsers provide WebCrypto and service workers."""
+        """The address, by a name that counts as secure."""
         return f"http://localhost:{self._socket.getsockname()[1]}"
 
     def shut(self) -> None:
@@ -93,46 +98,6 @@ def _end(end: socket.socket) -> None:
     with suppress(OSError):
         end.shutdown(socket.SHUT_RDWR)
     end.close()
-
-
-@dataclass
-class BoxNearby:
-    """A box of a garage, whose links are those of a radio."""
-
-    firmware: Firmware
-    effects: list[str] = field(default_factory=list[str])
-
-    @property
-    def tick(self) -> int:
-        return self.firmware.tick
-
-    @property
-    def advertised_name(self) -> str:
-        state = self.firmware.state
-        return advertisements.name_at(state.authority.advertising, clock.now(state, self.tick))
-
-    def bluetooth(self) -> tuple[MessageBuffer, BoxBluetooth]:
-        for number in range(LINKS):
-            self.disconnect(number)
-        buffer = MessageBuffer()
-        return buffer, BoxBluetooth(buffer)
-
-    def connect(self) -> int:
-        self.firmware.state, number = firmware.connect(self.firmware.state, self.tick)
-        return number
-
-    def disconnect(self, number: int) -> None:
-        self.firmware.state = firmware.disconnect(self.firmware.state, number)
-
-    def say(self, number: int, message: bytes) -> bytes:
-        reply = self.firmware.say(message, number)
-        assert self.firmware.last is not None
-        if self.firmware.last.effect is not LockAction.NONE:
-            self.effects.append(self.firmware.last.effect.name)
-        return reply
-
-    def is_proven(self, number: int) -> bool:
-        return links.is_proven(self.firmware.state, number, self.tick)
 
 
 @dataclass
@@ -197,7 +162,7 @@ class AppPage:
 
 
 def sign_in(context: BrowserContext, driver: SignedInDriver, gate: Gate) -> None:
-    """Give a browser the session of a driver, for longer than its window."""
+    """Give a browser the persistent session of a driver."""
     assert driver.cookie is not None
     context.add_cookies(
         [
@@ -209,11 +174,20 @@ def sign_in(context: BrowserContext, driver: SignedInDriver, gate: Gate) -> None
     )  # fmt: skip
 
 
+def opened(context: BrowserContext, booked: Booking, gate: Gate) -> AppPage:
+    """The app of a signed-in driver, with the key of the booking."""
+    sign_in(context, booked.driver, gate)
+    app = AppPage(context.new_page())
+    app.start()
+    app.sees("Ready")
+    return app
+
+
 @contextmanager
-def app_context(gate: Gate, **options: Any) -> Iterator[BrowserContext]:
-    """A window of the shared browser, at the origin of the gate."""
+def app_context(server: Address, **options: Any) -> Iterator[BrowserContext]:
+    """A window of the shared browser, at this address."""
     with browser.launched() as chromium:
-        context = chromium.new_context(base_url=gate.url, locale="en-GB", **options)
+        context = chromium.new_context(base_url=server.url, locale="en-GB", **options)
         yield context
 
 

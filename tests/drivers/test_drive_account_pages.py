@@ -1,16 +1,16 @@
-"""The account pages of the drivers' app in Chromium, with a real server."""
+"""The account pages of the drivers' app in Chromium."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from playwright.sync_api import expect
 
 from keyrack.core.settings import Settings
-from tests.drivers.app_browser import AppPage, Booking, Gate, app_context, booking, sign_in
+from tests.drivers.app_browser import AppPage, Gate, app_context, booking, opened
 from tests.support import browser
 from tests.support.drivers import PASSWORD, driver_address, driver_browser, signed_in_driver
 from tests.support.people import Person, done
@@ -27,7 +27,7 @@ def gate(server: RunningServer) -> Iterator[Gate]:
 
 
 def invitation(person: Person, user: int) -> str:
-    """The part of an invitation's link that follows the address of the app."""
+    """The path and the fragment of an invitation's link."""
     answer = person.post(f"/users/{user}/app-invitation", {"mail": False})
     assert answer.status_code in (200, 201), answer.text
     return "/drive/" + answer.json()["link"].partition("/drive/")[2]
@@ -83,7 +83,7 @@ def test_an_invitation_becomes_an_account_with_a_passkey(alice: Person, settings
     user, _ = new_user(alice)
     with (
         RunningServer(settings, dsn, public_url="http://localhost:{port}") as local,
-        app_context(cast("Gate", SimpleNamespace(url=local.settings.public_url))) as context,
+        app_context(SimpleNamespace(url=local.settings.public_url)) as context,
     ):
         page = context.new_page()
         add_authenticator(context.new_cdp_session(page))
@@ -158,15 +158,6 @@ def test_a_lost_phone_shows_which_cars_it_may_open(alice: Person, gate: Gate) ->
         app.sees("A lost phone may still open these cars")
         app.check(gate)
     assert booked.person.get(f"/users/{booked.driver.user}/devices").json() == []
-
-
-def opened(context: Any, booked: Booking, gate: Gate) -> AppPage:
-    """The app with the key of the booking."""
-    sign_in(context, booked.driver, gate)
-    app = AppPage(context.new_page())
-    app.start()
-    app.sees("Ready")
-    return app
 
 
 def test_more_time_is_requested_and_withdrawn(alice: Person, gate: Gate) -> None:

@@ -1,4 +1,7 @@
-"""The drivers' app in Chromium: server, browser and box are real, the radio is emulated."""
+"""The drivers' app in Chromium.
+
+Server, browser and box are real, the radio is emulated.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from tests.drivers.app_browser import (
     app_context,
     at,
     booking,
+    opened,
     profile_context,
     sign_in,
 )
@@ -50,10 +54,7 @@ def test_it_can_be_installed_and_starts_after_the_server_has_stopped(alice: Pers
     """The browser is restarted in between. Cars and keys are there, also at a deep link."""
     booked = booking(alice)
     with profile_context(gate, tmp_path) as context:
-        sign_in(context, booked.driver, gate)
-        app = AppPage(context.new_page())
-        app.start()
-        app.sees("Ready")
+        app = opened(context, booked, gate)
         app.worker_is_ready()
         cdp = context.new_cdp_session(app.page)
         assert cdp.send("Page.getAppManifest")["errors"] == []
@@ -120,10 +121,7 @@ def test_opening_without_a_network_is_delivered_by_the_service_worker(town: Any,
 def test_events_of_the_browser_renew_cars_and_keys(alice: Person, gate: Gate, event: str) -> None:
     booked = booking(alice)
     with app_context(gate) as context:
-        sign_in(context, booked.driver, gate)
-        app = AppPage(context.new_page())
-        app.start()
-        app.sees("Ready")
+        app = opened(context, booked, gate)
         app.worker_is_ready()
         worker = Worker(app.page)
         car = alice.car("The second one")
@@ -140,10 +138,7 @@ def test_a_new_version_is_offered_while_a_page_is_open(
 ) -> None:
     booked = booking(alice)
     with app_context(gate) as context:
-        sign_in(context, booked.driver, gate)
-        app = AppPage(context.new_page())
-        app.start()
-        app.sees("Ready")
+        app = opened(context, booked, gate)
         app.worker_is_ready()
         files = dict(app_files.load_app_files())
         worker, texts = files["sw.js"], files["texts.js"]
@@ -153,7 +148,7 @@ def test_a_new_version_is_offered_while_a_page_is_open(
         monkeypatch.setattr("keyrack.http.drive_app.load_app_files", lambda: files)
         app.page.evaluate("navigator.serviceWorker.ready.then((registration) => registration.update()); 0")
         app.page.get_by_text("A new version of the app is ready.", exact=True).wait_for()
-        app.sees("Ready")  # until the driver says so
+        app.sees("Ready")  # until the driver taps the button
         app.tap("Update now")
         app.sees("Ready again")
         app.check(gate)
@@ -175,10 +170,7 @@ def test_two_tabs_share_one_phone(alice: Person, gate: Gate) -> None:
 def test_a_phone_that_lost_its_key_registers_another_one(alice: Person, gate: Gate) -> None:
     booked = booking(alice)
     with app_context(gate) as context:
-        sign_in(context, booked.driver, gate)
-        app = AppPage(context.new_page())
-        app.start()
-        app.sees("Ready")
+        app = opened(context, booked, gate)
         app.page.goto("/drive/manifest.webmanifest")
         app.page.evaluate("new Promise((done) => { indexedDB.deleteDatabase('keyrack-drive').onsuccess = done; })")
         app.start()
@@ -190,10 +182,7 @@ def test_a_phone_that_lost_its_key_registers_another_one(alice: Person, gate: Ga
 def test_a_removed_phone_registers_again_only_by_a_tap(alice: Person, gate: Gate) -> None:
     booked = booking(alice)
     with app_context(gate) as context:
-        sign_in(context, booked.driver, gate)
-        app = AppPage(context.new_page())
-        app.start()
-        app.sees("Ready")
+        app = opened(context, booked, gate)
         (phone,) = phones(booked)
         assert alice.delete(f"/users/{booked.driver.user}/devices/{phone['id']}").status_code == 204
         app.page.reload()
@@ -270,10 +259,7 @@ def test_bookings_that_come_later_and_that_the_fleet_has_ended(alice: Person, ga
     booked = booking(alice)
     later = alice.assignment(booked.car, booked.driver.user, at(24), end=at(30))
     with app_context(gate) as context:
-        sign_in(context, booked.driver, gate)
-        app = AppPage(context.new_page())
-        app.start()
-        app.sees("Ready")
+        app = opened(context, booked, gate)
         assert alice.delete(f"/assignments/{booked.assignment}").status_code in (202, 204)
         eventually(lambda: len(booked.driver.get("/cars").json()) == 1, "the end of the booking")
         app.page.reload()

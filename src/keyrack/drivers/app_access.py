@@ -1,4 +1,4 @@
-"""A customer's side of a driver's account: invitation, state and withdrawal of the access."""
+"""Drivers' access to the app, as a customer manages it."""
 
 from __future__ import annotations
 
@@ -8,27 +8,26 @@ from typing import LiteralString, NamedTuple
 from keyrack.core.error_codes import NO_USER, ErrorCode
 from keyrack.core.errors import Conflict, NotFound
 from keyrack.db.connection import Statements
+from keyrack.drivers.sessions import IS_GIVEN, IS_WITHDRAWN
 
 NOT_NORMAL = ErrorCode(
     "user-without-app",
     "The user is `Anonymous`, so the user cannot sign in to the app.",
     "Create a user of the type `Normal` with another e-mail address, and invite that user.",
 )
-# A session that the customer sees: one of its own provider, or one of an account with access to the customer
-_HAS_ACCESS: LiteralString = """
-(a.is_proven or exists (select from driver_access d where d.customer_id = $1 and d.user_id = $2))
-  and not exists (select from driver_withdrawn w where w.customer_id = $1 and w.user_id = $2)
-"""
-_IS_SEEN: LiteralString = "(s.customer_id = $1 or s.customer_id is null and " + _HAS_ACCESS + ")"
+_HAS_ACCESS: LiteralString = IS_GIVEN + " and not " + IS_WITHDRAWN
+# A session that sees the customer: one of its own provider, or one of an account with access to it
+_SEES: LiteralString = "(s.customer_id = u.customer_id or s.customer_id is null and " + _HAS_ACCESS + ")"
 STATE: LiteralString = (
     "select p.type = 'Normal' as can_be_invited, coalesce(a.user_id is not null and "
     + _HAS_ACCESS
-    + """, false) as has_access,
-  exists (select from driver_withdrawn w where w.customer_id = $1 and w.user_id = $2) as is_withdrawn,
-  (select max(l.expires_at) from driver_link l where l.customer_id = $1 and l.user_id = $2
+    + ", false) as has_access, "
+    + IS_WITHDRAWN
+    + """ as is_withdrawn,
+  (select max(l.expires_at) from driver_link l where l.customer_id = u.customer_id and l.user_id = u.user_id
     and l.kind in ('invitation', 'mailed') and l.expires_at > now()) as invitation_expires,
-  (select max(s.seen_at) from driver_session s where s.user_id = $2 and """
-    + _IS_SEEN
+  (select max(s.seen_at) from driver_session s where s.user_id = u.user_id and """
+    + _SEES
     + """) as last_seen
 from customer_user u join person p using (user_id) left join driver_account a using (user_id)
 where u.customer_id = $1 and u.user_id = $2
@@ -46,12 +45,13 @@ links as (delete from driver_link where customer_id = $1 and user_id = $2)
 insert into driver_withdrawn (customer_id, user_id) values ($1, $2) on conflict do nothing
 """
 END_SESSIONS: LiteralString = (
-    "delete from driver_session s using driver_account a where s.user_id = $2 and a.user_id = s.user_id and " + _IS_SEEN
+    "delete from driver_session s using customer_user u join driver_account a using (user_id)"
+    " where u.customer_id = $1 and u.user_id = $2 and s.user_id = u.user_id and " + _SEES
 )
 
 
 class AppAccess(NamedTuple):
-    """Whether a user of the customer can use the app, and when the user did."""
+    """A user's access to the app in one customer."""
 
     can_be_invited: bool  # only `Normal` users sign in
     has_access: bool

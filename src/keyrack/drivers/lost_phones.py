@@ -1,4 +1,4 @@
-"""Lost phones of a driver: removal, and the cars that they may still open.
+"""Lost phones of a driver, and the cars that they may open.
 
 A removal revokes the keys of a phone. A box accepts them until it has the revocation, or until their last moment.
 """
@@ -19,8 +19,10 @@ from keyrack.offline_keys.opening_deadline import CAN_POWER_LOSS_EXTEND, OPENS_U
 LOCK: LiteralString = """
 select true from customer_user where customer_id = $1 and user_id = $2 for no key update
 """
-PHONES: LiteralString = "select device_id from app_device where customer_id = $1 and user_id = $2"
-REMOVED: LiteralString = "select device_id from removed_device where customer_id = $1 and user_id = $2"
+PHONES: LiteralString = """
+select device_id from app_device where customer_id = $1 and user_id = $2
+union select device_id from removed_device where customer_id = $1 and user_id = $2
+"""
 # The mark is recorded as `device.lost`, and the removal as `device.deleted`
 MARK: LiteralString = """
 update app_device set is_lost = true where customer_id = $1 and user_id = $2 and device_id = any($3)
@@ -42,7 +44,7 @@ CARS: LiteralString = (
 
 
 class OpenableCar(NamedTuple):
-    """A car that a lost phone may still open, until this moment at most."""
+    """A car that a lost phone may still open."""
 
     id: int
     name: str
@@ -53,15 +55,13 @@ class OpenableCar(NamedTuple):
 async def report(
     connection: Connection, customer: int, user: int, phones: Collection[bytes] | None, scope: int | None = None
 ) -> list[OpenableCar]:
-    """Remove lost phones of a user, and return the cars that they may still open.
+    """Remove lost phones of a user. Returns the cars that they may open.
 
     None means all phones, also those that were removed before. A repeated report of a removed phone returns the cars
     again. Runs in the caller's transaction. Raises `NotFound` for a phone that the user never had.
     """
     await connection.fetchval(LOCK, customer, user)
-    own = {
-        row["device_id"] for statement in (PHONES, REMOVED) for row in await connection.fetch(statement, customer, user)
-    }
+    own = {row["device_id"] for row in await connection.fetch(PHONES, customer, user)}
     lost = sorted(own if phones is None else set(phones))
     if not own.issuperset(lost):
         raise NotFound(NO_DEVICE)

@@ -19,17 +19,20 @@ MAX_DAYS = 400  # browsers keep no cookie for longer (RFC 6265bis, section 5.5)
 MAX_SESSIONS = 20  # of one account
 CHALLENGE_SECONDS = 300  # validity of the challenge for a new passkey
 
-# A customer that the session sees: the person is its user, and the access was neither missing nor withdrawn. A session
-# of a customer's own provider sees that customer alone
-VISIBLE: LiteralString = """
-select u.customer_id from customer_user u
-where u.user_id = a.user_id
-  and case when s.customer_id is not null then u.customer_id = s.customer_id
-    else a.is_proven or exists (
-      select from driver_access d where d.customer_id = u.customer_id and d.user_id = u.user_id) end
-  and not exists (select from driver_withdrawn w where w.customer_id = u.customer_id and w.user_id = u.user_id)
-order by u.customer_id
-"""
+# Conditions about the account `a` and the membership `u`: the customer gave access, and withdrew it
+IS_GIVEN: LiteralString = """(a.is_proven or exists (
+  select from driver_access d where d.customer_id = u.customer_id and d.user_id = u.user_id))"""
+IS_WITHDRAWN: LiteralString = """exists (
+  select from driver_withdrawn w where w.customer_id = u.customer_id and w.user_id = u.user_id)"""
+# The customers that the session `s` sees. A session of a customer's own provider sees that customer alone
+VISIBLE: LiteralString = (
+    "select u.customer_id from customer_user u where u.user_id = a.user_id"
+    " and case when s.customer_id is not null then u.customer_id = s.customer_id else "
+    + IS_GIVEN
+    + " end and not "
+    + IS_WITHDRAWN
+    + " order by u.customer_id"
+)
 FIND: LiteralString = (
     "select s.session_id, s.user_id, s.seen_at < now() - interval '1 minute' as is_stale, array("
     + VISIBLE
@@ -74,7 +77,7 @@ select count(*) from gone
 
 
 async def find(statements: Statements, secret: str | None) -> Driver | None:
-    """The driver of a session's secret; None if the session is not valid.
+    """The driver of a session's secret; None if it is invalid.
 
     A session that sees no customer is not valid. Its use is recorded once a minute.
     """

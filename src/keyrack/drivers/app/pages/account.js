@@ -7,7 +7,7 @@ import { el, icon } from '../dom.js';
 import { isSubscribed, subscribe, unsubscribe } from '../push.js';
 import { t } from '../texts.js';
 import { actionOf } from './forms.js';
-import { headOf } from './parts.js';
+import { callOf, headOf } from './parts.js';
 
 /** @typedef {import('../app.js').App} App */
 
@@ -29,7 +29,7 @@ export async function show(app) {
       el('h2', {}, [firstName, lastName].filter(Boolean).join(' ') || emailAddress),
       el('p', { class: 'muted' }, emailAddress),
       el('ul', { class: 'plain' }, session.customers.map(({ name, phone }) => el(
-        'li', {}, name, phone !== null && [' · ', el('a', { href: `tel:${phone.replace(/[^+\d]/g, '')}` }, phone)],
+        'li', {}, name, phone !== null && [' · ', el('a', { href: callOf(phone) }, phone)],
       ))),
     ),
     el('nav', { 'aria-label': t('app.account') }, el('ul', { class: 'rows' }, [

@@ -36,12 +36,20 @@ export function helpOf(phone, support) {
     { class: 'help' },
     phone !== null && el(
       'a',
-      { class: 'button', href: `tel:${phone.replace(/[^+\d]/g, '')}`, 'data-key': 'phone' },
+      { class: 'button', href: callOf(phone), 'data-key': 'phone' },
       icon('phone'),
       el('span', { class: 'two' }, el('span', {}, t('help.call')), el('span', { class: 'muted small' }, phone)),
     ),
     support !== null && supportOf(support),
   );
+}
+
+/**
+ * The address that calls a number.
+ * @param {string} phone
+ */
+export function callOf(phone) {
+  return `tel:${phone.replace(/[^+\d]/g, '')}`;
 }
 
 /** @param {string} code */
