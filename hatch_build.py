@@ -1,4 +1,4 @@
-"""Builds the console's third-party files before a build of the package, and adds the phone's modules to wheels."""
+"""Build hook: third-party files of the console, and the phone's modules."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def seen(person: Person, groups: list[int]) -> None:
     eventually(is_told, "the limit")
 
 
-# What is in a group by its car and its user
+# Rows that are in a group by their car and their user
 OF_CAR_AND_USER = {"assignmentId": "/assignments", "eventId": "/events", "requestId": "/assignment-requests"}
 
 

@@ -1,4 +1,4 @@
-"""Requests of drivers on Today and on the page of a booking, and their decision."""
+"""Drivers' requests in the console, and their decision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A person's access to the app, lost phones, and the settings for drivers."""
+"""App access, lost phones and driver settings in the console."""
 
 from __future__ import annotations
 

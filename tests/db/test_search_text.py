@@ -74,7 +74,7 @@ def test_without_an_index_a_search_works_and_the_doctor_says_how_to_make_it(data
         return [(check["result"], check["text"], check["action"]) for check in checks if check["check"] == "search"]
 
     def findings() -> list[tuple[str, str, str]]:
-        """The doctor stops after 20 s on a busy machine, before it checks searches."""
+        """The doctor may stop before this check on a busy machine."""
         return eventually(search_checks, "the doctor's check of searches")
 
     if sql.value("select to_regclass('car_search') is null"):

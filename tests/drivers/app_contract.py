@@ -1,4 +1,4 @@
-"""The recorded contract of an earlier build of the app: its calls, and the members that it sends and reads.
+"""The recorded contract of an earlier build of the app.
 
 An app that has not updated yet works with a newer server for `DAYS` days. So `app-contract.json` has the schemas of the
 last released build. After a release, `KEYRACK_CONTRACT=write pytest tests/drivers/test_app_contract.py` records the new
@@ -39,7 +39,7 @@ def calls() -> set[str]:
 
 
 def present() -> dict[str, Json]:
-    """The operations of the present server: what each accepts and returns, without references."""
+    """The operations of the present server, without references."""
     rows = [row for row in ALL if "simulated" not in row.path]  # the radio of the demo
     whole = document(rows, Settings())
     return {
@@ -92,7 +92,7 @@ def write() -> None:
 
 
 def broken(old: dict[str, Json], new: dict[str, Json]) -> list[str]:
-    """What an app of the old contract would miss at a server of the new one."""
+    """The incompatibilities of a new contract with an old app."""
     found: list[str] = []
     for call, operation in old.items():
         if call not in new:
@@ -108,7 +108,7 @@ def broken(old: dict[str, Json], new: dict[str, Json]) -> list[str]:
 
 
 def _refused(old: Any, new: Any, place: str) -> Iterator[str]:
-    """Members that the old app sends, or omits, and the new server rejects."""
+    """Bodies of the old app that the new server rejects."""
     if old is None or new is None:
         if new is not None and new.get("required"):
             yield f"no body, but {', '.join(new['required'])} are required"
@@ -129,7 +129,7 @@ def _refused(old: Any, new: Any, place: str) -> Iterator[str]:
 
 
 def _missing(old: Any, new: Any, place: str) -> Iterator[str]:
-    """Members that the old app reads, and the new server returns no longer, or in another form."""
+    """Members that the old app reads, and the server changed."""
     if old is None:
         return
     if new is None:

@@ -1,4 +1,4 @@
-"""An authenticator in software, which registers passkeys and signs challenges as WebAuthn (Level 3) defines."""
+"""An authenticator in software (WebAuthn, Level 3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attacks on the accounts of drivers: by managers of shared persons, by old credentials, and by other pages."""
+"""Attacks on the accounts of drivers."""
 
 from __future__ import annotations
 

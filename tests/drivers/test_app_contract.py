@@ -85,7 +85,7 @@ def test_more_members_break_nothing() -> None:
 
 
 def answers(driver: SignedInDriver, customer: int) -> dict[str, Any]:
-    """The responses of the server to the calls of the app that need no body."""
+    """The server's responses to calls without a body."""
     found = {
         call: driver.get(path.removeprefix("/drive/api")).json()
         for call in app_contract.recorded()

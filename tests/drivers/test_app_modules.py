@@ -28,7 +28,7 @@ def test_modules_in_node(tmp_path: Path) -> None:
 
 
 def test_texts_are_used() -> None:
-    """Every key of a text is named in a module, or composed of a name in one."""
+    """Modules name every key of a text, or compose it."""
     texts = [line for line in (OWN / "texts.js").read_text().splitlines() if line.startswith("  '")]
     keys = [line.split("'")[1] for line in texts]
     modules = [path.read_text() for path in sorted(OWN.rglob("*.js")) if not path.name.startswith("texts")]

@@ -90,7 +90,7 @@ def test_the_place_is_shown_if_the_customer_allows_it(alice: Person) -> None:
     assert first["place"] | {"time": ""} == {"latitude": 48.1, "longitude": 11.5, "time": ""}
     assert second["place"] is None
     assert first["fleetPhone"] == "+49 30 1234"
-    # The place of a car that somebody else has now as well is the place of that person
+    # If another driver has the car as well, its place is that driver's place
     alice.assignment(now, alice.user(), end=at(2))
     assert cars(driver)[0]["place"] is None
 

@@ -1,4 +1,4 @@
-"""The export of a driver's own data: everything of the session's customers, and nothing of another driver."""
+"""The export of a driver's own data."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_the_export_has_the_account_and_its_use_in_each_customer(alice: Person, 
 
 
 def test_the_export_has_nothing_of_others(alice: Person, bob: Person) -> None:
-    """Neither of another driver of the car, nor of a customer that the session does not see."""
+    """The export lacks other drivers and hidden customers."""
     driver, other = signed_in_driver(alice), signed_in_driver(alice)
     assert bob.put("/users/assignments/customers", {"emailAddress": driver.address}).is_success
     used(bob, driver.user, "Hidden phone")

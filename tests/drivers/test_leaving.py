@@ -1,4 +1,4 @@
-"""Drivers who leave a customer, or are erased: the account ends with the last customer, and the export has its data."""
+"""Drivers who leave a customer, or are erased."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ values (sha256(gen_random_uuid()::text::bytea), $2, $1, 'invitation', now() + in
 
 
 def driver_of_both(alice: Person, bob: Person) -> SignedInDriver:
-    """A driver with a proven account, whom both customers have as a user and have invited."""
+    """A proven driver, whom both customers have invited."""
     driver = signed_in_driver(alice, is_proven=True)
     done(bob.put(MEMBERSHIP, {"emailAddress": driver.address}))
     for person in (alice, bob):
@@ -72,7 +72,7 @@ def test_the_account_ends_with_the_last_customer(
 
 
 def test_a_withdrawal_ends_with_the_membership(alice: Person, bob: Person) -> None:
-    """A person who returns is a new user, whom the customer invites again."""
+    """The customer invites a returning person again."""
     driver = driver_of_both(alice, bob)
     alice.sql.execute(
         "insert into driver_withdrawn (customer_id, user_id) values ($1, $2)", alice.customer, driver.user

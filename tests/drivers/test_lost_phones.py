@@ -1,4 +1,4 @@
-"""Lost phones: reported by the driver in the app, or by a manager."""
+"""Reports of lost phones, by drivers and managers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NO_USER = "Unable to find a user for the given userId which is assigned to the g
 
 
 def with_key(person: Person, driver: SignedInDriver) -> tuple[int, Phone]:
-    """A car of the driver, and a phone that has a key to it."""
+    """A car of the driver, and a phone with its key."""
     car, _ = garage(person)
     person.assignment(car, driver.user)
     phone = phone_of(person, driver.user)

@@ -1,4 +1,4 @@
-"""Mails to drivers: their texts, their links, and what a request for one reveals."""
+"""Mails to drivers: texts, links, and requests for a mail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Web Push to drivers: subscriptions, what causes a message, and its delivery by a worker."""
+"""Web Push to drivers: subscriptions, causes and delivery."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def subscribed(driver: SignedInDriver, service: PushService) -> PushBrowser:
 
 
 def next_message(person: Person, browser: PushBrowser, before: int = 0) -> None:
-    """Let the interval pass, and wait for the message, and for the worker's record that nothing is pending."""
+    """Let the interval pass, and wait for the message."""
 
     def arrived() -> bool:
         person.sql.execute(PASSED, browser.endpoint)

@@ -129,7 +129,7 @@ def test_an_early_end_replaces_the_open_request(alice: Person, booking: Booking)
 
 
 def test_a_grant_that_fails_later_is_shown_as_rejected(alice: Person, booking: Booking) -> None:
-    """The end of the assignment was accepted before the grant, and is applied before it."""
+    """The accepted end of the assignment precedes the grant."""
     id = booking.ask(kind="extend", end=at(6)).json()["id"]
     with nobody_works(alice):
         done(alice.delete(f"/assignments/{booking.id}"))

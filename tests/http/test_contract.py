@@ -131,7 +131,7 @@ def query_of(endpoint: Endpoint) -> str:
 
 
 def calling(endpoint: Endpoint, person: Person) -> Person:
-    """Return the endpoint's caller: the person, the app of one of the person's users, or a driver."""
+    """The endpoint's caller: the person, an app, or a driver."""
     if isinstance(endpoint.auth, DriverAuth):
         return as_driver(person)
     if isinstance(endpoint.auth, DrivePageAuth):

@@ -55,7 +55,7 @@ def test_at_a_server(town: Town, server: RunningServer) -> None:
 
 @needs_node
 def test_a_phone_that_was_away_for_28_days(town: Town, server: RunningServer, dsn: str) -> None:
-    """The phone is the reference of this release; `tests/drivers/app-contract.json` has that of the previous one."""
+    """The phone is that of this release; `tests/drivers/app-contract.json` has that of the previous one."""
     person = town.person("late")
     car, box = garage(person)
     user = person.user()

@@ -1,4 +1,4 @@
-"""The bridge from pages of the drivers' app to simulated boxes, and the endpoints in front of it."""
+"""The bridge from the drivers' app to simulated boxes."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_the_box_ends_an_idle_link() -> None:
 
 
 def written(fate: Fate, *, delay: int = 2_000) -> tuple[list[bytes], bool]:
-    """The notifications of a long message with this fate, and whether the link has ended."""
+    """The notifications of a long message with this fate."""
     radio = Radio(RadioConditions((SIZE + 3,), longest_delay=delay), Random(1))
     radio.fate = lambda: fate
     box = NamedBox()

@@ -1,4 +1,4 @@
-"""Drivers of a fleet, with a browser in which they are signed in to the app at `/drive`."""
+"""Drivers of a fleet, signed in to the app in a browser."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def page_headers(person: Person) -> dict[str, str]:
 
 
 def as_driver(person: Person, user: int | None = None) -> Person:
-    """The person's server, called from a page of the app by a driver of the customer."""
+    """The person's server, called by a driver's page."""
     secret = signed_in_driver(person, user).cookie
     headers = page_headers(person) | {"Cookie": f"{COOKIE}={secret}", "Customer-ID": str(person.customer)}
     return replace(person, token="", headers=headers)
@@ -99,7 +99,9 @@ def driver_address() -> str:
 
 
 def signed_in_driver(person: Person, user: int | None = None, *, is_proven: bool = False) -> SignedInDriver:
-    """A driver of the person's customer with an account, signed in with a password of `PASSWORD`.
+    """A signed-in driver of the person's customer.
+
+    The password is `PASSWORD`.
 
     Without `user`, it is a new one. `is_proven` lets the driver see all customers of the user.
     """
@@ -124,7 +126,7 @@ def at(hours: float) -> str:
 
 
 class Booking:
-    """An assignment of a driver that runs, on a car with a box."""
+    """A running assignment of a driver, on a car with a box."""
 
     def __init__(self, person: Person, driver: SignedInDriver, end: float | None = 4, car: int | None = None) -> None:
         self.person, self.driver = person, driver

@@ -79,7 +79,7 @@ class DriverAuth(AuthScheme):
 
 @dataclass(frozen=True, slots=True)
 class DrivePageAuth(AuthScheme):
-    """No credentials, but a write must come from a page of the app at `/drive`.
+    """No credentials. A write must come from a page of the app.
 
     `request.driver` is the driver of the browser's session, or None.
     """

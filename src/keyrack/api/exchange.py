@@ -25,7 +25,7 @@ ANY = ("*",)  # instead of ETags: any existing resource
 
 
 class DriverBrowser(NamedTuple):
-    """What the browser of a driver sends beside the session."""
+    """Headers of a driver's browser, and its pending challenges."""
 
     agent: str  # `User-Agent`
     languages: str | None  # `Accept-Language`

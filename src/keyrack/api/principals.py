@@ -1,4 +1,4 @@
-"""Principals: managers, machine clients, devices, app users and drivers, each with its own type."""
+"""Principals, each with its own type."""
 
 from __future__ import annotations
 
@@ -134,7 +134,9 @@ class AppUser:
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """A driver who is signed in to the app at `/drive`, in every customer that the session sees."""
+    """A driver who is signed in to the app.
+
+    `customers` are those that the session sees."""
 
     kind: ClassVar[PrincipalKind] = PrincipalKind.APP_USER  # the same user, who also has apps
     user: int

@@ -1,4 +1,4 @@
-"""The check that a write of a browser comes from an own page."""
+"""The origin check of writes from browsers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PageOrigin:
         self._is_secure = is_secure
 
     def check(self, http: BrowserRequest) -> None:
-        """Raises `Forbidden` for a write that does not come from a page of this server.
+        """Raises `Forbidden` for a write from a page of another origin.
 
         `Sec-Fetch-Site` must be `same-origin` if it is present. `Origin`, if present, must be that of the public
         address. Without https it may also be that of the requested host. A request with neither header is rejected:

@@ -51,7 +51,9 @@ def _scoped_content(side: LiteralString) -> LiteralString:
 
 
 def _scoped_actor(member: LiteralString) -> Field:
-    """The same member for a group-limited caller: null if a user acted, and the user is out of scope now.
+    """The same member for a group-limited caller.
+
+    It is null if a user acted who is out of scope now.
 
     A driver is recorded by the user's id, the app of a user by its subject.
     """

@@ -33,7 +33,10 @@ def parts(agent: str) -> tuple[str, str]:
 
 
 def device_name(agent: str) -> str:
-    """The browser and the system of a User-Agent, or its beginning if both are unknown."""
+    """The browser and the system of a User-Agent.
+
+    If both are unknown, the beginning of the text.
+    """
     return ", ".join(filter(None, parts(agent))) or shortened(agent)
 
 

@@ -207,7 +207,10 @@ class Database:
         return self._charged({"customer": customer, "manager": manager}, reads=reads)
 
     def of_driver(self, customer: int, driver: int, *, reads: bool = False) -> Database:
-        """The same database, charged to a driver, and to a customer unless that is 0."""
+        """The same database, charged to a driver.
+
+        A customer other than 0 is charged as well.
+        """
         return self._charged({"customer": customer, "driver": driver}, reads=reads)
 
     def _charged(self, parties: Mapping[str, int], *, reads: bool) -> Database:

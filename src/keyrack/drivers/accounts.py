@@ -121,7 +121,10 @@ class PasswordSignIn(NamedTuple):
 
 
 class NewCredentials(NamedTuple):
-    """What the driver chooses at the acceptance of a link. Each part is optional."""
+    """The credentials that a driver chooses by a link.
+
+    Each part is optional.
+    """
 
     password_hash: str | None
     passkey: Mapping[str, Any] | None
@@ -177,7 +180,10 @@ async def lock(connection: Connection, user: int) -> None:
 
 
 def _throttled_name(address: str) -> str:
-    """The name for the limits: a manager and a driver of one address do not lock each other out."""
+    """The name for the limits on sign-ins.
+
+    A manager and a driver of one address do not lock each other out.
+    """
     return f"driver:{address_form(address)}"
 
 
@@ -195,7 +201,7 @@ async def challenge_passkey(
 async def verify_passkey(
     db: Database, vault: Encryption, settings: Settings, challenges: str | None, credential: str, from_address: str
 ) -> tuple[int, tuple[str, ...]]:
-    """The driver whose passkey has signed a challenge of the browser, and the `amr` values.
+    """The driver of a signed passkey challenge, and the `amr` values.
 
     Raises `WrongCredentials`, `TooManyRequests`.
     """
@@ -231,7 +237,10 @@ async def accept(
 
 
 async def _create(connection: Connection, link: DriverLink, new: NewCredentials) -> None:
-    """Create the account of a link, in place of an earlier one with all of its credentials, sessions and accesses."""
+    """Create the account of a link.
+
+    An earlier account is deleted, with its credentials, sessions and accesses.
+    """
     if new.password_hash is None and new.passkey is None:
         raise BadRequest(NO_CREDENTIAL)
     await connection.execute(DELETE, link.user)
@@ -254,7 +263,10 @@ async def grant_access(statements: Statements, customer: int, user: int) -> None
 
 
 def passkey_label(address: str) -> str:
-    """The name of a driver's passkey on the device, which may also have one of a manager with this address."""
+    """The name of a driver's passkey on the device.
+
+    The device may also have the passkey of a manager with this address.
+    """
     return f"{address} (driver)"
 
 
@@ -275,7 +287,7 @@ async def delete(statements: Statements, user: int) -> None:
 
 
 async def take_forgot(statements: Statements, settings: Settings, address: str, from_address: str) -> None:
-    """Take from the limits on requested mails: of this network and of this address. Raises `TooManyRequests`."""
+    """Take from the limits on requested mails. Raises `TooManyRequests`."""
     rate, burst = settings.login_rate_per_username_and_address, settings.login_burst_per_username_and_address
     of_network = per_network(RateLimit("forgot", rate, burst), from_address)
     rate, burst = settings.password_mails_per_hour_per_address, settings.password_mail_burst_per_address

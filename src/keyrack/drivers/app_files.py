@@ -1,4 +1,4 @@
-"""Static files of the drivers' app, with the modules of reference/phone below `phone/`.
+"""Static files of the drivers' app, and of the reference phone.
 
 All files are read once, so a server keeps its own version after its files are replaced. `sw.js` names the digest of all
 files: so a browser notices every change of one of them.

@@ -1,4 +1,4 @@
-"""The session cookie of the app at `/drive`, and the check that a write comes from its pages."""
+"""The session cookie of the drivers' app, and its origin check."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class DriverCookies:
         self._origin = PageOrigin(settings.drive_origins, is_secure=self._is_secure)
 
     def check_origin(self, http: BrowserRequest) -> None:
-        """Raises `Forbidden` for a write that does not come from a page of the app."""
+        """Raises `Forbidden` for a write from a page outside of the app."""
         self._origin.check(http)
 
     def secret(self, http: CookieRequest) -> str | None:
-        """The session secret that the browser sent; None if the cookie is repeated."""
+        """The sent session secret; None if the cookie is repeated."""
         return _one(http, self._session)
 
     def browser(self, http: CookieRequest) -> DriverBrowser:
-        """What the browser sends beside the session."""
+        """The browser's headers, and its pending challenges."""
         agent, languages = http.get_header("User-Agent") or "", http.get_header("Accept-Language")
         return DriverBrowser(agent, languages, _one(http, self._challenge))
 

@@ -1,4 +1,6 @@
-"""Export of what is stored about a driver's account, and about its use in each customer of the session.
+"""Export of a driver's stored data.
+
+It has the account, and its use in each customer of the session.
 
 It is written piece by piece: no statement reads more than `CHUNK` rows, and no connection waits for the client.
 """

@@ -1,4 +1,4 @@
-"""Links to the app at `/drive`: an invitation, a mailed link, or the set-up after a start password.
+"""Links to the app: invitations, mailed links and set-ups.
 
 A link works once, and the newest of a kind replaces the one before. The database has the digest of its secret.
 """

@@ -1,4 +1,4 @@
-"""Mails to drivers: a link to the app, requested on its sign-in page, or an invitation of a manager.
+"""Mails to drivers: requested links, and invitations.
 
 A mail in the queue holds no secret. Its link is created when the mail is written, so only the newest mail's is valid.
 """
@@ -60,7 +60,7 @@ async def request_link(db: Database, settings: Settings, address: str, languages
 
 
 async def invite(statements: Statements, settings: Settings, customer: int, user: int, language: str | None) -> None:
-    """Queue a mail that invites a user of the customer to the app. Nothing is added while one waits."""
+    """Queue an invitation of a user to the app. Nothing is added while one waits."""
     await statements.execute(INVITE, customer, user, language, settings.mail_waiting)
 
 

@@ -1,4 +1,6 @@
-"""Dispatch of Web Push messages: changes make subscriptions due, and due subscriptions get one fixed text.
+"""Dispatch of Web Push messages.
+
+Changes make subscriptions due, and due subscriptions get one fixed text.
 
 Only workers load this module, with its HTTP client. A claim is a lease, so another worker sends the message if this one
 dies. Changes within `KEYRACK_PUSH_INTERVAL_SECONDS` share a message.
@@ -163,7 +165,9 @@ class PushDispatcher:
 
 
 def retry_delay(attempts: int, asked: float | None) -> float:
-    """Seconds until the next attempt: doubled by each one, and at least what the service asked for.
+    """Seconds until the next attempt.
+
+    Each attempt doubles them. The service may ask for more.
 
     >>> retry_delay(1, None), retry_delay(3, None), retry_delay(1, 300.0)
     (30.0, 120.0, 300.0)

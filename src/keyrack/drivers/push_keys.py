@@ -47,6 +47,6 @@ async def public(statements: Statements) -> str | None:
 
 
 async def lose(statements: Statements) -> None:
-    """Delete a key that no longer opens, with the subscriptions that are bound to it."""
+    """Delete an undecryptable key, with its subscriptions."""
     await statements.execute(DELETE)
     await statements.execute(DELETE_SUBSCRIPTIONS)

@@ -1,4 +1,4 @@
-"""Web Push messages: encryption (RFC 8291) and the signature of the server (VAPID, RFC 8292)."""
+"""Web Push messages: encryption (RFC 8291) and signature (RFC 8292)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Web Push subscriptions: each belongs to a session of a driver, and ends with it."""
+"""Web Push subscriptions, which end with the driver's session."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from keyrack.db.row_batches import run_in_batches
 from keyrack.drivers.push_messages import BrowserKeys
 
 MAX_ENDPOINT = 1_000  # characters
-FORGET_HOURS = 24  # after which a change is news to nobody
+FORGET_HOURS = 24  # a message about an older change is no longer useful
 
-# A browser has one subscription, whoever is signed in
+# A browser has one subscription, also after another driver signs in
 END_EARLIER: LiteralString = "delete from driver_push where endpoint = $2 and session_id <> $1"
 SUBSCRIBE: LiteralString = """
 insert into driver_push (session_id, user_id, endpoint, p256dh, auth) values ($1, $2, $3, $4, $5)

@@ -1,4 +1,4 @@
-"""Requests of drivers to extend an assignment or to end it early, and their decision.
+"""Drivers' requests about assignments, and their decision.
 
 An early end is granted at once. An extension is granted by the customer's rule, or waits for a decision. A grant
 submits an ordinary operation, whose later failure rejects the request by a trigger.
@@ -113,7 +113,7 @@ STATE: LiteralString = (
 
 
 class Wish(NamedTuple):
-    """What a driver asks for."""
+    """The content of a driver's request."""
 
     assignment: int
     kind: Kind
@@ -152,7 +152,10 @@ async def put(
 async def _decided_by(
     connection: Connection, customer: int, user: int, wish: Wish, assignment: Row
 ) -> Literal["rule", "driver"] | None:
-    """Who grants the request at once; None if it waits for a decision. Raises `Conflict`."""
+    """The authority that grants the request at once.
+
+    None if the request waits for a decision. Raises `Conflict`.
+    """
     if wish.kind == "end":
         return "driver"
     end = assignment["ends_at"]

@@ -1,4 +1,4 @@
-"""The response that signs a driver in: the session's cookie, and the driver."""
+"""The response that signs a driver in."""
 
 from __future__ import annotations
 

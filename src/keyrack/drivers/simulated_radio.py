@@ -1,4 +1,4 @@
-"""The simulated radio of a demo: what a page of the app sends to a box nearby.
+"""The simulated radio of a demo, for pages of the app.
 
 The simulator serves the boxes at a Unix socket: one request and one reply, each a line of JSON.
 """

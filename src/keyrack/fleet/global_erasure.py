@@ -111,7 +111,7 @@ async def lock_person(statements: Statements, user: int) -> None:
 
 
 async def end_account(statements: Statements, user: int) -> None:
-    """Delete the app account of a person who is a user of no customer any more.
+    """Delete the app account of a person without a customer.
 
     The caller's transaction has locked the person, and removed a membership.
     """

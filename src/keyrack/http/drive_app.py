@@ -37,7 +37,7 @@ class DriveApp:
         self._server = server
 
     async def serve(self, http: falcon.asgi.Request, reply: falcon.asgi.Response, **_: str) -> None:
-        """Respond with a file, the shell, or a redirect; with 404 for an unknown file or endpoint."""
+        """Respond with a file, the shell, a redirect or 404."""
         request_state(http.scope).route = DRIVE
         try:
             put(reply, await self._server.compression.packed(http, _answer(http, self._server.settings.drive_url)))

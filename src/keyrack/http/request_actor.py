@@ -17,9 +17,10 @@ def actor(
     app: AppUser | None = None,
     driver: Driver | None = None,
 ) -> Actor:
-    """The manager or machine client, else the device, else the user of an app, else the driver.
+    """The principal of the request, as the change log names it.
 
-    Otherwise it is a program that has at most an API key. `request` is the request id.
+    It is the manager or machine client, the device, the user of an app, or the driver. Otherwise it is a program that
+    has at most an API key. `request` is the request id.
     """
     address = http.remote_addr
     if caller is not None:

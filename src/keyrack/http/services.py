@@ -61,7 +61,10 @@ class ServeServices:
     readiness: Readiness
 
     def database(self, caller: Caller | None, customer: int, driver: Driver | None = None, *, reads: bool) -> Database:
-        """The database on behalf of a caller or driver; `system_db` if neither they nor a customer are known."""
+        """The database on behalf of a caller or a driver.
+
+        It is `system_db` if no principal and no customer is known.
+        """
         if driver is not None:
             return self.db.of_driver(customer, driver.user, reads=reads)
         if caller is None and not customer:

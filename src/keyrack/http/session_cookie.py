@@ -65,7 +65,7 @@ class SessionCookies:
         return f"{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite={site}{secure}"
 
     def check_origin(self, http: CookieRequest) -> None:
-        """Raises `Forbidden` for a write that does not come from a page of this server."""
+        """Raises `Forbidden` for a write from a page of another origin."""
         self._origin.check(http)
 
 

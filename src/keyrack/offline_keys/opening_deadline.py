@@ -1,4 +1,6 @@
-"""SQL of until when the box may still accept an issued key: docs/keys.md, "How long a revoked key opens".
+"""SQL of the moment until which a box may accept a key.
+
+See docs/keys.md, "How long a revoked key opens".
 
 `{t}` is the row of `box_key`, and `{t}_e` its epoch, which `WITH_EPOCH` joins.
 """

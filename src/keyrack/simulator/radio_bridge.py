@@ -44,7 +44,7 @@ class _NearbyBox:
 
 
 class RadioBridge:
-    """The simulated boxes of one customer, and the links of pages to them."""
+    """The simulated boxes of one customer, and their links."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ async def serve(bridge: RadioBridge, path: Path) -> asyncio.Server:
 
 @contextmanager
 def private_socket() -> Generator[Path]:
-    """A path for the socket, in a directory that only this user can enter.
+    """A path for the socket, in a private directory.
 
     The path of the state directory may be longer than the path of a socket may be.
     """
@@ -147,7 +147,7 @@ def private_socket() -> Generator[Path]:
 
 
 def bridge_in_background(access: SimulatorCredentials, names: Sequence[str], path: Path) -> threading.Thread:
-    """Enrol the boxes of these cars, and serve the bridge until the process ends."""
+    """Enrol the boxes of these cars, then serve the bridge."""
 
     async def run() -> None:
         async with FleetClient(access) as client:

@@ -252,7 +252,7 @@ def test_a_restart_changes_only_the_address(own_dsn: str, env: dict[str, str], s
 
 
 def test_each_start_renews_the_cars_of_the_driver(own_dsn: str, env: dict[str, str], state: Path, rows: Sql) -> None:
-    """A driver may have ended the booking, or its end may be near."""
+    """The driver may have ended the booking."""
     cars = (
         "select c.name, a.starts_at <= now() as is_now, a.ends_at > now() + interval '6 days' as is_long"
         " from assignment a join car c using (customer_id, car_id) join person p using (user_id)"

@@ -1,4 +1,4 @@
-"""A newcomer opens a car of the demo in the app at `/drive`, over the simulated radio."""
+"""The demo's app opens a car over the simulated radio."""
 
 from __future__ import annotations
 

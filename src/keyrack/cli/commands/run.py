@@ -302,7 +302,10 @@ async def _load(dsn: str, settings: Settings) -> dict[str, str]:
 
 
 def _drive(env: Mapping[str, str], settings: Settings, radio: Path) -> None:
-    """Drive some of the demo's cars, and let pages of the app open others, for as long as the server runs."""
+    """Drive some of the demo's cars, and let the app open others.
+
+    Both end with the server.
+    """
     from keyrack.simulator import SimulatorCredentials, drive_in_background
     from keyrack.simulator.demo.driver import CARS
     from keyrack.simulator.radio_bridge import bridge_in_background

@@ -1,4 +1,4 @@
-"""Requests of drivers: the cards on Today and on a booking, and the dialog that decides one."""
+"""Drivers' requests: cards, and the dialog that decides one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ class NextBooking:
 
 
 async def open_requests(visit: Visit) -> tuple[list[dict[str, Any]], int]:
-    """The oldest open requests, with the car's next booking, and the number of all open ones."""
+    """The oldest open requests, and the number of all open ones.
+
+    Each has the next booking of its car.
+    """
     if not visit.may(Permission.ASSIGNMENTS_READ):
         return [], 0
     query = {"$filter": IS_OPEN, "$orderby": "id", "$top": str(MOST_OPEN), "$count": "true"}
@@ -79,7 +82,10 @@ async def _page(visit: Visit, wrong: FormErrors = RIGHT) -> Response:
 
 
 async def _shown(visit: Visit, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Requests with the labels of car and person, the current end, and for an open one the car's next booking."""
+    """Requests with the labels of car and person, and the current end.
+
+    An open one also has the next booking of its car.
+    """
     ids = sorted({row["assignmentId"] for row in rows})
     try:
         found = await rows_with(visit, "/assignments", ids, {"$expand": "car,user"}) if ids else []
@@ -104,7 +110,7 @@ async def _with_booking(
 
 
 async def _next_booking(visit: Visit, request: Mapping[str, Any], end: str) -> NextBooking | None:
-    """The first booking of the car that has not ended at `end`, other than that of the request."""
+    """The first other booking of the car that lasts beyond `end`."""
     after = f"(end eq null or end gt {end})"
     query = {
         "$filter": f"carId eq {request['carId']} and id ne {request['assignmentId']} and {after}",

@@ -1,4 +1,4 @@
-"""The customer's settings for its drivers: phone number for help, place of the car, rule for later ends."""
+"""The customer's settings for its drivers."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ FIGURES = (
 
 @pages.get("/{customer}", permission=Permission.CARS_READ)
 async def overview(visit: Visit) -> Response:
-    """The figures, the open requests of drivers, and the map with the cars.
+    """The figures, drivers' requests, and the map.
 
     Without the permission for positions, a table of cars replaces the map. A part of the page has only the figures
     and the requests.

@@ -1,4 +1,4 @@
-"""A person's access to the app: invitation, withdrawal, and the report of lost phones."""
+"""A person's access to the app, and lost phones."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def lost_form(visit: Visit) -> Response:
 
 @pages.post("/{customer}/users/{user}/lost", permission=Permission.USERS_WRITE)
 async def lost(visit: Visit) -> Response:
-    """Remove the chosen phones, and show the cars that they may still open."""
+    """Remove the chosen phones. Show the cars that they may open."""
     user = await _user(visit)
     phones = visit.form.get("phone", [])
     if not phones and await phones_of(visit, user["id"]):

@@ -72,13 +72,13 @@ class DriverPasskey(StrictBody):
 
 
 class DriverLanguage(StrictBody):
-    """The language of the app and of mails; null for that of the browser."""
+    """The language of the app and of mails."""
 
     language: Literal["en", "de"] | None
 
 
 class NewPasswordHash(NamedTuple):
-    """The hash of a new password, and the sign-outs before the current one was verified."""
+    """The hash of a new password, and the earlier sign-outs."""
 
     hash: str
     sign_outs: int

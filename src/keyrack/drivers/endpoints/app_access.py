@@ -1,4 +1,4 @@
-"""The app access of users, for managers: invitation, state, withdrawal and lost phones. Extensions of the spec."""
+"""The app access of users, for managers. Extensions of the spec."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class AppInvitation(StrictBody):
 
 
 class AppAccessState(StrictBody):
-    """Whether a user can use the app for this customer, and when a session last did."""
+    """A user's access to the app for this customer."""
 
     can_be_invited: bool
     has_access: bool
@@ -71,7 +71,7 @@ class UserLossReport(StrictBody):
 
 
 class OpenableCarOfUser(StrictBody):
-    """A car that the lost phones may still open, until `opensUntil` at most."""
+    """A car that the lost phones may still open."""
 
     car_id: Int32
     name: str
@@ -113,9 +113,9 @@ async def invite(request: Request, body: AppInvitationRequest, services: DriverS
 
 
 async def _mail(request: Request, connection: Connection, services: DriverServices) -> None:
-    """Queue the mail of an invitation, in the manager's language unless the driver has chosen one.
+    """Queue the mail of an invitation.
 
-    Raises `Conflict`, `TooManyRequests`.
+    It is in the driver's language, or else in the manager's. Raises `Conflict`, `TooManyRequests`.
     """
     settings, (user,) = services.settings, request.ids
     if not settings.sends_mail:

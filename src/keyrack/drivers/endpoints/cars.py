@@ -51,7 +51,7 @@ order by is_now desc, a.starts_at, a.assignment_id limit $3
 
 
 class CarPlace(StrictBody):
-    """Where the car stood when its unit reported last."""
+    """The last reported place of the car."""
 
     latitude: float
     longitude: float

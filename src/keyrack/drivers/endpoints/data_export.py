@@ -92,7 +92,7 @@ class ExportedEvent(Body):
 
 
 class ExportedCustomer(Body):
-    """What one customer stores about the driver."""
+    """The data that one customer stores about the driver."""
 
     id: Int32
     name: str

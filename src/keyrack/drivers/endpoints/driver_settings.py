@@ -34,7 +34,7 @@ returning true
 
 
 class DriverSettings(StrictBody):
-    """What the app shows to drivers, and the extensions that need no decision of a manager."""
+    """The settings of a customer for its drivers."""
 
     phone: Annotated[str, Field(max_length=40, pattern=PHONE_NUMBER)] | None
     shows_place: bool

@@ -1,4 +1,4 @@
-"""Links of drivers to the app at `/drive`: what they give, and their acceptance. Extensions of the spec."""
+"""Links of drivers to the app, and their acceptance. Extensions of the spec."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class LinkCustomer(StrictBody):
 
 
 class DriverLinkPreview(StrictBody):
-    """What a link gives, and to whom."""
+    """The customer and the user of a link."""
 
     kind: Literal["invitation", "mailed", "setup"]
     customer: LinkCustomer | None
@@ -66,7 +66,7 @@ class ForgottenPassword(StrictBody):
 
 
 class AcceptedLink(NamedTuple):
-    """The secret of the link, the new credentials, and whether an account may be reset."""
+    """An accepted link, with the new credentials."""
 
     secret: str
     credentials: NewCredentials
@@ -132,7 +132,10 @@ async def options(request: Request, body: DriverLinkBody, services: DriverServic
 
 
 async def hashed(request: Request, body: LinkAcceptance, services: DriverServices) -> AcceptedLink:
-    """Hash the password of an open link before the handler runs: hashing is slow, and must not occupy a connection."""
+    """Hash the password of an open link before the handler runs.
+
+    Hashing is slow, and must not occupy a connection.
+    """
     link = await links.find(request.db, body.secret)
     hash = None
     if body.password is not None:

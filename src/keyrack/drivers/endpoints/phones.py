@@ -53,7 +53,7 @@ class LossReport(StrictBody):
 
 
 class StillOpenableCar(StrictBody):
-    """A car that the lost phones may still open, until `opensUntil` at most."""
+    """A car that the lost phones may still open."""
 
     customer_id: Int32
     car_id: Int32

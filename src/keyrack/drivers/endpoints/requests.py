@@ -169,7 +169,7 @@ async def decide(request: Request, body: RequestDecision) -> Response:
 
 
 async def _is_hidden(request: Request, row: Row) -> bool:
-    """Whether the car or the user is out of the scope of a group-limited caller."""
+    """Whether the request is out of the caller's group scope."""
     return await is_out_of_scope(request, "carId", row["car_id"]) or await is_out_of_scope(
         request, "userId", row["user_id"]
     )

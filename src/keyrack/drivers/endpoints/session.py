@@ -54,7 +54,7 @@ class AppProvider(StrictBody):
 
 
 class AppSettings(StrictBody):
-    """What the app knows before a driver signs in."""
+    """The settings of the app before a sign-in."""
 
     sends_mail: bool
     has_passkeys: bool

@@ -1,4 +1,4 @@
-"""Checks of accounts: managers with unproven addresses or older sign-in methods, and drivers without mail."""
+"""Checks of accounts of managers and drivers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DRIVERS: LiteralString = "select count(*) from driver_account"
 
 
 async def examined(connection: Connection, settings: Settings) -> list[Finding]:
-    """Find unproven managers of several customers, older sign-in methods, and drivers who get no mail."""
+    """Check accounts of managers and of drivers."""
     return [*await _managers(connection), *await _drivers(connection, settings)]
 
 

@@ -1,4 +1,4 @@
-"""Reachability checks: the public address, the address of the drivers' app, and the MQTT broker."""
+"""Reachability checks of the addresses and of the MQTT broker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SECONDS = 5.0
 
 
 async def examined(settings: Settings) -> list[Finding]:
-    """Check the public address, and the app's address and the broker if they are set."""
+    """Check the public address, the app's address and the broker."""
     lines = [await asyncio.to_thread(_public_url, settings.public_url)]
     if settings.drive_url is not None:
         lines += [await asyncio.to_thread(_drive_url, settings.drive_url)]

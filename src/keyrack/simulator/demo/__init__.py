@@ -1,4 +1,4 @@
-"""The demo: two fleets, their manager, driver and keys, the catalogue, and `demo.env` with the credentials."""
+"""The demo: fleets, people, keys, the catalogue and `demo.env`."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ async def prepare(db: Database, settings: Settings) -> dict[str, str]:
 
 
 async def _prepare_driver(db: Database, password: str | None) -> tuple[str, str]:
-    """The e-mail address and the password of the driver, whose assignments are renewed."""
+    """The driver's address and password. Renews the driver's assignments."""
     async with db.transaction() as connection:
         await connection.execute(LOCK)
         customer = (await connection.fetch(LOADED, USERNAME))[0]["customer_id"]

@@ -1,4 +1,4 @@
-"""The demo's driver: an account of the app at `/drive`, and the cars near the simulated phone.
+"""The demo's driver, with an account of the app.
 
 The driver has a car now and one tomorrow. Another driver has the third car. Each start of the demo renews these
 assignments.

@@ -190,7 +190,9 @@ async def _write_assignments(
     random: Random,
     of_driver: set[int],
 ) -> list[tuple[int, int]]:
-    """Write past, current, future and unlimited assignments, but only past ones of the demo driver's cars.
+    """Write past, current, future and unlimited assignments.
+
+    The demo driver's cars get only past ones.
 
     Returns the car and user of each that has started.
     """

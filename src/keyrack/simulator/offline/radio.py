@@ -275,7 +275,7 @@ class Heard:
 
 @dataclass(slots=True)
 class FragmentLink:
-    """The link of a phone that splits its messages itself, such as a page of the drivers' app.
+    """The link of a phone that splits its messages itself.
 
     A fragment takes time of the radio alone: a slow network before the radio causes no gap between fragments.
     """
@@ -311,7 +311,7 @@ class FragmentLink:
         return self._reply(fragments, began) if is_whole else Heard(radio.clock - began, tuple(fragments))
 
     def _begin(self, length: int) -> None:
-        """Draw the fate of a message with this length, and of its reply."""
+        """Draw the fate of a message and of its reply."""
         following = max(0, length - (self.size - 3))  # bytes after the initial fragment
         self._number, self._count = 0, 1 + -(-following // (self.size - 1))
         if self.radio.clock < self._busy_until:

@@ -1,4 +1,4 @@
-"""What a customer decides for its drivers: the phone number for help, the place of the car, the rule for extensions.
+"""A customer's settings for its drivers: a phone number, the place of the car, the rule for extensions.
 
 Extensions of up to `driver_extension_hours` need no decision of a manager; with 0, each one does. A lost phone is
 marked before it is removed, so that its loss has an event type of its own.

@@ -1,4 +1,4 @@
-"""Descriptions of properties of drivers' cars and phones, of the access to the app, and of its settings."""
+"""Descriptions of drivers' cars and phones, app access and settings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OF_DRIVER_RESOURCES: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "state": ("`now` if the assignment runs, `next` if it comes.", "now"),
         "isTaken": ("Whether another driver has the car now.", False),
         "takenUntil": ("When the other driver's assignment ends; null without an end.", None),
-        "place": ("Where the car stands; null if it is not shown.", None),
+        "place": ("The place of the car; null if it is not shown.", None),
         "productId": ("The box of the car; null for none.", 3),
         "boxName": ("The name of the box in messages; null if the box is not enrolled.", "box:3:1"),
         "opensUntil": (
