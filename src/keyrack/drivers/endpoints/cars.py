@@ -106,19 +106,16 @@ def _shown(row: Row) -> dict[str, Any]:
     return {
         "assignmentId": row["assignment_id"], "customerId": row["customer_id"], "carId": row["car_id"],
         "name": row["name"], "licensePlate": row["license_plate"], "brand": row["brand"], "model": row["model"],
-        "start": _moment(row["starts_at"]), "end": _moment(row["ends_at"]),
+        "start": format_timestamp(row["starts_at"]), "end": row["ends_at"] and format_timestamp(row["ends_at"]),
         "state": "now" if row["is_now"] else "next",
-        "isTaken": row["is_taken"], "takenUntil": _moment(row["taken_until"]), "place": _place(row),
+        "isTaken": row["is_taken"], "takenUntil": row["taken_until"] and format_timestamp(row["taken_until"]),
+        "place": _place(row),
         "productId": row["product_id"], "boxName": box_name(row["product_id"], row["epoch"]) if has_box else None,
-        "opensUntil": _moment(row["opens_until"]), "fleetPhone": row["driver_phone"],
+        "opensUntil": row["opens_until"] and format_timestamp(row["opens_until"]), "fleetPhone": row["driver_phone"],
     }  # fmt: skip
 
 
 def _place(row: Row) -> dict[str, Any] | None:
     if row["latitude"] is None or row["longitude"] is None:
         return None
-    return {"latitude": row["latitude"], "longitude": row["longitude"], "time": _moment(row["position_at"])}
-
-
-def _moment(time: Any) -> str | None:
-    return None if time is None else format_timestamp(time)
+    return {"latitude": row["latitude"], "longitude": row["longitude"], "time": format_timestamp(row["position_at"])}

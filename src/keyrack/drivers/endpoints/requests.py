@@ -26,6 +26,7 @@ from keyrack.drivers import requests
 from keyrack.drivers.endpoints.session import TAG as APP
 from keyrack.drivers.requests import LONGEST_COMMENT, NO_REQUEST, STATE, Wish
 from keyrack.drivers.services import DriverServices
+from keyrack.drivers.sign_in import NO_STORE
 from keyrack.fleet.group_scope_checks import is_out_of_scope
 
 TAG = Tag(
@@ -186,7 +187,7 @@ app = Endpoints[DriverServices](APP, DriverAuth(), is_extension=True, is_preview
 async def own(request: Request) -> Response:
     driver = driver_of(request)
     rows = await request.db.fetch(OWN, driver.user, list(driver.customers), requests.MOST_READ)
-    return answer([_shown(row) for row in rows], headers={"Cache-Control": "no-store"})
+    return answer([_shown(row) for row in rows], headers=NO_STORE)
 
 
 @app.put(
