@@ -23,6 +23,7 @@ from tests.offline_keys.peripheral import PUMP
 from tests.support import browser
 from tests.support.drivers import COOKIE, SignedInDriver, signed_in_driver
 from tests.support.people import Person
+from tests.support.servers import eventually
 
 HEAR = """
 document.addEventListener('securitypolicyviolation', (event) => {
@@ -214,6 +215,8 @@ class Worker:
         self._cdp.on("ServiceWorker.workerRegistrationUpdated", self._hear)
         self._cdp.send("ServiceWorker.enable")
         page.evaluate(CONTROLLED)
+        # Each call delivers the events that have come meanwhile
+        eventually(lambda: page.evaluate("true") and self._ids, "the registration of the service worker")
 
     def _hear(self, event: dict[str, Any]) -> None:
         self._ids += [one["registrationId"] for one in event["registrations"] if one["scopeURL"].endswith("/drive/")]

@@ -30,6 +30,7 @@ from keyrack.http.page_router import ConsolePages, Visit
 pages = ConsolePages()
 
 LATELY = timedelta(days=7)  # the default period
+SECOND = timedelta(seconds=1)
 LONG = timedelta(days=3)  # the length from which on marks are days
 MARKS = 6
 ROWS = {"car": "/cars/{carId}/access", "user": "/users/{userId}/access"}
@@ -116,7 +117,8 @@ async def _load_history(visit: Visit, resource: str, id: str, query: AccessHisto
         try:
             return (await visit.call("GET", ROWS[resource], id, query=query.times)).json
         except Gone as refusal:
-            query.set(clock(visit), {**query.times, "from": _oldest(refusal)})
+            # A history may begin in this second. The API limits a later end to its present time
+            query.set(clock(visit), {"from": _oldest(refusal), "to": utc(now + SECOND)})
     return (await visit.call("GET", ROWS[resource], id, query=query.times)).json
 
 
