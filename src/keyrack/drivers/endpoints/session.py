@@ -107,6 +107,7 @@ class DriverSession(StrictBody):
     customers: list[DriverCustomer]
     session_id: int
     has_password: bool
+    is_of_provider: bool
     passkeys: int
     language: str | None
 
@@ -244,6 +245,7 @@ async def session(request: Request) -> Response:
             "customers": await _customers(request.db, driver.customers),
             "sessionId": driver.session,
             "hasPassword": row["has_password"],
+            "isOfProvider": driver.provider_customer is not None,
             "passkeys": row["passkeys"],
             "language": row["language"],
         },
