@@ -1,7 +1,7 @@
 """Single sign-on of drivers: the customer whose drivers a provider signs in, and the identities of drivers.
 
-An identity belongs to a driver or to a manager, never to both: each table is asked by its own sign-in alone. A session
-of a provider ends with it.
+An identity belongs to a driver or to a manager, never to both: each table is asked by its own sign-in alone. The new
+columns refer to nothing, because a foreign key reads the table. A session whose provider is gone sees no customer.
 """
 
 from dataclasses import replace
@@ -15,10 +15,7 @@ revision = "0075"
 down_revision = "0074"
 
 # Null: the provider signs in managers alone
-PROVIDER = """
-alter table provider add column driver_customer_id integer
-  constraint provider_of_drivers references customer on delete set null
-"""
+PROVIDER = "alter table provider add column driver_customer_id integer"
 IDENTITY = """
 create table driver_identity (
   provider_id integer not null references provider on delete cascade,
@@ -29,11 +26,7 @@ create table driver_identity (
   constraint driver_identity_of_driver unique (user_id, provider_id)
 )
 """
-SESSION = "alter table driver_session add column provider_id integer references provider on delete cascade"
-INDEXES = (
-    "create index provider_driver_customer on provider (driver_customer_id)",
-    "create index driver_session_of_provider on driver_session (provider_id) where provider_id is not null",
-)
+SESSION = "alter table driver_session add column provider_id integer"
 
 
 def tables() -> list[AuditedTable]:
@@ -47,7 +40,7 @@ def tables() -> list[AuditedTable]:
 
 
 def upgrade() -> None:
-    for statement in (PROVIDER, IDENTITY, SESSION, *INDEXES):
+    for statement in (PROVIDER, IDENTITY, SESSION):
         op.execute(statement)
     for table in tables():
         if table.table == "provider":
