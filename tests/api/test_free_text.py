@@ -23,7 +23,7 @@ OVERRIDE = "\u202e"
 # Members that code checks: the checker of addresses rejects unsafe characters, a URL is ASCII, and a time has one form.
 # The value of an assignment's patch is a number or a time. The whole body of an ingest is read line by line. The
 # members of OAuth are compared with stored values
-CHECKED = ("emailAddress", "link", "url", "dateTime", "grant_type", "client_id", "scope", "value", "")
+CHECKED = ("emailAddress", "endpoint", "link", "url", "dateTime", "grant_type", "client_id", "scope", "value", "")
 SECRET = re.compile(r"username|password|current|secret|code$|token|assertion|state|credential|challenge", re.IGNORECASE)
 
 
