@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from keyrack.auth import browser_state, passkeys
-from keyrack.auth.sso import login_states
+from keyrack.auth.sso import login_flow
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database
 from keyrack.db.encryption.bootstrap import open_vault
@@ -139,7 +139,7 @@ def test_a_cookie_is_bound_to_time_purpose_and_installation(
     challenge = urlsafe_b64encode(secrets.token_bytes(64)).rstrip(b"=").decode()
     expires = time.time() + (-1 if lie == "expired" else 60)
     text = json.dumps({"expires": int(expires), "challenge": challenge})
-    purpose = login_states.PURPOSE if lie == "purpose" else passkeys.MANAGERS.purpose
+    purpose = login_flow.MANAGERS.purpose if lie == "purpose" else passkeys.MANAGERS.purpose
 
     async def made(vault: Encryption) -> bytes:
         if lie == "installation":

@@ -142,6 +142,7 @@ class Driver:
     user: int
     session: int
     customers: frozenset[int]
+    provider_customer: int | None = None  # of the provider that has signed the driver in
 
     def check(self, customer: int) -> None:
         """Raises `NotFound` unless the session sees the customer."""

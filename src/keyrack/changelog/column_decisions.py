@@ -524,6 +524,12 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "language": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
         "created_at": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
     },
+    "driver_identity": {
+        "provider_id": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
+        "subject": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
+        "user_id": _of(INVITED_ANEW, COPY_GOES, OF_DRIVER),
+        "created_at": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
+    },
     "driver_link": {
         "link_id": _of(INVITED_ANEW, SECRET_GOES, OF_DRIVER),
         "hash": _of(INVITED_ANEW, SECRET_GOES, OF_DRIVER),
@@ -571,6 +577,7 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "session_id": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
         "user_id": _of(INVITED_ANEW, COPY_GOES, OF_DRIVER),
         "customer_id": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
+        "provider_id": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
         "hash": _of(INVITED_ANEW, SECRET_GOES, OF_DRIVER),
         "sign_outs": _of(INVITED_ANEW, SECRET_GOES, OF_DRIVER),
         "device": _of(INVITED_ANEW, ROW_GOES, OF_DRIVER),
@@ -896,6 +903,7 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "client_secret": _of(OF_STAFF, NOBODY, RECORDED),
         "algorithms": _of(OF_STAFF, NOBODY, RECORDED),
         "counts_mfa": _of(OF_STAFF, NOBODY, RECORDED),
+        "driver_customer_id": _of(OF_STAFF, NOBODY, RECORDED),
         "created_at": _of(OF_STAFF, NOBODY, TIME_OF_CHANGE),
     },
     "provider_domain": {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from keyrack.auth.services import AuthServices
+from keyrack.auth.sso.login_flow import SignOn
 from keyrack.db.change_notifier import Notify
 from keyrack.db.connection import Database
 from keyrack.drivers.cookies import DriverCookies
@@ -15,6 +16,8 @@ class DriverServices(AuthServices, Protocol):
 
     @property
     def driver_cookies(self) -> DriverCookies: ...
+    @property
+    def sign_on(self) -> SignOn: ...
     @property
     def system_db(self) -> Database: ...
     @property

@@ -9,6 +9,9 @@ from __future__ import annotations
 from typing import LiteralString
 
 from keyrack.api.principals import Driver
+from keyrack.auth.sso.providers import Provider
+from keyrack.core.error_codes import ErrorCode
+from keyrack.core.errors import Forbidden
 from keyrack.core.secret_hashes import digest, new_secret
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements
@@ -19,6 +22,12 @@ MAX_DAYS = 400  # browsers keep no cookie for longer (RFC 6265bis, section 5.5)
 MAX_SESSIONS = 20  # of one account
 CHALLENGE_SECONDS = 300  # validity of the challenge for a new passkey
 
+SIGNED_ON = ErrorCode(
+    "provider-session-limited",
+    "A session of a provider cannot change the account.",
+    "Sign in with the password or a passkey of the account. Without one, request a link by `POST /drive/api/forgot`.",
+)
+
 # Conditions about the account `a` and the membership `u`: the customer gave access, and withdrew it
 IS_GIVEN: LiteralString = """(a.is_proven or exists (
   select from driver_access d where d.customer_id = u.customer_id and d.user_id = u.user_id))"""
@@ -27,14 +36,15 @@ IS_WITHDRAWN: LiteralString = """exists (
 # The customers that the session `s` sees. A session of a customer's own provider sees that customer alone
 VISIBLE: LiteralString = (
     "select u.customer_id from customer_user u where u.user_id = a.user_id"
-    " and case when s.customer_id is not null then u.customer_id = s.customer_id else "
+    " and case when s.customer_id is not null then u.customer_id = s.customer_id and exists ("
+    " select from provider o where o.provider_id = s.provider_id and o.driver_customer_id = s.customer_id) else "
     + IS_GIVEN
     + " end and not "
     + IS_WITHDRAWN
     + " order by u.customer_id"
 )
 FIND: LiteralString = (
-    "select s.session_id, s.user_id, s.seen_at < now() - interval '1 minute' as is_stale, array("
+    "select s.session_id, s.user_id, s.customer_id, s.seen_at < now() - interval '1 minute' as is_stale, array("
     + VISIBLE
     + ") as visible"
     " from driver_session s join driver_account a using (user_id) join person p using (user_id)"
@@ -45,8 +55,8 @@ SEEN: LiteralString = "update driver_session set seen_at = now() where session_i
 # The sessions that were seen last stay, the new one among them
 BEGIN: LiteralString = """
 with begun as (
-  insert into driver_session (user_id, customer_id, hash, sign_outs, device, amr)
-  select user_id, $2, $3, sign_outs, $4, $5 from driver_account where user_id = $1),
+  insert into driver_session (user_id, customer_id, provider_id, hash, sign_outs, device, amr)
+  select user_id, $2, $7, $3, sign_outs, $4, $5 from driver_account where user_id = $1),
 gone as (
   delete from driver_session where session_id = any(array(
     select session_id from driver_session where user_id = $1 order by seen_at desc, session_id desc offset $6)))
@@ -54,10 +64,17 @@ select
 """
 LIST: LiteralString = """
 select s.session_id, s.device, s.created_at, s.seen_at from driver_session s join driver_account a using (user_id)
-where user_id = $1 and s.sign_outs = a.sign_outs order by seen_at desc, session_id desc
+where user_id = $1 and s.sign_outs = a.sign_outs and ($2::integer is null or s.customer_id = $2)
+order by seen_at desc, session_id desc
 """
-END: LiteralString = "delete from driver_session where user_id = $1 and session_id = $2 returning true"
-END_OTHERS: LiteralString = "delete from driver_session where user_id = $1 and session_id <> $2"
+# A provider's session reaches only those of its customer
+END: LiteralString = """
+delete from driver_session where user_id = $1 and session_id = $3 and ($2::integer is null or customer_id = $2)
+returning true
+"""
+END_OTHERS: LiteralString = """
+delete from driver_session where user_id = $1 and session_id <> $3 and ($2::integer is null or customer_id = $2)
+"""
 CHALLENGE: LiteralString = """
 update driver_session set challenge = $3, challenged_at = now() where user_id = $1 and session_id = $2
 """
@@ -86,30 +103,39 @@ async def find(statements: Statements, secret: str | None) -> Driver | None:
         return None
     if row["is_stale"]:
         await statements.execute(SEEN, row["session_id"])
-    return Driver(row["user_id"], row["session_id"], frozenset(row["visible"]))
+    return Driver(row["user_id"], row["session_id"], frozenset(row["visible"]), row["customer_id"])
 
 
 async def begin(
-    statements: Statements, user: int, device: str, amr: tuple[str, ...], customer: int | None = None
+    statements: Statements, user: int, device: str, amr: tuple[str, ...], provider: Provider | None = None
 ) -> str:
     """Begin a session. Returns the secret for the browser.
 
-    `customer` is that of the provider that signed the driver in. Beyond `MAX_SESSIONS`, the sessions unseen for
-    longest end.
+    `provider` has signed the driver in. Beyond `MAX_SESSIONS`, the sessions unseen for longest end.
     """
     secret = new_secret()
-    await statements.execute(BEGIN, user, customer, digest(secret), device, list(amr), MAX_SESSIONS - 1)
+    customer, provider_id = (None, None) if provider is None else (provider.driver_customer, provider.id)
+    await statements.execute(BEGIN, user, customer, digest(secret), device, list(amr), MAX_SESSIONS - 1, provider_id)
     return secret
+
+
+def require_own_sign_in(driver: Driver) -> None:
+    """Raises `Forbidden` for a session of a provider.
+
+    Otherwise a customer's provider could add a password that opens the cars of other customers.
+    """
+    if driver.provider_customer is not None:
+        raise Forbidden(SIGNED_ON)
 
 
 async def end(statements: Statements, driver: Driver, session: int) -> bool:
     """End a session of the driver. Returns whether there was one."""
-    return bool(await statements.fetchval(END, driver.user, session))
+    return bool(await statements.fetchval(END, driver.user, driver.provider_customer, session))
 
 
 async def end_others(statements: Statements, driver: Driver) -> None:
     """End all sessions of the driver but this one."""
-    await statements.execute(END_OTHERS, driver.user, driver.session)
+    await statements.execute(END_OTHERS, driver.user, driver.provider_customer, driver.session)
 
 
 async def store_challenge(statements: Statements, driver: Driver, challenge: bytes) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, LiteralString
 
 from keyrack.api.exchange import Request, Response, answer, browser_of
+from keyrack.auth.sso.providers import Provider
 from keyrack.core.errors import Forbidden
 from keyrack.core.user_agents import device_name
 from keyrack.db.connection import Row, Statements
@@ -22,13 +23,13 @@ async def sign_in(
     cookies: DriverCookies,
     user: int,
     amr: tuple[str, ...],
-    customer: int | None = None,
+    provider: Provider | None = None,
 ) -> Response:
-    """Begin a session. `customer` is that of the provider that has signed the driver in.
+    """Begin a session. `provider` has signed the driver in.
 
     Runs in the caller's transaction. Raises `Forbidden` if the session would see no customer.
     """
-    secret = await sessions.begin(statements, user, device_name(browser_of(request).agent), amr, customer)
+    secret = await sessions.begin(statements, user, device_name(browser_of(request).agent), amr, provider)
     if await sessions.find(statements, secret) is None:
         raise Forbidden(NO_ACCESS)
     row = await statements.fetchrow(PERSON, user)

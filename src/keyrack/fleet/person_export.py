@@ -30,10 +30,13 @@ SECTIONS: Mapping[LiteralString, LiteralString] = {
       (select coalesce(json_agg(json_build_object('id', passkey_id, 'name', name, 'isBackedUp', is_backed_up,
         'isRefused', is_refused, 'created', created_at, 'lastUsed', used_at) order by passkey_id), '[]')
         from driver_passkey where user_id = $1) as passkeys,
-      (select coalesce(json_agg(json_build_object('id', session_id, 'customerId', customer_id, 'device', device,
-        'methods', amr, 'created', created_at, 'seen', seen_at, 'pushSince', (
-          select p.created_at from driver_push p where p.session_id = s.session_id)) order by session_id), '[]')
-        from driver_session s where user_id = $1) as sessions
+      (select coalesce(json_agg(json_build_object('id', session_id, 'customerId', customer_id,
+        'providerId', provider_id, 'device', device, 'methods', amr, 'created', created_at,
+        'seen', seen_at, 'pushSince', (select p.created_at from driver_push p where p.session_id = s.session_id))
+        order by session_id), '[]')
+        from driver_session s where user_id = $1) as sessions,
+      (select coalesce(json_agg(json_build_object('providerId', provider_id, 'subject', subject, 'created', created_at)
+        order by provider_id), '[]') from driver_identity where user_id = $1) as identities
     from driver_account where user_id = $1) r)""",
     "driverLinks": """(select coalesce(json_agg(r order by r.created), '[]') from (
     select customer_id as "customerId", kind, created_at as created, expires_at as expires

@@ -20,6 +20,7 @@ from keyrack.drivers.endpoints import (
     requests,
     session,
     simulated_radio,
+    sso,
 )
 from keyrack.drivers.endpoints import (
     cars as driver_cars,
@@ -86,6 +87,7 @@ ALL: tuple[Endpoint[ServeServices], ...] = (
     *identities.endpoints.rows,
     *mfa.endpoints.rows,
     *session.endpoints.rows,
+    *sso.endpoints.rows,
     *driver_cars.endpoints.rows,
     *phones.endpoints.rows,
     *links.endpoints.rows,

@@ -96,7 +96,7 @@ def running(server: RunningServer) -> Iterator[Oidc]:
     told = {
         "clientId": CLIENT,
         "clientSecret": SECRET,
-        "redirectUri": f"{server.url}/console/sign-in/callback",
+        "redirectUris": [f"{server.url}/console/sign-in/callback", f"{server.url}/drive/sso"],
         "signedOutUri": f"{server.url}/console/sign-in?out",
     }
     environment = {**os.environ, "NODE_NO_WARNINGS": "1"}

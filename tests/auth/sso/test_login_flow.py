@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 
 from keyrack.auth import browser_state
-from keyrack.auth.sso import login_states
+from keyrack.auth.sso import login_flow
 from keyrack.console.pages.sso import WORDS
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database
@@ -237,8 +237,8 @@ def resealed(visitor: Visitor, dsn: str, settings: Settings, **changed: object) 
         db = await Database.connect(dsn, settings, size=1)
         try:
             vault = await open_vault(db, settings)
-            (state,) = await browser_state.valid(vault, login_states.PURPOSE, jar["keyrack-sign-in"])
-            return await browser_state.add(vault, login_states.PURPOSE, None, {**state, **changed})
+            (state,) = await browser_state.valid(vault, login_flow.MANAGERS.purpose, jar["keyrack-sign-in"])
+            return await browser_state.add(vault, login_flow.MANAGERS.purpose, None, {**state, **changed})
         finally:
             await db.close()
 

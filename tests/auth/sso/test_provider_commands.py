@@ -86,6 +86,25 @@ def test_a_provider_is_added_changed_and_removed(operator: Operator) -> None:
     sql.close()
 
 
+def test_a_provider_signs_in_the_drivers_of_one_customer(operator: Operator) -> None:
+    customer = operator.value("customer", "add", "Drivers")["id"]
+    made = operator.value("provider", "add", "fleet", *GIVEN, "--drivers", "Drivers", stdin="a secret\n")
+    assert made["driversRedirectUri"].endswith("/drive/sso")
+
+    def of_drivers() -> int | None:
+        (row,) = operator.value("provider", "list")
+        return row["driverCustomerId"]
+
+    assert of_drivers() == customer
+    operator.value("provider", "change", "fleet", "--label", "Fleet")
+    assert of_drivers() == customer
+    both = operator.refused("provider", "change", "fleet", "--drivers", "Drivers", "--no-drivers", status=2)
+    assert "exclude each other" in both
+    operator.value("provider", "change", "fleet", "--no-drivers")
+    assert of_drivers() is None
+    operator.value("provider", "remove", "fleet")
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -7,7 +7,7 @@ lock is held during a request to a provider.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -25,11 +25,22 @@ from keyrack.db.encryption.cipher import Encryption
 if TYPE_CHECKING:
     from keyrack.auth.sso.provider_client import Fetcher
 
-CALLBACK = "/console/sign-in/callback"  # follows the public address; registered at the provider, compared exactly
+CALLBACK = "/console/sign-in/callback"  # follows the public address
 SIGNED_OUT = "/console/sign-in?out"  # likewise
 LONGEST = 4_096  # characters of a parameter that a provider returns
 # Decisions of people and of providers (RFC 6749, section 4.1.2.1; OpenID Connect Core, section 3.1.2.6)
 DECLINED = ("access_denied", "login_required", "interaction_required", "consent_required", "account_selection_required")
+
+
+@dataclass(frozen=True, slots=True)
+class SignInAudience:
+    """The people that a flow signs in. A flow of one audience cannot be finished by another."""
+
+    purpose: str  # for which the browser's cookie is sealed
+    callback: Callable[[Settings], str]  # the redirect URI, registered at the provider, which compares it exactly
+
+
+MANAGERS = SignInAudience("single sign-on", lambda settings: settings.public_url.rstrip("/") + CALLBACK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +71,12 @@ class SignOn:
 
         Raises `NotSignedIn`, `CannotDecrypt`.
         """
-        provider = await providers.named(self._db, name)
+        return await self.begin_at(await providers.named(self._db, name), cookie, start, MANAGERS)
+
+    async def begin_at(
+        self, provider: Provider | None, cookie: str | None, start: LoginStart, audience: SignInAudience
+    ) -> tuple[str, str]:
+        """Begin at this provider, as `begin` does, for an audience. Raises `NotSignedIn`, `CannotDecrypt`."""
         if provider is None:
             raise ProviderTrouble("there is no such provider")
         metadata = await self._directory.metadata(provider)
@@ -68,7 +84,7 @@ class SignOn:
         query = {
             "response_type": "code",
             "client_id": provider.client_id,
-            "redirect_uri": self._at(CALLBACK),
+            "redirect_uri": audience.callback(self._settings),
             "scope": "openid email",
             "state": pending.state,
             "nonce": pending.nonce,
@@ -77,15 +93,17 @@ class SignOn:
         }
         if start.manager is not None:  # a session alone connects no account
             query["prompt"] = "login"
-        cookie = await login_states.add_to_cookie(self._vault, cookie, pending)
+        cookie = await login_states.add_to_cookie(self._vault, audience.purpose, cookie, pending)
         return _with(metadata.authorization, query), cookie
 
-    async def finish(self, query: Mapping[str, Sequence[str]], cookie: str | None) -> SignInResult:
+    async def finish(
+        self, query: Mapping[str, Sequence[str]], cookie: str | None, audience: SignInAudience = MANAGERS
+    ) -> SignInResult:
         """The account that comes back with the callback's query. Raises `NotSignedIn`.
 
         The pending sign-in is used up before the code is redeemed. So each pending sign-in redeems at most one code.
         """
-        pending = await login_states.find(self._vault, cookie, _one(query, "state"))
+        pending = await login_states.find(self._vault, audience.purpose, cookie, _one(query, "state"))
         provider = await providers.of_id(self._db, pending.provider)
         if provider is None:
             raise ProviderTrouble("there is no such provider any more")
@@ -93,7 +111,7 @@ class SignOn:
         _check_issuer(query, provider, metadata)
         code = _code(query)
         await login_states.use(self._db, pending)
-        answer = await self._redeem(provider, metadata, code, pending.verifier)
+        answer = await self._redeem(provider, metadata, code, pending.verifier, audience)
         account = await id_tokens.verified(
             answer.get("id_token"),
             provider,
@@ -123,12 +141,14 @@ class SignOn:
         """The metadata of a provider, with a check of its keys. Raises `ProviderTrouble`."""
         return await self._directory.metadata(provider)
 
-    async def _redeem(self, provider: Provider, metadata: Metadata, code: str, verifier: str) -> dict[str, Any]:
+    async def _redeem(
+        self, provider: Provider, metadata: Metadata, code: str, verifier: str, audience: SignInAudience
+    ) -> dict[str, Any]:
         client = provider.client_id, await providers.secret(self._db, self._vault, provider)
         form = {
             "grant_type": "authorization_code",
             "code": code,
-            "redirect_uri": self._at(CALLBACK),
+            "redirect_uri": audience.callback(self._settings),
             "code_verifier": verifier,
         }
         return await self._fetcher().token(metadata.token, form, client, in_body=metadata.in_body)

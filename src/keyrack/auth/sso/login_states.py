@@ -19,7 +19,6 @@ from keyrack.core.secret_hashes import new_secret
 from keyrack.db.connection import Statements
 from keyrack.db.encryption.cipher import Encryption
 
-PURPOSE = "single sign-on"
 LONGEST_NEXT = 2_000  # characters of the target page, as JSON: longer ones do not fit into a cookie
 
 
@@ -49,22 +48,22 @@ class PendingLogin:
         return urlsafe_b64encode(hashlib.sha256(self.verifier.encode()).digest()).rstrip(b"=").decode()
 
 
-async def add_to_cookie(vault: Encryption, cookie: str | None, pending: PendingLogin) -> str:
+async def add_to_cookie(vault: Encryption, purpose: str, cookie: str | None, pending: PendingLogin) -> str:
     """The value of the browser's cookie with this sign-in added."""
     start = pending.start
-    return await browser_state.add(vault, PURPOSE, cookie, {
+    return await browser_state.add(vault, purpose, cookie, {
         "provider": pending.provider, "state": pending.state, "nonce": pending.nonce, "verifier": pending.verifier,
         "next": start.next if len(json.dumps(start.next)) <= LONGEST_NEXT else "", "time_zone": start.time_zone,
         "manager": start.manager, "invitation": start.invitation.hex() if start.invitation else None,
     })  # fmt: skip
 
 
-async def find(vault: Encryption, cookie: str | None, state: str) -> PendingLogin:
+async def find(vault: Encryption, purpose: str, cookie: str | None, state: str) -> PendingLogin:
     """The pending sign-in with this state.
 
     Raises `NotSignedIn` if it has expired, or was begun in another browser.
     """
-    for kept in await browser_state.valid(vault, PURPOSE, cookie):
+    for kept in await browser_state.valid(vault, purpose, cookie):
         if hmac.compare_digest(kept["state"].encode(), state.encode()):
             invitation = bytes.fromhex(kept["invitation"]) if kept["invitation"] else None
             start = LoginStart(kept["next"], kept["time_zone"], kept["manager"], invitation)

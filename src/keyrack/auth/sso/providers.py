@@ -16,10 +16,13 @@ from keyrack.db.encryption.encrypted_columns import CLIENT_SECRET
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 LONGEST = 1_000  # characters of an issuer, a client id and a label
 
-_COLUMNS: LiteralString = "provider_id, name, label, issuer, client_id, algorithms, counts_mfa"
+_COLUMNS: LiteralString = "provider_id, name, label, issuer, client_id, algorithms, counts_mfa, driver_customer_id"
 NAMED: LiteralString = "select " + _COLUMNS + " from provider where name = $1"
 OF_ID: LiteralString = "select " + _COLUMNS + " from provider where provider_id = $1"
 SHOWN: LiteralString = "select name, label from provider order by name limit $1"
+OF_DRIVERS: LiteralString = """
+select provider_id, label, driver_customer_id from provider where driver_customer_id is not null order by name limit $1
+"""
 SECRET: LiteralString = "select client_secret from provider where provider_id = $1"  # noqa: S105 - SQL
 INSERT: LiteralString = """
 insert into provider (name, label, issuer, client_id, client_secret, algorithms, counts_mfa)
@@ -29,7 +32,9 @@ SEAL: LiteralString = "update provider set client_secret = $2 where provider_id 
 LIST: LiteralString = """
 select provider_id as id, name, label, issuer, client_id as "clientId", algorithms, counts_mfa as "countsMfa",
   array(select domain from provider_domain d where d.provider_id = p.provider_id order by 1) as domains,
-  (select count(*) from manager_identity i where i.provider_id = p.provider_id) as people, created_at as "createdAt"
+  (select count(*) from manager_identity i where i.provider_id = p.provider_id) as people,
+  driver_customer_id as "driverCustomerId",
+  (select count(*) from driver_identity i where i.provider_id = p.provider_id) as drivers, created_at as "createdAt"
 from provider p order by name
 """
 # The previous release stored a domain in its own notation
@@ -60,6 +65,7 @@ class Provider:
     client_id: str
     algorithms: tuple[str, ...]
     counts_mfa: bool  # whether its report of a second factor counts
+    driver_customer: int | None = None  # the customer whose drivers it signs in
 
 
 def _provider(row: Row | None) -> Provider | None:
@@ -67,7 +73,7 @@ def _provider(row: Row | None) -> Provider | None:
         return None
     return Provider(
         row["provider_id"], row["name"], row["label"], row["issuer"], row["client_id"], tuple(row["algorithms"]),
-        row["counts_mfa"],
+        row["counts_mfa"], row["driver_customer_id"],
     )  # fmt: skip
 
 
@@ -84,6 +90,11 @@ async def of_id(statements: Statements, id: int) -> Provider | None:
 async def as_json(statements: Statements) -> list[tuple[str, str]]:
     """Name and label of each provider, for pages."""
     return [(row["name"], row["label"]) for row in await statements.fetch(SHOWN, MOST)]
+
+
+async def of_drivers(statements: Statements) -> list[Row]:
+    """Id, label and customer of each provider that signs in drivers."""
+    return await statements.fetch(OF_DRIVERS, MOST)
 
 
 async def secret(statements: Statements, vault: Encryption, provider: Provider) -> str:

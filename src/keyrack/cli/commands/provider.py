@@ -10,23 +10,25 @@ import typer
 
 from keyrack.auth.sso import providers
 from keyrack.auth.sso.errors import ProviderTrouble
-from keyrack.auth.sso.login_flow import CALLBACK, SignOn
+from keyrack.auth.sso.login_flow import MANAGERS, SignOn
 from keyrack.auth.sso.provider_urls import allows
 from keyrack.auth.sso.providers import ALGORITHMS, LIST
 from keyrack.cli.confirmation import NO_WAY_BACK, ConfirmationPreview
 from keyrack.cli.database_session import DatabaseSession, command
-from keyrack.cli.options import which, words
+from keyrack.cli.options import reference, which, words
 from keyrack.cli.output import CommandFailed, CommandResult, ListResult
 from keyrack.cli.server_address import note_on_link
 from keyrack.core.addresses import domain_form
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, on_constraint
+from keyrack.drivers.sso import DRIVERS
 
 app = typer.Typer()
 
 UPDATE: LiteralString = """
 update provider set label = coalesce($2, label), client_id = coalesce($3, client_id),
-  algorithms = coalesce($4, algorithms), counts_mfa = coalesce($5, counts_mfa)
+  algorithms = coalesce($4, algorithms), counts_mfa = coalesce($5, counts_mfa),
+  driver_customer_id = case when $7 then null else coalesce($6, driver_customer_id) end
 where provider_id = $1 returning name
 """
 LEAVE: LiteralString = "delete from provider_domain where provider_id = $1 and domain = any($2::text[])"
@@ -34,7 +36,10 @@ TAKE: LiteralString = """
 insert into provider_domain (domain, provider_id) select distinct d, $1::integer from unnest($2::text[]) d
 where not exists (select from provider_domain where provider_id = $1 and domain = d)
 """
-PEOPLE: LiteralString = "select count(*) from manager_identity where provider_id = $1"
+PEOPLE: LiteralString = """
+select (select count(*) from manager_identity where provider_id = $1) as managers,
+  (select count(*) from driver_identity where provider_id = $1) as drivers
+"""
 DELETE: LiteralString = "delete from provider where provider_id = $1 returning name"
 TAKEN = ErrorCode("domain-taken", "One of these domains is another provider's already: keyrack provider list.")
 OF_ANOTHER = {"provider_domain_pkey": (Conflict, TAKEN)}
@@ -116,6 +121,15 @@ Domains = Annotated[
         "manager whose user name it is. Repeatable.",
     ),
 ]
+Drivers = Annotated[
+    int | None,
+    typer.Option(
+        "--drivers",
+        parser=reference("customer"),
+        metavar="ID|NAME",
+        help="A customer whose drivers may sign in to the app at /drive as well.",
+    ),
+]
 Mfa = Annotated[
     bool | None,
     typer.Option("--mfa/--no-mfa", help="Accept the provider's statement about a second factor."),
@@ -133,6 +147,7 @@ async def add(
     algorithm: Algorithms = None,
     domain: Domains = None,
     mfa: Mfa = None,
+    drivers: Drivers = None,
 ) -> CommandResult:
     """Add a provider of single sign-on."""
     if not allows(issuer, session.settings) or "?" in issuer or len(issuer) > providers.LONGEST:
@@ -146,12 +161,15 @@ async def add(
         )  # fmt: skip
     with on_constraint(OF_ANOTHER):
         await session.sql.execute(TAKE, id, domain or [])
-    address = session.settings.public_url.rstrip("/") + CALLBACK
-    return CommandResult(
-        {"id": id, "name": name, "redirectUri": address},
-        f"Provider {id} added: {name}.\nRegister this redirect URI at the provider: {address}"
-        + note_on_link(session.settings),
-    )
+    if drivers is not None:
+        await session.sql.execute(UPDATE, id, None, None, None, None, drivers, False)
+    address = MANAGERS.callback(session.settings)
+    text = f"Provider {id} added: {name}.\nRegister this redirect URI at the provider: {address}"
+    value = {"id": id, "name": name, "redirectUri": address}
+    if drivers is not None:
+        value["driversRedirectUri"] = DRIVERS.callback(session.settings)
+        text += f"\nRegister this one for drivers: {value['driversRedirectUri']}"
+    return CommandResult(value, text + note_on_link(session.settings))
 
 
 @command(app, "list")
@@ -160,6 +178,7 @@ async def list_(session: DatabaseSession) -> ListResult:
     columns = {
         "ID": "id", "NAME": "name", "ISSUER": "issuer", "CLIENT": "clientId", "ALGORITHMS": "algorithms",
         "DOMAINS": "domains", "MFA": "countsMfa", "PEOPLE": "people",
+        "DRIVERS OF": "driverCustomerId", "DRIVERS": "drivers",
     }  # fmt: skip
     return ListResult([dict(row) for row in await session.sql.fetch(LIST)], columns)
 
@@ -178,12 +197,18 @@ async def change(
         typer.Option(callback=listed_domains, help="A domain whose addresses it may no longer verify."),
     ] = None,
     mfa: Mfa = None,
+    drivers: Drivers = None,
+    no_drivers: Annotated[
+        bool, typer.Option("--no-drivers", help="Sign in no drivers any more. Their sessions by this provider end.")
+    ] = False,
 ) -> CommandResult:
     """Change a provider, from the next sign-in on. The issuer cannot change: add another provider for it."""
-    given = (label, client_id, client_secret, algorithm, domain, remove_domain, mfa)
+    given = (label, client_id, client_secret, algorithm, domain, remove_domain, mfa, drivers, no_drivers or None)
     if all(value is None for value in given):
         raise typer.BadParameter("Nothing to change. --help lists the options.")
-    name = await session.sql.fetchval(UPDATE, id, label, client_id, algorithm, mfa)
+    if drivers is not None and no_drivers:
+        raise typer.BadParameter("--drivers and --no-drivers exclude each other. Give one of them.")
+    name = await session.sql.fetchval(UPDATE, id, label, client_id, algorithm, mfa, drivers, no_drivers)
     if name is None:
         raise _no_provider(id)
     if client_secret is not None:
@@ -196,9 +221,12 @@ async def change(
 
 async def _preview(session: DatabaseSession, id: int) -> ConfirmationPreview | None:
     """The accounts that are disconnected with a provider."""
-    people = await session.sql.fetchval(PEOPLE, id)
+    people = await session.sql.fetchrow(PEOPLE, id)
+    assert people is not None  # noqa: S101 - it counts
     then = f"All sessions that used it end. {NO_WAY_BACK}"
-    return ConfirmationPreview(f"remove provider {id}", {"connected accounts": people}, then) if people else None
+    counts = {"connected accounts": people["managers"], "connected drivers": people["drivers"]}
+    affected = {noun: count for noun, count in counts.items() if count}
+    return ConfirmationPreview(f"remove provider {id}", affected, then) if affected else None
 
 
 @command(app, "remove", preview=_preview)

@@ -25,6 +25,7 @@ import { setLanguage } from './texts.js';
  * @property {Array<{id: number, name: string, phone: string | null}>} customers
  * @property {number} sessionId
  * @property {boolean} hasPassword
+ * @property {boolean} isOfProvider whether a provider has signed the driver in, who then cannot change the account
  * @property {number} passkeys
  * @property {string | null} language
  *
@@ -33,7 +34,7 @@ import { setLanguage } from './texts.js';
  * @property {boolean} hasPasskeys
  * @property {string | null} pushKey
  * @property {'bluetooth' | 'simulated'} radio
- * @property {Array<{customerId?: number, id: string, name: string}>} providers
+ * @property {Array<{customerId: number, id: number, name: string}>} providers
  * @property {string} serverTime
  *
  * @typedef {Object} Held what this phone holds for a car

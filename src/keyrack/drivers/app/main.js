@@ -11,6 +11,7 @@ import { registerWorker } from './worker-registration.js';
 
 const TICK_MS = 30_000; // texts contain times, and the boxes change their names
 const REFRESH_MS = 300_000; // while the page is visible
+const PROVIDER_RETURN = '/drive/sso'; // registered at providers
 
 let shown = 0;
 
@@ -89,6 +90,7 @@ setInterval(() => {
 
 app.show = showAgain;
 fill(/** @type {HTMLElement} */ (document.getElementById('page')), el('p', { class: 'muted wait' }, t('app.loading')));
+if (location.pathname === PROVIDER_RETURN) history.replaceState(null, '', `/drive/#provider=${location.search.slice(1)}`);
 await start();
 if (app.session === null) await refresh().catch(() => undefined);
 await route();

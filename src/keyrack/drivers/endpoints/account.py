@@ -90,7 +90,9 @@ async def hashed(request: Request, body: DriverPasswordChange, services: DriverS
     Attempts are throttled like sign-ins, because the caller may be guessing on a phone that was left open. Raises
     `Forbidden`, `TooManyRequests`.
     """
-    user = driver_of(request).user
+    driver = driver_of(request)
+    sessions.require_own_sign_in(driver)
+    user = driver.user
     try:
         sign_outs = await accounts.verify_current(
             request.db, services.authenticator, services.settings, user, body.current, request.address
@@ -109,7 +111,7 @@ async def hashed(request: Request, body: DriverPasswordChange, services: DriverS
     ),
     body=JsonBody(TypeAdapter(DriverPasswordChange), "change password"),
     prepare=hashed,
-    responses=Responses(errors={403: (WRONG_PASSWORD,), 429: (RATE_LIMITED,)}),
+    responses=Responses(errors={403: (WRONG_PASSWORD, sessions.SIGNED_ON), 429: (RATE_LIMITED,)}),
     is_idempotent=False,
 )
 async def change_password(request: Request, change: NewPasswordHash) -> Response:
@@ -145,11 +147,16 @@ async def list_passkeys(request: Request) -> Response:
         "Returns the options for `navigator.credentials.create()` in the JSON form of WebAuthn. They are valid once,"
         " for five minutes.",
     ),
-    responses=Responses(200, DriverPasskeyOptions, errors={409: (passkeys.NO_PASSKEYS, accounts.TOO_MANY_PASSKEYS)}),
+    responses=Responses(
+        200,
+        DriverPasskeyOptions,
+        errors={403: (sessions.SIGNED_ON,), 409: (passkeys.NO_PASSKEYS, accounts.TOO_MANY_PASSKEYS)},
+    ),
     is_idempotent=False,
 )
 async def passkey_options(request: Request, services: DriverServices) -> Response:
     driver = driver_of(request)
+    sessions.require_own_sign_in(driver)
     row = await request.db.fetchrow(ACCOUNT, driver.user)
     assert row is not None  # noqa: S101 - the account of the session
     label = accounts.passkey_label(row["email_address"])
@@ -173,6 +180,7 @@ async def passkey_options(request: Request, services: DriverServices) -> Respons
         201,
         DriverPasskeyCreated,
         errors={
+            403: (sessions.SIGNED_ON,),
             409: (passkeys.NO_PASSKEYS, accounts.TOO_MANY_PASSKEYS, passkeys.KNOWN),
             422: (passkeys.NOT_VERIFIED,),
         },
@@ -181,6 +189,7 @@ async def passkey_options(request: Request, services: DriverServices) -> Respons
 )
 async def add_passkey(request: Request, body: NewDriverPasskey, services: DriverServices) -> Response:
     driver = driver_of(request)
+    sessions.require_own_sign_in(driver)
     challenge = await sessions.use_challenge(request.db, driver)
     if challenge is None:
         raise passkeys.PasskeyNotVerified
@@ -196,12 +205,14 @@ async def add_passkey(request: Request, body: NewDriverPasskey, services: Driver
 @endpoints.delete(
     "/drive/api/passkeys/{passkeyId}",
     Doc("removeDriverPasskey", "Remove a passkey of the driver", "It can no longer be used to sign in."),
-    responses=Responses(errors={404: (NO_PASSKEY,)}),
+    responses=Responses(errors={403: (sessions.SIGNED_ON,), 404: (NO_PASSKEY,)}),
     converters={"passkeyId": path_number},
     is_idempotent=False,
 )
 async def remove_passkey(request: Request) -> Response:
-    if not await request.db.fetchval(REMOVE_PASSKEY, driver_of(request).user, *request.ids):
+    driver = driver_of(request)
+    sessions.require_own_sign_in(driver)
+    if not await request.db.fetchval(REMOVE_PASSKEY, driver.user, *request.ids):
         raise NotFound(NO_PASSKEY)
     return NO_CONTENT
 
@@ -225,8 +236,11 @@ async def speak(request: Request, body: DriverLanguage) -> Response:
         "Deletes the credentials, the sessions and the accesses. The person stays a user of its customers, which can"
         " invite it again.",
     ),
+    responses=Responses(errors={403: (sessions.SIGNED_ON,)}),
     is_idempotent=False,
 )
 async def delete_account(request: Request, services: DriverServices) -> Response:
-    await accounts.delete(request.db, driver_of(request).user)
+    driver = driver_of(request)
+    sessions.require_own_sign_in(driver)
+    await accounts.delete(request.db, driver.user)
     return Response(204, headers={"Set-Cookie": services.driver_cookies.no_cookie()})

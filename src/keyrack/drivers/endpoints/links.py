@@ -16,7 +16,7 @@ from keyrack.auth.password_hashing import SHORTEST
 from keyrack.core.error_codes import RATE_LIMITED
 from keyrack.core.text import FREE_TEXT
 from keyrack.core.user_agents import device_name
-from keyrack.drivers import accounts, links, mails
+from keyrack.drivers import accounts, links, mails, sessions
 from keyrack.drivers.accounts import NewCredentials
 from keyrack.drivers.endpoints.session import TAG, SignedInDriver
 from keyrack.drivers.services import DriverServices
@@ -186,12 +186,14 @@ async def accept(request: Request, accepted: AcceptedLink, services: DriverServi
     ),
     auth=DriverAuth(),
     body=JsonBody(TypeAdapter(DriverLinkBody), "join"),
-    responses=Responses(errors={404: EXPIRED}),
+    responses=Responses(errors={403: (sessions.SIGNED_ON,), 404: EXPIRED}),
     is_idempotent=False,
 )
 async def join(request: Request, body: DriverLinkBody) -> Response:
+    driver = driver_of(request)
+    sessions.require_own_sign_in(driver)
     async with request.db.transaction() as connection:
-        await accounts.join(connection, body.secret, driver_of(request).user)
+        await accounts.join(connection, body.secret, driver.user)
     return NO_CONTENT
 
 

@@ -15,6 +15,7 @@ from keyrack.api.exchange import NO_CONTENT, Request, Response, answer, browser_
 from keyrack.api.path_ids import path_number
 from keyrack.api.schema.request_body import ExactText, Int32, StrictBody, format_timestamp
 from keyrack.auth import app_tokens, passkeys
+from keyrack.auth.sso import providers
 from keyrack.core.error_codes import RATE_LIMITED, WRONG_CREDENTIALS, ErrorCode
 from keyrack.core.errors import NotFound
 from keyrack.db.connection import Statements
@@ -106,6 +107,7 @@ class DriverSession(StrictBody):
     customers: list[DriverCustomer]
     session_id: int
     has_password: bool
+    is_of_provider: bool
     passkeys: int
     language: str | None
 
@@ -138,7 +140,10 @@ async def app_settings(request: Request, services: DriverServices) -> Response:
             "hasPasskeys": accounts.DRIVERS.host(settings) is not None,
             "pushKey": await push_keys.public(request.db) if settings.push else None,
             "radio": "bluetooth" if settings.simulated_radio_socket is None else "simulated",
-            "providers": [],
+            "providers": [
+                {"id": row["provider_id"], "name": row["label"], "customerId": row["driver_customer_id"]}
+                for row in await providers.of_drivers(request.db)
+            ],
             "serverTime": format_timestamp(datetime.now(UTC)),
         },
         headers=NO_STORE,
@@ -240,6 +245,7 @@ async def session(request: Request) -> Response:
             "customers": await _customers(request.db, driver.customers),
             "sessionId": driver.session,
             "hasPassword": row["has_password"],
+            "isOfProvider": driver.provider_customer is not None,
             "passkeys": row["passkeys"],
             "language": row["language"],
         },
@@ -265,7 +271,7 @@ async def sign_out(request: Request, services: DriverServices) -> Response:
 )
 async def list_sessions(request: Request) -> Response:
     driver = driver_of(request)
-    rows = await request.db.fetch(sessions.LIST, driver.user)
+    rows = await request.db.fetch(sessions.LIST, driver.user, driver.provider_customer)
     shown = [
         {
             "id": row["session_id"], "device": row["device"], "created": format_timestamp(row["created_at"]),

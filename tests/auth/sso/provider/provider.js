@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import { createHmac, createPrivateKey, createPublicKey, generateKeyPairSync, sign } from 'node:crypto';
 import { Provider } from 'oidc-provider';
 
-const { clientId, clientSecret, redirectUri, signedOutUri } = JSON.parse(process.argv[2]);
+const { clientId, clientSecret, redirectUris, signedOutUri } = JSON.parse(process.argv[2]);
 
 function made(kid) {
   const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
@@ -24,7 +24,7 @@ const provider = new Provider(issuer, {
   clients: [{
     client_id: clientId,
     client_secret: clientSecret,
-    redirect_uris: [redirectUri],
+    redirect_uris: redirectUris,
     post_logout_redirect_uris: [signedOutUri],
     token_endpoint_auth_method: 'client_secret_basic',
   }],

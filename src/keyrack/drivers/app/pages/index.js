@@ -9,6 +9,7 @@ import * as link from './link.js';
 import * as lost from './lost.js';
 import * as phones from './phones.js';
 import * as privacy from './privacy.js';
+import * as provider from './provider.js';
 import * as requests from './requests.js';
 import * as returning from './return.js';
 import * as security from './security.js';
@@ -25,6 +26,7 @@ const PAGES = {
   lost,
   phones,
   privacy,
+  provider,
   requests,
   return: returning,
   security,
@@ -32,7 +34,7 @@ const PAGES = {
 };
 
 /** Pages that need no session. */
-const PUBLIC = new Set(['sign-in', 'link', 'forgot']);
+const PUBLIC = new Set(['sign-in', 'link', 'forgot', 'provider']);
 
 /** @param {string} name */
 export function isPublic(name) {

@@ -37,8 +37,9 @@ async function read(app, body, before = []) {
     const [sessions, passkeys] = await Promise.all([
       app.call('GET', '/drive/api/sessions'), app.call('GET', '/drive/api/passkeys'),
     ]);
-    fill(body, ...before, passkeysOf(app, body, passkeys), passwordOf(app, body), sessionsOf(app, body, sessions),
-      deletionOf(app));
+    const own = app.session?.isOfProvider !== true;
+    fill(body, ...before, own && passkeysOf(app, body, passkeys), own && passwordOf(app, body),
+      sessionsOf(app, body, sessions), own && deletionOf(app));
   } catch (error) {
     fill(body, problemOf(error));
   }

@@ -42,11 +42,10 @@ export function show(app) {
 
 /** @param {App} app */
 function providersOf(app) {
-  return (app.settings?.providers ?? []).map(({ id, name }) => el(
-    'a',
-    { class: 'button', href: `/drive/api/sso/${encodeURIComponent(id)}` },
-    t('sign-in.provider', { name }),
-  ));
+  return (app.settings?.providers ?? []).map(({ id, name }) => actionOf(t('sign-in.provider', { name }), async () => {
+    const { address } = await app.call('POST', '/drive/api/sso/options', { providerId: id });
+    location.assign(address);
+  }));
 }
 
 /**

@@ -57,6 +57,7 @@ OF_DRIVERS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "user": ("The driver.", None),
         "customers": ("The customers that the session sees.", None),
         "sessionId": ("The id of the session.", 7),
+        "isOfProvider": ("Whether a provider has signed the driver in, who then cannot change the account.", False),
         "hasPassword": ("Whether the account has a password.", True),
         "passkeys": ("The number of passkeys.", 1),
         "language": ("The language of the app and of mails; null for that of the browser.", "de"),
@@ -110,6 +111,19 @@ OF_DRIVERS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         ),
         "created": ("When the passkey was added.", "2026-05-01T07:30:00Z"),
         "lastUsed": ("When the passkey was last used to sign in; null for never.", None),
+    },
+    "ProviderSignIn": {"providerId": ("The id of the provider.", 1)},
+    "ProviderSignInStart": {
+        "address": (
+            "The address of the provider, to which the page sends the browser.",
+            "https://login.example.com/authorize?client_id=keyrack",
+        )
+    },
+    "ProviderResponse": {
+        "query": (
+            "The query of `/drive/sso`, to which the provider has sent the browser, without the question mark.",
+            "code=SplxlOBeZQQYbYS6WxSbIA&state=af0ifjsldkj",
+        )
     },
     "PushSubscription": {
         "endpoint": (
