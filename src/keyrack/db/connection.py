@@ -150,6 +150,8 @@ class Database:
 
     __slots__ = ("_pool", "_reads", "_shares")
 
+    _row_class: type[Row] = Row  # of reads
+
     def __init__(self, pool: Pool, shares: TenantShares = PROCESS, *, reads: bool = False) -> None:
         self._pool = pool
         self._shares = shares
@@ -235,7 +237,7 @@ class Database:
         if not self._reads:
             return await self._pool.finish(self._write(raw, raw.fetch, sql, args))
         try:
-            rows = await timed(self._pool.seconds, sql, raw.fetch(sql, *args))
+            rows = await timed(self._pool.seconds, sql, raw.fetch(sql, *args, record_class=self._row_class))
         except BaseException as error:
             await self._pool.mend(self._shares, raw, error)
             raise
@@ -247,7 +249,7 @@ class Database:
         if not self._reads:
             return await self._pool.finish(self._write(raw, raw.fetchrow, sql, args))
         try:
-            row = await timed(self._pool.seconds, sql, raw.fetchrow(sql, *args))
+            row = await timed(self._pool.seconds, sql, raw.fetchrow(sql, *args, record_class=self._row_class))
         except BaseException as error:
             await self._pool.mend(self._shares, raw, error)
             raise

@@ -23,7 +23,7 @@ from keyrack.http.routes import ALL
 from tests.changelog.feed.change_rows import made
 from tests.db.replication.cluster import Cluster, Server, running_cluster
 from tests.db.replication.test_failover import Asking
-from tests.http.test_tenant_isolation import client, member_of
+from tests.http.test_tenant_isolation import MAKE, client, member_of
 from tests.offline_keys.offline_world import garage
 from tests.ops.doctor.test_doctor import told as doctor
 from tests.support.people import Person, Town, http_client, refused
@@ -58,7 +58,7 @@ class House:
         before = counts()
         answer = person.get(path, **options)
         changed = [server for server, count in counts().items() if count != before[server]]
-        assert len(changed) == 1
+        assert len(changed) == 1, answer.text
         return answer, changed[0]
 
     def car(self, name: str, person: Person | None = None) -> int:
@@ -177,6 +177,7 @@ def test_replica_and_primary_give_equal_answers(home: House) -> None:
     ids |= {"webhookId": alice.put("/webhooks", {"url": "http://127.0.0.1:9/"}).json()["id"], "brand": "VW"}
     ids |= {"serviceId": alice.get("/services").json()[0]["id"]}
     ids |= {"searchDate": "2026-05-01T08:00:00Z", "managerId": member_of(alice), "clientId": client(alice)}
+    ids |= {"requestId": MAKE["requestId"](alice)}
     span = "?from=2026-05-01T08:00:00Z&to=2026-05-02T08:00:00Z"
     _, box = garage(alice)
     found = 0

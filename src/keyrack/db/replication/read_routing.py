@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 from math import isfinite
-from typing import LiteralString
+from typing import Any, LiteralString
 
 import asyncpg
 
@@ -97,6 +98,29 @@ class ReadYourWrites:
 # The position beside a row is read after the row's snapshot
 WITH_POSITION: LiteralString = "select q_.*, " + REPLAYED + " from ("
 END: LiteralString = ") q_"
+POSITION_COLUMNS = 3  # the columns of `REPLAYED`
+
+
+class ReplicaRow(Row):
+    """A row of a replica, with the columns of the primary's row.
+
+    The columns of the position follow them, and can be reached by name only.
+    """
+
+    def __len__(self) -> int:
+        return super().__len__() - POSITION_COLUMNS
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.values())
+
+    def keys(self) -> Iterator[str]:
+        return islice(super().keys(), len(self))
+
+    def values(self) -> Iterator[Any]:
+        return islice(super().values(), len(self))
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        return islice(super().items(), len(self))
 
 
 class ReplicaSession(Database):
@@ -109,6 +133,8 @@ class ReplicaSession(Database):
     """
 
     __slots__ = ("_leader", "at", "needs_position", "used_primary")
+
+    _row_class = ReplicaRow
 
     def __init__(self, replica: Database, leader: Database) -> None:
         super().__init__(replica._pool, replica._shares, reads=True)
