@@ -43,7 +43,7 @@ YEAR = 31_536_000
 class Gate:
     """A port in front of a server. While it is shut, connections end at once."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int = 0) -> None:
         self._upstream = port
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.is_open = True
@@ -54,6 +54,10 @@ class Gate:
     def url(self) -> str:
         """The address by a name for which browsers provide WebCrypto and service workers."""
         return f"http://localhost:{self._socket.getsockname()[1]}"
+
+    def lead_to(self, port: int) -> None:
+        """Lead to a server that was started after the gate."""
+        self._upstream = port
 
     def shut(self) -> None:
         """End all connections, and accept no other."""
