@@ -49,7 +49,7 @@ class Address(Protocol):
 class Gate:
     """A port in front of a server. While it is shut, connections end at once."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int = 0) -> None:
         self._upstream = port
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.is_open = True
@@ -60,6 +60,10 @@ class Gate:
     def url(self) -> str:
         """The address, by a name that counts as secure."""
         return f"http://localhost:{self._socket.getsockname()[1]}"
+
+    def lead_to(self, port: int) -> None:
+        """Lead to a server that was started after the gate."""
+        self._upstream = port
 
     def shut(self) -> None:
         """End all connections, and accept no other."""
@@ -175,10 +179,10 @@ def sign_in(context: BrowserContext, driver: SignedInDriver, gate: Gate) -> None
     )  # fmt: skip
 
 
-def opened(context: BrowserContext, booked: Booking, gate: Gate) -> AppPage:
+def opened(context: BrowserContext, booked: Booking, gate: Gate, page: Page | None = None) -> AppPage:
     """The app of a signed-in driver, with the key of the booking."""
     sign_in(context, booked.driver, gate)
-    app = AppPage(context.new_page())
+    app = AppPage(page or context.new_page())
     app.start()
     app.sees("Ready")
     return app

@@ -22,8 +22,8 @@ FILE = Path(__file__).with_name("app-contract.json")
 DAYS = 28
 # Calls whose address is not one literal in the modules: those of `reference/phone/server.js`, and of two lists
 OTHERS = (
-    "POST /sdk/devices/nonce", "PUT /sdk/devices", "GET /sdk/keys", "PUT /sdk/boxlog", "POST /sdk/time",
-    "DELETE /drive/api/sessions", "DELETE /drive/api/sessions/{}",
+    "POST /sdk/devices/nonce", "PUT /sdk/devices", "DELETE /sdk/devices/{}", "GET /sdk/keys", "PUT /sdk/boxlog",
+    "POST /sdk/time", "DELETE /drive/api/sessions", "DELETE /drive/api/sessions/{}",
 )  # fmt: skip
 CALL = re.compile(r"""call\(\s*'([A-Z]+)',\s*['`](/drive/api/[^'`]+)['`]""")
 DOCUMENTATION = ("description", "title", "examples", "example", "$ref")

@@ -34,15 +34,16 @@ export class NoNetwork extends Error {
  * @param {string} method
  * @param {string} path
  * @param {object | null} [body]
- * @param {{customer?: number}} [options] `customer` is sent as `Customer-ID`
+ * @param {{customer?: number, token?: string}} [options] `customer` is sent as `Customer-ID`, `token` as that of an app
  * @returns {Promise<any>}
  * @throws {ApiError | NoNetwork}
  */
-export async function call(method, path, body = null, { customer } = {}) {
+export async function call(method, path, body = null, { customer, token } = {}) {
   /** @type {Record<string, string>} */
   const headers = { Accept: 'application/json, application/problem+json' };
   if (body !== null) headers['Content-Type'] = 'application/json';
   if (customer !== undefined) headers['Customer-ID'] = String(customer);
+  if (token !== undefined) headers.Authorization = `Bearer ${token}`;
   const response = await request(path, {
     method,
     headers,

@@ -7,7 +7,7 @@
 import { ApiError, call, NoNetwork } from './api.js';
 import { keep, readKept, removeAll } from './kept.js';
 import { hasRadio, namesOf, Opener, transportOf } from './opening.js';
-import { meetServer, phoneOf, replaceKey } from './phones.js';
+import { leaveServer, meetServer, phoneOf, replaceKey } from './phones.js';
 import { readCars } from './renewal.js';
 import { setLanguage } from './texts.js';
 
@@ -54,6 +54,9 @@ import { setLanguage } from './texts.js';
 const SLOW_MS = 10_000;
 const CLOCK_MS = 2_000; // a smaller difference to the server is the duration of the call
 
+/** @type {Promise<void> | null} the contact that runs */
+let refreshing = null;
+
 export const app = {
   /** @type {Session | null} the last known one; null if nobody has signed in here */
   session: null,
@@ -84,11 +87,17 @@ export const app = {
   ended: [],
   /** @type {Opener | null} */
   opener: null,
-  /** the part of the address after `=`: the secret of `#link=secret` */
+  /** the part of the address after `=`: the assignment of `#return=12` */
   argument: '',
+  /** the page to show after the sign-in */
+  wanted: '',
+  /** whether the driver wants no passkey */
+  hasDeclinedPasskey: false,
   call,
-  /** Show the present page again. */
+  /** Show the present page again, if it is a live one. */
   show: async () => {},
+  /** Show the present page again, whatever the driver has entered. */
+  showAnew: async () => {},
 
   /** The time by the server's clock, in milliseconds since 1970. */
   now() {
@@ -110,18 +119,25 @@ export const app = {
    * @param {string} [page] to go to
    */
   async signedIn(page = '') {
-    await refresh();
+    await refreshAfterChange();
     await app.go(page);
   },
 
-  /** After the end of the session: nothing of the driver stays on this phone. */
-  async signedOut() {
+  /**
+   * Sign out: nothing of the driver stays on this phone. It needs the server, which ends the session and gets the log.
+   * @param {() => Promise<unknown>} [end] the call that ends the session; the deletion of the account ends it too
+   */
+  async signOut(end = () => call('DELETE', '/drive/api/session')) {
+    await refreshing?.catch(() => undefined); // it would store the session again
+    await leaveServer();
+    await end().catch((error) => {
+      if (error.status !== 401) throw error; // the session had ended before
+    });
     await removeAll();
     takeKept(await readKept());
     app.held.clear();
     app.outcomes.clear();
     app.isSignedIn = false;
-    await app.go('sign-in');
   },
 };
 
@@ -135,15 +151,21 @@ export async function start() {
   await openRadio();
 }
 
-/** @type {Promise<void> | null} */
-let refreshing = null;
-
 /** Ask the server for everything, and renew the keys. Several callers share one run. */
 export function refresh() {
   refreshing ??= refreshOnce().finally(() => {
     refreshing = null;
   });
   return refreshing;
+}
+
+/**
+ * Ask the server after a change. A run that began before may have missed it.
+ * @returns {Promise<void>}
+ */
+export async function refreshAfterChange() {
+  await refreshing?.catch(() => undefined);
+  await refresh();
 }
 
 async function refreshOnce() {
@@ -303,6 +325,12 @@ export async function registerAgain(car) {
   await app.show();
   await replaceKey(car.customerId).catch(() => undefined); // the refresh says what is the matter
   await refresh();
+}
+
+/** The driver wants no passkey, and is not asked again on this phone. */
+export async function declinePasskey() {
+  takeKept(await keep(() => ({ hasDeclinedPasskey: true })));
+  await app.show();
 }
 
 /** The driver has read that the fleet has ended these bookings. */

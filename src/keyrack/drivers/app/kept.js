@@ -36,6 +36,7 @@ import { openDatabase, Shelf } from './phone/indexeddb.js';
  * @property {Car[]} cars
  * @property {Car[]} cancelled whose booking the fleet has ended before its time
  * @property {number[]} ended assignments that the driver has ended
+ * @property {boolean} hasDeclinedPasskey whether the driver wants no passkey
  * @property {number} carsAt when they were read, in milliseconds since 1970; 0 for never
  * @property {number} clockOffset of the server to this device, in milliseconds
  * @property {Record<string, {id: string, registration: Registration}>} phones by the ids of customers
@@ -47,7 +48,7 @@ const RECORD = 'app';
 /** @returns {Kept} */
 function nothing() {
   const lists = { cars: [], cancelled: [], ended: [] };
-  return { session: null, settings: null, carsAt: 0, clockOffset: 0, phones: {}, ...lists };
+  return { session: null, settings: null, carsAt: 0, clockOffset: 0, phones: {}, hasDeclinedPasskey: false, ...lists };
 }
 
 /** @returns {Promise<Kept>} */

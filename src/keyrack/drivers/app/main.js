@@ -6,6 +6,8 @@ import { app, prepare, refresh, start } from './app.js';
 import { NoNetwork } from './api.js';
 import { el, fill } from './dom.js';
 import { isPublic, pageOf } from './pages/index.js';
+import { takeSecret } from './pages/link.js';
+import { showTabs } from './pages/tabs.js';
 import { language, t } from './texts.js';
 import { registerWorker } from './worker-registration.js';
 
@@ -17,17 +19,20 @@ let shown = 0;
 
 /** Show the page of the address: `#lost` is `pages/lost.js`. The focus stays on the element with the same key. */
 async function route() {
+  takeSecret();
   const turn = (shown += 1);
   const [name, argument] = address();
   app.argument = argument;
   document.documentElement.lang = language();
   const page = isAllowed(name) ? name : 'sign-in';
+  app.wanted = isAllowed(name) ? '' : location.hash.slice(1);
   const node = await pageOf(page)(app);
   if (turn !== shown) return; // another page was chosen meanwhile
   const main = /** @type {HTMLElement} */ (document.getElementById('page'));
   const key = focusKey();
   fill(main, node);
   main.dataset.page = page;
+  showTabs(app, page);
   main.removeAttribute('aria-busy');
   document.title = [main.querySelector('h1')?.textContent, t('app.name')].filter(Boolean).join(' · ');
   if (key !== null) /** @type {HTMLElement | null} */ (main.querySelector(`[data-key="${key}"]`))?.focus();
@@ -43,7 +48,7 @@ function focusKey() {
 }
 
 /**
- * The page and its argument: `#link=secret` is `link` and `secret`.
+ * The page and its argument: `#return=12` is `return` and `12`.
  * @returns {[string, string]}
  */
 function address() {
@@ -88,7 +93,9 @@ setInterval(() => {
   if (document.visibilityState === 'visible') askServer();
 }, REFRESH_MS);
 
+takeSecret(); // at once, as the first contact with the server can take long
 app.show = showAgain;
+app.showAnew = route;
 fill(/** @type {HTMLElement} */ (document.getElementById('page')), el('p', { class: 'muted wait' }, t('app.loading')));
 if (location.pathname === PROVIDER_RETURN) history.replaceState(null, '', `/drive/#provider=${location.search.slice(1)}`);
 await start();

@@ -53,6 +53,42 @@ export async function replaceKey(customer) {
   await meetServer([customer]);
 }
 
+/**
+ * Remove a phone of the driver, so that its keys are revoked.
+ * @param {number} customer
+ * @param {string} id
+ */
+export async function removePhone(customer, id) {
+  const { idToken } = await call('POST', '/drive/api/token', null, { customer });
+  await call('DELETE', `${API}/sdk/devices/${id}`, null, { token: idToken });
+}
+
+/**
+ * Deliver the logs, and remove this phone at all customers, before its keys are deleted. Without the removal, each
+ * sign-in would take another place of the driver's phones.
+ * @returns {Promise<void>}
+ * @throws {NoNetwork}
+ */
+export async function leaveServer() {
+  await navigator.locks.request(MEETING, async () => {
+    for (const [customer, { id }] of Object.entries((await readKept()).phones)) {
+      await unlessRejected(asNetwork((await phoneOf(Number(customer))).phone.meetServer()));
+      await unlessRejected(removePhone(Number(customer), id));
+    }
+  });
+}
+
+/**
+ * Wait for a contact whose rejection does not matter, such as that of a phone that was removed before.
+ * @param {Promise<unknown>} contact
+ * @throws {NoNetwork}
+ */
+async function unlessRejected(contact) {
+  await contact.catch((error) => {
+    if (error instanceof NoNetwork) throw error;
+  });
+}
+
 /** @param {number} customer */
 async function meet(customer) {
   const { phone } = await phoneOf(customer);

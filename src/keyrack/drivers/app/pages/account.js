@@ -2,7 +2,7 @@
  * The account: who is signed in, the fleets, and the ways to everything that is not needed at the car.
  */
 
-import { refresh } from '../app.js';
+import { refreshAfterChange } from '../app.js';
 import { el, icon } from '../dom.js';
 import { isSubscribed, subscribe, unsubscribe } from '../push.js';
 import { t } from '../texts.js';
@@ -41,8 +41,8 @@ export async function show(app) {
     ].map((link) => el('li', {}, link)))),
     languageOf(app),
     await pushOf(app),
-    actionOf(t('account.sign-out'), () => signOut(app)),
     el('p', { class: 'muted small' }, t('account.sign-out.hint')),
+    actionOf(t('account.sign-out'), () => signOut(app)),
   );
 }
 
@@ -60,13 +60,14 @@ function languageOf(app) {
   const choose = async (/** @type {Event} */ event) => {
     const { value } = /** @type {HTMLSelectElement} */ (event.target);
     await app.call('PUT', '/drive/api/language', { language: value || null });
-    await refresh();
+    await refreshAfterChange();
+    await app.showAnew();
   };
   const chosen = app.session?.language ?? '';
   const choices = Object.entries({ '': t('account.language.browser'), en: 'English', de: 'Deutsch' });
   return el('div', { class: 'field' }, el('label', { for: 'language' }, t('account.language')), el(
     'select',
-    { id: 'language', on: { change: choose } },
+    { id: 'language', 'data-key': 'language', on: { change: choose } },
     choices.map(([value, label]) => el('option', { value, selected: value === chosen }, label)),
   ));
 }
@@ -81,7 +82,7 @@ async function pushOf(app) {
   if (isOn === null) return null;
   const change = async () => {
     await (isOn ? unsubscribe() : subscribe(/** @type {string} */ (key)));
-    await app.show();
+    await app.showAnew();
   };
   return el(
     'section',
@@ -92,13 +93,8 @@ async function pushOf(app) {
   );
 }
 
-/**
- * The keys leave this phone too, even if the server cannot be reached.
- * @param {App} app
- */
+/** @param {App} app */
 async function signOut(app) {
-  await app.call('DELETE', '/drive/api/session').catch((/** @type {any} */ error) => {
-    if (error.status !== 401) throw error;
-  });
-  await app.signedOut();
+  await app.signOut();
+  await app.go('sign-in');
 }

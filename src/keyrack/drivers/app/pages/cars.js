@@ -10,6 +10,7 @@ import { outcome } from '../opening.js';
 import { remind } from '../reminder.js';
 import { period, t, when } from '../texts.js';
 import { helpOf, noticeOf } from './parts.js';
+import { passkeyOfferOf } from './passkey-offer.js';
 
 /**
  * @typedef {import('../app.js').App} App
@@ -52,7 +53,6 @@ function headOf(app) {
       el('strong', {}, fleetOf(app)),
       state !== '' && el('span', { class: 'muted state' }, !app.isOnline && icon('offline'), state),
     ),
-    el('a', { href: '#account', 'aria-label': t('app.account'), 'data-key': 'account' }, icon('person')),
   );
 }
 
@@ -120,6 +120,7 @@ function carOf(app, car) {
     { class: 'car', 'aria-label': nameOf(car) },
     factsOf(app, car, isTrouble(moment)),
     isOwn ? progressOf(app) : momentNode(app, car, moment),
+    !isOwn && !isTrouble(moment) && passkeyOfferOf(app),
     others.length > 0 && !isTrouble(moment) && othersOf(app, others),
     isOwn ? busyOf(app) : actionsOf(app, car, moment),
   );
@@ -130,7 +131,7 @@ function carOf(app, car) {
  * @param {Car} car
  * @returns {import('../moments.js').Situation}
  */
-function situationOf(app, car) {
+export function situationOf(app, car) {
   const held = app.held.get(car.assignmentId);
   return {
     now: app.now(),
@@ -221,7 +222,7 @@ function placeOf(app, { latitude, longitude, time }) {
  * @param {Car} car
  * @param {Moment} moment
  */
-function momentNode(app, car, moment) {
+export function momentNode(app, car, moment) {
   tell(`${moment.title}. ${moment.text}`);
   return noticeOf(moment.tone, moment.title, [
     el('p', {}, moment.text),
@@ -236,7 +237,7 @@ function momentNode(app, car, moment) {
 }
 
 /** @param {App} app */
-function progressOf(app) {
+export function progressOf(app) {
   const { phase, isSlow } = /** @type {NonNullable<App['progress']>} */ (app.progress);
   const text = t(isSlow ? 'phase.slow' : `phase.${phase ?? 'searching'}`);
   tell(text);
@@ -244,7 +245,7 @@ function progressOf(app) {
 }
 
 /** @param {App} app */
-function busyOf(app) {
+export function busyOf(app) {
   const { command } = /** @type {NonNullable<App['progress']>} */ (app.progress);
   return el('div', { class: 'thumb' }, el('button', {
     class: 'button main', type: 'button', 'aria-disabled': 'true', 'data-key': 'main',

@@ -11,6 +11,9 @@ import { noticeOf } from './parts.js';
 
 let counter = 0;
 
+/** What the driver has entered is not complete. The message is for the driver. */
+export class Incomplete extends Error {}
+
 /**
  * A field with its label: `fieldOf('E-mail', { name: 'emailAddress', type: 'email' })`.
  * @param {string} label
@@ -44,7 +47,7 @@ export function newPasswordOf(label) {
  * @param {...import('../dom.js').Child} fields
  */
 export function formOf({ label, style = 'main', submit }, ...fields) {
-  const problem = el('div', { role: 'alert' });
+  const problem = problemArea();
   const button = el('button', { class: `button ${style}`, type: 'submit' }, label);
   const form = el('form', {
     on: {
@@ -65,11 +68,16 @@ export function formOf({ label, style = 'main', submit }, ...fields) {
  * @param {string} [style]
  */
 export function actionOf(label, action, style = '') {
-  const problem = el('div', { role: 'alert' });
+  const problem = problemArea();
   const button = el('button', {
     class: `button ${style}`, type: 'button', on: { click: () => run(button, problem, action) },
   }, label);
   return el('div', { class: 'buttons' }, problem, button);
+}
+
+/** The place of an error, which screen readers announce. */
+function problemArea() {
+  return el('div', { class: 'problem', role: 'alert' });
 }
 
 /**
@@ -96,13 +104,47 @@ async function run(button, problem, action) {
  */
 export function problemOf(error) {
   if (error instanceof NoNetwork) return noticeOf('warn', t('app.offline'), [el('p', {}, t('error.network'))]);
-  if (error instanceof ApiError) {
-    const title = error.status === 401 ? t('form.wrong') : error.title || t('error.unknown');
-    return noticeOf('bad', title, [el('p', {}, error.status === 401 ? t('form.wrong.help') : error.remedy)]);
-  }
+  if (error instanceof Incomplete) return noticeOf('warn', error.message, []);
+  if (error instanceof ApiError) return rejectionOf(error);
   const isCancelled = error instanceof DOMException && ['NotAllowedError', 'AbortError'].includes(error.name);
   if (isCancelled) return noticeOf('warn', t('form.passkey.cancelled'), [el('p', {}, t('form.passkey.help'))]);
   return noticeOf('bad', t('error.unknown'), []);
+}
+
+/** @param {ApiError} error */
+function rejectionOf({ status, code, title, remedy }) {
+  if (code === 'wrong-credentials') return noticeOf('bad', t('form.wrong'), [el('p', {}, t('form.wrong.help'))]);
+  if (status !== 401) return noticeOf('bad', title || t('error.unknown'), [remedy !== '' && el('p', {}, remedy)]);
+  return noticeOf('warn', t('form.signed-out'), [
+    el('a', { class: 'button', href: '#sign-in' }, t('action.sign-in')),
+  ]);
+}
+
+/**
+ * Whether the driver confirms a step that cannot be undone.
+ * @param {{title: string, text: string, label: string}} step
+ * @returns {Promise<boolean>}
+ */
+export function confirmed({ title, text, label }) {
+  const dialog = el('dialog', { class: 'chooser', 'aria-labelledby': 'confirm-title' });
+  const answerOf = (/** @type {string} */ value, /** @type {string} */ name, /** @type {string} */ style) => el(
+    'button', { class: `button ${style}`, type: 'button', on: { click: () => dialog.close(value) } }, name,
+  );
+  fill(
+    dialog,
+    el('h2', { id: 'confirm-title' }, title),
+    el('p', {}, text),
+    answerOf('yes', label, 'danger'),
+    answerOf('', t('action.cancel'), ''),
+  );
+  document.body.append(dialog);
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener('close', () => {
+      dialog.remove();
+      resolve(dialog.returnValue === 'yes');
+    });
+  });
 }
 
 /**

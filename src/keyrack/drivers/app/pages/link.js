@@ -1,15 +1,14 @@
 /**
  * A link to the app: an invitation, a mailed link, or the first sign-in with a start password.
- *
- * The secret leaves the address at once, so that neither the history nor a screenshot keeps it.
  */
 
 import { ApiError } from '../api.js';
 import { el, fill } from '../dom.js';
-import { canUsePasskeys, createPasskey } from '../passkeys.js';
+import { createPasskey } from '../passkeys.js';
 import { t } from '../texts.js';
 import { actionOf, formOf, newPasswordOf, problemOf } from './forms.js';
 import { noticeOf } from './parts.js';
+import { hasPasskeys } from './passkey-offer.js';
 
 /**
  * @typedef {import('../app.js').App} App
@@ -25,9 +24,22 @@ import { noticeOf } from './parts.js';
 
 let secret = '';
 
-/** The page to show after a sign-in: the link that waits for it, else the main screen. */
-export function pageAfterSignIn() {
-  return secret === '' ? '' : 'link';
+/** Take the secret out of the address, so that neither the history nor a screenshot keeps it. */
+export function takeSecret() {
+  const [, found] = /^#\/?link=(.+)$/.exec(location.hash) ?? [];
+  if (found === undefined) return;
+  secret = found;
+  history.replaceState({ secret }, '', '#link'); // a reload of this tab still finds it
+}
+
+/** @param {string} other is opened by the page from now on */
+export function keepSecret(other) {
+  secret = other;
+}
+
+/** Whether a link waits for the sign-in. */
+export function hasLink() {
+  return secret !== '';
 }
 
 /**
@@ -35,11 +47,8 @@ export function pageAfterSignIn() {
  * @returns {Promise<Node>}
  */
 export async function show(app) {
-  if (app.argument !== '') {
-    secret = app.argument;
-    history.replaceState({ secret }, '', '#link'); // a reload of this tab still finds it
-  }
   secret ||= history.state?.secret ?? '';
+  history.replaceState({ secret }, '', '#link');
   const page = el('div', { class: 'link' });
   try {
     if (secret === '') throw new ApiError(404, {});
@@ -52,11 +61,18 @@ export async function show(app) {
 
 /** @param {unknown} error */
 function unusable(error) {
-  if (!(error instanceof ApiError && error.status === 404)) return [el('h1', {}, t('link.title')), problemOf(error)];
+  if (!(error instanceof ApiError && error.status === 404)) {
+    return [el('header', { class: 'welcome' }, el('h1', {}, t('link.title'))), problemOf(error), again()];
+  }
+  forget(); // else it would come again after the sign-in
   return [
     el('header', { class: 'welcome' }, el('h1', {}, t('link.expired')), el('p', {}, t('link.expired.text'))),
     el('a', { class: 'button main', href: '#sign-in' }, t('action.sign-in')),
   ];
+}
+
+function again() {
+  return el('button', { class: 'button main', type: 'button', on: { click: () => location.reload() } }, t('cars.retry'));
 }
 
 /**
@@ -75,7 +91,18 @@ function accept(app, page, preview) {
   );
   if (kind === 'invitation' && isSignedInAsThisUser) return [head, joining(app)];
   if (kind === 'invitation' && preview.hasAccount) return [head, ...known(app, page, preview)];
-  return [head, ...choices(app, preview.resets && preview.hasAccount)];
+  return [head, !isSignedInAsThisUser && otherOf(app), ...choices(app, preview)];
+}
+
+/**
+ * The warning that another driver is signed in on this phone.
+ * @param {App} app
+ */
+function otherOf(app) {
+  if (app.session === null) return null;
+  return noticeOf('warn', t('link.other'), [
+    el('p', {}, t('link.other.text', { address: app.session.user.emailAddress })),
+  ]);
 }
 
 /** @param {App} app */
@@ -94,9 +121,12 @@ function joining(app) {
  * @param {Preview} preview
  */
 function known(app, page, preview) {
-  const restart = async () => fill(page, /** @type {Node} */ (page.firstChild), noticeOf('warn', t('link.reset'), [
-    el('p', {}, t('link.reset.text', { fleet: preview.customer?.name ?? '' })),
-  ]), ...choices(app, true));
+  const restart = async () => {
+    const [head] = page.childNodes;
+    fill(page, head, noticeOf('warn', t('link.reset'), [
+      el('p', {}, t('link.reset.text', { fleet: preview.customer?.name ?? '' })),
+    ]), otherOf(app), ...choices(app, preview));
+  };
   return [
     el('p', {}, t('link.known')),
     el('a', { class: 'button main', href: '#sign-in' }, t('action.sign-in')),
@@ -107,10 +137,12 @@ function known(app, page, preview) {
 /**
  * The choice of a password or a passkey.
  * @param {App} app
- * @param {boolean} reset
+ * @param {Preview} preview
  */
-function choices(app, reset) {
+function choices(app, { hasAccount, isSignedInAsThisUser, resets }) {
+  const reset = hasAccount && resets;
   const send = async (/** @type {object} */ credentials) => {
+    if (app.session !== null && !isSignedInAsThisUser) await app.signOut(); // so that the other one's log is delivered
     await app.call('POST', '/drive/api/links/accept', { secret, reset, ...credentials });
     forget();
     await app.signedIn();
@@ -121,9 +153,8 @@ function choices(app, reset) {
   };
   return [
     el('p', {}, t('link.choose')),
-    canUsePasskeys() && app.settings?.hasPasskeys !== false && actionOf(t('link.passkey'), byPasskey, 'main'),
+    hasPasskeys(app) && actionOf(t('link.passkey'), byPasskey, 'main'),
     formOf({ label: t('link.password'), style: '', submit: ({ password }) => send({ password }) },
-      el('input', { class: 'unseen', type: 'text', autocomplete: 'username', tabindex: '-1', 'aria-hidden': 'true' }),
       newPasswordOf(t('form.password.new'))),
   ];
 }

@@ -2,9 +2,9 @@
  * A lost phone: choose it, end its keys, and see which cars it may still open.
  */
 
-import { el, fill, icon } from '../dom.js';
+import { el, fill } from '../dom.js';
 import { t, when } from '../texts.js';
-import { done, formOf, problemOf } from './forms.js';
+import { confirmed, done, formOf, Incomplete, problemOf } from './forms.js';
 import { headOf, noticeOf } from './parts.js';
 import { isThisPhone, labelOf, readPhones } from './phones.js';
 
@@ -42,21 +42,26 @@ export async function show(app) {
 function choiceOf(app, body, phones) {
   if (phones.length === 0) return [el('p', {}, t('phones.none'))];
   const boxes = phones.map((phone) => el('input', {
-    type: 'checkbox', name: 'phone', checked: phones.length === 1 || !isThisPhone(app, phone),
+    type: 'checkbox', name: 'phone', checked: !isThisPhone(app, phone),
   }));
   const report = async () => {
     const chosen = phones.filter((_, place) => boxes[place].checked);
-    if (chosen.length === 0) return boxes[0].focus();
-    const body_ = { phones: chosen.map(({ customerId, id }) => ({ customerId, id })), endSessions: true };
-    const { cars } = await app.call('POST', '/drive/api/lost', body_);
-    return fill(body, ...outcomeOf(app, cars));
+    if (chosen.length === 0) throw new Incomplete(t('lost.choose'));
+    const hasThis = chosen.some((phone) => isThisPhone(app, phone));
+    const step = { title: t('lost.this'), text: t('lost.this.text'), label: t('lost.confirm') };
+    if (hasThis && !(await confirmed(step))) return;
+    const { cars } = await app.call('POST', '/drive/api/lost', {
+      phones: chosen.map(({ customerId, id }) => ({ customerId, id })), endSessions: true,
+    });
+    fill(body, ...outcomeOf(app, cars));
+    scrollTo(0, 0);
   };
   return [
     el('p', {}, t('lost.text')),
     formOf({ label: t('lost.confirm'), style: 'danger', submit: report }, el(
       'fieldset',
       { class: 'rows' },
-      el('legend', { class: 'unseen' }, t('lost.choose')),
+      el('legend', { class: 'unseen' }, t('lost.phones')),
       phones.map((phone, place) => el('label', { class: 'row check' }, boxes[place], labelOf(app, phone))),
     )),
     el('p', { class: 'muted small' }, t('lost.sessions')),
@@ -68,7 +73,10 @@ function choiceOf(app, body, phones) {
  * @param {OpenableCar[]} cars
  */
 function outcomeOf(app, cars) {
-  if (cars.length === 0) return [done(t('lost.done')), el('p', {}, t('lost.none')), home()];
+  const passkeys = (app.session?.passkeys ?? 0) > 0 && el('p', {}, t('lost.passkeys'), ' ', el(
+    'a', { href: '#security' }, t('security.title'),
+  ));
+  if (cars.length === 0) return [done(t('lost.done')), el('p', {}, t('lost.none')), passkeys, home()];
   return [
     done(t('lost.done')),
     noticeOf('warn', t('lost.cars'), [
@@ -78,10 +86,11 @@ function outcomeOf(app, cars) {
       ))),
       el('p', {}, t('lost.sooner')),
     ]),
+    passkeys,
     home(),
   ];
 }
 
 function home() {
-  return el('a', { class: 'button', href: '#' }, icon('back'), t('action.done'));
+  return el('a', { class: 'button main', href: '#' }, t('action.done'));
 }

@@ -2,9 +2,10 @@
  * The driver's phones: which ones have keys.
  */
 
-import { el, icon } from '../dom.js';
+import { el, fill, icon } from '../dom.js';
+import { removePhone } from '../phones.js';
 import { t, when } from '../texts.js';
-import { problemOf } from './forms.js';
+import { actionOf, confirmed, done, problemOf } from './forms.js';
 import { headOf } from './parts.js';
 
 /**
@@ -23,24 +24,46 @@ import { headOf } from './parts.js';
  * @returns {Promise<Node>}
  */
 export async function show(app) {
-  const page = el('div', { class: 'phones' }, headOf(t('phones.title'), 'account'));
-  try {
-    page.append(...rowsOf(app, await readPhones(app)));
-  } catch (error) {
-    page.append(problemOf(error));
-  }
+  const body = el('div', { class: 'stack' });
+  const page = el('div', { class: 'phones' }, headOf(t('phones.title'), 'account'), body);
+  await read(app, body);
   return page;
 }
 
 /**
  * @param {App} app
+ * @param {HTMLElement} body
+ * @param {Node[]} [before] what was just done
+ */
+async function read(app, body, before = []) {
+  try {
+    fill(body, ...before, ...rowsOf(app, body, await readPhones(app)));
+  } catch (error) {
+    fill(body, problemOf(error));
+  }
+}
+
+/**
+ * @param {App} app
+ * @param {HTMLElement} body
  * @param {Phone[]} phones
  */
-function rowsOf(app, phones) {
+function rowsOf(app, body, phones) {
   if (phones.length === 0) return [el('p', { class: 'muted' }, t('phones.none'))];
+  const remove = (/** @type {Phone} */ { customerId, id, name }) => async () => {
+    const step = { title: t('phones.remove', { name }), text: t('phones.remove.text'), label: t('action.remove') };
+    if (!(await confirmed(step))) return;
+    await removePhone(customerId, id);
+    await read(app, body, [done(t('phones.removed'))]);
+  };
   return [
     el('p', { class: 'muted' }, t('phones.text')),
-    el('ul', { class: 'rows' }, phones.map((phone) => el('li', { class: 'row' }, labelOf(app, phone)))),
+    el('ul', { class: 'rows' }, phones.map((phone) => el(
+      'li',
+      { class: 'row' },
+      labelOf(app, phone),
+      !isThisPhone(app, phone) && actionOf(t('action.remove'), remove(phone), 'quiet'),
+    ))),
     el('a', { class: 'button', href: '#lost' }, icon('warn'), t('lost.title')),
   ];
 }

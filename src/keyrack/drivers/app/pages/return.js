@@ -4,15 +4,18 @@
  * The order matters: a key of an ended booking no longer closes.
  */
 
-import { act, endBooking, refresh } from '../app.js';
+import { act, endBooking, refreshAfterChange } from '../app.js';
 import { el, icon } from '../dom.js';
+import { momentOf } from '../moments.js';
 import { t } from '../texts.js';
-import { actionOf } from './forms.js';
+import { busyOf, momentNode, progressOf, situationOf } from './cars.js';
+import { actionOf, confirmed } from './forms.js';
 import { headOf } from './parts.js';
 
 /**
  * @typedef {import('../app.js').App} App
  * @typedef {import('../kept.js').Car} Car
+ * @typedef {'close' | 'deliver' | 'end'} Step
  */
 
 /**
@@ -21,67 +24,119 @@ import { headOf } from './parts.js';
  */
 export function show(app) {
   const car = app.cars.find(({ assignmentId }) => String(assignmentId) === app.argument);
-  const head = headOf(t('return.title'));
+  const head = headOf(t('return.title'), 'requests');
   if (car === undefined) return el('div', { class: 'return' }, head, el('p', {}, t('return.gone')));
-  const isClosed = app.outcomes.get(car.assignmentId)?.kind === 'closed';
-  const isDelivered = isClosed && (app.held.get(car.assignmentId)?.isDelivered ?? false);
+  const next = nextOf(app, car);
+  const isBusy = app.progress?.assignmentId === car.assignmentId;
   return el(
     'div',
     { class: 'return' },
     head,
     el('p', { class: 'muted' }, t('return.text', { car: [car.name, car.licensePlate].filter(Boolean).join(' ') })),
+    el('ol', { class: 'rows steps' }, stepsOf(app, car).map(({ step, label, hint }, place, steps) => stepOf(
+      { label, hint, number: place + 1, isNext: step === next },
+      place < steps.findIndex((other) => other.step === next),
+    ))),
+    isBusy ? progressOf(app) : troubleOf(app, car),
+    isBusy ? busyOf(app) : actionsOf(app, car, next),
+  );
+}
+
+/**
+ * @param {App} app
+ * @param {Car} car
+ * @returns {Array<{step: Step, label: string, hint: string}>}
+ */
+function stepsOf(app, car) {
+  const end = { step: /** @type {const} */ ('end'), label: t('return.end'), hint: '' };
+  if (car.productId === null) return [{ step: 'close', label: t('return.hand-in'), hint: '' }, end];
+  return [
+    { step: 'close', label: t('return.close'), hint: canClose(app, car) ? '' : t('return.no-radio') },
+    { step: 'deliver', label: t('return.deliver'), hint: app.isOnline ? '' : t('step.undelivered') },
+    end,
+  ];
+}
+
+/**
+ * The next step. Without a box, or without Bluetooth, only the end is in the hands of the app.
+ * @param {App} app
+ * @param {Car} car
+ * @returns {Step}
+ */
+function nextOf(app, car) {
+  if (!canClose(app, car)) return 'end';
+  if (app.outcomes.get(car.assignmentId)?.kind !== 'closed') return 'close';
+  return app.held.get(car.assignmentId)?.isDelivered ? 'end' : 'deliver';
+}
+
+/**
+ * @param {App} app
+ * @param {Car} car
+ */
+function canClose(app, { productId }) {
+  return productId !== null && app.hasRadio;
+}
+
+/**
+ * @param {{label: string, hint: string, number: number, isNext: boolean}} step
+ * @param {boolean} isDone
+ */
+function stepOf({ label, hint, number, isNext }, isDone) {
+  return el(
+    'li',
+    { class: isDone ? 'row good' : 'row', 'aria-current': isNext && 'step' },
+    isDone ? icon('check') : el('span', { class: 'number', 'aria-hidden': 'true' }, number),
     el(
-      'ol',
-      { class: 'rows steps' },
-      stepOf(isClosed, t('return.close'), !isClosed && closing(app, car)),
-      stepOf(isDelivered, t('return.deliver'), isClosed && !isDelivered && delivering(app)),
-      stepOf(app.ended.includes(car.assignmentId), t('return.end'), ending(app, car, isClosed)),
+      'span',
+      { class: 'text' },
+      el('span', {}, label, isDone && el('span', { class: 'unseen' }, ` ${t('return.done')}`)),
+      hint !== '' && !isDone && el('span', { class: 'muted small' }, hint),
     ),
   );
 }
 
 /**
- * @param {boolean} isDone
- * @param {string} label
- * @param {Node | false} action
+ * Why the car is not closed, and what helps.
+ * @param {App} app
+ * @param {Car} car
  */
-function stepOf(isDone, label, action) {
+function troubleOf(app, car) {
+  const kind = app.outcomes.get(car.assignmentId)?.kind;
+  if (kind === undefined || kind === 'opened' || kind === 'closed') return null;
+  return momentNode(app, car, momentOf(situationOf(app, car)));
+}
+
+/**
+ * The next step at the thumb. The booking can be ended before, after a question.
+ * @param {App} app
+ * @param {Car} car
+ * @param {Step} next
+ */
+function actionsOf(app, car, next) {
+  const close = () => act('close', car); // at once after the tap: the browser opens its chooser only then
   return el(
-    'li',
-    { class: isDone ? 'row good' : 'row' },
-    isDone ? icon('check') : icon('clock'),
-    el('span', { class: 'text' }, label, isDone && el('span', { class: 'unseen' }, ` ${t('return.done')}`)),
-    !isDone && action,
+    'div',
+    { class: 'thumb' },
+    next === 'close' && el(
+      'button',
+      { class: 'button main', type: 'button', 'data-key': 'main', on: { click: close } },
+      icon('lock'),
+      t('action.close'),
+    ),
+    next === 'deliver' && actionOf(t('return.deliver.now'), () => refreshAfterChange(), 'main'),
+    actionOf(t('action.end'), () => end(app, car, next), next === 'end' ? 'main' : 'quiet'),
   );
 }
 
 /**
  * @param {App} app
  * @param {Car} car
+ * @param {Step} next
  */
-function closing(app, car) {
-  const close = () => act('close', car); // at once after the tap: the browser opens its chooser only then
-  return el('button', { class: 'button', type: 'button', 'data-key': 'close', on: { click: close } }, t('action.close'));
-}
-
-/** @param {App} app */
-function delivering(app) {
-  return app.isOnline
-    ? actionOf(t('return.deliver.now'), () => refresh())
-    : el('span', { class: 'muted small' }, t('step.undelivered'));
-}
-
-/**
- * The booking can be ended without a closing too, such as for a car without a box.
- * @param {App} app
- * @param {Car} car
- * @param {boolean} isClosed
- */
-function ending(app, car, isClosed) {
-  const end = async () => {
-    await endBooking(car);
-    await refresh();
-    await app.go('');
-  };
-  return actionOf(t('action.end'), end, isClosed ? 'main' : 'quiet');
+async function end(app, car, next) {
+  const step = { title: t('return.open'), text: t('return.open.text'), label: t('return.anyway') };
+  if (next === 'close' && !(await confirmed(step))) return;
+  await endBooking(car);
+  await refreshAfterChange();
+  await app.go('');
 }

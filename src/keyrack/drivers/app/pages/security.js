@@ -2,17 +2,17 @@
  * Sign-in and security: the password, passkeys, and where the driver is signed in.
  */
 
-import { refresh } from '../app.js';
+import { refreshAfterChange } from '../app.js';
 import { el, fill } from '../dom.js';
-import { canUsePasskeys, createPasskey } from '../passkeys.js';
 import { t, when } from '../texts.js';
 import { actionOf, done, fieldOf, formOf, newPasswordOf, problemOf } from './forms.js';
 import { headOf } from './parts.js';
+import { addPasskey, hasPasskeys } from './passkey-offer.js';
 
 /**
  * @typedef {import('../app.js').App} App
  * @typedef {{id: number, device: string, created: string, seen: string, isCurrent: boolean}} SignedIn
- * @typedef {{id: number, name: string, created: string, used: string | null}} Passkey
+ * @typedef {{id: number, name: string, isRefused: boolean, created: string, lastUsed: string | null}} Passkey
  */
 
 /**
@@ -52,26 +52,31 @@ async function read(app, body, before = []) {
  */
 function passkeysOf(app, body, passkeys) {
   const add = async () => {
-    const options = await app.call('POST', '/drive/api/passkeys/options');
-    await app.call('POST', '/drive/api/passkeys', { credential: await createPasskey(options) });
+    await addPasskey(app);
     await read(app, body, [done(t('security.passkey.added'))]);
   };
   const remove = (/** @type {number} */ id) => async () => {
     await app.call('DELETE', `/drive/api/passkeys/${id}`);
+    await refreshAfterChange();
     await read(app, body, [done(t('security.passkey.removed'))]);
   };
-  const canAdd = canUsePasskeys() && app.settings?.hasPasskeys;
+  const canAdd = hasPasskeys(app);
   if (!canAdd && passkeys.length === 0) return null;
   return el(
     'section',
     { class: 'card' },
     el('h2', {}, t('security.passkeys')),
     el('p', { class: 'muted' }, t('security.passkeys.text')),
-    el('ul', { class: 'plain' }, passkeys.map(({ id, name, created }) => el(
+    el('ul', { class: 'plain' }, passkeys.map(({ id, name, isRefused, created }) => el(
       'li',
       { class: 'split' },
-      el('span', {}, t('security.passkey.of', { name, time: when(Date.parse(created), app.now()) })),
-      actionOf(t('security.remove'), remove(id), 'quiet'),
+      el(
+        'span',
+        {},
+        t('security.passkey.of', { name, time: when(Date.parse(created), app.now()) }),
+        isRefused && ` · ${t('security.passkey.refused')}`,
+      ),
+      actionOf(t('action.remove'), remove(id), 'quiet'),
     ))),
     canAdd && actionOf(t('security.passkey.add'), add),
   );
@@ -85,7 +90,7 @@ function passwordOf(app, body) {
   const hasPassword = app.session?.hasPassword ?? false;
   const change = async (/** @type {Record<string, string>} */ { current, password }) => {
     await app.call('PUT', '/drive/api/password', hasPassword ? { current, password } : { password });
-    await refresh();
+    await refreshAfterChange();
     await read(app, body, [done(t('security.password.changed'))]);
   };
   return el(
@@ -94,12 +99,22 @@ function passwordOf(app, body) {
     el('h2', {}, t('form.password')),
     formOf(
       { label: t(hasPassword ? 'security.password.change' : 'security.password.set'), style: '', submit: change },
+      userNameOf(app),
       hasPassword && fieldOf(t('security.password.current'), {
         name: 'current', type: 'password', autocomplete: 'current-password', required: true, maxlength: 1_000,
       }),
       newPasswordOf(t('form.password.new')),
     ),
   );
+}
+
+/**
+ * The user name, for password managers alone.
+ * @param {App} app
+ */
+function userNameOf(app) {
+  const value = app.session?.user.emailAddress ?? '';
+  return el('input', { type: 'text', autocomplete: 'username', value, hidden: true, readonly: true });
 }
 
 /**
@@ -131,8 +146,8 @@ function sessionsOf(app, body, sessions) {
 /** @param {App} app */
 function deletionOf(app) {
   const remove = async () => {
-    await app.call('DELETE', '/drive/api/account');
-    await app.signedOut();
+    await app.signOut(() => app.call('DELETE', '/drive/api/account'));
+    await app.go('sign-in');
   };
   return el(
     'details',

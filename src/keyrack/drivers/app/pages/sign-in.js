@@ -3,10 +3,11 @@
  */
 
 import { el } from '../dom.js';
-import { canOfferInField, canUsePasskeys, usePasskey } from '../passkeys.js';
+import { canOfferInField, usePasskey } from '../passkeys.js';
 import { t } from '../texts.js';
 import { actionOf, fieldOf, formOf } from './forms.js';
-import { pageAfterSignIn } from './link.js';
+import { hasLink, keepSecret } from './link.js';
+import { hasPasskeys } from './passkey-offer.js';
 
 /** @typedef {import('../app.js').App} App */
 
@@ -22,7 +23,7 @@ export function show(app) {
   return el(
     'div',
     { class: 'sign-in' },
-    el('header', { class: 'welcome' }, el('h1', {}, t('sign-in.title')), el('p', { class: 'muted' }, t('sign-in.text'))),
+    el('header', { class: 'welcome' }, el('h1', {}, t('sign-in.title')), reasonOf(app)),
     formOf(
       { label: t('action.sign-in'), submit: (values) => signIn(app, values) },
       fieldOf(t('form.address'), {
@@ -33,11 +34,33 @@ export function show(app) {
         name: 'password', type: 'password', autocomplete: 'current-password', required: true, maxlength: 1_000,
       }),
     ),
-    el('div', { class: 'buttons' }, canUsePasskeys() && app.settings?.hasPasskeys
-      && actionOf(t('sign-in.passkey'), () => signInByPasskey(app)), providersOf(app)),
-    el('p', {}, el('a', { href: '#forgot' }, t('sign-in.forgot'))),
+    el(
+      'div',
+      { class: 'buttons' },
+      hasPasskeys(app) && actionOf(t('sign-in.passkey'), () => signInByPasskey(app)),
+      providersOf(app),
+      el('a', { class: 'button quiet', href: '#forgot' }, t('sign-in.forgot')),
+      app.wanted !== 'lost' && el('a', { class: 'button quiet', href: '#lost' }, t('lost.title')),
+    ),
     el('p', { class: 'muted small' }, t('sign-in.none')),
   );
+}
+
+/**
+ * Why to sign in.
+ * @param {App} app
+ */
+function reasonOf(app) {
+  if (app.wanted === 'lost') return el('p', {}, t('sign-in.lost'));
+  return el('p', { class: 'muted' }, t('sign-in.text'));
+}
+
+/**
+ * After the sign-in: the link that waits for it, else the page that was wanted.
+ * @param {App} app
+ */
+function goOn(app) {
+  return app.signedIn(hasLink() ? 'link' : app.wanted);
 }
 
 /** @param {App} app */
@@ -55,8 +78,9 @@ function providersOf(app) {
 async function signIn(app, { emailAddress, password }) {
   offer?.abort();
   const { link } = await app.call('POST', '/drive/api/session', { emailAddress, password });
-  if (link !== null && link !== undefined) return app.go(`link=${link}`); // the start password was right
-  return app.signedIn(pageAfterSignIn());
+  if (link === null || link === undefined) return goOn(app);
+  keepSecret(link); // the start password was right
+  return app.go('link');
 }
 
 /** @param {App} app */
@@ -64,7 +88,7 @@ async function signInByPasskey(app) {
   offer?.abort();
   const options = await app.call('POST', '/drive/api/session/options');
   await app.call('POST', '/drive/api/session/passkey', { credential: await usePasskey(options) });
-  await app.signedIn(pageAfterSignIn());
+  await goOn(app);
 }
 
 /**
@@ -78,5 +102,5 @@ async function offerPasskeys(app) {
   const options = await app.call('POST', '/drive/api/session/options');
   const credential = await usePasskey(options, { mediation: 'conditional', signal: offer.signal });
   await app.call('POST', '/drive/api/session/passkey', { credential });
-  await app.signedIn(pageAfterSignIn());
+  await goOn(app);
 }
