@@ -5,7 +5,7 @@
 import { el } from '../dom.js';
 import { t } from '../texts.js';
 import { problemOf } from './forms.js';
-import { pageAfterSignIn } from './link.js';
+import { goOn } from './sign-in.js';
 
 /** @typedef {import('../app.js').App} App */
 
@@ -18,7 +18,7 @@ export async function show(app) {
   history.replaceState(null, '', '#provider'); // the answer is valid once
   try {
     if (query !== '') await app.call('POST', '/drive/api/sso/session', { query });
-    await (query !== '' ? app.signedIn(pageAfterSignIn()) : app.go('sign-in'));
+    await (query !== '' ? goOn(app) : app.go('sign-in'));
   } catch (error) {
     return el('div', { class: 'sign-in' }, el('h1', {}, t('sign-in.title')), problemOf(error),
       el('a', { class: 'button main', href: '#sign-in' }, t('action.sign-in')));

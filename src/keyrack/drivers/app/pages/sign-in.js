@@ -59,7 +59,7 @@ function reasonOf(app) {
  * After the sign-in: the link that waits for it, else the page that was wanted.
  * @param {App} app
  */
-function goOn(app) {
+export function goOn(app) {
   return app.signedIn(hasLink() ? 'link' : app.wanted);
 }
 
