@@ -87,7 +87,7 @@ def test_no_endpoint_reads_the_number_of_a_caller() -> None:
 def test_a_row_names_its_principals() -> None:
     kinds = {ManagerCaller, ClientCaller, Device, AppUser, Driver}
     for row in ALL:
-        if row.auth.permission is Free.ANYBODY:
+        if row.auth.permission is Free.PUBLIC:
             assert set(row.principals) == kinds, row.path
             continue
         assert set(row.principals) < kinds, row.path

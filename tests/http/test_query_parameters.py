@@ -20,7 +20,7 @@ EXTENSIONS = [
     row
     for row in ALL
     if row.doc.is_extension
-    and row.auth.permission is not Free.ANYBODY
+    and row.auth.permission is not Free.PUBLIC
     and row.body_adapter is None
     and not isinstance(row.body, RawBody)
 ]

@@ -23,7 +23,7 @@ VICTIM = 4
 
 @pytest.mark.parametrize("attackers", [1, 3])
 def test_slow_webhooks_leave_places_to_others(own: str, attackers: int) -> None:
-    """B4: receivers that do not answer until the other customer has received everything.
+    """B4: receivers that wait until the other customer has received everything.
 
     If they took all places, these would be free again after 120 seconds, which is longer than the test waits.
     """
@@ -95,7 +95,7 @@ def test_slow_name_lookups_do_not_delay_others(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_customers_take_turns(own: str) -> None:
-    """B4: with one place, each claim starts after the customer that was served last."""
+    """B4: each claim starts after the customer that was served last."""
 
     async def main() -> None:
         with Receiver() as receiver:

@@ -84,7 +84,7 @@ class DrivePageAuth(AuthScheme):
     `request.driver` is the driver of the browser's session, or None.
     """
 
-    permission: ClassVar[Free] = Free.ANYBODY
+    permission: ClassVar[Free] = Free.PUBLIC
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +95,14 @@ class ClientSecretAuth(AuthScheme):
     """
 
     has_api_key: ClassVar[bool] = True
-    permission: ClassVar[Free] = Free.ANYBODY
+    permission: ClassVar[Free] = Free.PUBLIC
 
 
 @dataclass(frozen=True, slots=True)
 class PublicAuth(AuthScheme):
     """No credentials: public."""
 
-    permission: ClassVar[Free] = Free.ANYBODY
+    permission: ClassVar[Free] = Free.PUBLIC
 
 
 Auth = CustomerAuth | AccountAuth | DeviceAuth | AppAuth | DriverAuth | DrivePageAuth | ClientSecretAuth | PublicAuth

@@ -11,7 +11,7 @@ from keyrack.core.errors import Forbidden
 
 Principals = tuple[type[ManagerCaller] | type[ClientCaller] | type[Device] | type[AppUser] | type[Driver], ...]
 PRINCIPALS: Mapping[Free, Principals] = {
-    Free.ANYBODY: (ManagerCaller, ClientCaller, Device, AppUser, Driver),
+    Free.PUBLIC: (ManagerCaller, ClientCaller, Device, AppUser, Driver),
     Free.DEVICE: (Device,),
     Free.USER: (AppUser,),
     Free.DRIVER: (Driver,),

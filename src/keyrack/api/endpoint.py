@@ -241,7 +241,7 @@ class Endpoint(Generic[S_contra]):
         `$filter` must not return all rows. Public endpoints ignore them as well, because probes and caches add
         parameters.
         """
-        if self.auth.permission is Free.ANYBODY or self.is_call_by_spec(caller):
+        if self.auth.permission is Free.PUBLIC or self.is_call_by_spec(caller):
             return None
         return tuple([parameter.name for parameter in self.query_parameters])
 

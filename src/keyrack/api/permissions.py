@@ -86,7 +86,7 @@ MEANINGS: Mapping[Permission, str] = {
 class Free(StrEnum):
     """The callers of a row that requires no permission."""
 
-    ANYBODY = "anybody"
+    PUBLIC = "no credentials"
     DEVICE = "a device key"
     USER = "an id token of the app SDK"
     DRIVER = "a driver's session"

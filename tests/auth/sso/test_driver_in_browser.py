@@ -1,4 +1,4 @@
-"""Single sign-on of drivers in a real browser, under the policy of the app."""
+"""Single sign-on of drivers in a real browser."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = needed
 
 @pytest.mark.parametrize("is_known", [True, False])
 def test_a_driver_signs_in_by_a_provider(federated: RunningServer, oidc: Oidc, sql: Sql, is_known: bool) -> None:
-    """The provider is another site, and the cookies of the app are `Strict`."""
+    """The provider is another site; the cookies are `Strict`."""
     person, email = Town(sql, federated).person("fleet"), f"{fresh()}@{DOMAIN}".lower()
     sql.execute(SWITCH, NAME, person.customer)
     if is_known:

@@ -181,7 +181,7 @@ def test_a_provider_of_managers_alone_signs_in_no_driver(fleet: Person, oidc: Oi
 def test_a_session_of_a_provider_cannot_change_the_account(
     fleet: Person, bob: Person, oidc: Oidc, provider: int
 ) -> None:
-    """Otherwise the provider of one customer could open the cars of another one."""
+    """Else one customer's provider could open cars of another."""
     email = address()
     user = fleet.user(email, type="Normal")
     done(bob.put("/users/assignments/customers", {"emailAddress": email}))

@@ -31,7 +31,7 @@ def is_list(endpoint: Endpoint[Any]) -> bool:
 
 def _has_checked_parameters(row: Endpoint[Any]) -> bool:
     """Whether a query string can be rejected with the code of parameters that are not OData's."""
-    if row.auth.permission is Free.ANYBODY or row.has_own_query_check:
+    if row.auth.permission is Free.PUBLIC or row.has_own_query_check:
         return False
     return bool(row.query_parameters) or not (row.read or row.responses.representation)
 
