@@ -17,7 +17,7 @@ from keyrack.api.endpoint import Doc, JsonBody, Responses
 from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import Request, Response, answer, browser_of
 from keyrack.api.rate_limits import give_back_each, loggable_address
-from keyrack.api.schema.request_body import ExactText, Int32, StrictBody
+from keyrack.api.schema.request_body import Int32, StrictBody
 from keyrack.auth.login_throttle import address_limits, take_limits
 from keyrack.auth.sso import providers
 from keyrack.auth.sso.errors import NotSignedIn
@@ -37,6 +37,7 @@ endpoints = Endpoints[DriverServices](TAG, DrivePageAuth(), is_extension=True, i
 
 MAX_QUERY = 16_000  # characters
 MAX_PARAMETERS = 50
+QUERY = "^[!-~]*$"  # a browser encodes all other characters (URL Standard, section 1.3)
 
 NO_PROVIDER = ErrorCode(
     "driver-provider-not-found",
@@ -68,7 +69,7 @@ class ProviderSignInStart(StrictBody):
 class ProviderResponse(StrictBody):
     """The query of the address to which the provider redirected."""
 
-    query: Annotated[ExactText, Field(max_length=MAX_QUERY)]
+    query: Annotated[str, Field(max_length=MAX_QUERY, pattern=QUERY)]
 
 
 @endpoints.post(
