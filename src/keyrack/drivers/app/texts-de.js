@@ -232,6 +232,8 @@ export const GERMAN = {
   'phones.this': 'dieses Telefon',
   'phones.since': 'seit {time}',
   'phones.unapproved': 'wartet auf den Fuhrpark',
+  'phones.replaced': 'vielleicht ersetzt',
+  'phones.replaced.text': 'Wurden Daten eines Browsers gelöscht? Dann steht dasselbe Telefon zweimal hier. Entfernen Sie das ältere.',
   'phones.remove': '{name} entfernen?',
   'phones.remove.text': 'Seine Schlüssel enden. Ist es verloren oder gestohlen, wählen Sie stattdessen „Ich habe mein Telefon verloren“.',
   'phones.removed': 'Das Telefon wurde entfernt',

@@ -236,6 +236,8 @@ export const ENGLISH = {
   'phones.this': 'this phone',
   'phones.since': 'since {time}',
   'phones.unapproved': 'waits for the fleet',
+  'phones.replaced': 'perhaps replaced',
+  'phones.replaced.text': 'Were the data of a browser deleted? Then the same phone is here twice. Remove the older one.',
   'phones.remove': 'Remove {name}?',
   'phones.remove.text': 'Its keys end. If it is lost or stolen, choose “I have lost my phone” instead.',
   'phones.removed': 'The phone was removed',
