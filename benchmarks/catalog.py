@@ -47,6 +47,7 @@ BENCHMARKS = {
         Benchmark("live", 3),
         Benchmark("keys", 2),
         Benchmark("bluetooth", 1),
+        Benchmark("driving", 2),
         Benchmark("limited", 2),
         Benchmark("metrics", 1),
         Benchmark("traces", 2),

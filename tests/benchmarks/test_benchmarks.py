@@ -37,7 +37,7 @@ def copied(database_server: str) -> Iterator[str]:
 def test_runs_at_tiny_size(
     name: str, copied: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if name == "screen" and CHROMIUM is None:
+    if name in {"screen", "driving"} and CHROMIUM is None:
         pytest.skip("no Chromium is installed")
     monkeypatch.setenv("BENCHMARK_DATABASE_URL", copied)
     catalog.BENCHMARKS[name].run()

@@ -349,6 +349,17 @@ def test_everybody_can_use_it(carol: Person, pixel: Phone, desk: Desk, theme: st
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
 
 
+def test_an_older_phone_of_the_same_name_may_be_replaced(carol: Person, pixel: Phone) -> None:
+    with carol.browser() as browser:
+        path = f"/{carol.customer}/users/{pixel.user}"
+        assert "Perhaps replaced" not in browser.get(path).text
+        for name, replaced in (("Galaxy", 0), ("Pixel 9", 1)):
+            other = driver(carol, pixel.user)
+            other.register(name)
+            assert browser.get(path).text.count("Perhaps replaced") == replaced
+        assert "Vielleicht ersetzt" in browser.get(path, headers=GERMAN).text
+
+
 def test_a_phone_is_approved(carol: Person, pixel: Phone) -> None:
     waits = "update app_device set is_approved = false where customer_id = $1 and user_id = $2"
     carol.sql.execute(waits, carol.customer, pixel.user)

@@ -121,11 +121,11 @@ def at(hours: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + hours * 3600))
 
 
-def booking(person: Person, *, hours: float = 6, phone: str | None = None) -> Booking:
-    """A driver with a running assignment."""
+def booking(person: Person, *, begins: float = -1, ends: float = 6, phone: str | None = None) -> Booking:
+    """A driver with an assignment, by default a running one. Times are in hours from now."""
     car, own = garage(person)
     driver = signed_in_driver(person)
-    assignment = person.assignment(car, driver.user, end=at(hours))
+    assignment = person.assignment(car, driver.user, at(begins), end=at(ends))
     if phone is not None:
         settings = {"phone": phone, "showsPlace": False, "extensionHours": 0}
         assert person.put("/driver-settings", settings).status_code == 204
@@ -152,6 +152,10 @@ class AppPage:
     def sees(self, title: str) -> None:
         """Wait for a state with this title."""
         self.page.get_by_role("heading", name=title, exact=True).wait_for()
+
+    def reads(self, text: str) -> None:
+        """Wait for a text on the page."""
+        self.page.locator("main").get_by_text(text, exact=True).wait_for()
 
     def tap(self, button: str) -> None:
         self.page.get_by_role("button", name=button, exact=True).click()

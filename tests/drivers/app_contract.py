@@ -40,14 +40,31 @@ def calls() -> set[str]:
 
 def present() -> dict[str, Json]:
     """The operations of the present server, without references."""
-    rows = [row for row in ALL if "simulated" not in row.path]  # the radio of the demo
-    whole = document(rows, Settings())
-    return {
-        re.sub(r"\{[^}]*\}", "{}", f"{method.upper()} {path}"): _operation(whole, operation)
-        for path, methods in whole["paths"].items()
-        for method, operation in methods.items()
-        if path.startswith(("/drive/api/", "/sdk/"))  # other schemas contain each other
-    }
+    whole = _document()
+    return {call: _operation(whole, operation) for call, operation in _operations(whole)}
+
+
+def error_codes() -> set[str]:
+    """The codes of the errors that the calls of the present app may get."""
+    whole, used = _document(), calls()
+    found: set[str] = set()
+    for call, operation in _operations(whole):
+        for status, reply in operation["responses"].items() if call in used else ():
+            if status >= "400":
+                _, narrowed = _inlined(whole, reply)["content"]["application/problem+json"]["schema"]["allOf"]
+                found.update(narrowed["properties"]["code"]["enum"])
+    return found
+
+
+def _document() -> Json:
+    return document([row for row in ALL if "simulated" not in row.path], Settings())  # without the radio of the demo
+
+
+def _operations(whole: Json) -> Iterator[tuple[str, Json]]:
+    """The operations of drivers and of phones, as `GET /path`. Other schemas contain each other."""
+    for path, methods in whole["paths"].items():
+        for method, operation in methods.items() if path.startswith(("/drive/api/", "/sdk/")) else ():
+            yield re.sub(r"\{[^}]*\}", "{}", f"{method.upper()} {path}"), operation
 
 
 def _operation(whole: Json, operation: Json) -> Json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from keyrack.drivers.app_files import OWN
+from tests.drivers import app_contract
 from tests.drivers.app_tree import copy_app
 
 TESTS = Path(__file__).parent / "js"
@@ -25,6 +27,16 @@ def test_modules_in_node(tmp_path: Path) -> None:
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "# fail 0" in ran.stdout
+
+
+def test_every_error_of_the_server_has_a_text() -> None:
+    """`rejections.js` names the codes that calls of the app may get, and no others. Node tests their texts."""
+    table = (OWN / "rejections.js").read_text().partition("const TEXTS = [")[2].partition("];\n\n")[0]
+    codes = set(re.findall(r"'([a-z-]+)'", table))
+    keys = {text for text in re.findall(r"'([a-z.-]+)'", table) if "." in text}
+    expected = app_contract.error_codes()
+    assert len(expected) > 60
+    assert codes - keys == expected
 
 
 def test_texts_are_used() -> None:

@@ -210,6 +210,27 @@ def test_a_sign_out_removes_the_phone_and_all_that_it_stores(alice: Person, gate
     assert not booked.driver.is_in
 
 
+# The browser of the tests has no push service, so a subscription stands in for one
+SUBSCRIBED = """
+PushManager.prototype.getSubscription = async () => ({ unsubscribe: async () => reportUnsubscribed() });
+"""
+
+
+def test_a_sign_out_ends_the_push_subscription_of_the_browser(alice: Person, gate: Gate) -> None:
+    booked = booking(alice)
+    ended: list[str] = []
+    with app_context(gate) as context:
+        context.add_init_script(SUBSCRIBED)
+        context.expose_function("reportUnsubscribed", lambda: ended.append("the subscription"))
+        app = opened(context, booked, gate)
+        app.worker_is_ready()
+        app.start("/drive/#account")
+        app.tap("Sign out")
+        app.sees("Sign in")
+        assert ended == ["the subscription"]
+        app.check(gate)
+
+
 STORED = """new Promise((done) => {
   indexedDB.open('keyrack-drive').onsuccess = ({ target: { result: database } }) => {
     const [name] = database.objectStoreNames;

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from keyrack.drivers import app_files
 from keyrack.drivers.app_files import AppFile
@@ -175,8 +176,19 @@ def test_a_phone_that_lost_its_key_registers_another_one(alice: Person, gate: Ga
         app.page.evaluate("new Promise((done) => { indexedDB.deleteDatabase('keyrack-drive').onsuccess = done; })")
         app.start()
         app.sees("Ready")
+        app.start("/drive/#phones")
+        rows = app.page.locator("main").get_by_role("listitem")
+        expect(rows).to_have_count(2)
+        older, newer = rows.all()
+        expect(older).to_contain_text("perhaps replaced")
+        expect(newer).to_contain_text("this phone")
+        expect(newer).not_to_contain_text("perhaps replaced")
+        app.tap("Remove")
+        app.page.get_by_role("dialog").get_by_role("button", name="Remove", exact=True).click()
+        app.sees("The phone was removed")
+        expect(app.page.locator("main")).not_to_contain_text("perhaps replaced")
         app.check(gate)
-    assert len(phones(booked)) == 2
+    assert len(phones(booked)) == 1
 
 
 def test_a_removed_phone_registers_again_only_by_a_tap(alice: Person, gate: Gate) -> None:

@@ -29,6 +29,10 @@ class BoxNearby:
         """The time by the clock of the box."""
         return clock.now(self.firmware.state, self.tick)
 
+    def power_is_cut(self) -> None:
+        """The box starts again, and its clock has stood still meanwhile."""
+        self.firmware.state = firmware.start(self.firmware.state.kept, self.tick, None, self.firmware)
+
     @property
     def advertised_name(self) -> str:
         return advertisements.name_at(self.firmware.state.authority.advertising, self.now)

@@ -198,21 +198,27 @@ class Peripheral:
         self._characteristics.clear()
         self._radio.send("simulateGATTDisconnection", address=self.address)
 
-    def occupy(self, refusals: int) -> None:
+    def occupy(self, refusals: int = 0) -> None:
         """Begin a message on another link.
 
-        It ends after this number of refusals."""
+        It ends after this number of refusals, or at `release`.
+        """
         self._stranger = self._world.connect()
         self._most_refusals = refusals
         self._box.connect(self._stranger, self.now)
         assert self._box.write(self._stranger, bytes([Command.MESSAGE, 0, 2, 0]), self.now) is None
 
-    def _refuse(self, stranger: int) -> None:
+    def release(self) -> None:
+        """End the link that occupies the box."""
+        assert self._stranger is not None
+        self._box.disconnect(self._stranger)
+        self._world.disconnect(self._stranger)
+        self._stranger = None
+
+    def _refuse(self) -> None:
         self.refusals += 1
         if self.refusals == self._most_refusals:
-            self._box.disconnect(stranger)
-            self._world.disconnect(stranger)
-            self._stranger = None
+            self.release()
 
     def _connect(self) -> None:
         self._disconnect()
@@ -283,7 +289,7 @@ class Peripheral:
         if message is not None:
             self._process(self._link, message)
         elif self._stranger is not None:
-            self._refuse(self._stranger)
+            self._refuse()
         self._notify()
 
     def _process(self, link: int, message: bytes) -> None:

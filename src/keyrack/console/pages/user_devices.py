@@ -21,8 +21,15 @@ ROWS, ROW = "/users/{userId}/devices", "/users/{userId}/devices/{deviceId}"
 
 
 async def phones_of(visit: Visit, user: int) -> list[dict[str, Any]]:
-    """The phones, the oldest first. A person has at most `KEYRACK_SDK_DEVICES`. Raises `NotFound`."""
-    return (await visit.call("GET", ROWS, user, query={"$orderby": "registered"})).json
+    """The phones, the oldest first, with `isReplaced`. A person has at most `KEYRACK_SDK_DEVICES`.
+
+    A phone that lost its key registers again under the same name. So an older phone of that name may be replaced.
+
+    Raises `NotFound`.
+    """
+    phones: list[dict[str, Any]] = (await visit.call("GET", ROWS, user, query={"$orderby": "registered"})).json
+    newest = {phone["name"]: phone["id"] for phone in phones}
+    return [phone | {"isReplaced": newest[phone["name"]] != phone["id"]} for phone in phones]
 
 
 @pages.post("/{customer}/users/{user}/phones/{device}/approve", permission=Permission.USERS_WRITE)

@@ -8,6 +8,7 @@ import { ApiError, call, NoNetwork } from './api.js';
 import { keep, readKept, removeAll } from './kept.js';
 import { hasRadio, namesOf, Opener, transportOf } from './opening.js';
 import { leaveServer, meetServer, phoneOf, replaceKey } from './phones.js';
+import { forgetSubscription } from './push.js';
 import { readCars } from './renewal.js';
 import { setLanguage } from './texts.js';
 
@@ -133,6 +134,7 @@ export const app = {
     await end().catch((error) => {
       if (error.status !== 401) throw error; // the session had ended before
     });
+    await forgetSubscription().catch(() => undefined); // the server sends no more messages anyway
     await removeAll();
     takeKept(await readKept());
     app.held.clear();

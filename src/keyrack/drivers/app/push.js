@@ -36,7 +36,12 @@ export async function subscribe(key) {
 /** End the subscription of this browser. */
 export async function unsubscribe() {
   await call('DELETE', '/drive/api/push');
-  await (await (await registration())?.pushManager.getSubscription())?.unsubscribe();
+  await forgetSubscription();
+}
+
+/** End it in the browser only: at the server it ends with the session. */
+export async function forgetSubscription() {
+  await (await (await registration())?.pushManager?.getSubscription())?.unsubscribe();
 }
 
 /**

@@ -7,6 +7,7 @@ import { act, dismissCancelled, endBooking, refresh, registerAgain } from '../ap
 import { announce, el, icon } from '../dom.js';
 import { momentOf } from '../moments.js';
 import { outcome } from '../opening.js';
+import { rejectionText } from '../rejections.js';
 import { remind } from '../reminder.js';
 import { period, t, when } from '../texts.js';
 import { helpOf, noticeOf } from './parts.js';
@@ -372,8 +373,14 @@ async function end(car) {
   try {
     await endBooking(car);
   } catch (error) {
-    tell(error instanceof NoNetwork ? t('error.network') : /** @type {any} */ (error).remedy || t('error.unknown'));
+    tell(error instanceof NoNetwork ? t('error.network') : spokenOf(/** @type {any} */ (error)));
   }
+}
+
+/** @param {{code: string, status: number}} error */
+function spokenOf(error) {
+  const { title, help } = rejectionText(error);
+  return `${title}. ${help}`;
 }
 
 /** @param {Car} car */

@@ -4,6 +4,7 @@
 
 import { ApiError, NoNetwork } from '../api.js';
 import { announce, el, fill } from '../dom.js';
+import { rejectionText } from '../rejections.js';
 import { t } from '../texts.js';
 import { noticeOf } from './parts.js';
 
@@ -108,15 +109,16 @@ export function problemOf(error) {
   if (error instanceof ApiError) return rejectionOf(error);
   const isCancelled = error instanceof DOMException && ['NotAllowedError', 'AbortError'].includes(error.name);
   if (isCancelled) return noticeOf('warn', t('form.passkey.cancelled'), [el('p', {}, t('form.passkey.help'))]);
-  return noticeOf('bad', t('error.unknown'), []);
+  return noticeOf('bad', t('error.unknown'), [el('p', {}, t('rejection.fault'))]);
 }
 
 /** @param {ApiError} error */
-function rejectionOf({ status, code, title, remedy }) {
-  if (code === 'wrong-credentials') return noticeOf('bad', t('form.wrong'), [el('p', {}, t('form.wrong.help'))]);
-  if (status !== 401) return noticeOf('bad', title || t('error.unknown'), [remedy !== '' && el('p', {}, remedy)]);
-  return noticeOf('warn', t('form.signed-out'), [
-    el('a', { class: 'button', href: '#sign-in' }, t('action.sign-in')),
+function rejectionOf(error) {
+  const { title, help } = rejectionText(error);
+  const isSignedOut = error.status === 401 && error.code !== 'wrong-credentials';
+  return noticeOf(isSignedOut ? 'warn' : 'bad', title, [
+    el('p', {}, help),
+    isSignedOut && el('a', { class: 'button', href: '#sign-in' }, t('action.sign-in')),
   ]);
 }
 

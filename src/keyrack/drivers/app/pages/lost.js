@@ -62,7 +62,7 @@ function choiceOf(app, body, phones) {
       'fieldset',
       { class: 'rows' },
       el('legend', { class: 'unseen' }, t('lost.phones')),
-      phones.map((phone, place) => el('label', { class: 'row check' }, boxes[place], labelOf(app, phone))),
+      phones.map((phone, place) => el('label', { class: 'row check' }, boxes[place], labelOf(app, phone, phones))),
     )),
     el('p', { class: 'muted small' }, t('lost.sessions')),
   ];

@@ -58,10 +58,11 @@ function rowsOf(app, body, phones) {
   };
   return [
     el('p', { class: 'muted' }, t('phones.text')),
+    phones.some((phone) => isReplaced(phone, phones)) && el('p', { class: 'muted' }, t('phones.replaced.text')),
     el('ul', { class: 'rows' }, phones.map((phone) => el(
       'li',
       { class: 'row' },
-      labelOf(app, phone),
+      labelOf(app, phone, phones),
       !isThisPhone(app, phone) && actionOf(t('action.remove'), remove(phone), 'quiet'),
     ))),
     el('a', { class: 'button', href: '#lost' }, icon('warn'), t('lost.title')),
@@ -83,11 +84,22 @@ export function isThisPhone(app, { customerId, id }) {
 }
 
 /**
+ * Whether a newer phone may have replaced it: a phone that lost its key registers again, under the same name.
+ * @param {Phone} phone
+ * @param {Phone[]} phones of the driver; those of a customer by their registration
+ */
+function isReplaced(phone, phones) {
+  const isSame = (/** @type {Phone} */ { customerId, name }) => customerId === phone.customerId && name === phone.name;
+  return phones.findLast(isSame) !== phone;
+}
+
+/**
  * What identifies a phone for its owner.
  * @param {App} app
  * @param {Phone} phone
+ * @param {Phone[]} phones all of the driver
  */
-export function labelOf(app, phone) {
+export function labelOf(app, phone, phones) {
   const fleet = app.session?.customers.find(({ id }) => id === phone.customerId)?.name;
   const isOfSeveral = (app.session?.customers.length ?? 0) > 1;
   const facts = [
@@ -95,6 +107,7 @@ export function labelOf(app, phone) {
     isOfSeveral && fleet,
     t('phones.since', { time: when(Date.parse(phone.registered), app.now()) }),
     !phone.isApproved && t('phones.unapproved'),
+    isReplaced(phone, phones) && !isThisPhone(app, phone) && t('phones.replaced'),
   ];
   return el(
     'span',
