@@ -32,7 +32,7 @@ import { t, when } from './texts.js';
  * @property {number} reach how far the last search went; 2 is the widest
  *
  * @typedef {'open' | 'close' | 'search' | 'search-wider' | 'renew' | 'register' | 'sign-in' | 'phones' | 'it-is-open'
- *   | 'it-is-not' | 'end' | 'remind' | 'call' | 'update' | 'copy-link' | 'done'} Action
+ *   | 'it-is-not' | 'return' | 'remind' | 'call' | 'update' | 'copy-link' | 'done'} Action
  *
  * @typedef {Object} Button
  * @property {Action} action
@@ -170,7 +170,7 @@ const OTHERS = {
   early: ['remind'],
   taken: ['remind'],
   return: ['open'],
-  closed: ['end'],
+  closed: ['return'],
 };
 
 /**
@@ -292,7 +292,7 @@ function button(action) {
  */
 function isOffered(action, { reach, isEnded, isSignedIn, outcome }) {
   if (action === 'search-wider') return reach < 2;
-  if (action === 'end') return !isEnded && isSignedIn;
+  if (action === 'return') return !isEnded && isSignedIn;
   if (action === 'it-is-open') return outcome?.command === 'open';
   return true;
 }

@@ -19,6 +19,38 @@ export const ENGLISH = {
   'app.signed-out': 'You are signed out. Sign in to renew your keys.',
   'error.network': 'No network. Try again when you have one.',
   'error.unknown': 'That did not work.',
+  'error.server': 'The server has a problem',
+  'error.server.help': 'Try again in a minute.',
+  'error.wrong-credentials': 'The sign-in is not right',
+  'error.wrong-credentials.help': 'Check the address and the password. After a mailed link you can choose a new one.',
+  'error.rate-limited': 'Too many tries',
+  'error.rate-limited.help': 'Wait a few minutes, then try again.',
+  'error.invitation-needed': 'This password opens no account',
+  'error.invitation-needed.help': 'Ask your fleet for an invitation to the app.',
+  'error.no-app-access': 'No fleet gives you access now',
+  'error.no-app-access.help': 'Ask your fleet for an invitation to the app.',
+  'error.driver-account-exists': 'You already have an account',
+  'error.driver-account-exists.help': 'Open the link again.',
+  'error.too-many-driver-passkeys': 'You have too many passkeys',
+  'error.too-many-driver-passkeys.help': 'Remove one in “Sign-in and security”.',
+  'error.passkey-known': 'This device already has a passkey',
+  'error.passkey-known.help': 'Use it, or choose another device.',
+  'error.passkey-not-verified': 'The passkey could not be verified',
+  'error.passkey-not-verified.help': 'Try again, and confirm by fingerprint, face or PIN.',
+  'error.provider-session-limited': 'This sign-in cannot change the account',
+  'error.provider-session-limited.help': 'Sign out. Then sign in with a password or a passkey, or choose “I cannot sign in”.',
+  'error.provider-sign-in-failed': 'The sign-in was not finished',
+  'error.provider-sign-in-failed.help': 'Try again. If it fails again, ask your fleet.',
+  'error.provider-account-unknown': 'Your fleet does not know this account',
+  'error.provider-account-unknown.help': 'Ask your fleet which e-mail address it has of you.',
+  'error.wrong-driver-password': 'The current password is wrong',
+  'error.wrong-driver-password.help': 'If you forgot it, sign out and choose “I cannot sign in”.',
+  'error.assignment-of-driver-not-found': 'This booking has ended',
+  'error.assignment-of-driver-not-found.help': 'Call your fleet if you still need the car.',
+  'error.extension-out-of-range': 'This time is not possible',
+  'error.extension-out-of-range.help': 'Choose a time after the end of the booking, by 31 days at most.',
+  'error.assignment-request-decided': 'Your fleet has decided meanwhile',
+  'error.assignment-request-decided.help': 'Go to “Cars” and back to see the decision.',
   'push.changed': 'Your keys have changed.',
   'cancelled.title': 'Your fleet has ended a booking',
   'cancelled.text': '{car}, until {end}',
@@ -52,6 +84,7 @@ export const ENGLISH = {
   'action.phones': 'Show my phones',
   'action.it-is-open': 'It is open',
   'action.it-is-not': 'It is not open',
+  'action.return': 'Return the car',
   'action.end': 'End the booking',
   'action.remind': 'Add a reminder',
   'action.update': 'Update the app',
@@ -153,8 +186,6 @@ export const ENGLISH = {
   'form.password': 'Password',
   'form.password.new': 'New password',
   'form.password.hint': 'At least 8 characters.',
-  'form.wrong': 'The sign-in is not right',
-  'form.wrong.help': 'Check the address and the password. After a mailed link you can choose a new one.',
   'form.passkey.cancelled': 'No passkey was used',
   'form.passkey.help': 'Try again, or use a password.',
   'form.signed-out': 'You are signed out',
@@ -184,8 +215,8 @@ export const ENGLISH = {
   'link.reset.text': 'Your passwords, passkeys and sign-ins end. Only cars of {fleet} appear then. Other fleets have to invite you again.',
   'link.other': 'Another driver is signed in here',
   'link.other.text': 'If you go on, {address} is signed out, and the keys of that driver leave this phone.',
-  'link.expired': 'This link is no longer valid',
-  'link.expired.text': 'It was used, replaced by a newer one, or is too old. Sign in, or ask your fleet for a new one.',
+  'error.link-expired': 'This link is no longer valid',
+  'error.link-expired.help': 'It was used, replaced by a newer one, or is too old. Sign in, or ask your fleet for a new one.',
   'account.language': 'Language',
   'account.language.browser': 'As the phone',
   'account.sign-out': 'Sign out',
@@ -252,7 +283,6 @@ export const ENGLISH = {
   'requests.waits': 'Your fleet decides about your request.',
   'requests.sent': 'Your fleet has your request',
   'requests.granted': 'Granted: your booking is extended',
-  'requests.return': 'Return the car',
   'requests.none': 'You have no requests.',
   'requests.list': 'Your requests',
   'requests.said': 'You: {comment}',
@@ -269,11 +299,11 @@ export const ENGLISH = {
   'requests.state.expired': 'No decision in time',
   'return.title': 'Return the car',
   'return.text': '{car}, in this order:',
-  'return.gone': 'This booking has ended.',
+  'return.gone': 'This booking has ended',
   'return.close': 'Put the key back and close the car',
   'return.hand-in': 'Hand in the key as your fleet says',
   'return.no-radio': 'This browser cannot close it. Use the phone that opened the car.',
-  'return.deliver': 'Bring the log home',
+  'return.deliver': 'Deliver the log',
   'return.deliver.now': 'Deliver now',
   'return.end': 'End the booking',
   'return.open': 'The car may still be open',
@@ -319,6 +349,14 @@ export function language() {
  */
 export function setLanguage(wanted) {
   chosen = LANGUAGES.find((known) => known === wanted) ?? ofBrowser();
+}
+
+/**
+ * Whether there is a text with this key.
+ * @param {string} key
+ */
+export function hasText(key) {
+  return key in ENGLISH;
 }
 
 /**

@@ -4,8 +4,8 @@
 
 import { ApiError, NoNetwork } from '../api.js';
 import { announce, el, fill } from '../dom.js';
-import { t } from '../texts.js';
-import { noticeOf } from './parts.js';
+import { hasText, t } from '../texts.js';
+import { helpOf, noticeOf } from './parts.js';
 
 /** @typedef {import('../dom.js').Attributes} Attributes */
 
@@ -70,7 +70,7 @@ export function formOf({ label, style = 'main', submit }, ...fields) {
 export function actionOf(label, action, style = '') {
   const problem = problemArea();
   const button = el('button', {
-    class: `button ${style}`, type: 'button', on: { click: () => run(button, problem, action) },
+    class: `button ${style}`, type: 'button', 'data-key': label, on: { click: () => run(button, problem, action) },
   }, label);
   return el('div', { class: 'buttons' }, problem, button);
 }
@@ -112,9 +112,11 @@ export function problemOf(error) {
 }
 
 /** @param {ApiError} error */
-function rejectionOf({ status, code, title, remedy }) {
-  if (code === 'wrong-credentials') return noticeOf('bad', t('form.wrong'), [el('p', {}, t('form.wrong.help'))]);
-  if (status !== 401) return noticeOf('bad', title || t('error.unknown'), [remedy !== '' && el('p', {}, remedy)]);
+function rejectionOf({ status, code }) {
+  const key = `error.${code}`;
+  if (hasText(key)) return noticeOf('bad', t(key), [el('p', {}, t(`${key}.help`))]);
+  if (status >= 500) return noticeOf('warn', t('error.server'), [el('p', {}, t('error.server.help'))]);
+  if (status !== 401) return noticeOf('bad', t('error.unknown'), [helpOf(null, code || `HTTP-${status}`)]);
   return noticeOf('warn', t('form.signed-out'), [
     el('a', { class: 'button', href: '#sign-in' }, t('action.sign-in')),
   ]);
