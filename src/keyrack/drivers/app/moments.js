@@ -197,13 +197,21 @@ export function momentOf(situation) {
 }
 
 /**
+ * Whether the car has a box that accepts keys: one that is enrolled.
+ * @param {Car} car
+ */
+export function hasBox({ productId, boxName }) {
+  return productId !== null && boxName !== null;
+}
+
+/**
  * What the app says before the tap.
  * @param {Situation} situation
  * @returns {Id}
  */
 function readiness({ now, isOnline, isSignedIn, hasRadio, car, key, withheld, phone }) {
   if (isOver(car, now)) return 'ended';
-  if (car.productId === null) return 'no-box';
+  if (!hasBox(car)) return 'no-box';
   if (!hasRadio) return 'no-web-bluetooth';
   if (phone === 'removed' || phone === 'full' || phone === 'unapproved') return phone;
   if (withheld !== null) return 'withheld';

@@ -6,7 +6,7 @@
 
 import { act, endBooking, refreshAfterChange } from '../app.js';
 import { announce, el, icon } from '../dom.js';
-import { momentOf } from '../moments.js';
+import { hasBox, momentOf } from '../moments.js';
 import { t } from '../texts.js';
 import { busyOf, momentNode, progressOf, situationOf } from './cars.js';
 import { actionOf, confirmed } from './forms.js';
@@ -53,7 +53,7 @@ function goneOf() {
  */
 function stepsOf(app, car) {
   const end = { step: /** @type {const} */ ('end'), label: t('return.end'), hint: '' };
-  if (car.productId === null) return [{ step: 'close', label: t('return.hand-in'), hint: '' }, end];
+  if (!hasBox(car)) return [{ step: 'close', label: t('return.hand-in'), hint: '' }, end];
   return [
     { step: 'close', label: t('return.close'), hint: canClose(app, car) ? '' : t('return.no-radio') },
     { step: 'deliver', label: t('return.deliver'), hint: app.isOnline ? '' : t('step.undelivered') },
@@ -77,8 +77,8 @@ function nextOf(app, car) {
  * @param {App} app
  * @param {Car} car
  */
-function canClose(app, { productId }) {
-  return productId !== null && app.hasRadio;
+function canClose(app, car) {
+  return hasBox(car) && app.hasRadio;
 }
 
 /**
