@@ -55,7 +55,7 @@ def test_texts_are_used() -> None:
 
 
 def test_rejections_have_texts_for_drivers() -> None:
-    """An error that a driver can cause has a title and a help, which are not the API's sentences for developers."""
+    """Errors that a driver can cause have a title and a help."""
     declared = {
         code.code
         for row in routes.ALL

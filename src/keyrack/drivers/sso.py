@@ -53,7 +53,10 @@ async def find_driver(connection: Connection, provider: Provider, account: Provi
 
 
 async def _by_address(connection: Connection, provider: Provider, account: ProviderAccount) -> int:
-    """Connect the account with the driver of its verified address, who gets an account without credentials."""
+    """Connect the account with the driver of its verified address.
+
+    A new account of the app has no credentials.
+    """
     if account.email is None:
         raise NotSignedIn("unknown", "no driver is connected with the account, and it has no verified address")
     form = address_form(account.email)

@@ -114,7 +114,7 @@ class House:
         return self.sql.run(bootstrap.open_vault(InTransaction(Connection(self.sql._connection)), settings))
 
     def push_key(self, settings: Settings) -> bytes:
-        """The public key of the private key for Web Push, which a node with these settings opens."""
+        """The public key for Web Push, from the decrypted private key."""
         db: Any = InTransaction(Connection(self.sql._connection))
         return public_bytes(self.sql.run(push_keys.ensure(db, self.open(settings))))
 

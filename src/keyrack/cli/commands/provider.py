@@ -1,4 +1,4 @@
-"""Providers of single sign-on, whose accounts managers sign in with."""
+"""Providers of single sign-on, whose accounts managers and drivers sign in with."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ async def _check_customer(session: DatabaseSession, customer: int | None) -> Non
 
 
 def _with_drivers(session: DatabaseSession, result: CommandResult, customer: int | None) -> CommandResult:
-    """The result with the redirect URI of drivers, if the provider begins to sign in those of a customer."""
+    """The result with the redirect URI for drivers of the customer."""
     if customer is None:
         return result
     address = DRIVERS.callback(session.settings)

@@ -66,7 +66,7 @@ class ProviderSignInStart(StrictBody):
 
 
 class ProviderResponse(StrictBody):
-    """The query with which the provider has sent the browser back, without the question mark."""
+    """The query of the return from the provider, without the question mark."""
 
     query: Annotated[ExactText, Field(max_length=MAX_QUERY)]
 
