@@ -53,6 +53,8 @@ def test_a_driver_signs_in_with_a_password(alice: Person, gate: Gate) -> None:
         app.page.get_by_label("Password", exact=True).fill(PASSWORD)
         app.tap("Sign in")
         app.sees("No car for you now")
+        app.start("/drive/#sign-in")  # as the back button does
+        app.sees("No car for you now")
         app.page.get_by_role("link", name="Account").click()
         expect(app.page.get_by_text(known.address)).to_be_visible()
         app.tap("Sign out")
@@ -64,6 +66,7 @@ def test_an_invitation_becomes_an_account_with_a_password(alice: Person, gate: G
     user, address = new_user(alice)
     with app_context(gate) as context:
         app = AppPage(context.new_page())
+        app.start()
         app.start(invitation(alice, user))
         expect(app.page.get_by_role("heading")).to_contain_text("gives you its car keys")
         assert app.page.evaluate("location.hash") == "#link"  # the secret has left the address
@@ -71,6 +74,9 @@ def test_an_invitation_becomes_an_account_with_a_password(alice: Person, gate: G
         expect(app.page.get_by_role("heading")).to_contain_text("gives you its car keys")
         app.page.get_by_label("New password").fill("a password of my own")
         app.tap("Use a password")
+        app.sees("No car for you now")
+        app.page.go_back()  # skips the used link
+        app.page.wait_for_url("**/drive/")
         app.sees("No car for you now")
         app.check(gate)
     assert signed_in_with(alice, address, "a password of my own")
@@ -369,6 +375,53 @@ def test_more_time_is_requested_and_withdrawn(alice: Person, gate: Gate) -> None
         app.check(gate)
 
 
+def test_a_decision_appears_with_the_new_end(alice: Person, gate: Gate) -> None:
+    booked = booking(alice)
+    with app_context(gate) as context:
+        app = opened(context, booked, gate)
+        app.start("/drive/#requests")
+        end = app.page.get_by_text("Your booking ends")
+        before = end.inner_text()
+        app.tap("Ask for more time")
+        app.sees("Your fleet has your request")
+        (row,) = alice.get("/assignment-requests", params={"$filter": f"userId eq {booked.driver.user}"}).json()
+        done(alice.put(f"/assignment-requests/{row['id']}/decision", {"decision": "grant"}))
+        eventually(
+            lambda: alice.get(f"/assignments/{booked.assignment}").json()["end"] == row["end"], "the extended booking"
+        )
+        app.page.evaluate("dispatchEvent(new Event('online'))")
+        expect(app.page.get_by_text("Granted", exact=True)).to_be_visible()
+        expect(end).not_to_have_text(before)
+        app.check(gate)
+
+
+def test_a_session_that_ends_meanwhile_leads_to_the_sign_in(alice: Person, gate: Gate) -> None:
+    booked = booking(alice)
+    with app_context(gate) as context:
+        app = opened(context, booked, gate)
+        app.start("/drive/#requests")
+        expect(app.page.get_by_text("Your booking ends")).to_be_visible()
+        assert booked.driver.delete("/session").status_code == 204
+        app.tap("Ask for more time")
+        app.sees("You are signed out")
+        app.page.get_by_role("link", name="Sign in").click()
+        app.sees("Sign in")
+        app.check(gate)
+
+
+def test_a_rejection_says_what_is_possible(alice: Person, gate: Gate) -> None:
+    booked = booking(alice)
+    with app_context(gate) as context:
+        app = opened(context, booked, gate)
+        app.start("/drive/#requests")
+        app.page.get_by_label("How much longer?").select_option("Another time")
+        app.page.get_by_label("New end").fill("2099-01-01T00:00")
+        app.tap("Ask for more time")
+        app.sees("This time is not possible")
+        expect(app.page.get_by_role("alert")).to_contain_text("by 31 days at most")
+        app.check(gate)
+
+
 def test_a_return_ends_the_booking(alice: Person, gate: Gate) -> None:
     booked = booking(alice)
     with app_context(gate) as context:
@@ -378,6 +431,8 @@ def test_a_return_ends_the_booking(alice: Person, gate: Gate) -> None:
         expect(app.page.get_by_role("listitem")).to_have_count(3)
         app.tap("End the booking")
         app.tap("End anyway")  # the car was not closed
+        app.sees("This booking has ended")
+        app.page.get_by_role("link", name="Done").click()
         app.sees("No car for you now")
         app.check(gate)
     eventually(lambda: alice.get(f"/assignments/{booked.assignment}").status_code == 404, "the end of the booking")
@@ -396,15 +451,13 @@ def test_a_return_goes_step_by_step_also_without_a_network(alice: Person, gate: 
         expect(step(app)).to_contain_text("close the car")
         gate.shut()
         app.tap("Close")
-        expect(step(app)).to_contain_text("Bring the log home")
+        expect(step(app)).to_contain_text("Deliver the log")
         expect(step(app)).to_contain_text("We deliver the log when you have network")
         gate.open()
         app.tap("Deliver now")
         expect(step(app)).to_contain_text("End the booking")
         app.tap("End the booking")
-        app.page.get_by_text("Booking ended", exact=True).or_(
-            app.page.get_by_role("heading", name="No car for you now")
-        ).wait_for()
+        app.sees("This booking has ended")
         app.check(gate)
     assert booked.box.effects == ["CLOSE"]
     eventually(lambda: alice.get(f"/assignments/{booked.assignment}").status_code == 404, "the end of the booking")

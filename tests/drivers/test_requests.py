@@ -35,17 +35,24 @@ def test_an_extension_waits_for_a_manager(alice: Person, booking: Booking) -> No
     id = answer.json()["id"]
     shown = alice.get(f"/assignment-requests/{id}").json()
     assert (shown["comment"], shown["end"], shown["state"]) == ("Train is late", at(6), "open")
-    done(alice.put(f"/assignment-requests/{id}/decision", {"decision": "grant", "comment": "Fine"}))
+    granted = alice.put(f"/assignment-requests/{id}/decision", {"decision": "grant", "comment": "Fine"})
+    done(granted)
     eventually(lambda: booking.end == at(6), "the extension")
+    operation = alice.get(f"/operations/{granted.headers['Operation-Id']}").json()
+    assert (operation["kind"], operation["state"]) == ("UpdateAssignment", "Succeeded")
     assert (own(booking.driver, id)["state"], own(booking.driver, id)["reason"]) == ("granted", "Fine")
-    done(alice.put(f"/assignment-requests/{id}/decision", {"decision": "grant"}))  # again: no change
+    again = alice.put(f"/assignment-requests/{id}/decision", {"decision": "grant"})  # changes nothing
+    done(again)
+    assert again.headers["Operation-Location"] == granted.headers["Operation-Location"]
     other = alice.put(f"/assignment-requests/{id}/decision", {"decision": "reject"})
     assert other.status_code == 409
 
 
 def test_a_rejected_extension_changes_nothing(alice: Person, booking: Booking) -> None:
     id = booking.ask(kind="extend", end=at(6)).json()["id"]
-    done(alice.put(f"/assignment-requests/{id}/decision", {"decision": "reject", "comment": "Needed"}))
+    rejected = alice.put(f"/assignment-requests/{id}/decision", {"decision": "reject", "comment": "Needed"})
+    done(rejected)
+    assert "Operation-Id" not in rejected.headers
     assert (own(booking.driver, id)["state"], own(booking.driver, id)["reason"]) == ("rejected", "Needed")
     assert booking.end == at(4)
 

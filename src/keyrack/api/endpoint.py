@@ -134,6 +134,8 @@ class Responses:
     _: KW_ONLY
     schema: NamedSchema | None = None  # the same, for a document without a model
     headers: Mapping[str, str] = field(default_factory=dict[str, str])  # of a success: name -> description
+    # Successes that need a description of their own. Another status than `status` has the same model
+    descriptions: Mapping[int, str] = field(default_factory=dict[int, str])
     errors: Errors = field(default_factory=dict[int, tuple[ErrorCode, ...]])
     item_errors: Errors = field(default_factory=dict[int, tuple[ErrorCode, ...]])  # reported within a response
     error_models: Mapping[int, Any] = field(default_factory=dict[int, Any])  # of errors with their own body

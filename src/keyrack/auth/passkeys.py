@@ -58,7 +58,8 @@ LONGEST_ID = 1_023  # bytes (WebAuthn, section 4, "Credential ID")
 NO_PASSKEYS = ErrorCode(
     "passkeys-unavailable",
     "Passkeys require a public address with a host name, and {url} has none.",
-    "Set `KEYRACK_PUBLIC_URL` to an https address with a host name, or to localhost for tests.",
+    "Set `KEYRACK_PUBLIC_URL`, for drivers `KEYRACK_DRIVE_URL`, to an https address with a host name, or to localhost"
+    " for tests.",
 )
 NOT_VERIFIED = ErrorCode(
     "passkey-not-verified",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from typing import Literal, LiteralString, NamedTuple
+from uuid import UUID
 
 from keyrack.api.request_origin import RequestOrigin
 from keyrack.api.schema.request_body import format_timestamp
@@ -90,7 +91,7 @@ on conflict (customer_id, assignment_id) where state = 'open' do update set
 returning request_id
 """)
 LOCK: LiteralString = """
-select kind, user_id, assignment_id, car_id, wanted_end, state from assignment_request
+select kind, user_id, assignment_id, car_id, wanted_end, state, operation_id from assignment_request
 where customer_id = $1 and request_id = $2 for no key update
 """
 DECIDE: LiteralString = """
@@ -182,8 +183,8 @@ async def decide(
     checksum: str,
     asker: RequestOrigin,
     is_limited: bool,
-) -> bool:
-    """Decide about an open request. Returns whether an operation was submitted.
+) -> UUID | None:
+    """Decide about an open request. Returns the operation of a grant.
 
     The same decision again changes nothing. `is_limited` is that of the operation. Runs in the caller's transaction.
     Raises `NotFound`, and `Conflict` if the request is no longer open.
@@ -193,7 +194,7 @@ async def decide(
         raise NotFound(NO_REQUEST)
     wanted = "granted" if is_granted else "rejected"
     if row["state"] == wanted:
-        return False
+        return row["operation_id"]
     if row["state"] != "open":
         raise Conflict(DECIDED)
     operation = None
@@ -207,7 +208,7 @@ async def decide(
         )  # fmt: skip
     id = None if operation is None else operation.operation
     await connection.execute(DECIDE, customer, request, wanted, by, comment, id)
-    return operation is not None
+    return id
 
 
 def _is_current(request: Row, assignment: Row) -> bool:

@@ -102,6 +102,10 @@ def test_a_provider_signs_in_the_drivers_of_one_customer(operator: Operator) -> 
     assert "exclude each other" in both
     operator.value("provider", "change", "fleet", "--no-drivers")
     assert of_drivers() is None
+    changed = operator.value("provider", "change", "fleet", "--drivers", customer)
+    assert (changed["driversRedirectUri"], of_drivers()) == (made["driversRedirectUri"], customer)
+    assert "There is no customer 999999" in operator.refused("provider", "change", "fleet", "--drivers", "999999")
+    assert of_drivers() == customer
     operator.value("provider", "remove", "fleet")
 
 

@@ -30,6 +30,8 @@ from keyrack.db.encryption.bootstrap import open_vault
 from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.encrypted_columns import HOLDINGS, PRIVATE_KEY
 from keyrack.db.transaction_database import InTransaction
+from keyrack.drivers import push_keys
+from keyrack.drivers.push_messages import public_bytes
 from keyrack.webhooks import delivery_errors
 from tests.db.test_migrations import upgrade
 from tests.support.people import Person, Town, done, web
@@ -110,6 +112,11 @@ class House:
     def open(self, settings: Settings) -> Encryption:
         """Open the encryption with the keys of a node with these settings. Raises `MasterKeyError`."""
         return self.sql.run(bootstrap.open_vault(InTransaction(Connection(self.sql._connection)), settings))
+
+    def push_key(self, settings: Settings) -> bytes:
+        """The public key for Web Push, from the decrypted private key."""
+        db: Any = InTransaction(Connection(self.sql._connection))
+        return public_bytes(self.sql.run(push_keys.ensure(db, self.open(settings))))
 
 
 @pytest.fixture(scope="module")
@@ -302,6 +309,7 @@ def steps() -> str:
 def test_the_key_is_rotated_while_all_nodes_run(house: House, settings: Settings) -> None:
     """B9: the steps of docs/secrets.md, unchanged."""
     (old,), script = master_keys.read(Settings()), steps()
+    push_key = house.push_key(settings)
     house.signing = house.alice.post(f"/webhooks/{house.hook}/rotate-secret").json()["signingSecret"]
     prelude = f'set -euo pipefail; keyrack() {{ {sys.executable} -m keyrack "$@"; }}; OLD={old.text}\n'
     at = script.index("# 3.")
@@ -318,6 +326,7 @@ def test_the_key_is_rotated_while_all_nodes_run(house: House, settings: Settings
     assert house.sql.rows("select distinct data_key_of(signing_secret), data_key_of(secret) from webhook") == [(2, 2)]
     assert house.sql.value("select count(*) from webhook where data_key_of(old_signing_secret) <> 2") == 0
     assert house.sql.value("select bool_and(data_key_of(private_key) = 2) from signing_key")
+    assert house.sql.value("select data_key_of(private_key) from push_key") == 2
     fresh = settings.model_copy(update={"master_key": SecretStr(new)})
     house.two = house.server(master_key=SecretStr(new))
     house.goes_on()
@@ -327,7 +336,7 @@ def test_the_key_is_rotated_while_all_nodes_run(house: House, settings: Settings
     ran = subprocess.run(["bash", "-c", third], env=env, capture_output=True, text=True, timeout=SCRIPT_DEADLINE)
     assert ran.returncode == 0, ran.stderr
     house.goes_on()
-    house.open(fresh)
+    assert house.push_key(fresh) == push_key
     with pytest.raises(master_keys.MasterKeyError, match="encrypted with another master key"):
         house.open(settings)
     assert house.sql.rows("select number, master from data_key") == [(2, master_keys.read(fresh)[0].id)]

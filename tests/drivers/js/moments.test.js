@@ -66,6 +66,7 @@ const CASES = [
   ['opened', { outcome: outcome('opened') }, 0, 'opened', 'close'],
   ['no Web Bluetooth', { hasRadio: false }, 0, 'no-web-bluetooth', null],
   ['no box', { car: { ...CAR, productId: null } }, 0, 'no-box', null],
+  ['a box that is not enrolled', { car: { ...CAR, boxName: null } }, 0, 'no-box', null],
   ['signed out, no key', { isSignedIn: false, key: null }, 0, 'signed-out', 'sign-in'],
   ['the app is too old', { outcome: outcome('app-old') }, 0, 'app-old', 'update'],
   ['the box is too old', { outcome: outcome('box-old') }, 0, 'box-old', null],

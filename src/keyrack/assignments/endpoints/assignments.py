@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
+from uuid import UUID
 
 from pydantic import TypeAdapter, WithJsonSchema
 
@@ -334,11 +335,13 @@ def _accepted(
 ) -> Response:
     """204 for an operation that was written."""
     request.announce(WORK)
-    headers = {
-        "Operation-Id": str(operation.operation),
-        "Operation-Location": operations(settings) + str(operation.operation),
-    }
-    return Response(204, headers={**headers, **(more or {})}, created_id=operation.operation)
+    headers = {**operation_headers(operation.operation, settings), **(more or {})}
+    return Response(204, headers=headers, created_id=operation.operation)
+
+
+def operation_headers(operation: UUID, settings: Settings) -> dict[str, str]:
+    """The headers that identify an operation."""
+    return {"Operation-Id": str(operation), "Operation-Location": operations(settings) + str(operation)}
 
 
 def operations(settings: Settings) -> str:

@@ -1,4 +1,4 @@
-"""Providers of single sign-on, whose accounts managers sign in with."""
+"""Providers of single sign-on, whose accounts managers and drivers sign in with."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ TAKE: LiteralString = """
 insert into provider_domain (domain, provider_id) select distinct d, $1::integer from unnest($2::text[]) d
 where not exists (select from provider_domain where provider_id = $1 and domain = d)
 """
+CUSTOMER: LiteralString = "select exists (select from customer where customer_id = $1)"
 PEOPLE: LiteralString = """
 select (select count(*) from manager_identity where provider_id = $1) as managers,
   (select count(*) from driver_identity where provider_id = $1) as drivers
@@ -152,6 +153,7 @@ async def add(
     """Add a provider of single sign-on."""
     if not allows(issuer, session.settings) or "?" in issuer or len(issuer) > providers.LONGEST:
         raise typer.BadParameter("must be an https address without a query", param_hint="--issuer")
+    await _check_customer(session, drivers)
     with on_constraint(
         {"provider_name_key": (Conflict, ErrorCode("provider-exists", f"There is already a provider called {name}."))}
     ):
@@ -166,10 +168,8 @@ async def add(
     address = MANAGERS.callback(session.settings)
     text = f"Provider {id} added: {name}.\nRegister this redirect URI at the provider: {address}"
     value = {"id": id, "name": name, "redirectUri": address}
-    if drivers is not None:
-        value["driversRedirectUri"] = DRIVERS.callback(session.settings)
-        text += f"\nRegister this one for drivers: {value['driversRedirectUri']}"
-    return CommandResult(value, text + note_on_link(session.settings))
+    result = _with_drivers(session, CommandResult(value, text), drivers)
+    return CommandResult(result.value, result.text + note_on_link(session.settings))
 
 
 @command(app, "list")
@@ -208,6 +208,7 @@ async def change(
         raise typer.BadParameter("Nothing to change. --help lists the options.")
     if drivers is not None and no_drivers:
         raise typer.BadParameter("--drivers and --no-drivers exclude each other. Give one of them.")
+    await _check_customer(session, drivers)
     name = await session.sql.fetchval(UPDATE, id, label, client_id, algorithm, mfa, drivers, no_drivers)
     if name is None:
         raise _no_provider(id)
@@ -216,7 +217,23 @@ async def change(
     await session.sql.execute(LEAVE, id, remove_domain or [])
     with on_constraint(OF_ANOTHER):
         await session.sql.execute(TAKE, id, domain or [])
-    return CommandResult({"id": id, "name": name}, f"Provider {id} changed: {name}.")
+    result = CommandResult({"id": id, "name": name}, f"Provider {id} changed: {name}.")
+    return _with_drivers(session, result, drivers)
+
+
+async def _check_customer(session: DatabaseSession, customer: int | None) -> None:
+    """Raises `CommandFailed` if there is no such customer."""
+    if customer is not None and not await session.sql.fetchval(CUSTOMER, customer):
+        raise CommandFailed(f"There is no customer {customer}.")
+
+
+def _with_drivers(session: DatabaseSession, result: CommandResult, customer: int | None) -> CommandResult:
+    """The result with the redirect URI for drivers of the customer."""
+    if customer is None:
+        return result
+    address = DRIVERS.callback(session.settings)
+    text = f"{result.text}\nRegister this redirect URI for drivers at the provider: {address}"
+    return CommandResult({**result.value, "driversRedirectUri": address}, text)
 
 
 async def _preview(session: DatabaseSession, id: int) -> ConfirmationPreview | None:

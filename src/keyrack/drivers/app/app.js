@@ -94,7 +94,6 @@ export const app = {
   wanted: '',
   /** whether the driver wants no passkey */
   hasDeclinedPasskey: false,
-  call,
   /** Show the present page again, if it is a live one. */
   show: async () => {},
   /** Show the present page again, whatever the driver has entered. */
@@ -103,6 +102,16 @@ export const app = {
   /** The time by the server's clock, in milliseconds since 1970. */
   now() {
     return Date.now() + app.clockOffset;
+  },
+
+  /** The response of an endpoint, as `api.js` describes it. @type {typeof call} */
+  async call(...request) {
+    try {
+      return await call(...request);
+    } catch (error) {
+      if (isSignOut(error)) app.isSignedIn = false;
+      throw error;
+    }
   },
 
   /**
@@ -116,12 +125,22 @@ export const app = {
   },
 
   /**
+   * Go to a page in place of the present one, which makes no sense any more. The back button skips it.
+   * @param {string} page
+   */
+  async goInstead(page) {
+    if (location.hash.slice(1) === page) return app.show();
+    location.replace(`#${page}`);
+    return undefined;
+  },
+
+  /**
    * After a sign-in: read the session, show the cars, and fetch the keys.
    * @param {string} [page] to go to
    */
   async signedIn(page = '') {
     await refreshAfterChange();
-    await app.go(page);
+    await app.goInstead(page);
   },
 
   /**
@@ -144,6 +163,14 @@ export const app = {
 };
 
 /** @typedef {typeof app} App */
+
+/**
+ * Whether a call was rejected because the session has ended.
+ * @param {unknown} error
+ */
+function isSignOut(error) {
+  return error instanceof ApiError && error.status === 401 && error.code !== 'wrong-credentials';
+}
 
 /** Show what is kept. */
 export async function start() {
@@ -177,7 +204,7 @@ async function refreshOnce() {
     app.isOnline = true;
   } catch (error) {
     if (error instanceof NoNetwork) app.isOnline = false;
-    else if (error instanceof ApiError && error.status === 401) app.isSignedIn = false;
+    else if (isSignOut(error)) app.isSignedIn = false;
     else throw error;
   } finally {
     app.isRefreshing = false;
@@ -200,6 +227,17 @@ async function readServer() {
   await prepare();
   await app.show(); // the cars appear before the keys are there
   await meetServer(session.customers.map(({ id }) => id));
+}
+
+/**
+ * Read the cars alone, where the driver compares them with something else from the server.
+ * @returns {Promise<void>}
+ * @throws {ApiError | NoNetwork}
+ */
+export async function refreshCars() {
+  await readCars();
+  takeKept(await readKept());
+  await prepare();
 }
 
 async function readSettings() {

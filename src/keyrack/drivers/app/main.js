@@ -6,7 +6,7 @@ import { app, prepare, refresh, start } from './app.js';
 import { NoNetwork } from './api.js';
 import { el, fill } from './dom.js';
 import { isPublic, pageOf } from './pages/index.js';
-import { takeSecret } from './pages/link.js';
+import { hasLink, takeSecret } from './pages/link.js';
 import { showTabs } from './pages/tabs.js';
 import { language, t } from './texts.js';
 import { registerWorker } from './worker-registration.js';
@@ -24,6 +24,10 @@ async function route() {
   const [name, argument] = address();
   app.argument = argument;
   document.documentElement.lang = language();
+  if (name === 'sign-in' && app.isSignedIn && !hasLink()) {
+    await app.goInstead(''); // the back button leads here after a sign-in
+    return;
+  }
   const page = isAllowed(name) ? name : 'sign-in';
   app.wanted = isAllowed(name) ? '' : location.hash.slice(1);
   const node = await pageOf(page)(app);
@@ -35,7 +39,7 @@ async function route() {
   showTabs(app, page);
   main.removeAttribute('aria-busy');
   document.title = [main.querySelector('h1')?.textContent, t('app.name')].filter(Boolean).join(' · ');
-  if (key !== null) /** @type {HTMLElement | null} */ (main.querySelector(`[data-key="${key}"]`))?.focus();
+  if (key !== null) /** @type {HTMLElement | null} */ (main.querySelector(`[data-key="${CSS.escape(key)}"]`))?.focus();
 }
 
 /** @param {string} name */
@@ -56,12 +60,14 @@ function address() {
   return [name, rest.join('=')];
 }
 
-const LIVE = new Set(['', 'return']);
+const LIVE = new Set(['', 'return', 'requests']);
 
-/** Show a live page again. The others are left alone, because their forms would lose what was typed. */
+/** Show a live page again. A page with a form is left alone, because the form would lose what was typed. */
 async function showAgain() {
-  const page = document.getElementById('page')?.dataset.page ?? 'none'; // before the first page
-  if (LIVE.has(page) || (page === 'sign-in' && app.session !== null)) await route();
+  const main = document.getElementById('page');
+  const page = main?.dataset.page ?? 'none'; // before the first page
+  const isLive = LIVE.has(page) && main?.querySelector('form') === null;
+  if (isLive || (page === 'sign-in' && app.session !== null)) await route();
 }
 
 /** Ask the server. An error is for the page that is shown; the next contact may succeed. */

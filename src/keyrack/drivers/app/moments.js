@@ -32,7 +32,7 @@ import { t, when } from './texts.js';
  * @property {number} reach how far the last search went; 2 is the widest
  *
  * @typedef {'open' | 'close' | 'search' | 'search-wider' | 'renew' | 'register' | 'sign-in' | 'phones' | 'it-is-open'
- *   | 'it-is-not' | 'end' | 'remind' | 'call' | 'update' | 'copy-link' | 'done'} Action
+ *   | 'it-is-not' | 'return' | 'remind' | 'call' | 'update' | 'copy-link' | 'done'} Action
  *
  * @typedef {Object} Button
  * @property {Action} action
@@ -170,7 +170,7 @@ const OTHERS = {
   early: ['remind'],
   taken: ['remind'],
   return: ['open'],
-  closed: ['end'],
+  closed: ['return'],
 };
 
 /**
@@ -197,13 +197,21 @@ export function momentOf(situation) {
 }
 
 /**
+ * Whether the car has a box that accepts keys: one that is enrolled.
+ * @param {Car} car
+ */
+export function hasBox({ productId, boxName }) {
+  return productId !== null && boxName !== null;
+}
+
+/**
  * What the app says before the tap.
  * @param {Situation} situation
  * @returns {Id}
  */
 function readiness({ now, isOnline, isSignedIn, hasRadio, car, key, withheld, phone }) {
   if (isOver(car, now)) return 'ended';
-  if (car.productId === null) return 'no-box';
+  if (!hasBox(car)) return 'no-box';
   if (!hasRadio) return 'no-web-bluetooth';
   if (phone === 'removed' || phone === 'full' || phone === 'unapproved') return phone;
   if (withheld !== null) return 'withheld';
@@ -292,7 +300,7 @@ function button(action) {
  */
 function isOffered(action, { reach, isEnded, isSignedIn, outcome }) {
   if (action === 'search-wider') return reach < 2;
-  if (action === 'end') return !isEnded && isSignedIn;
+  if (action === 'return') return !isEnded && isSignedIn;
   if (action === 'it-is-open') return outcome?.command === 'open';
   return true;
 }

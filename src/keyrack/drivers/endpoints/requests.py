@@ -16,6 +16,7 @@ from keyrack.api.rate_limits import HOUR, RateLimit
 from keyrack.api.schema.fields import Relation, Resource, date_time, int32, string
 from keyrack.api.schema.group_scope import scoped_by
 from keyrack.api.schema.request_body import IN_NFC, Body, Int32, Moment, StrictBody, WholeSecond, format_timestamp
+from keyrack.assignments.endpoints.assignments import OPERATION_HEADERS, operation_headers
 from keyrack.assignments.failure_codes import TEXT, text_of
 from keyrack.core.error_codes import RATE_LIMITED
 from keyrack.core.errors import NotFound
@@ -150,9 +151,13 @@ endpoints.read(
     ),
     auth=CustomerAuth(Permission.ASSIGNMENTS_WRITE, is_group_scoped=True),
     body=JsonBody(TypeAdapter(RequestDecision), "decide request"),
-    responses=Responses(errors={404: (NO_REQUEST,), 409: (requests.DECIDED,)}),
+    responses=Responses(
+        headers=OPERATION_HEADERS,
+        descriptions={204: "Decided. With a grant, the header `Operation-Id` identifies the operation"},
+        errors={404: (NO_REQUEST,), 409: (requests.DECIDED,)},
+    ),
 )
-async def decide(request: Request, body: RequestDecision) -> Response:
+async def decide(request: Request, body: RequestDecision, services: DriverServices) -> Response:
     (id,) = request.ids
     assert request.caller is not None  # noqa: S101 - the row needs a token
     by = "client" if request.caller.kind is PrincipalKind.CLIENT else "manager"
@@ -160,13 +165,14 @@ async def decide(request: Request, body: RequestDecision) -> Response:
         row = await connection.fetchrow(CAR_AND_USER, request.customer, id)
         if row is None or await _is_hidden(request, row):
             raise NotFound(NO_REQUEST)
-        is_submitted = await requests.decide(
+        operation = await requests.decide(
             connection, request.customer, id, is_granted=body.decision == "grant", by=by, comment=body.comment,
             checksum=request.checksum, asker=request.asker, is_limited=request.scope is not None,
         )  # fmt: skip
-    if is_submitted:
-        request.announce(WORK)
-    return NO_CONTENT
+    if operation is None:
+        return NO_CONTENT
+    request.announce(WORK)
+    return Response(204, headers=operation_headers(operation, services.settings))
 
 
 async def _is_hidden(request: Request, row: Row) -> bool:

@@ -164,6 +164,7 @@ async def app_settings(request: Request, services: DriverServices) -> Response:
     responses=Responses(
         201,
         SignedInDriver,
+        descriptions={200: "The start password is right. No session begins, and `link` is the secret of a link"},
         errors={
             401: (WRONG_CREDENTIALS,),
             403: (accounts.NEEDS_INVITATION, accounts.NO_ACCESS),

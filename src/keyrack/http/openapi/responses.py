@@ -58,7 +58,11 @@ LIST = (
 
 def responses(endpoint: Endpoint[Any], schemas: dict[str, Json], public_url: str) -> dict[str, Json]:
     """The responses of an endpoint, by status."""
-    responses_by_status: dict[str, Json] = {str(endpoint.responses.status): _success(endpoint, schemas)}
+    success = _success(endpoint, schemas)
+    responses_by_status: dict[str, Json] = {
+        str(status): {**success, "description": text} for status, text in endpoint.responses.descriptions.items()
+    }
+    responses_by_status[str(endpoint.responses.status)] = success
     if endpoint.has_etag:
         responses_by_status["304"] = {"description": REASONS[304], "headers": _headers(TAGGED)}
     if endpoint.representation_read is not None:
@@ -120,6 +124,9 @@ def _success_headers(endpoint: Endpoint[Any]) -> dict[str, str]:
 
 
 def _reason(endpoint: Endpoint[Any]) -> str:
+    described = endpoint.responses.descriptions.get(endpoint.responses.status)
+    if described is not None:
+        return described
     return ACCEPTED if "Operation-Id" in endpoint.responses.headers else REASONS[endpoint.responses.status]
 
 

@@ -2,12 +2,10 @@
  * The main screen: the car, whether it can be opened, and the button.
  */
 
-import { NoNetwork } from '../api.js';
-import { act, dismissCancelled, endBooking, refresh, registerAgain } from '../app.js';
+import { act, dismissCancelled, refresh, registerAgain } from '../app.js';
 import { announce, el, icon } from '../dom.js';
 import { momentOf } from '../moments.js';
 import { outcome } from '../opening.js';
-import { rejectionText } from '../rejections.js';
 import { remind } from '../reminder.js';
 import { period, t, when } from '../texts.js';
 import { helpOf, noticeOf } from './parts.js';
@@ -361,26 +359,8 @@ async function runSlowly(app, car, action) {
   else if (action === 'copy-link') await navigator.clipboard?.writeText(location.origin + location.pathname);
   else if (action === 'it-is-open') app.outcomes.set(car.assignmentId, outcome('open', 'opened'));
   else if (action === 'it-is-not') app.outcomes.set(car.assignmentId, outcome('open', 'no-effect'));
-  else if (action === 'end') await end(car);
+  else if (action === 'return') await app.go(`return=${car.assignmentId}`);
   await app.show();
-}
-
-/**
- * End the booking, after the log is at the server: a box that knows the end rejects the closing.
- * @param {Car} car
- */
-async function end(car) {
-  try {
-    await endBooking(car);
-  } catch (error) {
-    tell(error instanceof NoNetwork ? t('error.network') : spokenOf(/** @type {any} */ (error)));
-  }
-}
-
-/** @param {{code: string, status: number}} error */
-function spokenOf(error) {
-  const { title, help } = rejectionText(error);
-  return `${title}. ${help}`;
 }
 
 /** @param {Car} car */

@@ -71,7 +71,7 @@ export function formOf({ label, style = 'main', submit }, ...fields) {
 export function actionOf(label, action, style = '') {
   const problem = problemArea();
   const button = el('button', {
-    class: `button ${style}`, type: 'button', on: { click: () => run(button, problem, action) },
+    class: `button ${style}`, type: 'button', 'data-key': label, on: { click: () => run(button, problem, action) },
   }, label);
   return el('div', { class: 'buttons' }, problem, button);
 }

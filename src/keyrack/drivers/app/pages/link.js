@@ -54,20 +54,25 @@ export async function show(app) {
     if (secret === '') throw new ApiError(404, {});
     fill(page, ...accept(app, page, await app.call('POST', '/drive/api/links/preview', { secret })));
   } catch (error) {
-    fill(page, ...unusable(error));
+    fill(page, ...unusable(app, error));
   }
   return page;
 }
 
-/** @param {unknown} error */
-function unusable(error) {
+/**
+ * @param {App} app
+ * @param {unknown} error
+ */
+function unusable(app, error) {
   if (!(error instanceof ApiError && error.status === 404)) {
     return [el('header', { class: 'welcome' }, el('h1', {}, t('link.title'))), problemOf(error), again()];
   }
   forget(); // else it would come again after the sign-in
   return [
     el('header', { class: 'welcome' }, el('h1', {}, t('link.expired')), el('p', {}, t('link.expired.text'))),
-    el('a', { class: 'button main', href: '#sign-in' }, t('action.sign-in')),
+    app.isSignedIn
+      ? el('a', { class: 'button main', href: '#' }, t('tabs.cars'))
+      : el('a', { class: 'button main', href: '#sign-in' }, t('action.sign-in')),
   ];
 }
 
@@ -82,7 +87,7 @@ function again() {
  */
 function accept(app, page, preview) {
   const { kind, customer, emailAddress, isSignedInAsThisUser } = preview;
-  const title = kind === 'invitation' && customer !== null ? t('link.invited', { fleet: customer.name }) : t('link.title');
+  const title = customer !== null ? t('link.invited', { fleet: customer.name }) : t('link.title');
   const head = el(
     'header',
     { class: 'welcome' },

@@ -2,7 +2,7 @@
  * Requests of the driver: more time, or an earlier end. The fleet or its rule decides.
  */
 
-import { refreshAfterChange } from '../app.js';
+import { refreshAfterChange, refreshCars } from '../app.js';
 import { el, fill } from '../dom.js';
 import { t, when } from '../texts.js';
 import { actionOf, done, fieldOf, formOf, Incomplete, problemOf } from './forms.js';
@@ -47,11 +47,16 @@ async function read(app, body, before = []) {
   try {
     /** @type {DriverRequest[]} */
     const requests = await app.call('GET', '/drive/api/requests');
+    await refreshCars(); // a granted request has changed one
     const cars = app.cars.filter(({ assignmentId }) => !app.ended.includes(assignmentId));
-    fill(body, ...before, ...cars.map((car) => carOf(app, body, car, requests)), listOf(app, body, requests));
+    fill(body, ...before, cars.length === 0 && noneOf(), ...cars.map((car) => carOf(app, body, car, requests)), listOf(app, body, requests));
   } catch (error) {
     fill(body, problemOf(error));
   }
+}
+
+function noneOf() {
+  return el('p', { class: 'muted' }, t('cars.none.text'));
 }
 
 /**
@@ -69,7 +74,7 @@ function carOf(app, body, car, requests) {
     { class: 'card' },
     el('h2', {}, [car.name, car.licensePlate].filter(Boolean).join(' ')),
     el('p', { class: 'muted' }, end === null ? t('requests.endless') : t('requests.ends', { end: when(end, app.now()) })),
-    car.state === 'now' && el('a', { class: 'button', href: `#return=${car.assignmentId}` }, t('requests.return')),
+    car.state === 'now' && el('a', { class: 'button', href: `#return=${car.assignmentId}` }, t('action.return')),
     end !== null && (isOpen ? el('p', {}, t('requests.waits')) : extensionOf(app, body, car, end)),
   );
 }

@@ -1,16 +1,16 @@
 /**
- * The return of a car: close it, bring the log home, end the booking.
+ * The return of a car: close it, deliver the log, end the booking.
  *
  * The order matters: a key of an ended booking no longer closes.
  */
 
 import { act, endBooking, refreshAfterChange } from '../app.js';
-import { el, icon } from '../dom.js';
-import { momentOf } from '../moments.js';
+import { announce, el, icon } from '../dom.js';
+import { hasBox, momentOf } from '../moments.js';
 import { t } from '../texts.js';
 import { busyOf, momentNode, progressOf, situationOf } from './cars.js';
 import { actionOf, confirmed } from './forms.js';
-import { headOf } from './parts.js';
+import { headOf, noticeOf } from './parts.js';
 
 /**
  * @typedef {import('../app.js').App} App
@@ -25,7 +25,7 @@ import { headOf } from './parts.js';
 export function show(app) {
   const car = app.cars.find(({ assignmentId }) => String(assignmentId) === app.argument);
   const head = headOf(t('return.title'), 'requests');
-  if (car === undefined) return el('div', { class: 'return' }, head, el('p', {}, t('return.gone')));
+  if (car === undefined || app.ended.includes(car.assignmentId)) return el('div', { class: 'return' }, head, ...goneOf());
   const next = nextOf(app, car);
   const isBusy = app.progress?.assignmentId === car.assignmentId;
   return el(
@@ -42,6 +42,10 @@ export function show(app) {
   );
 }
 
+function goneOf() {
+  return [noticeOf('good', t('return.gone'), []), el('a', { class: 'button main', href: '#' }, t('action.done'))];
+}
+
 /**
  * @param {App} app
  * @param {Car} car
@@ -49,7 +53,7 @@ export function show(app) {
  */
 function stepsOf(app, car) {
   const end = { step: /** @type {const} */ ('end'), label: t('return.end'), hint: '' };
-  if (car.productId === null) return [{ step: 'close', label: t('return.hand-in'), hint: '' }, end];
+  if (!hasBox(car)) return [{ step: 'close', label: t('return.hand-in'), hint: '' }, end];
   return [
     { step: 'close', label: t('return.close'), hint: canClose(app, car) ? '' : t('return.no-radio') },
     { step: 'deliver', label: t('return.deliver'), hint: app.isOnline ? '' : t('step.undelivered') },
@@ -73,8 +77,8 @@ function nextOf(app, car) {
  * @param {App} app
  * @param {Car} car
  */
-function canClose(app, { productId }) {
-  return productId !== null && app.hasRadio;
+function canClose(app, car) {
+  return hasBox(car) && app.hasRadio;
 }
 
 /**
@@ -137,6 +141,6 @@ async function end(app, car, next) {
   const step = { title: t('return.open'), text: t('return.open.text'), label: t('return.anyway') };
   if (next === 'close' && !(await confirmed(step))) return;
   await endBooking(car);
+  announce(t('return.gone'));
   await refreshAfterChange();
-  await app.go('');
 }
