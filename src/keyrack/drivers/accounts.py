@@ -13,14 +13,15 @@ from keyrack.auth.login import CHALLENGES
 from keyrack.auth.login_throttle import address_limits, raise_if_throttled
 from keyrack.auth.passkeys import PasskeyOwners
 from keyrack.core.addresses import address_form
-from keyrack.core.error_codes import ErrorCode
-from keyrack.core.errors import BadRequest, Conflict, Forbidden, WrongCredentials
+from keyrack.core.error_codes import SIGNED_OUT, ErrorCode
+from keyrack.core.errors import BadRequest, Conflict, Forbidden, Unauthorized, WrongCredentials
 from keyrack.core.secret_hashes import digest
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database, Statements
 from keyrack.db.encryption.cipher import Encryption
 from keyrack.drivers import links
 from keyrack.drivers.links import DriverLink, LinkKind
+from keyrack.drivers.sessions import AccountVersion
 from keyrack.fleet.person_lookup import PERSONS
 
 PASSWORD_METHOD = ("pwd",)  # the `amr` values of a session (RFC 8176)
@@ -54,7 +55,7 @@ TOO_MANY_PASSKEYS = ErrorCode(
 
 # The start password is valid while there is no account, and while the person is a user of the customer that set it
 CREDENTIALS: LiteralString = """
-select p.user_id, p.password_customer, a.user_id is not null as has_account,
+select p.user_id, p.password_customer, a.handle, a.sign_outs,
   case when a.user_id is null then p.password_hash else a.password_hash end as password_hash,
   exists (
     select from customer_user u where u.user_id = p.user_id and u.customer_id = p.password_customer) as is_of_customer
@@ -76,7 +77,11 @@ GRANT: LiteralString = """
 insert into driver_access (customer_id, user_id) values ($1, $2) on conflict do nothing
 """
 RESTORE: LiteralString = "delete from driver_withdrawn where customer_id = $1 and user_id = $2"
-LOCK: LiteralString = "select from driver_account where user_id = $1 for no key update"
+# Finds nothing after a reset or a sign-out, also if these have committed since the request was authenticated
+LOCK: LiteralString = """
+select true from driver_account a join driver_session s using (user_id)
+where a.user_id = $1 and s.session_id = $2 and s.sign_outs = a.sign_outs for no key update of a for key share of s
+"""
 CURRENT: LiteralString = """
 select p.email_address, a.password_hash, a.sign_outs from driver_account a join person p using (user_id)
 where a.user_id = $1
@@ -117,6 +122,7 @@ class PasswordSignIn(NamedTuple):
     """A driver who has sent the right password."""
 
     user: int
+    version: AccountVersion | None  # None if there is no account
     start_customer: int | None  # the password is the start password that a manager of this customer knows
 
 
@@ -145,11 +151,11 @@ async def verify_password(
         is_right = await access.passwords.verify(password, hash, ("address", network(from_address)))
         if row is None or not is_right:
             raise WrongCredentials
-    if row["has_account"]:
-        return PasswordSignIn(row["user_id"], None)
+    if row["handle"] is not None:
+        return PasswordSignIn(row["user_id"], AccountVersion(row["handle"], row["sign_outs"]), None)
     if not row["is_of_customer"]:
         raise Forbidden(NEEDS_INVITATION)
-    return PasswordSignIn(row["user_id"], row["password_customer"])
+    return PasswordSignIn(row["user_id"], None, row["password_customer"])
 
 
 async def verify_current(
@@ -170,13 +176,22 @@ async def verify_current(
 
 
 async def change_password(connection: Connection, driver: Driver, password_hash: str, sign_outs: int) -> bool:
-    """Set the password, and end all other sessions. Returns whether nothing has signed the driver out since."""
+    """Set the password, and end all other sessions. Returns whether nothing has signed the driver out since.
+
+    Runs in the caller's transaction. Raises `Unauthorized` if the session has ended.
+    """
+    await lock(connection, driver)
     return await connection.fetchval(CHANGE_VERIFIED, driver.user, driver.session, password_hash, sign_outs)
 
 
-async def lock(connection: Connection, user: int) -> None:
-    """Lock the account for the rest of the transaction."""
-    await connection.execute(LOCK, user)
+async def lock(connection: Connection, driver: Driver) -> None:
+    """Lock the account and the session for the rest of the transaction.
+
+    Each change of the account does so. A session of before a reset would change the account of its new owner otherwise.
+    Raises `Unauthorized` if the session has ended.
+    """
+    if not await connection.fetchval(LOCK, driver.user, driver.session):
+        raise Unauthorized(SIGNED_OUT)
 
 
 def _throttled_name(address: str) -> str:
@@ -200,8 +215,8 @@ async def challenge_passkey(
 
 async def verify_passkey(
     db: Database, vault: Encryption, settings: Settings, challenges: str | None, credential: str, from_address: str
-) -> tuple[int, tuple[str, ...]]:
-    """The driver of a signed passkey challenge, and the `amr` values.
+) -> tuple[int, tuple[str, ...], AccountVersion]:
+    """The driver of a signed passkey challenge, the `amr` values, and the account of the passkey.
 
     Raises `WrongCredentials`, `TooManyRequests`.
     """
@@ -210,7 +225,7 @@ async def verify_passkey(
         if shown is None:
             raise WrongCredentials
     await give_back_each(db, *address_limits(settings, from_address, CHALLENGES))
-    return shown.row["user_id"], shown.amr
+    return shown.row["user_id"], shown.amr, AccountVersion(shown.row["handle"], None)
 
 
 async def accept(
@@ -270,20 +285,26 @@ def passkey_label(address: str) -> str:
     return f"{address} (driver)"
 
 
-async def join(connection: Connection, secret: str, user: int) -> None:
+async def join(connection: Connection, secret: str, driver: Driver) -> None:
     """Add the access of an invitation to the signed-in account.
 
-    Runs in the caller's transaction. Raises `LinkExpired`, also for a link of another user.
+    Runs in the caller's transaction. Raises `LinkExpired`, also for a link of another user, and `Unauthorized` if the
+    session has ended.
     """
     link = await links.use(connection, secret)
-    if link.user != user or link.kind is not LinkKind.INVITATION or link.customer is None:
+    await lock(connection, driver)
+    if link.user != driver.user or link.kind is not LinkKind.INVITATION or link.customer is None:
         raise links.LinkExpired
-    await grant_access(connection, link.customer, user)
+    await grant_access(connection, link.customer, driver.user)
 
 
-async def delete(statements: Statements, user: int) -> None:
-    """Delete the account with its credentials, sessions and accesses. The person stays a user of its customers."""
-    await statements.execute(DELETE, user)
+async def delete(connection: Connection, driver: Driver) -> None:
+    """Delete the account with its credentials, sessions and accesses. The person stays a user of its customers.
+
+    Runs in the caller's transaction. Raises `Unauthorized` if the session has ended.
+    """
+    await lock(connection, driver)
+    await connection.execute(DELETE, driver.user)
 
 
 async def take_forgot(statements: Statements, settings: Settings, address: str, from_address: str) -> None:

@@ -6,7 +6,8 @@ an ended one fails at the next request.
 
 from __future__ import annotations
 
-from typing import LiteralString
+from typing import LiteralString, NamedTuple
+from uuid import UUID
 
 from keyrack.api.principals import Driver
 from keyrack.auth.sso.providers import Provider
@@ -52,11 +53,12 @@ FIND: LiteralString = (
     " and s.seen_at > now() - make_interval(days => $2) and s.created_at > now() - make_interval(days => $3)"
 )
 SEEN: LiteralString = "update driver_session set seen_at = now() where session_id = $1"
-# The sessions that were seen last stay, the new one among them
+# The sessions that were seen last stay, the new one among them. The lock makes a concurrent reset or new password visible
 BEGIN: LiteralString = """
 with begun as (
   insert into driver_session (user_id, customer_id, provider_id, hash, sign_outs, device, amr)
-  select user_id, $2, $7, $3, sign_outs, $4, $5 from driver_account where user_id = $1),
+  select user_id, $2, $7, $3, sign_outs, $4, $5 from driver_account
+  where user_id = $1 and ($8::uuid is null or handle = $8) and ($9::integer is null or sign_outs = $9) for share),
 gone as (
   delete from driver_session where session_id = any(array(
     select session_id from driver_session where user_id = $1 order by seen_at desc, session_id desc offset $6)))
@@ -93,6 +95,16 @@ select count(*) from gone
 """
 
 
+class AccountVersion(NamedTuple):
+    """The account whose credentials were verified.
+
+    A reset makes another `handle`. A new password counts `sign_outs`, which are None for credentials that survive it.
+    """
+
+    handle: UUID
+    sign_outs: int | None
+
+
 async def find(statements: Statements, secret: str | None) -> Driver | None:
     """The driver of a session's secret; None if it is invalid.
 
@@ -107,15 +119,23 @@ async def find(statements: Statements, secret: str | None) -> Driver | None:
 
 
 async def begin(
-    statements: Statements, user: int, device: str, amr: tuple[str, ...], provider: Provider | None = None
+    statements: Statements,
+    user: int,
+    device: str,
+    amr: tuple[str, ...],
+    version: AccountVersion | None = None,
+    provider: Provider | None = None,
 ) -> str:
     """Begin a session. Returns the secret for the browser.
 
-    `provider` has signed the driver in. Beyond `MAX_SESSIONS`, the sessions unseen for longest end.
+    `provider` has signed the driver in. No session begins if the account has no longer this `version`. Beyond `MAX_SESSIONS`, the sessions unseen for longest end.
     """
     secret = new_secret()
     customer, provider_id = (None, None) if provider is None else (provider.driver_customer, provider.id)
-    await statements.execute(BEGIN, user, customer, digest(secret), device, list(amr), MAX_SESSIONS - 1, provider_id)
+    handle, sign_outs = version or (None, None)
+    await statements.execute(
+        BEGIN, user, customer, digest(secret), device, list(amr), MAX_SESSIONS - 1, provider_id, handle, sign_outs
+    )
     return secret
 
 

@@ -195,7 +195,7 @@ async def add_passkey(request: Request, body: NewDriverPasskey, services: Driver
         raise passkeys.PasskeyNotVerified
     name = body.name or device_name(browser_of(request).agent)
     async with request.db.transaction() as connection:
-        await accounts.lock(connection, driver.user)
+        await accounts.lock(connection, driver)
         id, _ = await passkeys.register(
             connection, accounts.DRIVERS, services.settings, driver.user, name, body.credential, challenge
         )
@@ -242,5 +242,6 @@ async def speak(request: Request, body: DriverLanguage) -> Response:
 async def delete_account(request: Request, services: DriverServices) -> Response:
     driver = driver_of(request)
     sessions.require_own_sign_in(driver)
-    await accounts.delete(request.db, driver.user)
+    async with request.db.transaction() as connection:
+        await accounts.delete(connection, driver)
     return Response(204, headers={"Set-Cookie": services.driver_cookies.no_cookie()})

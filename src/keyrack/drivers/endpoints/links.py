@@ -193,7 +193,7 @@ async def join(request: Request, body: DriverLinkBody) -> Response:
     driver = driver_of(request)
     sessions.require_own_sign_in(driver)
     async with request.db.transaction() as connection:
-        await accounts.join(connection, body.secret, driver.user)
+        await accounts.join(connection, body.secret, driver)
     return NO_CONTENT
 
 

@@ -181,7 +181,9 @@ async def sign_in_by_password(request: Request, body: DriverCredentials, service
         made = await links.create(request.db, signed_in.user, signed_in.start_customer, LinkKind.SETUP)
         return answer({"link": made.secret}, headers=NO_STORE)
     async with request.db.transaction() as connection:
-        return await sign_in(connection, request, services.driver_cookies, signed_in.user, accounts.PASSWORD_METHOD)
+        return await sign_in(
+            connection, request, services.driver_cookies, signed_in.user, accounts.PASSWORD_METHOD, signed_in.version
+        )
 
 
 @endpoints.post(
@@ -222,12 +224,12 @@ async def sign_in_options(request: Request, services: DriverServices) -> Respons
     is_idempotent=False,
 )
 async def sign_in_by_passkey(request: Request, body: PasskeySignIn, services: DriverServices) -> Response:
-    user, amr = await accounts.verify_passkey(
+    user, amr, version = await accounts.verify_passkey(
         services.system_db, services.encryption, services.settings, browser_of(request).challenges,
         json.dumps(body.credential), request.address,
     )  # fmt: skip
     async with request.db.transaction() as connection:
-        return await sign_in(connection, request, services.driver_cookies, user, amr)
+        return await sign_in(connection, request, services.driver_cookies, user, amr, version)
 
 
 @endpoints.get(

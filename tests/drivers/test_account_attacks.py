@@ -1,0 +1,67 @@
+"""Attacks on drivers' accounts by managers of other customers, by earlier credentials, and by concurrent requests."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from keyrack.drivers import accounts
+from tests.drivers.test_account_abuse import is_wrong
+from tests.support.drivers import DriverBrowser, SignedInDriver, driver_browser, signed_in_driver
+from tests.support.people import CHEAP, Person, done
+from tests.support.servers import DEADLINE, Sql, eventually
+
+OWN = "the password of the driver"
+WAITING = "select count(*) from pg_locks where not granted and $1 = any(pg_blocking_pids(pid))"
+
+
+def reset_meanwhile(
+    dsn: str, driver: SignedInDriver, table: str, attack: Callable[[], httpx.Response]
+) -> httpx.Response:
+    """The response to a request that the server has authenticated before a reset of the account, and executes after it.
+
+    Another transaction locks the `table` that the request writes to, and resets the account as `accounts.accept` does.
+    """
+    other, answers = Sql(dsn), list[httpx.Response]()
+    try:
+        other.execute("begin")
+        other.execute(f"lock table {table} in exclusive mode")
+        request = threading.Thread(target=lambda: answers.append(attack()))
+        request.start()
+        eventually(lambda: other.value(WAITING, other.raw.get_server_pid()), "the wait for the reset")
+        other.execute(accounts.DELETE, driver.user)
+        other.execute(accounts.CREATE, driver.user, uuid4(), CHEAP.hash(OWN), True)
+        other.execute("commit")
+        request.join(DEADLINE)
+    finally:
+        other.close()
+    (answer,) = answers
+    return answer
+
+
+def belongs_to_its_driver(attacker: DriverBrowser, driver: SignedInDriver, own: DriverBrowser) -> None:
+    """Check that the account has the credentials of its driver alone."""
+    assert not attacker.is_in
+    assert is_wrong(attacker.sign_in(driver.address))
+    assert own.sign_in(driver.address, OWN).status_code == 201
+    assert own.get("/passkeys").json() == []
+
+
+def test_a_sign_in_with_the_password_of_before_opens_no_reset_account(alice: Person, dsn: str) -> None:
+    driver, attacker = signed_in_driver(alice), driver_browser(alice)
+    answer = reset_meanwhile(dsn, driver, "driver_session", lambda: attacker.sign_in(driver.address))
+    assert answer.status_code == 403, answer.text
+    belongs_to_its_driver(attacker, driver, driver_browser(alice))
+
+
+@pytest.mark.parametrize("attack", ["password", "account"])
+def test_a_session_of_before_changes_no_reset_account(alice: Person, dsn: str, attack: str) -> None:
+    driver = signed_in_driver(alice)
+    change = {"current": "my own password", "password": "another password"}
+    calls = {"password": lambda: driver.put("/password", change), "account": lambda: driver.delete("/account")}
+    reset_meanwhile(dsn, driver, "driver_account", calls[attack])
+    belongs_to_its_driver(driver, driver, driver_browser(alice))
