@@ -10,11 +10,14 @@ import httpx
 import pytest
 
 from keyrack.drivers import accounts
+from tests.drivers.software_authenticator import SoftwareAuthenticator
 from tests.drivers.test_account_abuse import is_wrong
+from tests.drivers.test_passkeys import at, dana, local
 from tests.support.drivers import DriverBrowser, SignedInDriver, driver_browser, signed_in_driver
 from tests.support.people import CHEAP, Person, done
-from tests.support.servers import DEADLINE, Sql, eventually
+from tests.support.servers import DEADLINE, RunningServer, Sql, eventually
 
+__all__ = ("dana", "local")  # fixtures
 OWN = "the password of the driver"
 WAITING = "select count(*) from pg_locks where not granted and $1 = any(pg_blocking_pids(pid))"
 
@@ -65,3 +68,36 @@ def test_a_session_of_before_changes_no_reset_account(alice: Person, dsn: str, a
     calls = {"password": lambda: driver.put("/password", change), "account": lambda: driver.delete("/account")}
     reset_meanwhile(dsn, driver, "driver_account", calls[attack])
     belongs_to_its_driver(driver, driver, driver_browser(alice))
+
+
+def test_a_passkey_of_before_opens_no_reset_account(dana: Person, local: RunningServer, dsn: str) -> None:
+    driver, attacker = signed_in_driver(dana), driver_browser(dana, **at(local))
+    driver.http.headers["Origin"] = local.settings.public_url
+    device, late = (SoftwareAuthenticator(local.settings.public_url) for _ in range(2))
+    credential = device.create(driver.post("/passkeys/options").json()["publicKey"])
+    assert driver.post("/passkeys", {"credential": credential}).status_code == 201
+    challenge = attacker.post("/session/options").json()["publicKey"]
+    signed = {"credential": device.get(challenge)}
+    reset_meanwhile(dsn, driver, "driver_session", lambda: attacker.post("/session/passkey", signed))
+    belongs_to_its_driver(attacker, driver, driver_browser(dana, **at(local)))
+    # A new passkey, which the session of before has begun
+    again = SignedInDriver(driver_browser(dana, **at(local)).http, driver.user, driver.address, driver.customer)
+    assert again.sign_in(driver.address, OWN).status_code == 201
+    credential = late.create(again.post("/passkeys/options").json()["publicKey"])
+    reset_meanwhile(dsn, again, "driver_account", lambda: again.post("/passkeys", {"credential": credential}))
+    belongs_to_its_driver(again, driver, driver_browser(dana, **at(local)))
+
+
+def test_a_password_of_before_opens_no_account_after_its_change(alice: Person, dsn: str) -> None:
+    driver, attacker = signed_in_driver(alice), driver_browser(alice)
+    other, answers = Sql(dsn), list[httpx.Response]()
+    other.execute("begin")
+    other.execute(accounts.CHANGE, driver.user, CHEAP.hash(OWN))
+    request = threading.Thread(target=lambda: answers.append(attacker.sign_in(driver.address)))
+    request.start()
+    eventually(lambda: other.value(WAITING, other.raw.get_server_pid()), "the wait for the change")
+    other.execute("commit")
+    request.join(DEADLINE)
+    other.close()
+    assert answers[0].status_code == 403, answers[0].text
+    belongs_to_its_driver(attacker, driver, driver_browser(alice))
