@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
 import httpx
 import pytest
 
-from keyrack.drivers import accounts
+from keyrack.drivers import accounts, app_access, links
+from keyrack.drivers.links import LINK_EXPIRED
 from tests.drivers.software_authenticator import SoftwareAuthenticator
-from tests.drivers.test_account_abuse import is_wrong
+from tests.drivers.test_account_abuse import (
+    START,
+    accept,
+    customers,
+    invitation,
+    is_wrong,
+    link,
+    user_of,
+)
 from tests.drivers.test_passkeys import at, dana, local
-from tests.support.drivers import DriverBrowser, SignedInDriver, driver_browser, signed_in_driver
-from tests.support.people import CHEAP, Person, done
+from tests.support.drivers import DriverBrowser, SignedInDriver, driver_address, driver_browser, signed_in_driver
+from tests.support.people import CHEAP, Person, done, refused
 from tests.support.servers import DEADLINE, RunningServer, Sql, eventually
 
 __all__ = ("dana", "local")  # fixtures
@@ -101,3 +111,49 @@ def test_a_password_of_before_opens_no_account_after_its_change(alice: Person, d
     other.close()
     assert answers[0].status_code == 403, answers[0].text
     belongs_to_its_driver(attacker, driver, driver_browser(alice))
+
+
+def test_a_start_password_lifts_no_withdrawal(alice: Person) -> None:
+    address = driver_address()
+    user, browser = user_of(alice, address), driver_browser(alice)
+    early = browser.sign_in(address, START).json()["link"]
+    done(alice.delete(f"/users/{user}/app-access"))
+    refused(browser.sign_in(address, START), 403, accounts.NO_ACCESS)
+    refused(accept(browser, early), 404, LINK_EXPIRED)
+    for kind in ("invitation", "setup"):  # made by a request that began before
+        refused(accept(browser, link(alice, user, kind)), 404, LINK_EXPIRED)
+    assert accept(browser, invitation(alice, user)).status_code == 201
+    assert customers(browser) == [alice.customer]
+
+
+def test_a_link_that_was_accepted_during_a_withdrawal_gives_no_access(alice: Person, dsn: str) -> None:
+    user, browser = user_of(alice, driver_address()), driver_browser(alice)
+    secret = invitation(alice, user)
+    other, answers = Sql(dsn), list[httpx.Response]()
+    other.execute("begin")
+    other.execute(app_access.WITHDRAW, alice.customer, user)
+    request = threading.Thread(target=lambda: answers.append(accept(browser, secret)))
+    request.start()
+    eventually(lambda: other.value(WAITING, other.raw.get_server_pid()), "the wait for the withdrawal")
+    other.execute("commit")
+    request.join(DEADLINE)
+    other.close()
+    refused(answers[0], 404, LINK_EXPIRED)
+    assert alice.get(f"/users/{user}/app-access").json()["isWithdrawn"]
+
+
+def test_a_link_is_accepted_once_by_concurrent_requests(alice: Person, dsn: str) -> None:
+    user = user_of(alice, driver_address())
+    secret, browsers = invitation(alice, user), [driver_browser(alice) for _ in range(2)]
+    other = Sql(dsn)
+    other.execute("begin")
+    other.execute(links.LOCK, user)
+    with ThreadPoolExecutor(2) as threads:
+        requests = [threads.submit(accept, browser, secret, reset=True) for browser in browsers]
+        waiting = "select count(*) from pg_locks where not granted"
+        eventually(lambda: other.value(waiting) >= len(browsers), "the wait for the person")
+        other.execute("commit")
+        statuses = sorted(request.result().status_code for request in requests)
+    other.close()
+    assert statuses == [201, 404]
+    assert [browser.is_in for browser in browsers].count(True) == 1

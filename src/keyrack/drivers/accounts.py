@@ -58,7 +58,9 @@ CREDENTIALS: LiteralString = """
 select p.user_id, p.password_customer, a.handle, a.sign_outs,
   case when a.user_id is null then p.password_hash else a.password_hash end as password_hash,
   exists (
-    select from customer_user u where u.user_id = p.user_id and u.customer_id = p.password_customer) as is_of_customer
+    select from customer_user u where u.user_id = p.user_id and u.customer_id = p.password_customer) as is_of_customer,
+  exists (
+    select from driver_withdrawn w where w.user_id = p.user_id and w.customer_id = p.password_customer) as is_withdrawn
 from person p left join driver_account a using (user_id)
 where p.user_id = {id} and p.type = 'Normal' and exists (select from customer_user u where u.user_id = p.user_id)
 """.replace("{id}", PERSONS.key_by_form("$1"))
@@ -76,7 +78,6 @@ update driver_account set password_hash = $2, sign_outs = sign_outs + 1 where us
 GRANT: LiteralString = """
 insert into driver_access (customer_id, user_id) values ($1, $2) on conflict do nothing
 """
-RESTORE: LiteralString = "delete from driver_withdrawn where customer_id = $1 and user_id = $2"
 # Finds nothing after a reset or a sign-out, also if these have committed since the request was authenticated
 LOCK: LiteralString = """
 select true from driver_account a join driver_session s using (user_id)
@@ -155,6 +156,8 @@ async def verify_password(
         return PasswordSignIn(row["user_id"], AccountVersion(row["handle"], row["sign_outs"]), None)
     if not row["is_of_customer"]:
         raise Forbidden(NEEDS_INVITATION)
+    if row["is_withdrawn"]:
+        raise Forbidden(NO_ACCESS)
     return PasswordSignIn(row["user_id"], None, row["password_customer"])
 
 
@@ -247,7 +250,7 @@ async def accept(
     if new.passkey is not None:
         await _add_passkey(connection, settings, link, new)
     if link.customer is not None:
-        await grant_access(connection, link.customer, link.user)
+        await connection.execute(GRANT, link.customer, link.user)
     return link.user, LINK_METHOD if new.password_hash is None else PASSWORD_METHOD
 
 
@@ -271,12 +274,6 @@ async def _add_passkey(connection: Connection, settings: Settings, link: DriverL
     await passkeys.register(connection, DRIVERS, settings, link.user, new.passkey_name, new.passkey, link.challenge)
 
 
-async def grant_access(statements: Statements, customer: int, user: int) -> None:
-    """Let the account see the customer, even after a withdrawal."""
-    await statements.execute(RESTORE, customer, user)
-    await statements.execute(GRANT, customer, user)
-
-
 def passkey_label(address: str) -> str:
     """The name of a driver's passkey on the device.
 
@@ -295,7 +292,7 @@ async def join(connection: Connection, secret: str, driver: Driver) -> None:
     await lock(connection, driver)
     if link.user != driver.user or link.kind is not LinkKind.INVITATION or link.customer is None:
         raise links.LinkExpired
-    await grant_access(connection, link.customer, driver.user)
+    await connection.execute(GRANT, link.customer, driver.user)
 
 
 async def delete(connection: Connection, driver: Driver) -> None:

@@ -42,7 +42,8 @@ on conflict (user_id, kind, coalesce(customer_id, 0)) do update set hash = exclu
   expires_at = excluded.expires_at, created_at = now(), handle = excluded.handle, challenge = null
 returning expires_at
 """
-# A set-up link is valid while there is no account. A link of a customer is deleted with the membership
+# A set-up link is valid while there is no account. A link of a customer is deleted with the membership. A mail that waits
+# and a start password create links after a withdrawal, too, so each use checks it again
 FIND: LiteralString = """
 select l.link_id, l.user_id, l.customer_id, c.name as customer, l.kind,
   case when l.kind = 'mailed' and a.is_proven then a.handle else l.handle end as handle, l.challenge, p.email_address,
@@ -51,6 +52,7 @@ from driver_link l join person p using (user_id) left join customer c using (cus
   left join driver_account a using (user_id)
 where l.hash = $1 and l.expires_at > now() and p.type = 'Normal' and (l.kind <> 'setup' or a.user_id is null)
   and exists (select from customer_user u where u.user_id = l.user_id)
+  and not exists (select from driver_withdrawn w where w.customer_id = l.customer_id and w.user_id = l.user_id)
 """
 LOCK: LiteralString = "select from person where user_id = $1 for no key update"
 USE: LiteralString = "delete from driver_link where hash = $1 and link_id = $2 and expires_at > now() returning true"
