@@ -42,7 +42,7 @@ on conflict (user_id, kind, coalesce(customer_id, 0)) do update set hash = exclu
   expires_at = excluded.expires_at, created_at = now(), handle = excluded.handle, challenge = null
 returning expires_at
 """
-# A set-up link is valid while there is no account. A link of a customer is deleted with the membership. A mail that waits
+# A set-up link is valid while there is no account. A link of a customer is deleted with the membership. A waiting mail
 # and a start password create links after a withdrawal, too, so each use checks it again
 FIND: LiteralString = """
 select l.link_id, l.user_id, l.customer_id, c.name as customer, l.kind,

@@ -15,7 +15,7 @@ from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Forbidden
 from keyrack.core.secret_hashes import digest, new_secret
 from keyrack.core.settings import Settings
-from keyrack.db.connection import Database, Statements
+from keyrack.db.connection import Database, Row, Statements
 from keyrack.db.row_batches import run_in_batches
 
 IDLE_DAYS = 90
@@ -53,7 +53,7 @@ FIND: LiteralString = (
     " and s.seen_at > now() - make_interval(days => $2) and s.created_at > now() - make_interval(days => $3)"
 )
 SEEN: LiteralString = "update driver_session set seen_at = now() where session_id = $1"
-# The sessions that were seen last stay, the new one among them. The lock makes a concurrent reset or new password visible
+# The sessions that were seen last stay, the new one among them. The lock waits for a concurrent reset or new password
 BEGIN: LiteralString = """
 with begun as (
   insert into driver_session (user_id, customer_id, provider_id, hash, sign_outs, device, amr)
@@ -64,11 +64,16 @@ gone as (
     select session_id from driver_session where user_id = $1 order by seen_at desc, session_id desc offset $6)))
 select
 """
-LIST: LiteralString = """
-select s.session_id, s.device, s.created_at, s.seen_at from driver_session s join driver_account a using (user_id)
-where user_id = $1 and s.sign_outs = a.sign_outs and ($2::integer is null or s.customer_id = $2)
-order by seen_at desc, session_id desc
-"""
+# Sessions of the driver $1 that a session shows: one of the provider of $2 those of this customer, another one those of
+# its own customers $3. So an account that someone else has prepared shows no use of the app at another customer
+IS_SHOWN: LiteralString = """case when $2::integer is not null then s.customer_id = $2
+  else s.customer_id is null or s.customer_id = any($3::integer[]) end"""
+LIST: LiteralString = (
+    "select s.session_id, s.device, s.amr, s.created_at, s.seen_at from driver_session s"
+    " join driver_account a using (user_id) where user_id = $1 and s.sign_outs = a.sign_outs and "
+    + IS_SHOWN
+    + " order by seen_at desc, session_id desc"
+)
 # A provider's session reaches only those of its customer
 END: LiteralString = """
 delete from driver_session where user_id = $1 and session_id = $3 and ($2::integer is null or customer_id = $2)
@@ -128,7 +133,8 @@ async def begin(
 ) -> str:
     """Begin a session. Returns the secret for the browser.
 
-    `provider` has signed the driver in. No session begins if the account has no longer this `version`. Beyond `MAX_SESSIONS`, the sessions unseen for longest end.
+    `provider` has signed the driver in. No session begins if the account has no longer this `version`. Beyond
+    `MAX_SESSIONS`, the sessions unseen for longest end.
     """
     secret = new_secret()
     customer, provider_id = (None, None) if provider is None else (provider.driver_customer, provider.id)
@@ -146,6 +152,11 @@ def require_own_sign_in(driver: Driver) -> None:
     """
     if driver.provider_customer is not None:
         raise Forbidden(SIGNED_ON)
+
+
+async def shown(statements: Statements, driver: Driver) -> list[Row]:
+    """The sessions of the driver that this one may show, the newest use first."""
+    return await statements.fetch(LIST, driver.user, driver.provider_customer, list(driver.customers))
 
 
 async def end(statements: Statements, driver: Driver, session: int) -> bool:

@@ -36,8 +36,8 @@ NO_PASSKEY = ErrorCode(
 )
 
 PASSKEYS: LiteralString = """
-select passkey_id, name, is_backed_up, is_refused, created_at, used_at from driver_passkey where user_id = $1
-order by passkey_id
+select passkey_id, name, is_backed_up, is_refused, created_at, used_at from driver_passkey
+where user_id = $1 and $2::integer is null order by passkey_id
 """
 ACCOUNT: LiteralString = """
 select p.email_address, a.handle from driver_account a join person p using (user_id) where a.user_id = $1
@@ -123,11 +123,16 @@ async def change_password(request: Request, change: NewPasswordHash) -> Response
 
 @endpoints.get(
     "/drive/api/passkeys",
-    Doc("listDriverPasskeys", "List the passkeys of the driver", "Returns the passkeys, never their keys."),
+    Doc(
+        "listDriverPasskeys",
+        "List the passkeys of the driver",
+        "Returns the passkeys, never their keys. A session of a provider gets an empty list.",
+    ),
     responses=Responses(200, list[DriverPasskey]),
 )
 async def list_passkeys(request: Request) -> Response:
-    rows = await request.db.fetch(PASSKEYS, driver_of(request).user)
+    driver = driver_of(request)
+    rows = await request.db.fetch(PASSKEYS, driver.user, driver.provider_customer)
     shown = [
         {
             "id": row["passkey_id"], "name": row["name"], "isBackedUp": row["is_backed_up"],

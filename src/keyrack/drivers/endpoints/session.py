@@ -268,12 +268,17 @@ async def sign_out(request: Request, services: DriverServices) -> Response:
 
 @endpoints.get(
     "/drive/api/sessions",
-    Doc("listDriverSessions", "List the sessions of the driver", "Returns the newest use first. There are at most 20."),
+    Doc(
+        "listDriverSessions",
+        "List the sessions of the driver",
+        "Returns the newest use first, at most 20. A session"
+        " of a provider is shown only by sessions that see its customer.",
+    ),
     responses=Responses(200, list[DriverSessionRow]),
 )
 async def list_sessions(request: Request) -> Response:
     driver = driver_of(request)
-    rows = await request.db.fetch(sessions.LIST, driver.user, driver.provider_customer)
+    rows = await sessions.shown(request.db, driver)
     shown = [
         {
             "id": row["session_id"], "device": row["device"], "created": format_timestamp(row["created_at"]),
