@@ -1,4 +1,4 @@
-"""Attacks on drivers' accounts by managers of other customers, by earlier credentials, and by concurrent requests."""
+"""Attacks on drivers' accounts: other customers, earlier credentials, and concurrent requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from tests.drivers.test_account_abuse import (
     customers,
     invitation,
     is_wrong,
+    left,
     link,
+    shared,
     user_of,
 )
 from tests.drivers.test_passkeys import at, dana, local
@@ -35,7 +37,7 @@ WAITING = "select count(*) from pg_locks where not granted and $1 = any(pg_block
 def reset_meanwhile(
     dsn: str, driver: SignedInDriver, table: str, attack: Callable[[], httpx.Response]
 ) -> httpx.Response:
-    """The response to a request that the server has authenticated before a reset of the account, and executes after it.
+    """The response to a request that is authenticated before a reset, and executed after it.
 
     Another transaction locks the `table` that the request writes to, and resets the account as `accounts.accept` does.
     """
@@ -157,3 +159,29 @@ def test_a_link_is_accepted_once_by_concurrent_requests(alice: Person, dsn: str)
     other.close()
     assert statuses == [201, 404]
     assert [browser.is_in for browser in browsers].count(True) == 1
+
+
+@pytest.mark.parametrize("is_proven", [True, False])
+def test_an_invitation_ends_no_account_of_another_customer(alice: Person, bob: Person, is_proven: bool) -> None:
+    """A manager who knows only an address adds the person, and accepts the invitation."""
+    driver, thief = signed_in_driver(alice, is_proven=is_proven), driver_browser(bob)
+    shared(bob, driver.address)
+    secret = invitation(bob, driver.user)
+    assert not thief.post("/links/preview", {"secret": secret}).json()["canReset"]
+    for reset in (False, True):
+        refused(accept(thief, secret, reset=reset), 409, accounts.RESET_REFUSED)
+    assert driver.is_in
+    assert driver.sign_in(driver.address).status_code == 201
+    # The own fleet resets an account whose password is forgotten
+    secret = invitation(alice, driver.user)
+    assert thief.post("/links/preview", {"secret": secret}).json()["canReset"]
+    assert accept(driver_browser(alice), secret, reset=True).status_code == 201
+
+
+def test_an_invitation_of_the_only_customer_resets_a_proven_account(alice: Person, bob: Person) -> None:
+    driver = signed_in_driver(alice, is_proven=True)
+    shared(bob, driver.address)
+    left(alice, driver.address)
+    assert customers(driver) == [bob.customer]
+    assert accept(driver_browser(bob), invitation(bob, driver.user), reset=True).status_code == 201
+    assert not driver.is_in

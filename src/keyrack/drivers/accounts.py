@@ -42,6 +42,12 @@ ACCOUNT_EXISTS = ErrorCode(
     "The driver has an account. Accepting this link with `reset` ends its passwords, passkeys and sessions.",
     "Sign in and join by `POST /drive/api/links/join`, or send `reset` as true.",
 )
+RESET_REFUSED = ErrorCode(
+    "driver-account-of-other-fleets",
+    "The account opens cars of other fleets, and has not accepted an invitation of this fleet before. So this link"
+    " cannot reset it.",
+    "Sign in and join by `POST /drive/api/links/join`, or request a mail by `POST /drive/api/forgot`.",
+)
 NO_CREDENTIAL = ErrorCode(
     "no-credential-given",
     "The account has neither a password nor a passkey.",
@@ -218,8 +224,8 @@ async def challenge_passkey(
 
 async def verify_passkey(
     db: Database, vault: Encryption, settings: Settings, challenges: str | None, credential: str, from_address: str
-) -> tuple[int, tuple[str, ...], AccountVersion]:
-    """The driver of a signed passkey challenge, the `amr` values, and the account of the passkey.
+) -> tuple[int, AccountVersion, tuple[str, ...]]:
+    """The driver and the account of a signed passkey challenge, and the `amr` values.
 
     Raises `WrongCredentials`, `TooManyRequests`.
     """
@@ -228,7 +234,7 @@ async def verify_passkey(
         if shown is None:
             raise WrongCredentials
     await give_back_each(db, *address_limits(settings, from_address, CHALLENGES))
-    return shown.row["user_id"], shown.amr, AccountVersion(shown.row["handle"], None)
+    return shown.row["user_id"], AccountVersion(shown.row["handle"], None), shown.amr
 
 
 async def accept(
@@ -237,10 +243,12 @@ async def accept(
     """Accept a link: create, reset or prove the account. Returns the driver, and the `amr` values of the sign-in.
 
     Runs in the caller's transaction. Raises `LinkExpired`, `PasskeyNotVerified`, `BadRequest`, and `Conflict` if there
-    is an account that the driver has not agreed to reset.
+    is an account that the link cannot reset, or that the driver has not agreed to reset.
     """
     link = await links.use(connection, secret)
     # A mailed link proves the mailbox, so the account belongs to the driver whatever happened to it before
+    if link.resets and not link.can_reset:
+        raise Conflict(RESET_REFUSED)
     if link.resets and link.kind is not LinkKind.MAILED and not is_reset:
         raise Conflict(ACCOUNT_EXISTS)
     if link.resets or not link.has_account:

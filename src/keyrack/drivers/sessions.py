@@ -155,7 +155,7 @@ def require_own_sign_in(driver: Driver) -> None:
 
 
 async def shown(statements: Statements, driver: Driver) -> list[Row]:
-    """The sessions of the driver that this one may show, the newest use first."""
+    """The sessions of the driver that this one may show."""
     return await statements.fetch(LIST, driver.user, driver.provider_customer, list(driver.customers))
 
 

@@ -255,7 +255,7 @@ def test_the_export_of_a_providers_session_covers_its_customer_alone(
 def test_a_prepared_account_shows_no_session_of_another_fleets_provider(
     fleet: Person, bob: Person, oidc: Oidc, provider: int
 ) -> None:
-    """A manager of another fleet has accepted an invitation in the driver's place."""
+    """A manager of another fleet has accepted the driver's invitation."""
     email = address()
     user = bob.user(email, type="Normal")
     thief = signed_in_driver(bob, user)

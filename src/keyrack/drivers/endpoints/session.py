@@ -224,7 +224,7 @@ async def sign_in_options(request: Request, services: DriverServices) -> Respons
     is_idempotent=False,
 )
 async def sign_in_by_passkey(request: Request, body: PasskeySignIn, services: DriverServices) -> Response:
-    user, amr, version = await accounts.verify_passkey(
+    user, version, amr = await accounts.verify_passkey(
         services.system_db, services.encryption, services.settings, browser_of(request).challenges,
         json.dumps(body.credential), request.address,
     )  # fmt: skip
