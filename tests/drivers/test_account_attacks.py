@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from uuid import uuid4
 
 import httpx
@@ -25,7 +26,14 @@ from tests.drivers.test_account_abuse import (
     user_of,
 )
 from tests.drivers.test_passkeys import at, dana, local
-from tests.support.drivers import DriverBrowser, SignedInDriver, driver_address, driver_browser, signed_in_driver
+from tests.support.drivers import (
+    PASSWORD,
+    DriverBrowser,
+    SignedInDriver,
+    driver_address,
+    driver_browser,
+    signed_in_driver,
+)
 from tests.support.people import CHEAP, Person, done, refused
 from tests.support.servers import DEADLINE, RunningServer, Sql, eventually
 
@@ -185,3 +193,37 @@ def test_an_invitation_of_the_only_customer_resets_a_proven_account(alice: Perso
     assert customers(driver) == [bob.customer]
     assert accept(driver_browser(bob), invitation(bob, driver.user), reset=True).status_code == 201
     assert not driver.is_in
+
+
+def withdrawn(driver: SignedInDriver, alice: Person) -> None:
+    done(alice.delete(f"/users/{driver.user}/app-access"))
+
+
+def signed_out(driver: SignedInDriver, _: Person) -> None:
+    done(driver.delete("/session"))
+
+
+def lost(driver: SignedInDriver, alice: Person) -> None:
+    other = driver_browser(alice)
+    assert other.sign_in(driver.address).status_code == 201
+    assert other.post("/lost", {"phones": [], "endSessions": True}).status_code == 200
+
+
+def new_password(driver: SignedInDriver, alice: Person) -> None:
+    other = driver_browser(alice)
+    assert other.sign_in(driver.address).status_code == 201
+    done(other.put("/password", {"current": PASSWORD, "password": OWN}))
+
+
+@pytest.mark.parametrize("end", [withdrawn, signed_out, lost, new_password])
+def test_a_phone_gets_no_keys_after_the_end_of_its_session(
+    alice: Person, end: Callable[[SignedInDriver, Person], None]
+) -> None:
+    driver = signed_in_driver(alice)
+    token = driver.post("/token", customer=alice.customer).json()["idToken"]
+    app = replace(alice, headers={"Authorization": f"Bearer {token}"})
+    assert app.get("/sdk/devices").status_code == 200
+    end(driver, alice)
+    assert app.get("/sdk/devices").status_code == 401
+    assert app.post("/sdk/devices/nonce").status_code == 401
+    assert app.get("/sdk/keys").status_code == 401

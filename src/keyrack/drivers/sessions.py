@@ -44,13 +44,20 @@ VISIBLE: LiteralString = (
     + IS_WITHDRAWN
     + " order by u.customer_id"
 )
+_IS_VALID: LiteralString = (
+    "s.sign_outs = a.sign_outs and p.type = 'Normal'"
+    " and s.seen_at > now() - make_interval(days => $2) and s.created_at > now() - make_interval(days => $3)"
+)
 FIND: LiteralString = (
     "select s.session_id, s.user_id, s.customer_id, s.seen_at < now() - interval '1 minute' as is_stale, array("
     + VISIBLE
     + ") as visible"
     " from driver_session s join driver_account a using (user_id) join person p using (user_id)"
-    " where s.hash = $1 and s.sign_outs = a.sign_outs and p.type = 'Normal'"
-    " and s.seen_at > now() - make_interval(days => $2) and s.created_at > now() - make_interval(days => $3)"
+    " where s.hash = $1 and " + _IS_VALID
+)
+HAS_ACCESS: LiteralString = (
+    "select exists (select from driver_session s join driver_account a using (user_id) join person p using (user_id)"
+    " where s.session_id = $1 and " + _IS_VALID + " and $4 in (" + VISIBLE + "))"
 )
 SEEN: LiteralString = "update driver_session set seen_at = now() where session_id = $1"
 # The sessions that were seen last stay, the new one among them. The lock waits for a concurrent reset or new password
@@ -121,6 +128,11 @@ async def find(statements: Statements, secret: str | None) -> Driver | None:
     if row["is_stale"]:
         await statements.execute(SEEN, row["session_id"])
     return Driver(row["user_id"], row["session_id"], frozenset(row["visible"]), row["customer_id"])
+
+
+async def has_access(statements: Statements, session: int, customer: int) -> bool:
+    """Whether the session is valid, and sees the customer."""
+    return await statements.fetchval(HAS_ACCESS, session, IDLE_DAYS, MAX_DAYS, customer)
 
 
 async def begin(

@@ -317,19 +317,21 @@ async def end_one(request: Request) -> Response:
     Doc(
         "getDriverToken",
         "Get the driver's id token",
-        "Returns an id token of the driver in the customer of `Customer-ID`, as `POST /sdk/token` does for an app.",
+        "Returns an id token of the driver in the customer of `Customer-ID`, as `POST /sdk/token` does for an app."
+        " The token ends with the session.",
     ),
     auth=DriverAuth(has_customer=True),
     responses=Responses(200, DriverToken, has_secret=True),
     is_idempotent=False,
 )
 async def token(request: Request, services: DriverServices) -> Response:
-    customer, user = request.customer, driver_of(request).user
-    subject = await request.db.fetchval(SUBJECT, customer, user)
-    await app_tokens.remember(request.db, customer, subject, user)
+    driver, customer = driver_of(request), request.customer
+    subject = await request.db.fetchval(SUBJECT, customer, driver.user)
+    await app_tokens.remember(request.db, customer, subject, driver.user)
     signed = await services.authenticator.sign(
-        subject, app_tokens.audience(customer), customer_id=customer, email=str(subject)
-    )
+        subject, app_tokens.audience(customer), customer_id=customer, email=str(subject),
+        driver_session_id=driver.session,
+    )  # fmt: skip
     return answer({"idToken": signed}, headers=NO_STORE)
 
 
