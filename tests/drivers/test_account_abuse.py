@@ -53,6 +53,13 @@ def link(person: Person, user: int, kind: str = "invitation", until: str = "1 ho
     return secret
 
 
+def invitation(person: Person, user: int) -> str:
+    """The secret of an invitation by the person, which lifts a withdrawal."""
+    answer = person.post(f"/users/{user}/app-invitation", {})
+    assert answer.status_code == 201, answer.text
+    return answer.json()["link"].partition("#link=")[2]
+
+
 def accept(browser: DriverBrowser, secret: str, **members: Any) -> httpx.Response:
     return browser.post("/links/accept", {"secret": secret, "password": PASSWORD} | members)
 
@@ -174,7 +181,8 @@ def test_a_withdrawn_access_ends_the_session_until_an_invitation(alice: Person) 
     )
     assert not driver.is_in
     refused(driver.sign_in(driver.address), 403, NO_ACCESS)
-    assert accept(driver, link(alice, driver.user), reset=True).status_code == 201
+    refused(accept(driver, link(alice, driver.user), reset=True), 404, LINK_EXPIRED)  # made before
+    assert accept(driver, invitation(alice, driver.user), reset=True).status_code == 201
     assert customers(driver) == [alice.customer]
 
 
@@ -203,6 +211,8 @@ def test_an_invitation_to_one_customer_never_shows_another_one(alice: Person, bo
     shown = thief.post("/links/preview", {"secret": secret}).json()
     assert (shown["customer"]["id"], shown["hasAccount"], shown["resets"]) == (bob.customer, True, True)
     assert address not in str(shown)
+    done(driver.post("/links/join", {"secret": secret}))
+    secret = link(bob, driver.user)  # the driver has accepted one of bob's customer
     refused(accept(thief, secret), 409, ACCOUNT_EXISTS)
     assert customers(driver) == [alice.customer, bob.customer]
     assert accept(thief, secret, reset=True).status_code == 201

@@ -179,6 +179,22 @@ def test_an_account_begins_anew_only_after_a_warning(alice: Person, gate: Gate) 
     assert signed_in_with(alice, known.address, "a password of my own")
 
 
+def test_an_invitation_of_another_fleet_ends_no_account(alice: Person, bob: Person, gate: Gate) -> None:
+    known = signed_in_driver(alice)
+    done(bob.put("/users/assignments/customers", {"emailAddress": known.address}))
+    with app_context(gate) as context:
+        app = AppPage(context.new_page())
+        app.start(invitation(bob, known.user))
+        app.page.get_by_text("Your account opens cars of other fleets.").wait_for()
+        app.check(gate)
+        app.page.get_by_role("link", name="Sign in", exact=True).click()
+        fill_in(app, known.address, PASSWORD)
+        app.tap("Sign in")
+        app.tap("Add this fleet")
+        app.sees("No car for you now")
+    assert {row["id"] for row in known.get("/session").json()["customers"]} == {alice.customer, bob.customer}
+
+
 def test_a_link_of_another_driver_signs_the_present_one_out(alice: Person, gate: Gate) -> None:
     booked = booking(alice)
     user, address = new_user(alice)

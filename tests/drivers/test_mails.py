@@ -94,12 +94,26 @@ def test_an_invitation_by_mail_gives_access_and_proves_the_mailbox(
     address = driver_address()
     user = user_of(alice, address)
     shared(bob, address)
-    alice.sql.execute(mails.INVITE, bob.customer, user, "de", 100)
-    alice.sql.execute("insert into driver_withdrawn (customer_id, user_id) values ($1, $2)", bob.customer, user)
+    done(bob.delete(f"/users/{user}/app-access"))  # an invitation lifts the withdrawal
+    alice.sql.execute("update manager set language = 'de' where username = $1", bob.username)
+    with http_client(base_url=mailing.url + "/v3", headers=bob.headers) as client:
+        assert client.post(f"/users/{user}/app-invitation", json={"mail": True}).status_code == 201
     text = newest(inbox, address)
     assert "bob's fleet lädt Sie" in text
     assert accept(page, link_in(text, mailing)).status_code == 201
     assert customers(page) == [alice.customer, bob.customer]
+
+
+def test_a_waiting_invitation_is_not_mailed_after_a_withdrawal(
+    alice: Person, mailing: RunningServer, inbox: Inbox
+) -> None:
+    address = driver_address()
+    user = user_of(alice, address)
+    done(alice.delete(f"/users/{user}/app-access"))
+    alice.sql.execute(mails.INVITE, alice.customer, user, "de", 100)
+    eventually(lambda: alice.sql.value("select count(*) from mail where user_id = $1", user) == 0, "the worker")
+    assert inbox.to(address) == []
+    assert alice.get(f"/users/{user}/app-access").json()["isWithdrawn"]
 
 
 def test_a_server_without_mail_answers_as_one_with_it(alice: Person) -> None:

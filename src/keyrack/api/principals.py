@@ -130,6 +130,7 @@ class AppUser:
     user: int
     issued_at: float  # when the id token was issued, in seconds since 1970
     expires_at: float  # when it expires
+    driver_session: int | None = None  # the token ends with this session of the app at `/drive`
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ async def find(statements: Statements, text: str, keys: SigningKeys, issuer: str
     """The app user of an id token.
 
     None if the token is invalid, its user has left the customer, or its SDK key is revoked. The caller checks the
-    expiry.
+    expiry, and the session of a driver's token.
     """
     try:
         signed_token = jwt.decode(text, keys.set, algorithms=["RS256"])
@@ -61,10 +61,11 @@ async def find(statements: Statements, text: str, keys: SigningKeys, issuer: str
         customer, subject = int(claims["customer_id"]), UUID(claims["sub"])
         issued, until = float(claims["iat"]), float(claims["exp"])
         key = int(claims["sdk_key_id"]) if "sdk_key_id" in claims else None
+        session = int(claims["driver_session_id"]) if "driver_session_id" in claims else None
         ours = (
             claims["iss"] == issuer and claims["aud"] == audience(customer) and signed_token.header.get("typ") == TYPE
         )
     except (JoseError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None
     user = await statements.fetchval(USER_BY_KEY, customer, subject, key) if ours else None
-    return None if user is None else AppUser(customer, subject, user, issued, until)
+    return None if user is None else AppUser(customer, subject, user, issued, until, session)

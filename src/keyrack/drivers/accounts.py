@@ -13,14 +13,15 @@ from keyrack.auth.login import CHALLENGES
 from keyrack.auth.login_throttle import address_limits, raise_if_throttled
 from keyrack.auth.passkeys import PasskeyOwners
 from keyrack.core.addresses import address_form
-from keyrack.core.error_codes import ErrorCode
-from keyrack.core.errors import BadRequest, Conflict, Forbidden, WrongCredentials
+from keyrack.core.error_codes import SIGNED_OUT, ErrorCode
+from keyrack.core.errors import BadRequest, Conflict, Forbidden, Unauthorized, WrongCredentials
 from keyrack.core.secret_hashes import digest
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database, Statements
 from keyrack.db.encryption.cipher import Encryption
 from keyrack.drivers import links
 from keyrack.drivers.links import DriverLink, LinkKind
+from keyrack.drivers.sessions import AccountVersion
 from keyrack.fleet.person_lookup import PERSONS
 
 PASSWORD_METHOD = ("pwd",)  # the `amr` values of a session (RFC 8176)
@@ -41,6 +42,12 @@ ACCOUNT_EXISTS = ErrorCode(
     "The driver has an account. Accepting this link with `reset` ends its passwords, passkeys and sessions.",
     "Sign in and join by `POST /drive/api/links/join`, or send `reset` as true.",
 )
+RESET_REFUSED = ErrorCode(
+    "driver-account-of-other-fleets",
+    "The account opens cars of other fleets, and has not accepted an invitation of this fleet before. So this link"
+    " cannot reset it.",
+    "Sign in and join by `POST /drive/api/links/join`, or request a mail by `POST /drive/api/forgot`.",
+)
 NO_CREDENTIAL = ErrorCode(
     "no-credential-given",
     "The account has neither a password nor a passkey.",
@@ -54,10 +61,12 @@ TOO_MANY_PASSKEYS = ErrorCode(
 
 # The start password is valid while there is no account, and while the person is a user of the customer that set it
 CREDENTIALS: LiteralString = """
-select p.user_id, p.password_customer, a.user_id is not null as has_account,
+select p.user_id, p.password_customer, a.handle, a.sign_outs,
   case when a.user_id is null then p.password_hash else a.password_hash end as password_hash,
   exists (
-    select from customer_user u where u.user_id = p.user_id and u.customer_id = p.password_customer) as is_of_customer
+    select from customer_user u where u.user_id = p.user_id and u.customer_id = p.password_customer) as is_of_customer,
+  exists (
+    select from driver_withdrawn w where w.user_id = p.user_id and w.customer_id = p.password_customer) as is_withdrawn
 from person p left join driver_account a using (user_id)
 where p.user_id = {id} and p.type = 'Normal' and exists (select from customer_user u where u.user_id = p.user_id)
 """.replace("{id}", PERSONS.key_by_form("$1"))
@@ -75,8 +84,11 @@ update driver_account set password_hash = $2, sign_outs = sign_outs + 1 where us
 GRANT: LiteralString = """
 insert into driver_access (customer_id, user_id) values ($1, $2) on conflict do nothing
 """
-RESTORE: LiteralString = "delete from driver_withdrawn where customer_id = $1 and user_id = $2"
-LOCK: LiteralString = "select from driver_account where user_id = $1 for no key update"
+# Finds nothing after a reset or a sign-out, also if these have committed since the request was authenticated
+LOCK: LiteralString = """
+select true from driver_account a join driver_session s using (user_id)
+where a.user_id = $1 and s.session_id = $2 and s.sign_outs = a.sign_outs for no key update of a for key share of s
+"""
 CURRENT: LiteralString = """
 select p.email_address, a.password_hash, a.sign_outs from driver_account a join person p using (user_id)
 where a.user_id = $1
@@ -117,6 +129,7 @@ class PasswordSignIn(NamedTuple):
     """A driver who has sent the right password."""
 
     user: int
+    version: AccountVersion | None  # None if there is no account
     start_customer: int | None  # the password is the start password that a manager of this customer knows
 
 
@@ -145,11 +158,13 @@ async def verify_password(
         is_right = await access.passwords.verify(password, hash, ("address", network(from_address)))
         if row is None or not is_right:
             raise WrongCredentials
-    if row["has_account"]:
-        return PasswordSignIn(row["user_id"], None)
+    if row["handle"] is not None:
+        return PasswordSignIn(row["user_id"], AccountVersion(row["handle"], row["sign_outs"]), None)
     if not row["is_of_customer"]:
         raise Forbidden(NEEDS_INVITATION)
-    return PasswordSignIn(row["user_id"], row["password_customer"])
+    if row["is_withdrawn"]:
+        raise Forbidden(NO_ACCESS)
+    return PasswordSignIn(row["user_id"], None, row["password_customer"])
 
 
 async def verify_current(
@@ -170,13 +185,22 @@ async def verify_current(
 
 
 async def change_password(connection: Connection, driver: Driver, password_hash: str, sign_outs: int) -> bool:
-    """Set the password, and end all other sessions. Returns whether nothing has signed the driver out since."""
+    """Set the password, and end all other sessions. Returns whether nothing has signed the driver out since.
+
+    Runs in the caller's transaction. Raises `Unauthorized` if the session has ended.
+    """
+    await lock(connection, driver)
     return await connection.fetchval(CHANGE_VERIFIED, driver.user, driver.session, password_hash, sign_outs)
 
 
-async def lock(connection: Connection, user: int) -> None:
-    """Lock the account for the rest of the transaction."""
-    await connection.execute(LOCK, user)
+async def lock(connection: Connection, driver: Driver) -> None:
+    """Lock the account and the session for the rest of the transaction.
+
+    Each change of the account does so. A session of before a reset would change the account of its new owner otherwise.
+    Raises `Unauthorized` if the session has ended.
+    """
+    if not await connection.fetchval(LOCK, driver.user, driver.session):
+        raise Unauthorized(SIGNED_OUT)
 
 
 def _throttled_name(address: str) -> str:
@@ -200,8 +224,8 @@ async def challenge_passkey(
 
 async def verify_passkey(
     db: Database, vault: Encryption, settings: Settings, challenges: str | None, credential: str, from_address: str
-) -> tuple[int, tuple[str, ...]]:
-    """The driver of a signed passkey challenge, and the `amr` values.
+) -> tuple[int, AccountVersion, tuple[str, ...]]:
+    """The driver and the account of a signed passkey challenge, and the `amr` values.
 
     Raises `WrongCredentials`, `TooManyRequests`.
     """
@@ -210,7 +234,7 @@ async def verify_passkey(
         if shown is None:
             raise WrongCredentials
     await give_back_each(db, *address_limits(settings, from_address, CHALLENGES))
-    return shown.row["user_id"], shown.amr
+    return shown.row["user_id"], AccountVersion(shown.row["handle"], None), shown.amr
 
 
 async def accept(
@@ -219,10 +243,12 @@ async def accept(
     """Accept a link: create, reset or prove the account. Returns the driver, and the `amr` values of the sign-in.
 
     Runs in the caller's transaction. Raises `LinkExpired`, `PasskeyNotVerified`, `BadRequest`, and `Conflict` if there
-    is an account that the driver has not agreed to reset.
+    is an account that the link cannot reset, or that the driver has not agreed to reset.
     """
     link = await links.use(connection, secret)
     # A mailed link proves the mailbox, so the account belongs to the driver whatever happened to it before
+    if link.resets and not link.can_reset:
+        raise Conflict(RESET_REFUSED)
     if link.resets and link.kind is not LinkKind.MAILED and not is_reset:
         raise Conflict(ACCOUNT_EXISTS)
     if link.resets or not link.has_account:
@@ -232,7 +258,7 @@ async def accept(
     if new.passkey is not None:
         await _add_passkey(connection, settings, link, new)
     if link.customer is not None:
-        await grant_access(connection, link.customer, link.user)
+        await connection.execute(GRANT, link.customer, link.user)
     return link.user, LINK_METHOD if new.password_hash is None else PASSWORD_METHOD
 
 
@@ -256,12 +282,6 @@ async def _add_passkey(connection: Connection, settings: Settings, link: DriverL
     await passkeys.register(connection, DRIVERS, settings, link.user, new.passkey_name, new.passkey, link.challenge)
 
 
-async def grant_access(statements: Statements, customer: int, user: int) -> None:
-    """Let the account see the customer, even after a withdrawal."""
-    await statements.execute(RESTORE, customer, user)
-    await statements.execute(GRANT, customer, user)
-
-
 def passkey_label(address: str) -> str:
     """The name of a driver's passkey on the device.
 
@@ -270,20 +290,26 @@ def passkey_label(address: str) -> str:
     return f"{address} (driver)"
 
 
-async def join(connection: Connection, secret: str, user: int) -> None:
+async def join(connection: Connection, secret: str, driver: Driver) -> None:
     """Add the access of an invitation to the signed-in account.
 
-    Runs in the caller's transaction. Raises `LinkExpired`, also for a link of another user.
+    Runs in the caller's transaction. Raises `LinkExpired`, also for a link of another user, and `Unauthorized` if the
+    session has ended.
     """
     link = await links.use(connection, secret)
-    if link.user != user or link.kind is not LinkKind.INVITATION or link.customer is None:
+    await lock(connection, driver)
+    if link.user != driver.user or link.kind is not LinkKind.INVITATION or link.customer is None:
         raise links.LinkExpired
-    await grant_access(connection, link.customer, user)
+    await connection.execute(GRANT, link.customer, driver.user)
 
 
-async def delete(statements: Statements, user: int) -> None:
-    """Delete the account with its credentials, sessions and accesses. The person stays a user of its customers."""
-    await statements.execute(DELETE, user)
+async def delete(connection: Connection, driver: Driver) -> None:
+    """Delete the account with its credentials, sessions and accesses. The person stays a user of its customers.
+
+    Runs in the caller's transaction. Raises `Unauthorized` if the session has ended.
+    """
+    await lock(connection, driver)
+    await connection.execute(DELETE, driver.user)
 
 
 async def take_forgot(statements: Statements, settings: Settings, address: str, from_address: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
-from typing import LiteralString
+from typing import Any, LiteralString
 
 import structlog
 
@@ -19,6 +19,7 @@ from keyrack.api.schema.request_body import format_timestamp
 from keyrack.core.base64url import base64url
 from keyrack.core.errors import ConnectionAborted
 from keyrack.db.connection import Database, Row
+from keyrack.drivers import sessions
 
 log = structlog.get_logger("keyrack.drivers")
 
@@ -29,18 +30,12 @@ select p.user_id as id, p.email_address as "emailAddress", p.first_name as "firs
   a.language, a.is_proven as "hasProvenMailbox", a.password_hash is not null as "hasPassword", a.created_at as created
 from person p join driver_account a using (user_id) where p.user_id = $1
 """
-# Lists of the account. Each is bounded by its own limit
-OF_ACCOUNT: Mapping[str, LiteralString] = {
-    "sessions": """
-select session_id as id, device, amr as methods, created_at as created, seen_at as seen, session_id = $2 as "isCurrent"
-from driver_session where user_id = $1 order by session_id
-""",
-    "passkeys": """
+# A session of a provider gets the data of its customer alone
+PASSKEYS: LiteralString = """
 select passkey_id as id, name, is_backed_up as "isBackedUp", is_refused as "isRefused", created_at as created,
   used_at as "lastUsed"
-from driver_passkey where user_id = $1 and $2::bigint is not null order by passkey_id
-""",
-}
+from driver_passkey where user_id = $1 and $2::integer is null order by passkey_id
+"""
 CUSTOMER: LiteralString = """
 select c.customer_id as id, c.name, d.granted_at as granted
 from customer c left join driver_access d on d.customer_id = c.customer_id and d.user_id = $2
@@ -79,9 +74,10 @@ async def written(db: Database, driver: Driver) -> AsyncIterator[bytes]:
     try:
         row = await db.fetchrow(ACCOUNT, driver.user)
         yield b'{"account": ' + _json(row)
-        for name, sql in OF_ACCOUNT.items():
-            rows = await db.fetch(sql, driver.user, driver.session)
-            yield f', "{name}": ['.encode() + b", ".join(map(_json, rows)) + b"]"
+        rows = [_session(row, driver) for row in await sessions.shown(db, driver)]
+        yield b', "sessions": [' + b", ".join(map(_json, rows)) + b"]"
+        passkeys = await db.fetch(PASSKEYS, driver.user, driver.provider_customer)
+        yield b', "passkeys": [' + b", ".join(map(_json, passkeys)) + b"]"
         yield b', "customers": ['
         separator = b""
         for customer in sorted(driver.customers):
@@ -110,7 +106,14 @@ async def _list(db: Database, sql: LiteralString, customer: int, user: int) -> A
         rows = await db.fetch(sql, customer, user, rows[-1]["id"], CHUNK) if len(rows) == CHUNK else []
 
 
-def _json(row: Row | None) -> bytes:
+def _session(row: Row, driver: Driver) -> dict[str, Any]:
+    return {
+        "id": row["session_id"], "device": row["device"], "methods": row["amr"], "created": row["created_at"],
+        "seen": row["seen_at"], "isCurrent": row["session_id"] == driver.session,
+    }  # fmt: skip
+
+
+def _json(row: Row | dict[str, Any] | None) -> bytes:
     return json.dumps({} if row is None else dict(row), default=_value).encode()
 
 

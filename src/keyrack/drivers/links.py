@@ -16,6 +16,7 @@ from keyrack.core.secret_hashes import digest, new_secret
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements
 from keyrack.db.row_batches import run_in_batches
+from keyrack.drivers.sessions import IS_GIVEN, IS_WITHDRAWN
 
 PLACE = "/drive/#link="  # follows the app's address; a fragment reaches no server and no log
 LINK_EXPIRED = ErrorCode(
@@ -42,16 +43,29 @@ on conflict (user_id, kind, coalesce(customer_id, 0)) do update set hash = exclu
   expires_at = excluded.expires_at, created_at = now(), handle = excluded.handle, challenge = null
 returning expires_at
 """
-# A set-up link is valid while there is no account. A link of a customer is deleted with the membership
-FIND: LiteralString = """
+# A set-up link is valid while there is no account. A link of a customer is deleted with the membership. A waiting mail
+# and a start password create links after a withdrawal, too, so each use checks it again
+# A manager can add any person to the customer, and invite it. Such an invitation must not end an account that opens
+# cars of other customers
+FIND: LiteralString = (
+    """
 select l.link_id, l.user_id, l.customer_id, c.name as customer, l.kind,
   case when l.kind = 'mailed' and a.is_proven then a.handle else l.handle end as handle, l.challenge, p.email_address,
-  a.user_id is not null as has_account, coalesce(a.is_proven, false) as is_proven
+  a.user_id is not null as has_account, coalesce(a.is_proven, false) as is_proven,
+  l.kind = 'mailed'
+    or exists (select from driver_access o where o.customer_id = l.customer_id and o.user_id = l.user_id)
+    or not exists (select from customer_user u where u.user_id = l.user_id and u.customer_id <> l.customer_id and """
+    + IS_GIVEN
+    + " and not "
+    + IS_WITHDRAWN
+    + """) as can_reset
 from driver_link l join person p using (user_id) left join customer c using (customer_id)
   left join driver_account a using (user_id)
 where l.hash = $1 and l.expires_at > now() and p.type = 'Normal' and (l.kind <> 'setup' or a.user_id is null)
   and exists (select from customer_user u where u.user_id = l.user_id)
+  and not exists (select from driver_withdrawn w where w.customer_id = l.customer_id and w.user_id = l.user_id)
 """
+)
 LOCK: LiteralString = "select from person where user_id = $1 for no key update"
 USE: LiteralString = "delete from driver_link where hash = $1 and link_id = $2 and expires_at > now() returning true"
 CHALLENGE: LiteralString = "update driver_link set challenge = $2 where hash = $1"
@@ -89,6 +103,7 @@ class DriverLink(NamedTuple):
     email_address: str
     has_account: bool
     is_proven: bool  # the mailbox of the account was proven before
+    can_reset: bool  # it is mailed, or ends no account of other customers against the driver's will
 
     @property
     def resets(self) -> bool:

@@ -44,7 +44,9 @@ INVITED: LiteralString = """
 select p.user_id, p.email_address, a.language, c.name as customer
 from customer_user u join person p using (user_id) join customer c using (customer_id)
   left join driver_account a using (user_id)
-where u.customer_id = $1 and u.user_id = $2 and p.type = 'Normal' for no key update of p
+where u.customer_id = $1 and u.user_id = $2 and p.type = 'Normal'
+  and not exists (select from driver_withdrawn w where w.customer_id = u.customer_id and w.user_id = u.user_id)
+for no key update of p
 """
 
 

@@ -6,7 +6,8 @@ an ended one fails at the next request.
 
 from __future__ import annotations
 
-from typing import LiteralString
+from typing import LiteralString, NamedTuple
+from uuid import UUID
 
 from keyrack.api.principals import Driver
 from keyrack.auth.sso.providers import Provider
@@ -14,7 +15,7 @@ from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Forbidden
 from keyrack.core.secret_hashes import digest, new_secret
 from keyrack.core.settings import Settings
-from keyrack.db.connection import Database, Statements
+from keyrack.db.connection import Database, Row, Statements
 from keyrack.db.row_batches import run_in_batches
 
 IDLE_DAYS = 90
@@ -43,30 +44,43 @@ VISIBLE: LiteralString = (
     + IS_WITHDRAWN
     + " order by u.customer_id"
 )
+_IS_VALID: LiteralString = (
+    "s.sign_outs = a.sign_outs and p.type = 'Normal'"
+    " and s.seen_at > now() - make_interval(days => $2) and s.created_at > now() - make_interval(days => $3)"
+)
 FIND: LiteralString = (
     "select s.session_id, s.user_id, s.customer_id, s.seen_at < now() - interval '1 minute' as is_stale, array("
     + VISIBLE
     + ") as visible"
     " from driver_session s join driver_account a using (user_id) join person p using (user_id)"
-    " where s.hash = $1 and s.sign_outs = a.sign_outs and p.type = 'Normal'"
-    " and s.seen_at > now() - make_interval(days => $2) and s.created_at > now() - make_interval(days => $3)"
+    " where s.hash = $1 and " + _IS_VALID
+)
+HAS_ACCESS: LiteralString = (
+    "select exists (select from driver_session s join driver_account a using (user_id) join person p using (user_id)"
+    " where s.session_id = $1 and " + _IS_VALID + " and $4 in (" + VISIBLE + "))"
 )
 SEEN: LiteralString = "update driver_session set seen_at = now() where session_id = $1"
-# The sessions that were seen last stay, the new one among them
+# The sessions that were seen last stay, the new one among them. The lock waits for a concurrent reset or new password
 BEGIN: LiteralString = """
 with begun as (
   insert into driver_session (user_id, customer_id, provider_id, hash, sign_outs, device, amr)
-  select user_id, $2, $7, $3, sign_outs, $4, $5 from driver_account where user_id = $1),
+  select user_id, $2, $7, $3, sign_outs, $4, $5 from driver_account
+  where user_id = $1 and ($8::uuid is null or handle = $8) and ($9::integer is null or sign_outs = $9) for share),
 gone as (
   delete from driver_session where session_id = any(array(
     select session_id from driver_session where user_id = $1 order by seen_at desc, session_id desc offset $6)))
 select
 """
-LIST: LiteralString = """
-select s.session_id, s.device, s.created_at, s.seen_at from driver_session s join driver_account a using (user_id)
-where user_id = $1 and s.sign_outs = a.sign_outs and ($2::integer is null or s.customer_id = $2)
-order by seen_at desc, session_id desc
-"""
+# Sessions of the driver $1 that a session shows: one of the provider of $2 those of this customer, another one those of
+# its own customers $3. So an account that someone else has prepared shows no use of the app at another customer
+IS_SHOWN: LiteralString = """case when $2::integer is not null then s.customer_id = $2
+  else s.customer_id is null or s.customer_id = any($3::integer[]) end"""
+LIST: LiteralString = (
+    "select s.session_id, s.device, s.amr, s.created_at, s.seen_at from driver_session s"
+    " join driver_account a using (user_id) where user_id = $1 and s.sign_outs = a.sign_outs and "
+    + IS_SHOWN
+    + " order by seen_at desc, session_id desc"
+)
 # A provider's session reaches only those of its customer
 END: LiteralString = """
 delete from driver_session where user_id = $1 and session_id = $3 and ($2::integer is null or customer_id = $2)
@@ -93,6 +107,16 @@ select count(*) from gone
 """
 
 
+class AccountVersion(NamedTuple):
+    """The account whose credentials were verified.
+
+    A reset makes another `handle`. A new password counts `sign_outs`, which are None for credentials that survive it.
+    """
+
+    handle: UUID
+    sign_outs: int | None
+
+
 async def find(statements: Statements, secret: str | None) -> Driver | None:
     """The driver of a session's secret; None if it is invalid.
 
@@ -106,16 +130,30 @@ async def find(statements: Statements, secret: str | None) -> Driver | None:
     return Driver(row["user_id"], row["session_id"], frozenset(row["visible"]), row["customer_id"])
 
 
+async def has_access(statements: Statements, session: int, customer: int) -> bool:
+    """Whether the session is valid, and sees the customer."""
+    return await statements.fetchval(HAS_ACCESS, session, IDLE_DAYS, MAX_DAYS, customer)
+
+
 async def begin(
-    statements: Statements, user: int, device: str, amr: tuple[str, ...], provider: Provider | None = None
+    statements: Statements,
+    user: int,
+    device: str,
+    amr: tuple[str, ...],
+    version: AccountVersion | None = None,
+    provider: Provider | None = None,
 ) -> str:
     """Begin a session. Returns the secret for the browser.
 
-    `provider` has signed the driver in. Beyond `MAX_SESSIONS`, the sessions unseen for longest end.
+    `provider` has signed the driver in. No session begins if the account has no longer this `version`. Beyond
+    `MAX_SESSIONS`, the sessions unseen for longest end.
     """
     secret = new_secret()
     customer, provider_id = (None, None) if provider is None else (provider.driver_customer, provider.id)
-    await statements.execute(BEGIN, user, customer, digest(secret), device, list(amr), MAX_SESSIONS - 1, provider_id)
+    handle, sign_outs = version or (None, None)
+    await statements.execute(
+        BEGIN, user, customer, digest(secret), device, list(amr), MAX_SESSIONS - 1, provider_id, handle, sign_outs
+    )
     return secret
 
 
@@ -126,6 +164,11 @@ def require_own_sign_in(driver: Driver) -> None:
     """
     if driver.provider_customer is not None:
         raise Forbidden(SIGNED_ON)
+
+
+async def shown(statements: Statements, driver: Driver) -> list[Row]:
+    """The sessions of the driver that this one may show."""
+    return await statements.fetch(LIST, driver.user, driver.provider_customer, list(driver.customers))
 
 
 async def end(statements: Statements, driver: Driver, session: int) -> bool:

@@ -12,6 +12,7 @@ from keyrack.db.connection import Row, Statements
 from keyrack.drivers import sessions
 from keyrack.drivers.accounts import NO_ACCESS
 from keyrack.drivers.cookies import DriverCookies
+from keyrack.drivers.sessions import AccountVersion
 
 NO_STORE = {"Cache-Control": "no-store"}
 PERSON: LiteralString = "select user_id, first_name, last_name, email_address from person where user_id = $1"
@@ -23,13 +24,15 @@ async def sign_in(
     cookies: DriverCookies,
     user: int,
     amr: tuple[str, ...],
+    version: AccountVersion | None = None,
     provider: Provider | None = None,
 ) -> Response:
     """Begin a session. `provider` has signed the driver in.
 
-    Runs in the caller's transaction. Raises `Forbidden` if the session would see no customer.
+    `version` is that of the verified credentials, unless the caller's transaction has locked the account. Runs in the
+    caller's transaction. Raises `Forbidden` if the session would see no customer, and after a reset of the account.
     """
-    secret = await sessions.begin(statements, user, device_name(browser_of(request).agent), amr, provider)
+    secret = await sessions.begin(statements, user, device_name(browser_of(request).agent), amr, version, provider)
     if await sessions.find(statements, secret) is None:
         raise Forbidden(NO_ACCESS)
     row = await statements.fetchrow(PERSON, user)

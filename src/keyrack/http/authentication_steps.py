@@ -14,7 +14,7 @@ from keyrack.api.auth_schemes import (
     PublicAuth,
 )
 from keyrack.api.endpoint import Endpoint
-from keyrack.core.error_codes import SIGNED_OUT
+from keyrack.core.error_codes import INVALID_TOKEN, SIGNED_OUT
 from keyrack.core.errors import Unauthorized
 from keyrack.db.audit_context import acting
 from keyrack.drivers import sessions as driver_sessions
@@ -74,11 +74,19 @@ async def authenticate_device(call: HttpCall) -> None:
 
 
 async def authenticate_app(call: HttpCall) -> None:
-    """Authenticate a user by an app's id token, which belongs to one customer."""
+    """Authenticate a user by an app's id token, which belongs to one customer.
+
+    A driver's token ends with its session, and with the customer's access. Otherwise a lost phone could get new keys.
+    Raises `Unauthorized`.
+    """
     auth, authorization = call.route.endpoint.auth, call.http.get_header("Authorization")
     assert isinstance(auth, AppAuth)  # noqa: S101 - the step is for rows of apps
-    call.app = await call.services.authenticator.app(authorization, looks_itself=auth.has_own_user_check)
-    call.customer = call.app.customer
+    app = await call.services.authenticator.app(authorization, looks_itself=auth.has_own_user_check)
+    session = app.driver_session
+    if session is not None and not await driver_sessions.has_access(call.services.system_db, session, app.customer):
+        raise Unauthorized(INVALID_TOKEN)
+    call.app = app
+    call.customer = app.customer
 
 
 def read_driver_browser(call: HttpCall) -> None:

@@ -15,6 +15,8 @@ from keyrack.drivers.sessions import SIGNED_ON
 from tests.auth.sso.conftest import DOMAIN, NAME, Visitor
 from tests.auth.sso.oidc_provider import Oidc
 from tests.auth.sso.test_login_flow import fresh
+from tests.drivers.test_data_export import used
+from tests.drivers.test_leaving import PASSKEY
 from tests.support.drivers import PASSWORD, DriverBrowser, driver_browser, signed_in_driver
 from tests.support.people import Person, Town, done
 from tests.support.servers import RunningServer, Sql
@@ -224,3 +226,44 @@ def test_a_driver_who_leaves_or_is_withdrawn_is_out(fleet: Person, bob: Person, 
     assert is_refused(come(driver_browser(fleet), provider), NO_ACCESS)
     done(fleet.delete("/users/assignments/customers", {"emailAddress": email}))
     assert is_refused(come(driver_browser(fleet), provider), UNKNOWN)
+
+
+def test_the_export_of_a_providers_session_covers_its_customer_alone(
+    fleet: Person, bob: Person, oidc: Oidc, provider: int
+) -> None:
+    email = address()
+    user = fleet.user(email, type="Normal")
+    done(bob.put("/users/assignments/customers", {"emailAddress": email}))
+    own = signed_in_driver(fleet, user, is_proven=True)
+    fleet.sql.execute(PASSKEY, user)
+    used(bob, user, "Phone at the other fleet")
+    used(fleet, user, "Phone at this fleet")
+    verified(oidc, fresh(), email)
+    browser = driver_browser(fleet)
+    assert come(browser, provider).status_code == 201
+    document = browser.get("/export").json()
+    assert [row["id"] for row in document["customers"]] == [fleet.customer]
+    assert [row["isCurrent"] for row in document["sessions"]] == [True]
+    assert document["passkeys"] == browser.get("/passkeys").json() == []
+    assert "Phone at this fleet" in str(document)
+    for hidden in ("Phone at the other fleet", "Security key", bob.name, "Chromium, Linux"):
+        assert hidden not in str(document), hidden
+    assert [phone["name"] for phone in browser.get("/phones").json()] == ["Phone at this fleet"]
+    assert len(own.get("/export").json()["sessions"]) == 2
+
+
+def test_a_prepared_account_shows_no_session_of_another_fleets_provider(
+    fleet: Person, bob: Person, oidc: Oidc, provider: int
+) -> None:
+    """A manager of another fleet has accepted the driver's invitation."""
+    email = address()
+    user = bob.user(email, type="Normal")
+    thief = signed_in_driver(bob, user)
+    done(fleet.put("/users/assignments/customers", {"emailAddress": email}))
+    verified(oidc, fresh(), email)
+    browser = driver_browser(fleet)
+    assert come(browser, provider).status_code == 201
+    assert customers(thief) == [bob.customer]
+    assert [row["isCurrent"] for row in thief.get("/sessions").json()] == [True]
+    assert [row["isCurrent"] for row in thief.get("/export").json()["sessions"]] == [True]
+    assert thief.get("/cars").json() == thief.get("/requests").json() == []

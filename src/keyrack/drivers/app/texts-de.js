@@ -216,6 +216,7 @@ export const GERMAN = {
   'link.password': 'Passwort verwenden',
   'link.known': 'Sie haben schon ein Konto. Melden Sie sich an, um diesen Fuhrpark hinzuzufügen.',
   'link.cannot': 'Ich kann mich nicht mehr anmelden',
+  'link.kept': 'Ihr Konto öffnet Autos anderer Fuhrparks. Diese Einladung kann es deshalb nicht ersetzen.',
   'link.join': 'Diesen Fuhrpark hinzufügen',
   'link.reset': 'Neu beginnen',
   'link.reset.text': 'Ihre Passwörter, Passkeys und Anmeldungen enden. Danach erscheinen nur Autos von {fleet}. Andere Fuhrparks müssen Sie wieder einladen.',

@@ -220,6 +220,7 @@ export const ENGLISH = {
   'link.password': 'Use a password',
   'link.known': 'You already have an account. Sign in to add this fleet.',
   'link.cannot': 'I cannot sign in any more',
+  'link.kept': 'Your account opens cars of other fleets. So this invitation cannot replace it.',
   'link.join': 'Add this fleet',
   'link.reset': 'Begin anew',
   'link.reset.text': 'Your passwords, passkeys and sign-ins end. Only cars of {fleet} appear then. Other fleets have to invite you again.',

@@ -36,8 +36,8 @@ NO_PASSKEY = ErrorCode(
 )
 
 PASSKEYS: LiteralString = """
-select passkey_id, name, is_backed_up, is_refused, created_at, used_at from driver_passkey where user_id = $1
-order by passkey_id
+select passkey_id, name, is_backed_up, is_refused, created_at, used_at from driver_passkey
+where user_id = $1 and $2::integer is null order by passkey_id
 """
 ACCOUNT: LiteralString = """
 select p.email_address, a.handle from driver_account a join person p using (user_id) where a.user_id = $1
@@ -123,11 +123,16 @@ async def change_password(request: Request, change: NewPasswordHash) -> Response
 
 @endpoints.get(
     "/drive/api/passkeys",
-    Doc("listDriverPasskeys", "List the passkeys of the driver", "Returns the passkeys, never their keys."),
+    Doc(
+        "listDriverPasskeys",
+        "List the passkeys of the driver",
+        "Returns the passkeys, never their keys. A session of a provider gets an empty list.",
+    ),
     responses=Responses(200, list[DriverPasskey]),
 )
 async def list_passkeys(request: Request) -> Response:
-    rows = await request.db.fetch(PASSKEYS, driver_of(request).user)
+    driver = driver_of(request)
+    rows = await request.db.fetch(PASSKEYS, driver.user, driver.provider_customer)
     shown = [
         {
             "id": row["passkey_id"], "name": row["name"], "isBackedUp": row["is_backed_up"],
@@ -195,7 +200,7 @@ async def add_passkey(request: Request, body: NewDriverPasskey, services: Driver
         raise passkeys.PasskeyNotVerified
     name = body.name or device_name(browser_of(request).agent)
     async with request.db.transaction() as connection:
-        await accounts.lock(connection, driver.user)
+        await accounts.lock(connection, driver)
         id, _ = await passkeys.register(
             connection, accounts.DRIVERS, services.settings, driver.user, name, body.credential, challenge
         )
@@ -242,5 +247,6 @@ async def speak(request: Request, body: DriverLanguage) -> Response:
 async def delete_account(request: Request, services: DriverServices) -> Response:
     driver = driver_of(request)
     sessions.require_own_sign_in(driver)
-    await accounts.delete(request.db, driver.user)
+    async with request.db.transaction() as connection:
+        await accounts.delete(connection, driver)
     return Response(204, headers={"Set-Cookie": services.driver_cookies.no_cookie()})

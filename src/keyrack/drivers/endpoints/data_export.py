@@ -116,7 +116,8 @@ class DriverExport(Body):
         "exportDriver",
         "Export the driver's data",
         "Returns what is stored about the account, and about the driver in each customer that the session sees. A"
-        " response that breaks off is incomplete.",
+        " session of a provider gets no passkeys, and only the sessions of its customer. A response that breaks off is"
+        " incomplete.",
     ),
     responses=Responses(
         200, DriverExport, headers={"Content-Disposition": "Asks browsers to store the document as a file."}

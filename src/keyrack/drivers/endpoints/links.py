@@ -47,6 +47,7 @@ class DriverLinkPreview(StrictBody):
     has_account: bool
     is_signed_in_as_this_user: bool
     resets: bool
+    can_reset: bool
 
 
 class DriverPasskeyOptions(StrictBody):
@@ -82,7 +83,7 @@ EXPIRED = (links.LINK_EXPIRED,)
         "previewDriverLink",
         "Preview a link",
         "Returns what the link gives. The link stays valid. `resets` means that accepting it ends the passwords,"
-        " passkeys and sessions of an existing account.",
+        " passkeys and sessions of an existing account. Without `canReset`, the driver has to sign in and join.",
     ),
     body=JsonBody(TypeAdapter(DriverLinkBody), "open link"),
     responses=Responses(200, DriverLinkPreview, errors={404: EXPIRED}),
@@ -100,6 +101,7 @@ async def preview(request: Request, body: DriverLinkBody) -> Response:
             "hasAccount": link.has_account,
             "isSignedInAsThisUser": is_here,
             "resets": link.resets,
+            "canReset": link.can_reset,
         },
         headers=NO_STORE,
     )
@@ -150,8 +152,9 @@ async def hashed(request: Request, body: LinkAcceptance, services: DriverService
         "acceptDriverLink",
         "Accept a link",
         "Creates the driver's account with a password, or with a passkey, and begins a session. A link of an existing"
-        " account resets it, if `reset` is true. A mailed link needs no `reset`. If the mailbox was proven before, a"
-        " mailed link signs in, and may set a new password.",
+        " account resets it, if `reset` is true. An invitation resets no account of other fleets, unless the driver has"
+        " accepted an earlier one of the same fleet. A mailed link needs no `reset`. If the mailbox was proven before,"
+        " a mailed link signs in, and may set a new password.",
     ),
     body=JsonBody(TypeAdapter(LinkAcceptance), "accept link"),
     prepare=hashed,
@@ -162,7 +165,13 @@ async def hashed(request: Request, body: LinkAcceptance, services: DriverService
             400: (accounts.NO_CREDENTIAL,),
             403: (accounts.NO_ACCESS,),
             404: EXPIRED,
-            409: (accounts.ACCOUNT_EXISTS, passkeys.NO_PASSKEYS, accounts.TOO_MANY_PASSKEYS, passkeys.KNOWN),
+            409: (
+                accounts.ACCOUNT_EXISTS,
+                accounts.RESET_REFUSED,
+                passkeys.NO_PASSKEYS,
+                accounts.TOO_MANY_PASSKEYS,
+                passkeys.KNOWN,
+            ),
             422: (passkeys.NOT_VERIFIED,),
         },
         has_secret=True,
@@ -193,7 +202,7 @@ async def join(request: Request, body: DriverLinkBody) -> Response:
     driver = driver_of(request)
     sessions.require_own_sign_in(driver)
     async with request.db.transaction() as connection:
-        await accounts.join(connection, body.secret, driver.user)
+        await accounts.join(connection, body.secret, driver)
     return NO_CONTENT
 
 

@@ -182,7 +182,9 @@ async def sign_in_by_password(request: Request, body: DriverCredentials, service
         made = await links.create(request.db, signed_in.user, signed_in.start_customer, LinkKind.SETUP)
         return answer({"link": made.secret}, headers=NO_STORE)
     async with request.db.transaction() as connection:
-        return await sign_in(connection, request, services.driver_cookies, signed_in.user, accounts.PASSWORD_METHOD)
+        return await sign_in(
+            connection, request, services.driver_cookies, signed_in.user, accounts.PASSWORD_METHOD, signed_in.version
+        )
 
 
 @endpoints.post(
@@ -223,12 +225,12 @@ async def sign_in_options(request: Request, services: DriverServices) -> Respons
     is_idempotent=False,
 )
 async def sign_in_by_passkey(request: Request, body: PasskeySignIn, services: DriverServices) -> Response:
-    user, amr = await accounts.verify_passkey(
+    user, version, amr = await accounts.verify_passkey(
         services.system_db, services.encryption, services.settings, browser_of(request).challenges,
         json.dumps(body.credential), request.address,
     )  # fmt: skip
     async with request.db.transaction() as connection:
-        return await sign_in(connection, request, services.driver_cookies, user, amr)
+        return await sign_in(connection, request, services.driver_cookies, user, amr, version)
 
 
 @endpoints.get(
@@ -267,12 +269,17 @@ async def sign_out(request: Request, services: DriverServices) -> Response:
 
 @endpoints.get(
     "/drive/api/sessions",
-    Doc("listDriverSessions", "List the sessions of the driver", "Returns the newest use first. There are at most 20."),
+    Doc(
+        "listDriverSessions",
+        "List the sessions of the driver",
+        "Returns the newest use first, at most 20. A session"
+        " of a provider is shown only by sessions that see its customer.",
+    ),
     responses=Responses(200, list[DriverSessionRow]),
 )
 async def list_sessions(request: Request) -> Response:
     driver = driver_of(request)
-    rows = await request.db.fetch(sessions.LIST, driver.user, driver.provider_customer)
+    rows = await sessions.shown(request.db, driver)
     shown = [
         {
             "id": row["session_id"], "device": row["device"], "created": format_timestamp(row["created_at"]),
@@ -311,19 +318,21 @@ async def end_one(request: Request) -> Response:
     Doc(
         "getDriverToken",
         "Get the driver's id token",
-        "Returns an id token of the driver in the customer of `Customer-ID`, as `POST /sdk/token` does for an app.",
+        "Returns an id token of the driver in the customer of `Customer-ID`, as `POST /sdk/token` does for an app."
+        " The token ends with the session.",
     ),
     auth=DriverAuth(has_customer=True),
     responses=Responses(200, DriverToken, has_secret=True),
     is_idempotent=False,
 )
 async def token(request: Request, services: DriverServices) -> Response:
-    customer, user = request.customer, driver_of(request).user
-    subject = await request.db.fetchval(SUBJECT, customer, user)
-    await app_tokens.remember(request.db, customer, subject, user)
+    driver, customer = driver_of(request), request.customer
+    subject = await request.db.fetchval(SUBJECT, customer, driver.user)
+    await app_tokens.remember(request.db, customer, subject, driver.user)
     signed = await services.authenticator.sign(
-        subject, app_tokens.audience(customer), customer_id=customer, email=str(subject)
-    )
+        subject, app_tokens.audience(customer), customer_id=customer, email=str(subject),
+        driver_session_id=driver.session,
+    )  # fmt: skip
     return answer({"idToken": signed}, headers=NO_STORE)
 
 

@@ -132,7 +132,9 @@ async def _begin_session(request: Request, result: SignInResult, services: Drive
         raise NotSignedIn("provider", "the provider no longer signs in drivers")
     async with request.db.transaction() as connection:
         user = await sso.find_driver(connection, provider, account)
-        return await sign_in(connection, request, services.driver_cookies, user, sso.methods(account), provider)
+        return await sign_in(
+            connection, request, services.driver_cookies, user, sso.methods(account), provider=provider
+        )
 
 
 def _parameters(query: str) -> dict[str, list[str]]:

@@ -20,6 +20,7 @@ import { hasPasskeys } from './passkey-offer.js';
  * @property {boolean} hasAccount
  * @property {boolean} isSignedInAsThisUser
  * @property {boolean} resets
+ * @property {boolean} canReset
  */
 
 let secret = '';
@@ -135,7 +136,12 @@ function known(app, page, preview) {
   return [
     el('p', {}, t('link.known')),
     el('a', { class: 'button main', href: '#sign-in' }, t('action.sign-in')),
-    actionOf(t('link.cannot'), restart, 'quiet'),
+    ...(preview.canReset
+      ? [actionOf(t('link.cannot'), restart, 'quiet')]
+      : [
+        el('a', { class: 'button quiet', href: '#forgot' }, t('sign-in.forgot')),
+        el('p', { class: 'muted' }, t('link.kept')),
+      ]),
   ];
 }
 
