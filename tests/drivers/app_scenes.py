@@ -1,4 +1,7 @@
-"""All that the drivers' app can show: each page with its errors, messages and dialogs, and each moment at the car."""
+"""All scenes of the drivers' app.
+
+They are each page with its errors, messages and dialogs, and each moment at the car.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ Object.defineProperty(navigator, 'serviceWorker', {
 });
 if (window.PublicKeyCredential) PublicKeyCredential.isConditionalMediationAvailable = async () => false;
 """
-# The state of the app that makes a moment. What leads to each state, test_drive_app.py and moments.test.js test
+# The state of the app that makes a moment. test_drive_app.py and moments.test.js test the ways to these states
 SET_STATE = """
 async ({ outcome, car, key, withheld, phone, hasOffer, ...state }) => {
   const { app } = await import('/drive/app.js');
@@ -76,7 +79,7 @@ def moments() -> dict[str, dict[str, Any]]:
     place = {"latitude": 50.94, "longitude": 6.96, "time": at(-0.2)}
     later = {"start": at(3), "end": at(27)}
     return {
-        "ready": {"car": {"place": place}},
+        "ready": {"car": {"place": place, "licensePlate": "K-XY 1234 E", "brand": "Volkswagen", "model": "ID.3"}},
         "opened": {**_outcome("opened"), "hasOffer": True},
         "no-web-bluetooth": {"hasRadio": False},
         "no-box": {"car": {"productId": None}},
@@ -140,7 +143,7 @@ def new_page_of(page: Page) -> AppPage:
 
 @dataclass
 class Cast:
-    """A driver with a car, another phone and a later booking, and what the fleet has sent."""
+    """A driver with two bookings, and invitations of the fleet."""
 
     booked: Booking
     invitation: str
@@ -312,7 +315,7 @@ def moment_scenes(app: AppPage, cast: Cast, gate: Gate) -> Iterator[str]:
 
 
 def _shown(app: AppPage, name: str, fragment: str | None = None, part: str = "h1") -> str:
-    """Start the app at a page, and wait for this part of it."""
+    """Start the app at a page, and wait for a part."""
     address = fragment or f"#{name}"
     if address.startswith("#"):
         address = f"?{next(STARTS)}{address}"  # another address, so that the browser loads it

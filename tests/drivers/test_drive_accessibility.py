@@ -1,7 +1,7 @@
-"""Every page and every moment of the drivers' app by WCAG 2.2 AA.
+"""The drivers' app by WCAG 2.2 AA.
 
-One walk looks at everything in English and the light theme, another one in German and the dark theme. The tests then
-judge what they saw.
+One walk looks at every page and every moment in English and the light theme. Another one does it in German and the dark
+theme. The tests then judge what they saw.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ REJECTIONS = ("sign-in, wrong password", "security, wrong password", "requests, 
 
 @dataclass
 class Seen:
-    """What a walk saw in one scene."""
+    """The findings of a walk in one scene."""
 
     faults: list[str] = field(default_factory=list[str])
     over: list[str] = field(default_factory=list[str])
@@ -111,7 +111,7 @@ class Walk:
 
 
 def look(page: Page) -> Seen:
-    """Look at a scene with a keyboard, with axe, narrow, and with large text."""
+    """Check a scene by keyboard, axe, width and text size."""
     seen = Seen(facts=page.evaluate(FACTS), small=page.evaluate(SMALL, [TARGET, BUTTON, MAIN]))
     seen.status, seen.alert = (" ".join(page.get_by_role(role).all_inner_texts()) for role in ("status", "alert"))
     seen.keys += tab_through(page)
@@ -127,7 +127,10 @@ def look(page: Page) -> Seen:
 
 
 def tab_through(page: Page) -> list[str]:
-    """Faults of a way through the page by the tabulator: all stops in the order of the document, then out of it."""
+    """Faults of a way through the page by the tabulator.
+
+    It stops at everything in the order of the document, and then leaves it.
+    """
     count, path, faults = page.evaluate(STOPS), list[int](), list[str]()
     for _ in range(count * 2 + 10):  # a field for a time has several stops
         page.keyboard.press("Tab")
@@ -155,7 +158,7 @@ def gate(dsn: str, settings: Settings) -> Iterator[Gate]:
 
 @pytest.fixture(scope="module", params=LANGUAGES)
 def walk(request: pytest.FixtureRequest, alice: Person, gate: Gate) -> Walk:
-    """What all scenes of a language look like."""
+    """The findings in all scenes of a language."""
     walk = Walk(request.param)
     cast = Cast.of(alice, walk.language)
     looks: dict[str, Any] = {"locale": LOCALES[walk.language], "viewport": PHONE, "color_scheme": THEMES[walk.language]}
@@ -174,7 +177,7 @@ def walk(request: pytest.FixtureRequest, alice: Person, gate: Gate) -> Walk:
 
 
 def test_the_walk_visits_every_page_and_every_moment(walk: Walk) -> None:
-    """The pages are those of the app's own table, the moments those of its texts."""
+    """The app's own table has the pages, its texts the moments."""
     table = re.search(r"const PAGES = \{\n(.*?)\n\};", (OWN / "pages/index.js").read_text(), re.DOTALL)
     assert table is not None
     pages = {line.strip(" ,").partition(":")[0].strip("'") for line in table[1].splitlines()}
@@ -229,6 +232,20 @@ def test_live_regions_announce_moments_and_rejections(walk: Walk) -> None:
         assert seen.facts["message"] in seen.alert, scene
 
 
+def test_rejections_are_in_the_language_of_the_driver(walk: Walk) -> None:
+    """The server's own texts are English, and for developers."""
+    texts = {
+        "en": ("The sign-in is not right", "The sign-in at the provider failed", "The current password is not right"),
+        "de": (
+            "Die Anmeldung stimmt nicht",
+            "Die Anmeldung beim Anbieter ist gescheitert",
+            "Das bisherige Passwort stimmt nicht",
+        ),
+    }[walk.language]
+    scenes = ("sign-in, wrong password", "provider #provider", "security, wrong password")
+    assert tuple(walk.scenes[scene].facts["message"] for scene in scenes) == texts
+
+
 def test_headings_have_the_focus_after_a_change_of_the_page(alice: Person, gate: Gate) -> None:
     booked = booking(alice)
     with app_context(gate) as context:
@@ -275,7 +292,7 @@ BORDERS = """(selector) => [...document.querySelectorAll(selector)].map((one) =>
 
 
 def test_forced_colours_keep_the_shapes(alice: Person, gate: Gate) -> None:
-    """Backgrounds are gone, so borders show what is a button and which tab is open."""
+    """Borders show buttons and the open tab, as backgrounds are gone."""
     booked = booking(alice)
     with app_context(gate, forced_colors="active") as context:
         sign_in(context, booked.driver, gate)

@@ -4,19 +4,17 @@
 
 const TIMEOUT_MS = 15_000;
 
-/** The server rejected a call. `title` and `remedy` are for the user, in the language of the browser. */
+/** The server rejected a call. Its texts are for developers, so pages choose theirs by `code`. */
 export class ApiError extends Error {
   /**
    * @param {number} status of HTTP
-   * @param {{code?: string, title?: string, detail?: string, remedy?: string}} problem
+   * @param {{code?: string, title?: string, detail?: string}} problem
    */
-  constructor(status, { code = '', title = '', detail = '', remedy = '' }) {
+  constructor(status, { code = '', title = '', detail = '' }) {
     super(detail || title || `HTTP ${status}`);
     this.name = 'ApiError';
     this.status = status;
     this.code = code;
-    this.title = title;
-    this.remedy = remedy;
   }
 }
 

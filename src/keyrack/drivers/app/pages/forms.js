@@ -111,13 +111,35 @@ export function problemOf(error) {
   return noticeOf('bad', t('error.unknown'), []);
 }
 
+/**
+ * What drivers read of a rejection by its code: the title, and what helps. The API's own texts are for developers.
+ * @type {Record<string, [string, string?]>}
+ */
+const REJECTIONS = {
+  'wrong-credentials': ['form.wrong', 'form.wrong.help'],
+  'wrong-driver-password': ['rejection.password'],
+  'invitation-needed': ['rejection.no-account', 'rejection.invitation'],
+  'no-app-access': ['rejection.no-access', 'rejection.invitation'],
+  'link-expired': ['link.expired', 'link.expired.text'],
+  'too-many-driver-passkeys': ['rejection.passkeys', 'rejection.passkeys.help'],
+  'extension-out-of-range': ['rejection.extension', 'rejection.extension.help'],
+  'provider-sign-in-failed': ['rejection.provider', 'rejection.provider.help'],
+  'provider-account-unknown': ['rejection.no-driver', 'rejection.no-driver.help'],
+};
+const TOO_MANY_REQUESTS = 429;
+
 /** @param {ApiError} error */
-function rejectionOf({ status, code, title, remedy }) {
-  if (code === 'wrong-credentials') return noticeOf('bad', t('form.wrong'), [el('p', {}, t('form.wrong.help'))]);
-  if (status !== 401) return noticeOf('bad', title || t('error.unknown'), [remedy !== '' && el('p', {}, remedy)]);
-  return noticeOf('warn', t('form.signed-out'), [
-    el('a', { class: 'button', href: '#sign-in' }, t('action.sign-in')),
-  ]);
+function rejectionOf({ status, code }) {
+  const [title, help] = REJECTIONS[code] ?? [];
+  if (title !== undefined) return noticeOf('bad', t(title), [help !== undefined && el('p', {}, t(help))]);
+  if (status === TOO_MANY_REQUESTS) {
+    return noticeOf('warn', t('rejection.often'), [el('p', {}, t('rejection.often.help'))]);
+  }
+  if (status === 401) {
+    const link = el('a', { class: 'button', href: '#sign-in' }, t('action.sign-in'));
+    return noticeOf('warn', t('form.signed-out'), [link]);
+  }
+  return noticeOf('bad', t('error.unknown'), [code !== '' && el('p', {}, `${t('support.label')}: ${code}`)]);
 }
 
 /**
