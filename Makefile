@@ -95,7 +95,7 @@ test-clients: install-dev $(CLIENTS)/.installed
 
 ## test-drive: test the drivers' app: its modules in Node, and its pages in Chromium
 test-drive: install-dev
-	$(BIN)/pytest -s -p no:cacheprovider tests/drivers/test_app_files.py tests/drivers/test_app_modules.py tests/drivers/test_drive_app.py tests/drivers/test_drive_box_moments.py tests/drivers/test_drive_account_pages.py $(PYTEST_ARGS)
+	$(BIN)/pytest -s -p no:cacheprovider tests/drivers/test_app_files.py tests/drivers/test_app_modules.py tests/drivers/test_drive_app.py tests/drivers/test_drive_box_moments.py tests/drivers/test_drive_account_pages.py tests/drivers/test_drive_accessibility.py $(PYTEST_ARGS)
 
 ## test-phone: check the types of reference/phone, and verify keys and lists with a third-party COSE library
 test-phone: install-dev $(CLIENTS)/.installed

@@ -56,6 +56,7 @@ def _script() -> str:
 
 def faults(page: Page) -> list[str]:
     """The faults and the uncertain results of axe on the current page, each with its element."""
-    page.evaluate(_script())
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(_script())
     page.wait_for_function(STILL)
     return page.evaluate(RUN, RULES)

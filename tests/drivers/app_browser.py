@@ -193,10 +193,10 @@ def opened(context: BrowserContext, booked: Booking, gate: Gate, page: Page | No
 
 
 @contextmanager
-def app_context(server: Address, **options: Any) -> Iterator[BrowserContext]:
+def app_context(server: Address, locale: str = "en-GB", **options: Any) -> Iterator[BrowserContext]:
     """A window of the shared browser, at this address."""
     with browser.launched() as chromium:
-        context = chromium.new_context(base_url=server.url, locale="en-GB", **options)
+        context = chromium.new_context(base_url=server.url, locale=locale, **options)
         yield context
 
 

@@ -40,6 +40,15 @@ export function fill(element, ...children) {
   element.replaceChildren(...nodes(children));
 }
 
+/**
+ * Put the focus on a heading or a message, so that screen readers go on there.
+ * @param {Element | null} element
+ */
+export function focusOn(element) {
+  element?.setAttribute('tabindex', '-1');
+  /** @type {HTMLElement | null} */ (element)?.focus();
+}
+
 /** Paths of icons in a square of 24. */
 const ICONS = {
   lock: 'M6 11h12v9H6zM8.5 11V8a3.5 3.5 0 0 1 7 0v3',

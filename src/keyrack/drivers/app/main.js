@@ -4,7 +4,7 @@
 
 import { app, prepare, refresh, start } from './app.js';
 import { NoNetwork } from './api.js';
-import { el, fill } from './dom.js';
+import { el, fill, focusOn } from './dom.js';
 import { isPublic, pageOf } from './pages/index.js';
 import { hasLink, takeSecret } from './pages/link.js';
 import { showTabs } from './pages/tabs.js';
@@ -17,7 +17,7 @@ const PROVIDER_RETURN = '/drive/sso'; // registered at providers
 
 let shown = 0;
 
-/** Show the page of the address: `#lost` is `pages/lost.js`. The focus stays on the element with the same key. */
+/** Show the page of the address: `#lost` is `pages/lost.js`. The same page keeps the focus. */
 async function route() {
   takeSecret();
   const turn = (shown += 1);
@@ -33,13 +33,13 @@ async function route() {
   const node = await pageOf(page)(app);
   if (turn !== shown) return; // another page was chosen meanwhile
   const main = /** @type {HTMLElement} */ (document.getElementById('page'));
-  const key = focusKey();
+  const focused = main.dataset.page === page ? focusedIn(main) : null;
   fill(main, node);
   main.dataset.page = page;
   showTabs(app, page);
   main.removeAttribute('aria-busy');
   document.title = [main.querySelector('h1')?.textContent, t('app.name')].filter(Boolean).join(' · ');
-  if (key !== null) /** @type {HTMLElement | null} */ (main.querySelector(`[data-key="${CSS.escape(key)}"]`))?.focus();
+  if (focused !== null) focusLike(main, focused);
 }
 
 /** @param {string} name */
@@ -47,8 +47,26 @@ function isAllowed(name) {
   return app.session !== null || isPublic(name);
 }
 
-function focusKey() {
-  return /** @type {HTMLElement | null} */ (document.activeElement)?.dataset.key ?? null;
+/**
+ * The element with the focus, if it is in the page.
+ * @param {HTMLElement} main
+ */
+function focusedIn(main) {
+  const focused = /** @type {HTMLElement | null} */ (document.activeElement);
+  return focused !== main && main.contains(focused) ? focused : null;
+}
+
+/**
+ * Put the focus on the element with the same key. If that button is gone, the message that replaced it has the focus.
+ * @param {HTMLElement} main
+ * @param {HTMLElement} before
+ */
+function focusLike(main, before) {
+  const { key } = before.dataset;
+  const same = key === undefined ? null : main.querySelector(`[data-key="${CSS.escape(key)}"]`);
+  if (same !== null) return /** @type {HTMLElement} */ (same).focus();
+  const heading = before.matches('h1') ? null : main.querySelector('.notice h2');
+  return focusOn(heading ?? main.querySelector('h1'));
 }
 
 /**
@@ -79,7 +97,7 @@ function askServer() {
 
 addEventListener('hashchange', async () => {
   await route();
-  document.getElementById('page')?.focus();
+  focusOn(document.querySelector('main h1'));
   scrollTo(0, 0);
 });
 document.addEventListener('visibilitychange', () => {

@@ -52,7 +52,7 @@ function offerUpdate(registration) {
   };
   fill(bar, el(
     'div',
-    { class: 'update', role: 'status' },
+    { class: 'update' },
     icon('next'),
     el('span', {}, t('app.update')),
     el('button', { class: 'button quiet', type: 'button', on: { click: update } }, t('app.update.now')),

@@ -68,7 +68,7 @@ function languageOf(app) {
   return el('div', { class: 'field' }, el('label', { for: 'language' }, t('account.language')), el(
     'select',
     { id: 'language', 'data-key': 'language', on: { change: choose } },
-    choices.map(([value, label]) => el('option', { value, selected: value === chosen }, label)),
+    choices.map(([value, label]) => el('option', { value, lang: value, selected: value === chosen }, label)),
   ));
 }
 

@@ -3,7 +3,7 @@
  */
 
 import { act, dismissCancelled, refresh, registerAgain } from '../app.js';
-import { announce, el, icon } from '../dom.js';
+import { announce, el, focusOn, icon } from '../dom.js';
 import { momentOf } from '../moments.js';
 import { outcome } from '../opening.js';
 import { remind } from '../reminder.js';
@@ -34,7 +34,7 @@ export function show(app) {
     'div',
     { class: 'cars' },
     headOf(app),
-    !app.isSignedIn && app.session !== null && signedOutOf(app),
+    !app.isSignedIn && app.session !== null && !isSignInAsked(app, car) && signedOutOf(app),
     app.cancelled.length > 0 && cancelledOf(app),
     car === undefined ? noneOf(app) : carOf(app, car),
   );
@@ -65,6 +65,15 @@ function fleetOf(app) {
 }
 
 /**
+ * Whether the moment itself has the button of the sign-in.
+ * @param {App} app
+ * @param {Car | undefined} car
+ */
+function isSignInAsked(app, car) {
+  return car !== undefined && momentOf(situationOf(app, car)).main?.action === 'sign-in';
+}
+
+/**
  * The session has ended, and the stored keys still open.
  * @param {App} app
  */
@@ -91,9 +100,18 @@ function cancelledOf(app) {
   ]);
 }
 
+/**
+ * What screen readers say before the moment.
+ * @param {App} app
+ */
+function newsOf(app) {
+  return app.cancelled.length > 0 ? `${t('cancelled.title')}. ` : '';
+}
+
 /** @param {App} app */
 function noneOf(app) {
   const isRead = app.carsAt > 0;
+  tell(`${newsOf(app)}${t(isRead ? 'cars.none.title' : 'cars.unread.title')}`);
   return el(
     'section',
     { class: 'none' },
@@ -222,7 +240,7 @@ function placeOf(app, { latitude, longitude, time }) {
  * @param {Moment} moment
  */
 export function momentNode(app, car, moment) {
-  tell(`${moment.title}. ${moment.text}`);
+  tell(`${newsOf(app)}${moment.title}. ${moment.text}`);
   return noticeOf(moment.tone, moment.title, [
     el('p', {}, moment.text),
     moment.steps.length > 0 && el('ol', { class: 'plain steps' }, moment.steps.map(({ label, isDone }) => el(
@@ -265,10 +283,19 @@ function actionsOf(app, car, { main, others }) {
     main && el('button', {
       class: 'button main', type: 'button', 'data-key': 'main', on: { click: () => run(app, car, main.action) },
     }, iconOf(main.action), main.label),
-    others.length > 0 && el('div', { class: 'pair' }, others.map(({ action, label }) => el('button', {
-      class: 'button quiet', type: 'button', 'data-key': action, on: { click: () => run(app, car, action) },
-    }, label))),
+    others.length > 0 && el('div', { class: 'pair' }, others.map((button) => otherActionOf(app, car, button))),
   );
+}
+
+/**
+ * @param {App} app
+ * @param {Car} car
+ * @param {Button} button
+ */
+function otherActionOf(app, car, { action, label }) {
+  return el('button', {
+    class: 'button quiet', type: 'button', 'data-key': action, on: { click: () => run(app, car, action) },
+  }, label);
 }
 
 /** @param {Action} action */
@@ -309,7 +336,7 @@ async function choose(app, car) {
   if (app.progress !== null) return;
   chosen = car.assignmentId;
   await app.show();
-  document.getElementById('page')?.focus();
+  focusOn(document.querySelector('main h1'));
   scrollTo(0, 0);
 }
 
@@ -356,11 +383,16 @@ async function runSlowly(app, car, action) {
   else if (action === 'phones') await app.go('phones');
   else if (action === 'update') location.reload();
   else if (action === 'remind') remind(nameOf(car), Date.parse(car.start));
-  else if (action === 'copy-link') await navigator.clipboard?.writeText(location.origin + location.pathname);
+  else if (action === 'copy-link') await copyAddress();
   else if (action === 'it-is-open') app.outcomes.set(car.assignmentId, outcome('open', 'opened'));
   else if (action === 'it-is-not') app.outcomes.set(car.assignmentId, outcome('open', 'no-effect'));
   else if (action === 'return') await app.go(`return=${car.assignmentId}`);
   await app.show();
+}
+
+async function copyAddress() {
+  await navigator.clipboard?.writeText(location.origin + location.pathname);
+  announce(t('support.copied'));
 }
 
 /** @param {Car} car */

@@ -4,7 +4,7 @@
 
 import { el, fill } from '../dom.js';
 import { t } from '../texts.js';
-import { done, fieldOf, formOf } from './forms.js';
+import { done, fieldOf, formOf, showAfter } from './forms.js';
 import { headOf } from './parts.js';
 
 /** @typedef {import('../app.js').App} App */
@@ -30,7 +30,7 @@ function withoutMail() {
 function formFor(app, body) {
   const submit = async (/** @type {Record<string, string>} */ { emailAddress }) => {
     await app.call('POST', '/drive/api/forgot', { emailAddress });
-    fill(body, done(t('forgot.sent')), el('p', {}, t('forgot.sent.text')));
+    showAfter(body, done(t('forgot.sent')), el('p', {}, t('forgot.sent.text')));
   };
   const address = fieldOf(t('form.address'), {
     name: 'emailAddress', type: 'email', autocomplete: 'email', inputmode: 'email', required: true, maxlength: 250,

@@ -3,7 +3,7 @@
  */
 
 import { ApiError, NoNetwork } from '../api.js';
-import { announce, el, fill } from '../dom.js';
+import { el, fill, focusOn } from '../dom.js';
 import { rejectionText } from '../rejections.js';
 import { t } from '../texts.js';
 import { noticeOf } from './parts.js';
@@ -128,14 +128,16 @@ function rejectionOf(error) {
  * @returns {Promise<boolean>}
  */
 export function confirmed({ title, text, label }) {
-  const dialog = el('dialog', { class: 'chooser', 'aria-labelledby': 'confirm-title' });
-  const answerOf = (/** @type {string} */ value, /** @type {string} */ name, /** @type {string} */ style) => el(
-    'button', { class: `button ${style}`, type: 'button', on: { click: () => dialog.close(value) } }, name,
-  );
+  const dialog = el('dialog', {
+    class: 'chooser', 'aria-labelledby': 'confirm-title', 'aria-describedby': 'confirm-text',
+  });
+  const answerOf = (/** @type {string} */ value, /** @type {string} */ name, /** @type {string} */ style) => el('button', {
+    class: `button ${style}`, type: 'button', autofocus: value === '', on: { click: () => dialog.close(value) },
+  }, name);
   fill(
     dialog,
     el('h2', { id: 'confirm-title' }, title),
-    el('p', {}, text),
+    el('p', { id: 'confirm-text' }, text),
     answerOf('yes', label, 'danger'),
     answerOf('', t('action.cancel'), ''),
   );
@@ -150,10 +152,33 @@ export function confirmed({ title, text, label }) {
 }
 
 /**
- * Say that something was done, also to users of screen readers.
+ * The message that something was done, for `showAfter`.
  * @param {string} text
  */
 export function done(text) {
-  announce(text);
   return noticeOf('good', text, []);
+}
+
+/**
+ * Show what a page has after an action. Its message has the focus, as the button of the action is gone.
+ * @param {HTMLElement} body
+ * @param {HTMLElement | null} message null at the first look
+ * @param {...import('../dom.js').Child} others below it
+ */
+export function showAfter(body, message, ...others) {
+  fill(body, message, ...others);
+  if (message === null) return;
+  focusOn(message.querySelector('h2'));
+  scrollTo(0, 0);
+}
+
+/**
+ * Show why a page cannot be shown, also to users of screen readers.
+ * @param {HTMLElement} body
+ * @param {unknown} error
+ */
+export function showProblem(body, error) {
+  const area = problemArea();
+  fill(body, area);
+  fill(area, problemOf(error));
 }

@@ -4,7 +4,7 @@
 
 import { el, fill } from '../dom.js';
 import { t, when } from '../texts.js';
-import { confirmed, done, formOf, Incomplete, problemOf } from './forms.js';
+import { confirmed, done, formOf, Incomplete, showAfter, showProblem } from './forms.js';
 import { headOf, noticeOf } from './parts.js';
 import { isThisPhone, labelOf, readPhones } from './phones.js';
 
@@ -29,7 +29,7 @@ export async function show(app) {
   try {
     fill(body, ...choiceOf(app, body, await readPhones(app)));
   } catch (error) {
-    fill(body, problemOf(error));
+    showProblem(body, error);
   }
   return page;
 }
@@ -53,8 +53,7 @@ function choiceOf(app, body, phones) {
     const { cars } = await app.call('POST', '/drive/api/lost', {
       phones: chosen.map(({ customerId, id }) => ({ customerId, id })), endSessions: true,
     });
-    fill(body, ...outcomeOf(app, cars));
-    scrollTo(0, 0);
+    showAfter(body, done(t('lost.done')), ...outcomeOf(app, cars));
   };
   return [
     el('p', {}, t('lost.text')),
@@ -76,9 +75,8 @@ function outcomeOf(app, cars) {
   const passkeys = (app.session?.passkeys ?? 0) > 0 && el('p', {}, t('lost.passkeys'), ' ', el(
     'a', { href: '#security' }, t('security.title'),
   ));
-  if (cars.length === 0) return [done(t('lost.done')), el('p', {}, t('lost.none')), passkeys, home()];
+  if (cars.length === 0) return [el('p', {}, t('lost.none')), passkeys, home()];
   return [
-    done(t('lost.done')),
     noticeOf('warn', t('lost.cars'), [
       el('ul', { class: 'plain' }, cars.map(({ name, opensUntil, canPowerLossExtend }) => el(
         'li', {}, t('lost.until', { car: name, until: when(Date.parse(opensUntil), app.now()) }),

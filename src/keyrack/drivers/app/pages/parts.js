@@ -2,7 +2,7 @@
  * Parts that several pages show.
  */
 
-import { announce, el, icon } from '../dom.js';
+import { announce, el, fill, icon } from '../dom.js';
 import { t } from '../texts.js';
 
 /** @typedef {import('../dom.js').Child} Child */
@@ -54,18 +54,28 @@ export function callOf(phone) {
 
 /** @param {string} code */
 function supportOf(code) {
-  const copy = async () => {
+  const copy = async (/** @type {Event} */ { currentTarget }) => {
+    const button = /** @type {HTMLButtonElement} */ (currentTarget);
     await navigator.clipboard?.writeText(code).catch(() => undefined); // it can be selected as well
+    fill(button, icon('check'));
     announce(t('support.copied'));
   };
   return el(
     'div',
     { class: 'support small' },
-    el('p', {}, el('span', { class: 'muted' }, t('support.label')), el('code', { class: 'code' }, code)),
+    el('p', {}, el('span', { class: 'muted' }, t('support.label')), el('code', { class: 'code' }, partsOf(code))),
     el('button', {
       class: 'button quiet', type: 'button', 'aria-label': t('support.copy'), 'data-key': 'copy', on: { click: copy },
     }, icon('copy')),
   );
+}
+
+/**
+ * The parts of a code, each of which stays on one line.
+ * @param {string} code
+ */
+function partsOf(code) {
+  return code.split(' ').flatMap((part) => [el('span', {}, part), ' ']).slice(0, -1);
 }
 
 /**

@@ -2,10 +2,10 @@
  * The driver's phones: which ones have keys.
  */
 
-import { el, fill, icon } from '../dom.js';
+import { el, icon } from '../dom.js';
 import { removePhone } from '../phones.js';
 import { t, when } from '../texts.js';
-import { actionOf, confirmed, done, problemOf } from './forms.js';
+import { actionOf, confirmed, done, showAfter, showProblem } from './forms.js';
 import { headOf } from './parts.js';
 
 /**
@@ -33,13 +33,13 @@ export async function show(app) {
 /**
  * @param {App} app
  * @param {HTMLElement} body
- * @param {Node[]} [before] what was just done
+ * @param {HTMLElement | null} [message] what was just done
  */
-async function read(app, body, before = []) {
+async function read(app, body, message = null) {
   try {
-    fill(body, ...before, ...rowsOf(app, body, await readPhones(app)));
+    showAfter(body, message, ...rowsOf(app, body, await readPhones(app)));
   } catch (error) {
-    fill(body, problemOf(error));
+    showProblem(body, error);
   }
 }
 
@@ -54,7 +54,7 @@ function rowsOf(app, body, phones) {
     const step = { title: t('phones.remove', { name }), text: t('phones.remove.text'), label: t('action.remove') };
     if (!(await confirmed(step))) return;
     await removePhone(customerId, id);
-    await read(app, body, [done(t('phones.removed'))]);
+    await read(app, body, done(t('phones.removed')));
   };
   return [
     el('p', { class: 'muted' }, t('phones.text')),

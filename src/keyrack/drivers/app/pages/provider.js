@@ -20,7 +20,8 @@ export async function show(app) {
     if (query !== '') await app.call('POST', '/drive/api/sso/session', { query });
     await (query !== '' ? goOn(app) : app.go('sign-in'));
   } catch (error) {
-    return el('div', { class: 'sign-in' }, el('header', { class: 'welcome' }, el('h1', {}, t('sign-in.title'))), problemOf(error),
+    return el('div', { class: 'sign-in' },
+      el('header', { class: 'welcome' }, el('h1', {}, t('sign-in.title'))), problemOf(error),
       el('a', { class: 'button main', href: '#sign-in' }, t('action.sign-in')));
   }
   return el('p', { class: 'muted wait' }, t('app.loading'));

@@ -3,9 +3,9 @@
  */
 
 import { refreshAfterChange, refreshCars } from '../app.js';
-import { el, fill } from '../dom.js';
+import { el } from '../dom.js';
 import { t, when } from '../texts.js';
-import { actionOf, done, fieldOf, formOf, Incomplete, problemOf } from './forms.js';
+import { actionOf, done, fieldOf, formOf, Incomplete, showAfter, showProblem } from './forms.js';
 import { headOf, noticeOf } from './parts.js';
 
 /**
@@ -41,17 +41,20 @@ export async function show(app) {
 /**
  * @param {App} app
  * @param {HTMLElement} body
- * @param {Node[]} [before] what was just done
+ * @param {HTMLElement | null} [message] what was just done
  */
-async function read(app, body, before = []) {
+async function read(app, body, message = null) {
   try {
     /** @type {DriverRequest[]} */
     const requests = await app.call('GET', '/drive/api/requests');
     await refreshCars(); // a granted request has changed one
     const cars = app.cars.filter(({ assignmentId }) => !app.ended.includes(assignmentId));
-    fill(body, ...before, cars.length === 0 && noneOf(), ...cars.map((car) => carOf(app, body, car, requests)), listOf(app, body, requests));
+    showAfter(
+      body, message, cars.length === 0 && noneOf(), ...cars.map((car) => carOf(app, body, car, requests)),
+      listOf(app, body, requests),
+    );
   } catch (error) {
-    fill(body, problemOf(error));
+    showProblem(body, error);
   }
 }
 
@@ -96,7 +99,7 @@ function extensionOf(app, body, car, end) {
     }, { customer: customerId });
     const isGranted = state === 'granted';
     if (isGranted) await refreshAfterChange();
-    await read(app, body, [done(isGranted ? t('requests.granted') : t('requests.sent'))]);
+    await read(app, body, done(isGranted ? t('requests.granted') : t('requests.sent')));
   };
   const time = fieldOf(t('requests.time'), { name: 'time', type: 'datetime-local', value: localTime(end + 3_600_000) });
   time.hidden = true;
@@ -139,7 +142,7 @@ function listOf(app, body, requests) {
     el('span', { class: 'text' }, el('strong', {}, t(`requests.state.${request.state}`)), textOf(app, request)),
     request.state === 'open' && actionOf(t('requests.withdraw'), async () => {
       await app.call('DELETE', `/drive/api/requests/${request.id}`, null, { customer: request.customerId });
-      await read(app, body, [noticeOf('note', t('requests.withdrawn'), [])]);
+      await read(app, body, noticeOf('note', t('requests.withdrawn'), []));
     }, 'quiet'),
   ))));
 }

@@ -3,9 +3,9 @@
  */
 
 import { refreshAfterChange } from '../app.js';
-import { el, fill } from '../dom.js';
+import { el } from '../dom.js';
 import { t, when } from '../texts.js';
-import { actionOf, done, fieldOf, formOf, newPasswordOf, problemOf } from './forms.js';
+import { actionOf, done, fieldOf, formOf, newPasswordOf, showAfter, showProblem } from './forms.js';
 import { headOf } from './parts.js';
 import { addPasskey, hasPasskeys } from './passkey-offer.js';
 
@@ -30,18 +30,18 @@ export async function show(app) {
 /**
  * @param {App} app
  * @param {HTMLElement} body
- * @param {Node[]} [before] what was just done
+ * @param {HTMLElement | null} [message] what was just done
  */
-async function read(app, body, before = []) {
+async function read(app, body, message = null) {
   try {
     const [sessions, passkeys] = await Promise.all([
       app.call('GET', '/drive/api/sessions'), app.call('GET', '/drive/api/passkeys'),
     ]);
     const own = app.session?.isOfProvider !== true;
-    fill(body, ...before, own && passkeysOf(app, body, passkeys), own && passwordOf(app, body),
+    showAfter(body, message, own && passkeysOf(app, body, passkeys), own && passwordOf(app, body),
       sessionsOf(app, body, sessions), own && deletionOf(app));
   } catch (error) {
-    fill(body, problemOf(error));
+    showProblem(body, error);
   }
 }
 
@@ -53,12 +53,12 @@ async function read(app, body, before = []) {
 function passkeysOf(app, body, passkeys) {
   const add = async () => {
     await addPasskey(app);
-    await read(app, body, [done(t('security.passkey.added'))]);
+    await read(app, body, done(t('security.passkey.added')));
   };
   const remove = (/** @type {number} */ id) => async () => {
     await app.call('DELETE', `/drive/api/passkeys/${id}`);
     await refreshAfterChange();
-    await read(app, body, [done(t('security.passkey.removed'))]);
+    await read(app, body, done(t('security.passkey.removed')));
   };
   const canAdd = hasPasskeys(app);
   if (!canAdd && passkeys.length === 0) return null;
@@ -91,7 +91,7 @@ function passwordOf(app, body) {
   const change = async (/** @type {Record<string, string>} */ { current, password }) => {
     await app.call('PUT', '/drive/api/password', hasPassword ? { current, password } : { password });
     await refreshAfterChange();
-    await read(app, body, [done(t('security.password.changed'))]);
+    await read(app, body, done(t('security.password.changed')));
   };
   return el(
     'section',
@@ -125,7 +125,7 @@ function userNameOf(app) {
 function sessionsOf(app, body, sessions) {
   const end = (/** @type {string} */ path) => async () => {
     await app.call('DELETE', path);
-    await read(app, body, [done(t('security.session.ended'))]);
+    await read(app, body, done(t('security.session.ended')));
   };
   return el(
     'section',

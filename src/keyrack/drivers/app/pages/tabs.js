@@ -22,6 +22,7 @@ export function showTabs(app, page) {
   const state = isShown ? `${language()} ${page}` : '';
   if (bar.dataset.state === state) return;
   bar.dataset.state = state;
+  bar.hidden = !isShown;
   bar.setAttribute('aria-label', t('tabs.label'));
   fill(bar, isShown && [
     tabOf('', 'car', t('tabs.cars'), page),
