@@ -151,7 +151,7 @@ class Cast:
 
     @classmethod
     def of(cls, person: Person, language: str) -> Cast:
-        booked = booking(person, hours=6, phone="+49 221 5550 100")
+        booked = booking(person, phone="+49 221 5550 100")
         person.sql.execute("update customer set name = 'Stadtwerke Köln' where customer_id = $1", person.customer)
         car = person.car("Transporter", licensePlate="K-AB 1234 E", brand="Volkswagen", model="e-Crafter")
         Firmware(person.box_in(car)).enrol(person)

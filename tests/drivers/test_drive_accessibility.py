@@ -235,10 +235,10 @@ def test_live_regions_announce_moments_and_rejections(walk: Walk) -> None:
 def test_rejections_are_in_the_language_of_the_driver(walk: Walk) -> None:
     """The server's own texts are English, and for developers."""
     texts = {
-        "en": ("The sign-in is not right", "The sign-in at the provider failed", "The current password is not right"),
+        "en": ("The sign-in is not right", "Your company’s sign-in did not work", "The current password is not right"),
         "de": (
             "Die Anmeldung stimmt nicht",
-            "Die Anmeldung beim Anbieter ist gescheitert",
+            "Die Anmeldung Ihrer Firma hat nicht geklappt",
             "Das bisherige Passwort stimmt nicht",
         ),
     }[walk.language]

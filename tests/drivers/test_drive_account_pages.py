@@ -152,7 +152,7 @@ def test_a_link_that_is_no_longer_valid_says_so(alice: Person, gate: Gate) -> No
         app = AppPage(context.new_page())
         app.start("/drive/#link=unknown")
         app.sees("This link is no longer valid")
-        app.page.get_by_role("link", name="Sign in").click()
+        app.page.get_by_role("link", name="Sign in", exact=True).click()
         fill_in(app, known.address, PASSWORD)
         app.tap("Sign in")
         app.sees("No car for you now")  # the link does not come again
@@ -274,7 +274,7 @@ def test_an_ended_session_leads_to_the_sign_in_and_back(alice: Person, gate: Gat
         booked.driver.delete("/session")
         app.start("/drive/#phones")
         app.sees("You are signed out")
-        app.page.get_by_role("link", name="Sign in").click()
+        app.page.get_by_role("link", name="Sign in", exact=True).click()
         fill_in(app, booked.driver.address, PASSWORD)
         app.tap("Sign in")
         app.sees("Ready")
@@ -324,7 +324,7 @@ def test_a_known_driver_adds_a_fleet_after_the_sign_in(alice: Person, bob: Perso
     with app_context(gate) as context:
         app = AppPage(context.new_page())
         app.start(invitation(bob, known.user))
-        app.page.get_by_role("link", name="Sign in").click()
+        app.page.get_by_role("link", name="Sign in", exact=True).click()
         fill_in(app, known.address, PASSWORD)
         app.tap("Sign in")
         app.tap("Add this fleet")
@@ -420,7 +420,7 @@ def test_a_session_that_ends_meanwhile_leads_to_the_sign_in(alice: Person, gate:
         assert booked.driver.delete("/session").status_code == 204
         app.tap("Ask for more time")
         app.sees("You are signed out")
-        app.page.get_by_role("link", name="Sign in").click()
+        app.page.get_by_role("link", name="Sign in", exact=True).click()
         app.sees("Sign in")
         app.check(gate)
 
@@ -433,8 +433,8 @@ def test_a_rejection_says_what_is_possible(alice: Person, gate: Gate) -> None:
         app.page.get_by_label("How much longer?").select_option("Another time")
         app.page.get_by_label("New end").fill("2099-01-01T00:00")
         app.tap("Ask for more time")
-        app.sees("This time is not possible")
-        expect(app.page.get_by_role("alert")).to_contain_text("by 31 days at most")
+        app.sees("The new end does not fit")
+        expect(app.page.get_by_role("alert")).to_contain_text("at most 31 days later")
         app.check(gate)
 
 
