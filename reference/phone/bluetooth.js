@@ -89,9 +89,7 @@ export class WebBluetooth {
     try {
       return this.#boxOf(await this.#bluetooth.requestDevice({ filters }));
     } catch (error) {
-      const { name } = /** @type {Error} */ (error);
-      if (name === 'SecurityError') throw new NoBluetooth(); // the browser, or a policy, does not permit it
-      if (name !== 'NotFoundError') throw error;
+      if (/** @type {any} */ (error)?.name !== 'NotFoundError') throw error;
       if (await this.#isAvailable(this.#bluetooth)) return null;
       throw new NoBluetooth();
     }

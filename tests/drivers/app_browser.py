@@ -170,13 +170,13 @@ class AppPage:
         assert self.hosts <= {urlsplit(gate.url).netloc}
 
 
-def sign_in(context: BrowserContext, driver: SignedInDriver, gate: Gate) -> None:
+def sign_in(context: BrowserContext, driver: SignedInDriver, server: Address) -> None:
     """Give a browser the persistent session of a driver."""
     assert driver.cookie is not None
     context.add_cookies(
         [
             {
-                "name": COOKIE, "value": driver.cookie, "url": gate.url, "httpOnly": True, "sameSite": "Strict",
+                "name": COOKIE, "value": driver.cookie, "url": server.url, "httpOnly": True, "sameSite": "Strict",
                 "expires": time.time() + YEAR,
             }
         ]

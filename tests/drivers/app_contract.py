@@ -45,7 +45,7 @@ def present() -> dict[str, Json]:
 
 
 def error_codes() -> set[str]:
-    """The codes of the errors that the calls of the present app may get."""
+    """The codes of errors that calls of the present app may get."""
     whole, used = _document(), calls()
     found: set[str] = set()
     for call, operation in _operations(whole):

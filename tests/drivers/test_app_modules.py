@@ -30,7 +30,7 @@ def test_modules_in_node(tmp_path: Path) -> None:
 
 
 def test_every_error_of_the_server_has_a_text() -> None:
-    """`rejections.js` names the codes that calls of the app may get, and no others. Node tests their texts."""
+    """`rejections.js` has the codes that calls may get, and no others. Node tests their texts."""
     table = (OWN / "rejections.js").read_text().partition("const TEXTS = [")[2].partition("];\n\n")[0]
     codes = set(re.findall(r"'([a-z-]+)'", table))
     keys = {text for text in re.findall(r"'([a-z.-]+)'", table) if "." in text}

@@ -232,7 +232,7 @@ def test_a_sign_out_removes_the_phone_and_all_that_it_stores(alice: Person, gate
     assert not booked.driver.is_in
 
 
-# The browser of the tests has no push service, so a subscription stands in for one
+# The browser of the tests has no push service, so it gets a subscription without one
 SUBSCRIBED = """
 PushManager.prototype.getSubscription = async () => ({ unsubscribe: async () => reportUnsubscribed() });
 """

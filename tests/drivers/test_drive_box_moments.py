@@ -1,20 +1,9 @@
-"""The moments at the car in Chromium: what the driver reads, and the button that leads on.
+"""The moments at the car in Chromium: their texts and buttons.
 
 Server, browser and box are real, the radio is emulated. The box itself rejects a command, by its clock and its list.
-
-| Moment | Test |
-|---|---|
-| 1, no network | `test_drive_app.test_opening_without_a_network_is_delivered_by_the_service_worker` |
-| 2, interrupted | `test_a_box_out_of_range_is_tried_again`, `test_drive_app.test_an_answer_that_is_lost_is_never_called_a_failure` |
-| 3, no box, no Bluetooth | `test_no_bluetooth`, `test_a_refused_permission`, `test_drive_app.test_no_box_in_the_chooser_and_the_box_of_another_car` |
-| 4, expired, removed | `test_an_expired_key_is_renewed`, `test_drive_app.test_a_removed_phone_registers_again_only_by_a_tap` |
-| 5, revoked, ended | `test_a_revoked_key`, `test_drive_app.test_bookings_that_come_later_and_that_the_fleet_has_ended` |
-| 6, wrong car | `test_the_box_of_another_car_leads_to_the_own_one` |
-| 7, too early, uncertain clock | `test_too_early`, `test_a_box_that_lost_its_time` |
-| 8, no effect | `test_an_opening_without_an_effect_leads_to_the_fleet` |
-| 9, taken, busy | `test_a_car_in_use`, `test_a_busy_box` |
-| 10, return | `test_drive_app.test_opening_and_closing_appear_in_the_console`, `test_drive_account_pages` |
-"""  # noqa: E501 - names of tests cannot be wrapped
+Other files have these moments: no network, a removed phone, a lost key and the return (`test_drive_app.py`), and the
+end of a booking (`test_drive_account_pages.py`).
+"""
 
 from __future__ import annotations
 
@@ -90,7 +79,7 @@ def extended(booked: Booking, hours: float) -> None:
 
 
 def test_an_expired_key_is_renewed(alice: Person, gate: Gate) -> None:
-    """The end of the booking has come by the clock of the box. A phone with network would set that clock."""
+    """The clock of the box is ahead. A phone with network would set it."""
     booked = booking(alice, ends=0.1, phone=FLEET)
     with at_the_car(booked, gate) as car:
         app = car.app
@@ -113,7 +102,7 @@ def test_an_expired_key_is_renewed(alice: Person, gate: Gate) -> None:
 
 
 def test_a_revoked_key(alice: Person, gate: Gate) -> None:
-    """Another driver's phone has brought the list to the box, while this one had no network."""
+    """Another phone has brought the list to the box. This one had no network."""
     booked = booking(alice, phone=FLEET)
     other = driver(alice)
     alice.assignment(booked.car, other.user)
@@ -141,7 +130,7 @@ def test_a_revoked_key(alice: Person, gate: Gate) -> None:
 
 
 def test_too_early(alice: Person, gate: Gate) -> None:
-    """The phone's clock is ahead of the box, which keeps to its own."""
+    """The clock of the phone is ahead. The box keeps to its own."""
     booked = booking(alice, begins=0.2, phone=FLEET)
     with at_the_car(booked, gate) as car:
         app = car.app

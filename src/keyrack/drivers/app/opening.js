@@ -164,6 +164,7 @@ function failure(command, error) {
   if (error instanceof BoxBusy) return outcome(command, 'busy');
   if (error instanceof TransportLost) return outcome(command, 'interrupted', { detail: error.sent });
   if (error instanceof NoBluetooth) return outcome(command, 'no-bluetooth');
+  if (error?.name === 'SecurityError') return outcome(command, 'no-bluetooth'); // a policy or a setting refuses it
   if (error instanceof OtherBox) return outcome(command, 'other-box', { detail: error.box });
   if (error instanceof NoKey) return outcome(command, 'no-key');
   if (error instanceof VersionMismatch) return outcome(command, error.action === 'update' ? 'app-old' : 'box-old');
