@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Route, expect
 
 from keyrack.core.settings import Settings
 from tests.drivers.app_browser import AppPage, Gate, app_context, at, booking, opened
@@ -300,6 +300,7 @@ def test_a_lost_phone_is_reported_from_another_device(alice: Person, gate: Gate)
     booked = booking(alice)
     with app_context(gate) as lost:
         opened(lost, booked, gate)
+    (phone,) = alice.get(f"/users/{booked.driver.user}/devices").json()
     with app_context(gate) as context:
         app = AppPage(context.new_page())
         app.start("/drive/")
@@ -307,7 +308,6 @@ def test_a_lost_phone_is_reported_from_another_device(alice: Person, gate: Gate)
         fill_in(app, booked.driver.address, PASSWORD)
         app.tap("Sign in")
         app.sees("I have lost my phone")
-        (phone,) = alice.get(f"/users/{booked.driver.user}/devices").json()
         other = app.page.locator("label.check").filter(has_not_text="this phone")
         expect(other.get_by_role("checkbox")).to_be_checked()
         app.tap("End the keys of these phones")
@@ -385,6 +385,19 @@ def test_a_session_that_ends_meanwhile_leads_to_the_sign_in(alice: Person, gate:
         app.sees("You are signed out")
         app.page.get_by_role("link", name="Sign in").click()
         app.sees("Sign in")
+        app.check(gate)
+
+
+def test_a_slow_server_leaves_no_page_of_before(alice: Person, gate: Gate) -> None:
+    booked = booking(alice)
+    with app_context(gate) as context:
+        app = opened(context, booked, gate)
+        held: list[Route] = []
+        app.page.route("**/drive/api/phones", lambda route: held.append(route))
+        app.start("/drive/#phones")
+        expect(app.page.get_by_role("main")).to_have_text("Loading …")
+        held[0].continue_()
+        app.sees("Your phones")
         app.check(gate)
 
 
