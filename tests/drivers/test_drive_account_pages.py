@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Route, expect
 
 from keyrack.core.settings import Settings
 from tests.drivers.app_browser import AppPage, Gate, app_context, at, booking, opened
@@ -422,6 +422,19 @@ def test_a_session_that_ends_meanwhile_leads_to_the_sign_in(alice: Person, gate:
         app.sees("You are signed out")
         app.page.get_by_role("link", name="Sign in", exact=True).click()
         app.sees("Sign in")
+        app.check(gate)
+
+
+def test_a_slow_server_leaves_no_page_of_before(alice: Person, gate: Gate) -> None:
+    booked = booking(alice)
+    with app_context(gate) as context:
+        app = opened(context, booked, gate)
+        held: list[Route] = []
+        app.page.route("**/drive/api/phones", lambda route: held.append(route))
+        app.start("/drive/#phones")
+        expect(app.page.get_by_role("main")).to_have_text("Loading …")
+        held[0].continue_()
+        app.sees("Your phones")
         app.check(gate)
 
 

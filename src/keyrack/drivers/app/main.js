@@ -13,6 +13,7 @@ import { registerWorker } from './worker-registration.js';
 
 const TICK_MS = 30_000; // texts contain times, and the boxes change their names
 const REFRESH_MS = 300_000; // while the page is visible
+const WAIT_MS = 400; // a shorter wait needs no sign
 const PROVIDER_RETURN = '/drive/sso'; // registered at providers
 
 let shown = 0;
@@ -30,9 +31,11 @@ async function route() {
   }
   const page = isAllowed(name) ? name : 'sign-in';
   app.wanted = isAllowed(name) ? '' : location.hash.slice(1);
-  const node = await pageOf(page)(app);
-  if (turn !== shown) return; // another page was chosen meanwhile
   const main = /** @type {HTMLElement} */ (document.getElementById('page'));
+  const waiting = main.dataset.page === page ? undefined : setTimeout(() => turn === shown && showLoading(), WAIT_MS);
+  const node = await pageOf(page)(app);
+  clearTimeout(waiting);
+  if (turn !== shown) return; // another page was chosen meanwhile
   const focused = main.dataset.page === page ? focusedIn(main) : null;
   fill(main, node);
   main.dataset.page = page;
@@ -40,6 +43,12 @@ async function route() {
   main.removeAttribute('aria-busy');
   document.title = [main.querySelector('h1')?.textContent, t('app.name')].filter(Boolean).join(' · ');
   if (focused !== null) focusLike(main, focused);
+}
+
+/** Show that the page comes, when the server is slow. */
+function showLoading() {
+  const main = /** @type {HTMLElement} */ (document.getElementById('page'));
+  fill(main, el('p', { class: 'muted wait' }, t('app.loading')));
 }
 
 /** @param {string} name */
@@ -120,7 +129,7 @@ setInterval(() => {
 takeSecret(); // at once, as the first contact with the server can take long
 app.show = showAgain;
 app.showAnew = route;
-fill(/** @type {HTMLElement} */ (document.getElementById('page')), el('p', { class: 'muted wait' }, t('app.loading')));
+showLoading();
 if (location.pathname === PROVIDER_RETURN) history.replaceState(null, '', `/drive/#provider=${location.search.slice(1)}`);
 await start();
 if (app.session === null) await refresh().catch(() => undefined);

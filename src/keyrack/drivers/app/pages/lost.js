@@ -6,7 +6,7 @@ import { el, fill } from '../dom.js';
 import { t, when } from '../texts.js';
 import { confirmed, done, formOf, Incomplete, showAfter, showProblem } from './forms.js';
 import { headOf, noticeOf } from './parts.js';
-import { isThisPhone, labelOf, readPhones } from './phones.js';
+import { labelOf, readPhones } from './phones.js';
 
 /**
  * @typedef {import('../app.js').App} App
@@ -42,12 +42,12 @@ export async function show(app) {
 function choiceOf(app, body, phones) {
   if (phones.length === 0) return [el('p', {}, t('phones.none'))];
   const boxes = phones.map((phone) => el('input', {
-    type: 'checkbox', name: 'phone', checked: !isThisPhone(app, phone),
+    type: 'checkbox', name: 'phone', checked: !phone.isThis,
   }));
   const report = async () => {
     const chosen = phones.filter((_, place) => boxes[place].checked);
     if (chosen.length === 0) throw new Incomplete(t('lost.choose'));
-    const hasThis = chosen.some((phone) => isThisPhone(app, phone));
+    const hasThis = chosen.some((phone) => phone.isThis);
     const step = { title: t('lost.this'), text: t('lost.this.text'), label: t('lost.confirm') };
     if (hasThis && !(await confirmed(step))) return;
     const { cars } = await app.call('POST', '/drive/api/lost', {

@@ -3,7 +3,7 @@
  */
 
 import { el, icon } from '../dom.js';
-import { removePhone } from '../phones.js';
+import { phoneOf, removePhone } from '../phones.js';
 import { t, when } from '../texts.js';
 import { actionOf, confirmed, done, showAfter, showProblem } from './forms.js';
 import { headOf } from './parts.js';
@@ -17,6 +17,7 @@ import { headOf } from './parts.js';
  * @property {string} name
  * @property {string} registered
  * @property {boolean} isApproved
+ * @property {boolean} isThis whether it is in the driver's hand
  */
 
 /**
@@ -63,24 +64,24 @@ function rowsOf(app, body, phones) {
       'li',
       { class: 'row' },
       labelOf(app, phone, phones),
-      !isThisPhone(app, phone) && actionOf(t('action.remove'), remove(phone), 'quiet'),
+      !phone.isThis && actionOf(t('action.remove'), remove(phone), 'quiet'),
     ))),
     el('a', { class: 'button', href: '#lost' }, icon('warn'), t('lost.title')),
   ];
 }
 
-/** @param {App} app @returns {Promise<Phone[]>} */
-export function readPhones(app) {
-  return app.call('GET', '/drive/api/phones');
-}
-
 /**
- * Whether it is the phone in the driver's hand.
+ * The phones of the driver. The one in the hand is known by its key pair, which precedes its registration.
  * @param {App} app
- * @param {Phone} phone
+ * @returns {Promise<Phone[]>}
  */
-export function isThisPhone(app, { customerId, id }) {
-  return app.phones[customerId]?.id === id;
+export async function readPhones(app) {
+  /** @type {Array<Omit<Phone, 'isThis'>>} */
+  const rows = await app.call('GET', '/drive/api/phones');
+  return Promise.all(rows.map(async (row) => {
+    const { phone } = await phoneOf(row.customerId);
+    return { ...row, isThis: phone.device.id === row.id };
+  }));
 }
 
 /**
@@ -103,11 +104,11 @@ export function labelOf(app, phone, phones) {
   const fleet = app.session?.customers.find(({ id }) => id === phone.customerId)?.name;
   const isOfSeveral = (app.session?.customers.length ?? 0) > 1;
   const facts = [
-    isThisPhone(app, phone) && t('phones.this'),
+    phone.isThis && t('phones.this'),
     isOfSeveral && fleet,
     t('phones.since', { time: when(Date.parse(phone.registered), app.now()) }),
     !phone.isApproved && t('phones.unapproved'),
-    isReplaced(phone, phones) && !isThisPhone(app, phone) && t('phones.replaced'),
+    isReplaced(phone, phones) && !phone.isThis && t('phones.replaced'),
   ];
   return el(
     'span',
