@@ -49,7 +49,7 @@ WAITING = "select count(*) from pg_locks where not granted and $1 = any(pg_block
 def reset_meanwhile(
     dsn: str, driver: SignedInDriver, table: str, attack: Callable[[], httpx.Response]
 ) -> httpx.Response:
-    """The response to a request that is authenticated before a reset, and executed after it.
+    """The response to a request that a reset of the account overtakes.
 
     Another transaction locks the `table` that the request writes to, and resets the account as `accounts.accept` does.
     """
@@ -175,7 +175,7 @@ def test_a_link_is_accepted_once_by_concurrent_requests(alice: Person, dsn: str)
 
 @pytest.mark.parametrize("is_proven", [True, False])
 def test_an_invitation_ends_no_account_of_another_customer(alice: Person, bob: Person, is_proven: bool) -> None:
-    """A manager who knows only an address adds the person, and accepts the invitation."""
+    """A manager adds a known address, and accepts its own invitation."""
     driver, thief = signed_in_driver(alice, is_proven=is_proven), driver_browser(bob)
     shared(bob, driver.address)
     secret = invitation(bob, driver.user)
@@ -275,7 +275,7 @@ def test_another_host_in_the_request_reaches_no_link(alice: Person) -> None:
 
 
 def test_a_planted_cookie_signs_nobody_in(alice: Person) -> None:
-    """A cookie of a neighbouring host comes in addition, so that the browser sends two."""
+    """A neighbouring host has set a cookie, too. The browser sends both."""
     driver, attacker = signed_in_driver(alice), signed_in_driver(alice)
     own, planted = f"{COOKIE}={driver.cookie}", f"{COOKIE}={attacker.cookie}"
     browser = driver_browser(alice)
