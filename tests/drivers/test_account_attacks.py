@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from base64 import urlsafe_b64decode
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -11,6 +12,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from keyrack.auth.passkeys import KNOWN, NOT_VERIFIED
 from keyrack.drivers import accounts, app_access, links
 from keyrack.drivers.links import LINK_EXPIRED
 from tests.drivers.software_authenticator import SoftwareAuthenticator
@@ -26,7 +28,9 @@ from tests.drivers.test_account_abuse import (
     user_of,
 )
 from tests.drivers.test_passkeys import at, dana, local
+from tests.drivers.test_passkeys import sign_in as by_passkey
 from tests.support.drivers import (
+    COOKIE,
     PASSWORD,
     DriverBrowser,
     SignedInDriver,
@@ -45,7 +49,7 @@ WAITING = "select count(*) from pg_locks where not granted and $1 = any(pg_block
 def reset_meanwhile(
     dsn: str, driver: SignedInDriver, table: str, attack: Callable[[], httpx.Response]
 ) -> httpx.Response:
-    """The response to a request that is authenticated before a reset, and executed after it.
+    """The response to a request that a reset of the account overtakes.
 
     Another transaction locks the `table` that the request writes to, and resets the account as `accounts.accept` does.
     """
@@ -171,7 +175,7 @@ def test_a_link_is_accepted_once_by_concurrent_requests(alice: Person, dsn: str)
 
 @pytest.mark.parametrize("is_proven", [True, False])
 def test_an_invitation_ends_no_account_of_another_customer(alice: Person, bob: Person, is_proven: bool) -> None:
-    """A manager who knows only an address adds the person, and accepts the invitation."""
+    """A manager adds a known address, and accepts its own invitation."""
     driver, thief = signed_in_driver(alice, is_proven=is_proven), driver_browser(bob)
     shared(bob, driver.address)
     secret = invitation(bob, driver.user)
@@ -227,3 +231,74 @@ def test_a_phone_gets_no_keys_after_the_end_of_its_session(
     assert app.get("/sdk/devices").status_code == 401
     assert app.post("/sdk/devices/nonce").status_code == 401
     assert app.get("/sdk/keys").status_code == 401
+
+
+EVIL = "https://evil.example"
+
+
+def test_a_passkey_of_another_page_host_or_user_opens_nothing(dana: Person, local: RunningServer) -> None:
+    driver, stranger = signed_in_driver(dana), signed_in_driver(dana)
+    for each in (driver, stranger):
+        each.http.headers["Origin"] = local.settings.public_url
+    device = SoftwareAuthenticator(local.settings.public_url)
+    options = driver.post("/passkeys/options").json()["publicKey"]
+    for wrong in (SoftwareAuthenticator(EVIL), SoftwareAuthenticator(local.settings.public_url, "evil.example")):
+        refused(driver.post("/passkeys", {"credential": wrong.create(options)}), 422, NOT_VERIFIED)
+        options = driver.post("/passkeys/options").json()["publicKey"]
+    # The challenge of one driver, answered in the session of another
+    refused(stranger.post("/passkeys", {"credential": device.create(options)}), 422, NOT_VERIFIED)
+    stranger.post("/passkeys/options")
+    refused(stranger.post("/passkeys", {"credential": device.create(options)}), 422, NOT_VERIFIED)
+    assert driver.post("/passkeys", {"credential": device.create(options)}).status_code == 201
+    own = device.handle
+    options = stranger.post("/passkeys/options").json()["publicKey"]
+    refused(stranger.post("/passkeys", {"credential": device.create(options)}), 409, KNOWN)
+    for handle in (stranger_handle(stranger), b"", bytes(16)):
+        device.handle = handle
+        assert is_wrong(by_passkey(driver_browser(dana, **at(local)), device))
+    device.handle = own
+    assert by_passkey(driver_browser(dana, **at(local)), device).status_code == 201
+
+
+def stranger_handle(driver: SignedInDriver) -> bytes:
+    text = driver.post("/passkeys/options").json()["publicKey"]["user"]["id"]
+    return urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def test_another_host_in_the_request_reaches_no_link(alice: Person) -> None:
+    user = user_of(alice, driver_address())
+    for name in ("Host", "X-Forwarded-Host", "Forwarded"):
+        answer = alice.post(f"/users/{user}/app-invitation", {}, headers={name: "evil.example"})
+        assert answer.status_code != 201 or "evil.example" not in answer.text
+        shown = alice.client.get(alice.client.base_url.join("/drive"), headers={name: "evil.example"})
+        assert (shown.status_code, shown.headers["location"]) == (308, "/drive/")
+
+
+def test_a_planted_cookie_signs_nobody_in(alice: Person) -> None:
+    """A neighbouring host has set a cookie, too. The browser sends both."""
+    driver, attacker = signed_in_driver(alice), signed_in_driver(alice)
+    own, planted = f"{COOKIE}={driver.cookie}", f"{COOKIE}={attacker.cookie}"
+    browser = driver_browser(alice)
+    for cookie in (f"{own}; {planted}", f"{planted}; {own}"):
+        assert browser.get("/session", headers={"Cookie": cookie}).status_code == 401
+    assert browser.get("/session", headers={"Cookie": own}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "name", ["\u202emoc.elpmaxe", "\x00", "x" * 101], ids=["direction", "zero", "long"]
+)  # fmt: skip
+def test_a_name_cannot_reverse_the_text_of_a_page(alice: Person, name: str) -> None:
+    driver = signed_in_driver(alice)
+    assert driver.post("/passkeys", {"credential": {}, "name": name}).status_code == 400
+    comment = {"assignmentId": 1, "kind": "end", "comment": name * 3}
+    assert driver.put("/requests", comment, customer=alice.customer).status_code == 400
+
+
+def test_a_nested_or_large_credential_is_refused(alice: Person) -> None:
+    browser = driver_browser(alice)
+    headers = {"Content-Type": "application/json"}
+    nested = b'{"credential": ' + b'{"a": ' * 50_000 + b"1" + b"}" * 50_001
+    large = b'{"credential": {"id": "' + b"x" * 20_000_000 + b'"}}'
+    for body, statuses in ((nested, (400, 401)), (large, (413,))):
+        answer = browser.call("POST", "/session/passkey", content=body, headers=headers)
+        assert answer.status_code in statuses, answer.text

@@ -225,7 +225,7 @@ async def challenge_passkey(
 async def verify_passkey(
     db: Database, vault: Encryption, settings: Settings, challenges: str | None, credential: str, from_address: str
 ) -> tuple[int, AccountVersion, tuple[str, ...]]:
-    """The driver and the account of a signed passkey challenge, and the `amr` values.
+    """The driver, account and `amr` values of a signed passkey challenge.
 
     Raises `WrongCredentials`, `TooManyRequests`.
     """

@@ -44,9 +44,9 @@ on conflict (user_id, kind, coalesce(customer_id, 0)) do update set hash = exclu
 returning expires_at
 """
 # A set-up link is valid while there is no account. A link of a customer is deleted with the membership. A waiting mail
-# and a start password create links after a withdrawal, too, so each use checks it again
-# A manager can add any person to the customer, and invite it. Such an invitation must not end an account that opens
-# cars of other customers
+# and a start password create links after a withdrawal, too. So each use checks the withdrawal again.
+# A manager can add any person to the customer, and invite it. `can_reset` is false if the account opens cars of other
+# customers, so that the manager cannot end it.
 FIND: LiteralString = (
     """
 select l.link_id, l.user_id, l.customer_id, c.name as customer, l.kind,

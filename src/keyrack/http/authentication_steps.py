@@ -74,7 +74,7 @@ async def authenticate_device(call: HttpCall) -> None:
 
 
 async def authenticate_app(call: HttpCall) -> None:
-    """Authenticate a user by an app's id token, which belongs to one customer.
+    """Authenticate a user of one customer by an app's id token.
 
     A driver's token ends with its session, and with the customer's access. Otherwise a lost phone could get new keys.
     Raises `Unauthorized`.
