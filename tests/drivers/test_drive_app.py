@@ -127,7 +127,7 @@ def test_events_of_the_browser_renew_cars_and_keys(alice: Person, gate: Gate, ev
         worker = Worker(app.page)
         car = alice.car("The second one")
         Firmware(alice.box_in(car)).enrol(alice)
-        alice.assignment(car, booked.driver.user, end=at(3))
+        alice.assignment(car, booked.driver.user, at(-0.5), end=at(3))
         worker.send(event)
         app.page.get_by_role("button", name="The second one").click()
         app.sees("Ready")

@@ -23,6 +23,7 @@ const TEXTS = [
   ['rejection.provider-failed', 'rejection.provider-failed.help', ['provider-sign-in-failed']],
   ['rejection.provider-limited', 'rejection.provider-limited.help', ['provider-session-limited']],
   ['rejection.account-exists', 'rejection.account-exists.help', ['driver-account-exists']],
+  ['rejection.account-kept', 'rejection.account-kept.help', ['driver-account-of-other-fleets']],
   ['rejection.no-credential', 'link.choose', ['no-credential-given']],
   ['rejection.password', 'rejection.password.help', ['wrong-driver-password']],
   ['rejection.passkey-known', 'rejection.passkey-known.help', ['passkey-known']],

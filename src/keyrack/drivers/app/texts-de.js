@@ -166,6 +166,8 @@ export const GERMAN = {
   'rejection.provider-limited.help': 'Melden Sie sich ab. Nutzen Sie dann ein Passwort oder einen Passkey, oder wählen Sie „Ich kann mich nicht anmelden“.',
   'rejection.account-exists': 'Sie haben schon ein Konto',
   'rejection.account-exists.help': 'Melden Sie sich an. Öffnen Sie dann die Einladung noch einmal, um diesen Fuhrpark hinzuzufügen.',
+  'rejection.account-kept': 'Ihr Konto gilt auch für andere Fuhrparks',
+  'rejection.account-kept.help': 'Melden Sie sich an, um diesen Fuhrpark hinzuzufügen. Ohne Passwort und Passkey wählen Sie „Ich kann mich nicht anmelden“.',
   'rejection.no-credential': 'Ein Passwort oder ein Passkey fehlt',
   'rejection.password': 'Das bisherige Passwort stimmt nicht',
   'rejection.password.help': 'Geben Sie es noch einmal ein. Wenn Sie es nicht wissen: Melden Sie sich ab, und wählen Sie „Ich kann mich nicht anmelden“.',

@@ -170,6 +170,8 @@ export const ENGLISH = {
   'rejection.provider-limited.help': 'Sign out. Then sign in with a password or a passkey, or choose “I cannot sign in”.',
   'rejection.account-exists': 'You already have an account',
   'rejection.account-exists.help': 'Sign in. Then open the invitation again to add this fleet.',
+  'rejection.account-kept': 'Your account is also of other fleets',
+  'rejection.account-kept.help': 'Sign in to add this fleet. Without a password or a passkey, choose “I cannot sign in”.',
   'rejection.no-credential': 'A password or a passkey is missing',
   'rejection.password': 'The current password is not right',
   'rejection.password.help': 'Enter it again. If you do not know it, sign out and choose “I cannot sign in”.',
