@@ -139,8 +139,10 @@ export const app = {
    * @param {string} [page] to go to
    */
   async signedIn(page = '') {
+    const before = location.hash;
     await refreshAfterChange();
-    await app.goInstead(page);
+    // It shows the cars before the keys are here, so the driver may have gone on
+    if ([before, ''].includes(location.hash)) await app.goInstead(page);
   },
 
   /**
