@@ -678,6 +678,7 @@ IN_TROUBLE = {
 # Codes of the app at `/drive`, which tests/drivers shows
 OF_DRIVERS = {
     "driver-account-exists",
+    "driver-account-of-other-fleets",
     "driver-passkey-not-found",
     "driver-provider-not-found",
     "driver-session-not-found",

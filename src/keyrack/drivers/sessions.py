@@ -16,6 +16,7 @@ from keyrack.core.errors import Forbidden
 from keyrack.core.secret_hashes import digest, new_secret
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Row, Statements
+from keyrack.db.named_parameters import compile_statement
 from keyrack.db.row_batches import run_in_batches
 
 IDLE_DAYS = 90
@@ -61,16 +62,17 @@ HAS_ACCESS: LiteralString = (
 )
 SEEN: LiteralString = "update driver_session set seen_at = now() where session_id = $1"
 # The sessions that were seen last stay, the new one among them. The lock waits for a concurrent reset or new password
-BEGIN: LiteralString = """
+BEGIN = compile_statement("""
 with begun as (
   insert into driver_session (user_id, customer_id, provider_id, hash, sign_outs, device, amr)
-  select user_id, $2, $7, $3, sign_outs, $4, $5 from driver_account
-  where user_id = $1 and ($8::uuid is null or handle = $8) and ($9::integer is null or sign_outs = $9) for share),
+  select user_id, :customer, :provider, :hash, sign_outs, :device, :amr from driver_account
+  where user_id = :user and (:handle::uuid is null or handle = :handle)
+    and (:sign_outs::integer is null or sign_outs = :sign_outs) for share),
 gone as (
   delete from driver_session where session_id = any(array(
-    select session_id from driver_session where user_id = $1 order by seen_at desc, session_id desc offset $6)))
+    select session_id from driver_session where user_id = :user order by seen_at desc, session_id desc offset :others)))
 select
-"""
+""")
 # Sessions of the driver $1 that a session shows: one of the provider of $2 those of this customer, another one those of
 # its own customers $3. So an account that someone else has prepared shows no use of the app at another customer
 IS_SHOWN: LiteralString = """case when $2::integer is not null then s.customer_id = $2
@@ -151,9 +153,11 @@ async def begin(
     secret = new_secret()
     customer, provider_id = (None, None) if provider is None else (provider.driver_customer, provider.id)
     handle, sign_outs = version or (None, None)
-    await statements.execute(
-        BEGIN, user, customer, digest(secret), device, list(amr), MAX_SESSIONS - 1, provider_id, handle, sign_outs
-    )
+    arguments = BEGIN.arguments(
+        user=user, customer=customer, provider=provider_id, hash=digest(secret), device=device, amr=list(amr),
+        handle=handle, sign_outs=sign_outs, others=MAX_SESSIONS - 1,
+    )  # fmt: skip
+    await statements.execute(BEGIN.sql, *arguments)
     return secret
 
 
