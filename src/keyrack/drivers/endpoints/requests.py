@@ -153,7 +153,9 @@ endpoints.read(
     body=JsonBody(TypeAdapter(RequestDecision), "decide request"),
     responses=Responses(
         headers=OPERATION_HEADERS,
-        descriptions={204: "Decided. With a grant, the header `Operation-Id` identifies the operation"},
+        descriptions={
+            204: "Accepted, but not applied yet in case of a grant: the header `Operation-Id` identifies its operation"
+        },
         errors={404: (NO_REQUEST,), 409: (requests.DECIDED,)},
     ),
 )

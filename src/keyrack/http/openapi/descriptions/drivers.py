@@ -83,6 +83,7 @@ OF_DRIVERS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "customer": ("The customer to which the link gives access; null for a link that the driver requested.", None),
         "emailAddress": ("The e-mail address of the driver, without most of its local part.", "d…@example.com"),
         "hasAccount": ("Whether the driver has an account.", False),
+        "canReset": ("Whether the link may replace the credentials of an existing account.", True),
         "isSignedInAsThisUser": ("Whether the browser is signed in as this driver.", False),
         "resets": ("Whether accepting ends the credentials and sessions of an existing account.", False),
     },
