@@ -57,6 +57,8 @@ async ({ outcome, car, key, withheld, phone, hasOffer, ...state }) => {
 NO_CARS = """
 import('/drive/app.js').then(({ app }) => Object.assign(app, { cars: [], cancelled: [] }).show())
 """
+# The contact with the server draws the page again when it ends
+SETTLE = "import('/drive/app.js').then(({ refresh }) => refresh())"
 TITLE = """
 async (id) => {
   const { ENGLISH, language } = await import('/drive/texts.js');
@@ -121,6 +123,12 @@ PROGRESS: dict[str, dict[str, Any]] = {
     "searching for long": {"progress": {"command": "open", "phase": "searching", "isSlow": True}},
     "closing": {"progress": {"command": "close", "phase": "closing", "isSlow": False}},
 }
+
+
+def wait_until_ready(page: Page) -> None:
+    """Wait until the key is there, and nothing draws the page again."""
+    page.locator(".notice.good").wait_for()
+    page.evaluate(SETTLE)
 
 
 def set_state(page: Page, state: dict[str, Any]) -> None:
@@ -188,7 +196,7 @@ def signed_out_scenes(app: AppPage, cast: Cast) -> Iterator[str]:
     yield _shown(app, "forgot", "#forgot", "form")
     page.locator("input[type=email]").fill("driver@example.org")
     page.locator("button[type=submit]").click()
-    page.locator(".notice.good").wait_for()
+    wait_until_ready(page)
     yield "forgot, sent"
     app.page.unroute_all()
     yield _shown(app, "link", cast.invitation)
@@ -221,13 +229,13 @@ def _phone_scenes(app: AppPage, cast: Cast, gate: Gate) -> Iterator[str]:
     sign_in(other, cast.booked.driver, gate)
     phone = AppPage(other.new_page())
     phone.start()
-    phone.page.locator(".notice.good").wait_for()
+    wait_until_ready(phone.page)
     other.close()
     yield _shown(app, "phones", "#phones", ".row")
     page.locator(".row button").first.click()
     yield _dialog(app, "phones, removal")
     page.locator("dialog button.danger").click()
-    page.locator(".notice.good").wait_for()
+    wait_until_ready(page)
     yield "phones, removed"
 
 
@@ -241,7 +249,7 @@ def _security_scenes(app: AppPage) -> Iterator[str]:
     page.locator("[role=alert] .notice").wait_for()
     yield "security, wrong password"
     page.locator("li button").first.click()
-    page.locator(".notice.good").wait_for()
+    wait_until_ready(page)
     yield "security, session ended"
 
 
@@ -255,7 +263,7 @@ def _request_scenes(app: AppPage, cast: Cast) -> Iterator[str]:
     yield "requests, wrong time"
     page.locator("select").first.select_option("3")
     page.locator("form button").first.click()
-    page.locator(".notice.good").wait_for()
+    wait_until_ready(page)
     yield "requests, sent"
     yield _shown(app, "return", f"#return={cast.booked.assignment}")
     page.locator("button.quiet").click()
@@ -291,7 +299,7 @@ def lost_scenes(app: AppPage) -> Iterator[str]:
     page.locator("button[type=submit]").click()
     yield _dialog(app, "lost, this phone")
     page.locator("dialog button.danger").click()
-    page.locator(".notice.good").wait_for()
+    wait_until_ready(page)
     yield "lost, done"
 
 

@@ -29,6 +29,7 @@ from tests.drivers.app_scenes import (
     show_moment,
     signed_in_scenes,
     signed_out_scenes,
+    wait_until_ready,
 )
 from tests.support import browser
 from tests.support.people import Person
@@ -252,7 +253,7 @@ def test_headings_have_the_focus_after_a_change_of_the_page(alice: Person, gate:
         sign_in(context, booked.driver, gate)
         page = context.new_page()
         new_page_of(page).start()
-        page.locator(".notice.good").wait_for()
+        wait_until_ready(page)
         for link in ("Account", "Privacy", "Back", "Booking", "Return the car"):
             page.get_by_role("link", name=link, exact=True).click()
             heading = {"Back": "Account", "Booking": "More time or return"}.get(link, link)
@@ -265,7 +266,7 @@ def test_the_message_has_the_focus_if_the_button_is_gone(alice: Person, gate: Ga
         sign_in(context, booked.driver, gate)
         page = context.new_page()
         new_page_of(page).start()
-        page.locator(".notice.good").wait_for()
+        wait_until_ready(page)
         show_moment(page, "unknown")
         page.get_by_role("button", name="It is open").click()
         expect(page.get_by_role("heading", name="Open", exact=True)).to_be_focused()
@@ -277,7 +278,7 @@ def test_nothing_moves_if_the_driver_wants_no_motion(alice: Person, gate: Gate) 
         sign_in(context, booked.driver, gate)
         page = context.new_page()
         new_page_of(page).start()
-        page.locator(".notice.good").wait_for()
+        wait_until_ready(page)
         set_state(page, PROGRESS["closing"])
         assert page.evaluate("document.getAnimations().length") == 1
         page.emulate_media(reduced_motion="reduce")
@@ -298,7 +299,7 @@ def test_forced_colours_keep_the_shapes(alice: Person, gate: Gate) -> None:
         sign_in(context, booked.driver, gate)
         page = context.new_page()
         new_page_of(page).start()
-        page.locator(".notice.good").wait_for()
+        wait_until_ready(page)
         assert min(page.evaluate(BORDERS, ".button, .card, .notice")) >= 1
         assert page.evaluate(BORDERS, "#tabs a") == [3, 0, 0]
         assert tab_through(page) == []

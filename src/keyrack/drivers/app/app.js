@@ -318,6 +318,7 @@ export async function act(command, car) {
   app.progress = null;
   app.outcomes.set(car.assignmentId, outcome);
   if (outcome.kind === 'opened' || outcome.kind === 'closed') app.reaches.delete(car.assignmentId);
+  await prepare(); // the phone has another entry of the log
   await app.show();
   await deliver(car);
 }
