@@ -117,6 +117,7 @@ def test_a_passkey_signs_in_by_its_button(alice: Person, gate: Gate) -> None:
         app.sees("Ready")
         app.start("/drive/#security")
         app.tap("Remove")
+        app.page.get_by_role("dialog").get_by_role("button", name="Remove").click()
         app.sees("The passkey was removed")
         app.check(gate)
     assert signed_in_driver(alice, booked.driver.user).get("/passkeys").json() == []
@@ -288,7 +289,7 @@ def test_a_deleted_account_leaves_nothing_on_the_phone(alice: Person, gate: Gate
         app.start("/drive/#security")
         app.page.get_by_text("Delete the account", exact=True).click()
         app.tap("Delete my account")
-        app.sees("Sign in")
+        app.sees("Your account is deleted")
         assert stored(app) == 0
         app.check(gate)
     assert not signed_in_with(alice, booked.driver.address, PASSWORD)

@@ -12,9 +12,10 @@ import pytest
 from keyrack.auth.passkeys import NOT_VERIFIED
 from keyrack.core.settings import Settings
 from keyrack.drivers.links import LINK_EXPIRED
+from keyrack.drivers.sessions import SIGN_IN_AGAIN
 from tests.drivers.software_authenticator import SoftwareAuthenticator
 from tests.drivers.test_account_abuse import is_wrong, link, user_of
-from tests.support.drivers import DriverBrowser, driver_address, driver_browser, signed_in_driver
+from tests.support.drivers import PASSWORD, DriverBrowser, driver_address, driver_browser, signed_in_driver
 from tests.support.people import Person, done, http_client, refused
 from tests.support.servers import RunningServer
 
@@ -22,6 +23,8 @@ OF_MANAGER = """
 insert into passkey (manager_id, credential_id, public_key, sign_count, transports, aaguid, name, is_backed_up)
 select manager_id, $2, $3, 0, '{}', '', 'software', false from manager where username = $1
 """
+
+AGE = "update driver_session set created_at = now() - make_interval(mins => $2) where user_id = $1"
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +77,22 @@ def test_a_driver_adds_a_passkey_and_signs_in_with_it(dana: Person, local: Runni
     assert stranger.delete(f"/passkeys/{shown['id']}").status_code == 404
     done(driver.delete(f"/passkeys/{shown['id']}"))
     assert is_wrong(sign_in(driver_browser(dana, **at(local)), device))
+
+
+def test_a_new_passkey_needs_a_recent_sign_in(dana: Person, local: RunningServer) -> None:
+    driver = signed_in_driver(dana)
+    driver.http.headers["Origin"] = local.settings.public_url
+    device = SoftwareAuthenticator(local.settings.public_url)
+    credential = device.create(driver.post("/passkeys/options").json()["publicKey"])
+    dana.sql.execute(AGE, driver.user, local.settings.reauthentication_minutes)
+    too_old = str(SIGN_IN_AGAIN.format(minutes=local.settings.reauthentication_minutes))
+    refused(driver.post("/passkeys/options"), 403, too_old)
+    refused(driver.post("/passkeys", {"credential": credential}), 403, too_old)
+    again = driver.post("/session", {"emailAddress": driver.address, "password": PASSWORD})
+    assert again.status_code == 201, again.text
+    assert len(driver.get("/sessions").json()) == 1  # in place of the earlier one
+    credential = device.create(driver.post("/passkeys/options").json()["publicKey"])
+    assert driver.post("/passkeys", {"credential": credential}).status_code == 201
 
 
 def test_a_challenge_belongs_to_one_browser(dana: Person, local: RunningServer) -> None:

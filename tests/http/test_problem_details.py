@@ -693,6 +693,7 @@ OF_DRIVERS = {
     "push-keys-invalid",
     "push-service-not-allowed",
     "too-many-driver-passkeys",
+    "driver-sign-in-again",
     "wrong-driver-password",
 }
 # Codes of batch items, and codes in a response of /health/ready

@@ -25,11 +25,12 @@ ANY = ("*",)  # instead of ETags: any existing resource
 
 
 class DriverBrowser(NamedTuple):
-    """Headers of a driver's browser, and its pending challenges."""
+    """Headers of a driver's browser, its session and its pending challenges."""
 
     agent: str  # `User-Agent`
     languages: str | None  # `Accept-Language`
     challenges: str | None  # sealed challenges for a passkey
+    session: str | None  # the secret, which may be invalid
 
 
 @dataclass(slots=True, kw_only=True)

@@ -38,9 +38,9 @@ class DriverCookies:
         return _one(http, self._session)
 
     def browser(self, http: CookieRequest) -> DriverBrowser:
-        """The browser's headers, and its pending challenges."""
+        """The browser's headers, its session and its pending challenges."""
         agent, languages = http.get_header("User-Agent") or "", http.get_header("Accept-Language")
-        return DriverBrowser(agent, languages, _one(http, self._challenge))
+        return DriverBrowser(agent, languages, _one(http, self._challenge), self.secret(http))
 
     def cookie(self, secret: str) -> str:
         """The `Set-Cookie` of a session."""

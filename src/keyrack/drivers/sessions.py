@@ -6,13 +6,14 @@ an ended one fails at the next request.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import LiteralString, NamedTuple
 from uuid import UUID
 
 from keyrack.api.principals import Driver
 from keyrack.auth.sso.providers import Provider
-from keyrack.core.error_codes import ErrorCode
-from keyrack.core.errors import Forbidden
+from keyrack.core.error_codes import SIGNED_OUT, ErrorCode
+from keyrack.core.errors import Forbidden, Unauthorized
 from keyrack.core.secret_hashes import digest, new_secret
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Row, Statements
@@ -28,6 +29,11 @@ SIGNED_ON = ErrorCode(
     "provider-session-limited",
     "A session of a provider cannot change the account.",
     "Sign in with the password or a passkey of the account. Without one, request a link by `POST /drive/api/forgot`.",
+)
+SIGN_IN_AGAIN = ErrorCode(
+    "driver-sign-in-again",
+    "A new passkey requires a sign-in within the last {minutes} minutes.",
+    "Sign in again, then repeat the request.",
 )
 
 # Conditions about the account `a` and the membership `u`: the customer gave access, and withdrew it
@@ -90,6 +96,15 @@ returning true
 """
 END_OTHERS: LiteralString = """
 delete from driver_session where user_id = $1 and session_id <> $3 and ($2::integer is null or customer_id = $2)
+"""
+# A subscription for push messages belongs to the browser, so it stays there if the same driver signs in again
+MOVE_PUSH: LiteralString = """
+update driver_push p set session_id = $3 from driver_session s
+where s.hash = $1 and s.user_id = $2 and p.session_id = s.session_id
+"""
+END_REPLACED: LiteralString = "delete from driver_session where hash = $1"
+RECENT_UNTIL: LiteralString = """
+select created_at + make_interval(mins => $2) from driver_session where session_id = $1
 """
 CHALLENGE: LiteralString = """
 update driver_session set challenge = $3, challenged_at = now() where user_id = $1 and session_id = $2
@@ -168,6 +183,33 @@ def require_own_sign_in(driver: Driver) -> None:
     """
     if driver.provider_customer is not None:
         raise Forbidden(SIGNED_ON)
+
+
+async def replace(statements: Statements, secret: str, driver: Driver) -> None:
+    """End the session that the browser had before a new sign-in.
+
+    No browser has its cookie any more. Subscriptions of the same driver move to the new session.
+    """
+    earlier = digest(secret)
+    await statements.execute(MOVE_PUSH, earlier, driver.user, driver.session)
+    await statements.execute(END_REPLACED, earlier)
+
+
+async def recent_until(statements: Statements, driver: Driver, settings: Settings) -> datetime:
+    """The time until which the sign-in is recent enough for a new passkey."""
+    until = await statements.fetchval(RECENT_UNTIL, driver.session, settings.reauthentication_minutes)
+    if until is None:
+        raise Unauthorized(SIGNED_OUT)
+    return until
+
+
+async def require_recent_sign_in(statements: Statements, driver: Driver, settings: Settings) -> None:
+    """Raises `Forbidden` if the sign-in is too old for a new passkey.
+
+    Otherwise an unlocked phone would give lasting access to the account.
+    """
+    if await recent_until(statements, driver, settings) <= datetime.now(UTC):
+        raise Forbidden(SIGN_IN_AGAIN.format(minutes=settings.reauthentication_minutes))
 
 
 async def shown(statements: Statements, driver: Driver) -> list[Row]:

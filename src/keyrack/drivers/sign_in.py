@@ -27,14 +27,18 @@ async def sign_in(
     version: AccountVersion | None = None,
     provider: Provider | None = None,
 ) -> Response:
-    """Begin a session. `provider` has signed the driver in.
+    """Begin a session in place of the browser's earlier one. `provider` has signed the driver in.
 
     `version` is that of the verified credentials, unless the caller's transaction has locked the account. Runs in the
     caller's transaction. Raises `Forbidden` if the session would see no customer, and after a reset of the account.
     """
-    secret = await sessions.begin(statements, user, device_name(browser_of(request).agent), amr, version, provider)
-    if await sessions.find(statements, secret) is None:
+    browser = browser_of(request)
+    secret = await sessions.begin(statements, user, device_name(browser.agent), amr, version, provider)
+    driver = await sessions.find(statements, secret)
+    if driver is None:
         raise Forbidden(NO_ACCESS)
+    if browser.session is not None:
+        await sessions.replace(statements, browser.session, driver)
     row = await statements.fetchrow(PERSON, user)
     assert row is not None  # noqa: S101 - the session is the person's
     return answer({"user": shown_person(row)}, 201, {**NO_STORE, "Set-Cookie": cookies.cookie(secret)})

@@ -62,6 +62,7 @@ const CASES = [
   ['the box is busy', { outcome: outcome('busy') }, 9, 'busy', 'open'],
   ['the box answers that it is busy', { outcome: refused('busy', 27) }, 9, 'busy', 'open'],
   ['the booking ends soon', { car: { ...CAR, end: at(0.4) } }, 10, 'return', 'close'],
+  ['a booking of 25 minutes', { car: { ...CAR, start: at(-0.1), end: at(0.3) } }, 0, 'ready', 'open'],
   ['closed', { outcome: outcome('closed', { command: 'close' }) }, 10, 'closed', 'open'],
   ['opened', { outcome: outcome('opened') }, 0, 'opened', 'close'],
   ['no Web Bluetooth', { hasRadio: false }, 0, 'no-web-bluetooth', null],

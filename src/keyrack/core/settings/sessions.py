@@ -33,7 +33,8 @@ class Sessions(BaseSettings):
         default=10,
         ge=1,
         description="Time after sign-in within which a manager may add or remove passkeys and other second factors, "
-        "and connect accounts of providers (minutes). Later, the manager must sign in again.",
+        "and connect accounts of providers (minutes). Later, the manager must sign in again. A driver may add a "
+        "passkey within the same time.",
     )
     mfa_codes_per_hour: int = Field(
         default=20,

@@ -27,6 +27,7 @@ import { setLanguage } from './texts.js';
  * @property {number} sessionId
  * @property {boolean} hasPassword
  * @property {boolean} isOfProvider whether a provider has signed the driver in, who then cannot change the account
+ * @property {string} recentUntil when the sign-in becomes too old for a new passkey
  * @property {number} passkeys
  * @property {string | null} language
  *

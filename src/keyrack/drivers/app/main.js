@@ -25,12 +25,13 @@ async function route() {
   const [name, argument] = address();
   app.argument = argument;
   document.documentElement.lang = language();
-  if (name === 'sign-in' && app.isSignedIn && !hasLink()) {
+  if (name === 'sign-in' && app.isSignedIn && !hasLink() && !isAgain()) {
     await app.goInstead(''); // the back button leads here after a sign-in
     return;
   }
   const page = isAllowed(name) ? name : 'sign-in';
-  app.wanted = isAllowed(name) ? '' : location.hash.slice(1);
+  if (isAllowed(name)) app.wanted = isAgain() ? 'security' : '';
+  else app.wanted = location.hash.slice(1);
   const main = /** @type {HTMLElement} */ (document.getElementById('page'));
   const waiting = main.dataset.page === page ? undefined : setTimeout(() => turn === shown && showLoading(), WAIT_MS);
   const node = await pageOf(page)(app);
@@ -49,6 +50,11 @@ async function route() {
 function showLoading() {
   const main = /** @type {HTMLElement} */ (document.getElementById('page'));
   fill(main, el('p', { class: 'muted wait' }, t('app.loading')));
+}
+
+/** Whether a signed-in driver signs in again, for a new passkey. */
+function isAgain() {
+  return location.hash === '#sign-in=security';
 }
 
 /** @param {string} name */
@@ -94,7 +100,7 @@ async function showAgain() {
   const main = document.getElementById('page');
   const page = main?.dataset.page ?? 'none'; // before the first page
   const isLive = LIVE.has(page) && main?.querySelector('form') === null;
-  if (isLive || (page === 'sign-in' && app.session !== null)) await route();
+  if (isLive || (page === 'sign-in' && app.session !== null && !isAgain())) await route();
 }
 
 /** Ask the server. An error is for the page that is shown; the next contact may succeed. */

@@ -219,7 +219,7 @@ function readiness({ now, isOnline, isSignedIn, hasRadio, car, key, withheld, ph
   if (key === null) return isSignedIn ? (isOnline ? 'no-key' : 'offline-no-key') : 'signed-out';
   if (key.expires <= now) return 'expired';
   if (key.isOverdue) return 'overdue';
-  if (isNearEnd(car, now)) return 'return';
+  if (isNearEnd(car, now) && !isShort(car)) return 'return';
   return isOnline ? 'ready' : 'offline';
 }
 
@@ -334,6 +334,14 @@ function supportOf(number, outcome) {
  */
 function isOver({ end }, now) {
   return end !== null && Date.parse(end) <= now;
+}
+
+/**
+ * Whether a booking is so short that its begin is already near its end. Its driver first needs to open the car.
+ * @param {Car} car
+ */
+function isShort({ start, end }) {
+  return end !== null && Date.parse(end) - Date.parse(start) <= RETURN_MS;
 }
 
 /**

@@ -19,6 +19,7 @@ const TEXTS = [
   ['rejection.no-access', 'rejection.invitation', [
     'customer-not-found', 'driver-provider-not-found', 'invitation-needed', 'no-app-access',
   ]],
+  ['rejection.sign-in-again', 'rejection.sign-in-again.help', ['driver-sign-in-again']],
   ['rejection.provider-unknown', 'rejection.provider-unknown.help', ['provider-account-unknown']],
   ['rejection.provider-failed', 'rejection.provider-failed.help', ['provider-sign-in-failed']],
   ['rejection.provider-limited', 'rejection.provider-limited.help', ['provider-session-limited']],

@@ -150,18 +150,22 @@ async def list_passkeys(request: Request) -> Response:
         "beginDriverPasskey",
         "Begin to add a passkey of the driver",
         "Returns the options for `navigator.credentials.create()` in the JSON form of WebAuthn. They are valid once,"
-        " for five minutes.",
+        " for five minutes. The sign-in must be recent.",
     ),
     responses=Responses(
         200,
         DriverPasskeyOptions,
-        errors={403: (sessions.SIGNED_ON,), 409: (passkeys.NO_PASSKEYS, accounts.TOO_MANY_PASSKEYS)},
+        errors={
+            403: (sessions.SIGNED_ON, sessions.SIGN_IN_AGAIN),
+            409: (passkeys.NO_PASSKEYS, accounts.TOO_MANY_PASSKEYS),
+        },
     ),
     is_idempotent=False,
 )
 async def passkey_options(request: Request, services: DriverServices) -> Response:
     driver = driver_of(request)
     sessions.require_own_sign_in(driver)
+    await sessions.require_recent_sign_in(request.db, driver, services.settings)
     row = await request.db.fetchrow(ACCOUNT, driver.user)
     assert row is not None  # noqa: S101 - the account of the session
     label = accounts.passkey_label(row["email_address"])
@@ -178,14 +182,14 @@ async def passkey_options(request: Request, services: DriverServices) -> Respons
         "addDriverPasskey",
         "Add a passkey of the driver",
         "`credential` is the result of the browser's `navigator.credentials.create()`, as `toJSON()` returns it. The"
-        " device must have verified its user.",
+        " device must have verified its user. The sign-in must be recent.",
     ),
     body=JsonBody(TypeAdapter(NewDriverPasskey), "add passkey"),
     responses=Responses(
         201,
         DriverPasskeyCreated,
         errors={
-            403: (sessions.SIGNED_ON,),
+            403: (sessions.SIGNED_ON, sessions.SIGN_IN_AGAIN),
             409: (passkeys.NO_PASSKEYS, accounts.TOO_MANY_PASSKEYS, passkeys.KNOWN),
             422: (passkeys.NOT_VERIFIED,),
         },
@@ -195,6 +199,7 @@ async def passkey_options(request: Request, services: DriverServices) -> Respons
 async def add_passkey(request: Request, body: NewDriverPasskey, services: DriverServices) -> Response:
     driver = driver_of(request)
     sessions.require_own_sign_in(driver)
+    await sessions.require_recent_sign_in(request.db, driver, services.settings)
     challenge = await sessions.use_challenge(request.db, driver)
     if challenge is None:
         raise passkeys.PasskeyNotVerified

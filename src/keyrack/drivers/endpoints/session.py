@@ -108,6 +108,7 @@ class DriverSession(StrictBody):
     session_id: int
     has_password: bool
     is_of_provider: bool
+    recent_until: str
     passkeys: int
     language: str | None
 
@@ -238,7 +239,7 @@ async def sign_in_by_passkey(request: Request, body: PasskeySignIn, services: Dr
     Doc("getDriverSession", "Get the session of the app", "Returns the driver, and the customers of the session."),
     responses=Responses(200, DriverSession),
 )
-async def session(request: Request) -> Response:
+async def session(request: Request, services: DriverServices) -> Response:
     driver = driver_of(request)
     row = await request.db.fetchrow(ME, driver.user)
     assert row is not None  # noqa: S101 - the driver of the session
@@ -249,6 +250,7 @@ async def session(request: Request) -> Response:
             "sessionId": driver.session,
             "hasPassword": row["has_password"],
             "isOfProvider": driver.provider_customer is not None,
+            "recentUntil": format_timestamp(await sessions.recent_until(request.db, driver, services.settings)),
             "passkeys": row["passkeys"],
             "language": row["language"],
         },

@@ -11,6 +11,14 @@ import { actionOf } from './forms.js';
 /** @typedef {import('../app.js').App} App */
 
 /**
+ * Whether the sign-in is recent enough for a new passkey.
+ * @param {App} app
+ */
+export function isRecent(app) {
+  return Date.parse(app.session?.recentUntil ?? '') > app.now();
+}
+
+/**
  * Add a passkey to the account.
  * @param {App} app
  */
@@ -36,7 +44,8 @@ export function hasPasskeys(app) {
 export function passkeyOfferOf(app) {
   const hasMoved = [...app.outcomes.values()].some(({ kind }) => kind === 'opened' || kind === 'closed');
   const isReachable = app.isSignedIn && app.isOnline;
-  if (!hasMoved || !isReachable || app.hasDeclinedPasskey || app.session?.passkeys !== 0 || !hasPasskeys(app)) return null;
+  if (!hasMoved || !isReachable || !isRecent(app)) return null;
+  if (app.hasDeclinedPasskey || app.session?.passkeys !== 0 || !hasPasskeys(app)) return null;
   return el(
     'section',
     { class: 'card' },

@@ -5,9 +5,9 @@
 import { refreshAfterChange } from '../app.js';
 import { el } from '../dom.js';
 import { t, when } from '../texts.js';
-import { actionOf, done, fieldOf, formOf, newPasswordOf, showAfter, showProblem } from './forms.js';
+import { actionOf, confirmed, done, fieldOf, formOf, newPasswordOf, showAfter, showProblem } from './forms.js';
 import { headOf } from './parts.js';
-import { addPasskey, hasPasskeys } from './passkey-offer.js';
+import { addPasskey, hasPasskeys, isRecent } from './passkey-offer.js';
 
 /**
  * @typedef {import('../app.js').App} App
@@ -52,10 +52,15 @@ async function read(app, body, message = null) {
  */
 function passkeysOf(app, body, passkeys) {
   const add = async () => {
+    if (!isRecent(app)) return app.go('sign-in=security');
     await addPasskey(app);
-    await read(app, body, done(t('security.passkey.added')));
+    return read(app, body, done(t('security.passkey.added')));
   };
-  const remove = (/** @type {number} */ id) => async () => {
+  const remove = (/** @type {Passkey} */ { id, name }) => async () => {
+    const step = {
+      title: t('security.passkey.remove', { name }), text: t('security.passkey.remove.text'), label: t('action.remove'),
+    };
+    if (!(await confirmed(step))) return;
     await app.call('DELETE', `/drive/api/passkeys/${id}`);
     await refreshAfterChange();
     await read(app, body, done(t('security.passkey.removed')));
@@ -67,16 +72,16 @@ function passkeysOf(app, body, passkeys) {
     { class: 'card' },
     el('h2', {}, t('security.passkeys')),
     el('p', { class: 'muted' }, t('security.passkeys.text')),
-    el('ul', { class: 'plain' }, passkeys.map(({ id, name, isRefused, created }) => el(
+    el('ul', { class: 'plain' }, passkeys.map((passkey) => el(
       'li',
       { class: 'split' },
       el(
         'span',
         {},
-        t('security.passkey.of', { name, time: when(Date.parse(created), app.now()) }),
-        isRefused && ` · ${t('security.passkey.refused')}`,
+        t('security.passkey.of', { name: passkey.name, time: when(Date.parse(passkey.created), app.now()) }),
+        passkey.isRefused && ` · ${t('security.passkey.refused')}`,
       ),
-      actionOf(t('action.remove'), remove(id), 'quiet'),
+      actionOf(t('action.remove'), remove(passkey), 'quiet'),
     ))),
     canAdd && actionOf(t('security.passkey.add'), add),
   );
@@ -147,7 +152,7 @@ function sessionsOf(app, body, sessions) {
 function deletionOf(app) {
   const remove = async () => {
     await app.signOut(() => app.call('DELETE', '/drive/api/account'));
-    await app.go('sign-in');
+    await app.go('sign-in=deleted');
   };
   return el(
     'details',

@@ -5,7 +5,7 @@
 import { el } from '../dom.js';
 import { canOfferInField, usePasskey } from '../passkeys.js';
 import { t } from '../texts.js';
-import { actionOf, fieldOf, formOf } from './forms.js';
+import { actionOf, done, fieldOf, formOf } from './forms.js';
 import { hasLink, keepSecret } from './link.js';
 import { hasPasskeys } from './passkey-offer.js';
 
@@ -24,6 +24,7 @@ export function show(app) {
     'div',
     { class: 'sign-in' },
     el('header', { class: 'welcome' }, el('h1', {}, t('sign-in.title')), reasonOf(app)),
+    app.argument === 'deleted' && done(t('sign-in.deleted')),
     formOf(
       { label: t('action.sign-in'), submit: (values) => signIn(app, values) },
       fieldOf(t('form.address'), {
@@ -52,6 +53,7 @@ export function show(app) {
  */
 function reasonOf(app) {
   if (app.wanted === 'lost') return el('p', {}, t('sign-in.lost'));
+  if (app.wanted === 'security' && app.isSignedIn) return el('p', {}, t('sign-in.again'));
   return el('p', { class: 'muted' }, t('sign-in.text'));
 }
 
