@@ -306,6 +306,27 @@ def test_the_language_is_that_of_the_account(alice: Person, gate: Gate) -> None:
         app.check(gate)
 
 
+def test_a_new_passkey_takes_a_recent_sign_in(alice: Person, gate: Gate) -> None:
+    booked = booking(alice)
+    alice.sql.execute(
+        "update driver_session set created_at = now() - interval '1 day' where user_id = $1", booked.driver.user
+    )
+    with app_context(gate) as context:
+        context.add_init_script("PublicKeyCredential.isConditionalMediationAvailable = async () => false")
+        page = context.new_page()
+        add_authenticator(context.new_cdp_session(page))
+        app = opened(context, booked, gate, page)
+        app.start("/drive/#security")
+        app.tap("Add a passkey")
+        app.sees("Sign in")
+        fill_in(app, booked.driver.address, PASSWORD)
+        app.tap("Sign in")
+        app.sees("Sign-in and security")
+        app.tap("Add a passkey")
+        app.sees("The passkey was added")
+        app.check(gate)
+
+
 def test_another_session_is_signed_out(alice: Person, gate: Gate) -> None:
     booked = booking(alice)
     other = signed_in_driver(alice, booked.driver.user)

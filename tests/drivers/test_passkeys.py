@@ -120,6 +120,12 @@ def test_an_account_may_have_a_passkey_alone(dana: Person, local: RunningServer)
     device = with_passkey(dana, local)
     browser = driver_browser(dana, **at(local))
     assert sign_in(browser, device).status_code == 201
+    minutes, user = local.settings.reauthentication_minutes, browser.get("/session").json()["user"]["id"]
+    dana.sql.execute(AGE, user, minutes)
+    refused(
+        browser.put("/password", {"password": "the first password"}), 403, str(SIGN_IN_AGAIN.format(minutes=minutes))
+    )
+    assert sign_in(browser, device).status_code == 201
     done(browser.put("/password", {"password": "the first password"}))
     assert browser.get("/session").json()["hasPassword"] is True
 

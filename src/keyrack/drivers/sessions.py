@@ -32,7 +32,7 @@ SIGNED_ON = ErrorCode(
 )
 SIGN_IN_AGAIN = ErrorCode(
     "driver-sign-in-again",
-    "A new passkey requires a sign-in within the last {minutes} minutes.",
+    "A new passkey or a first password requires a sign-in within the last {minutes} minutes.",
     "Sign in again, then repeat the request.",
 )
 
@@ -196,7 +196,10 @@ async def replace(statements: Statements, secret: str, driver: Driver) -> None:
 
 
 async def recent_until(statements: Statements, driver: Driver, settings: Settings) -> datetime:
-    """The time until which the sign-in is recent enough for a new passkey."""
+    """The time until which the sign-in is recent enough for a new credential.
+
+    Raises `Unauthorized` if the session has ended.
+    """
     until = await statements.fetchval(RECENT_UNTIL, driver.session, settings.reauthentication_minutes)
     if until is None:
         raise Unauthorized(SIGNED_OUT)
@@ -204,7 +207,7 @@ async def recent_until(statements: Statements, driver: Driver, settings: Setting
 
 
 async def require_recent_sign_in(statements: Statements, driver: Driver, settings: Settings) -> None:
-    """Raises `Forbidden` if the sign-in is too old for a new passkey.
+    """Raises `Forbidden` if the sign-in is too old for a new credential.
 
     Otherwise an unlocked phone would give lasting access to the account.
     """

@@ -52,7 +52,7 @@ function showLoading() {
   fill(main, el('p', { class: 'muted wait' }, t('app.loading')));
 }
 
-/** Whether a signed-in driver signs in again, for a new passkey. */
+/** Whether a signed-in driver signs in again, for a new passkey or a first password. */
 function isAgain() {
   return location.hash === '#sign-in=security';
 }
@@ -100,7 +100,7 @@ async function showAgain() {
   const main = document.getElementById('page');
   const page = main?.dataset.page ?? 'none'; // before the first page
   const isLive = LIVE.has(page) && main?.querySelector('form') === null;
-  if (isLive || (page === 'sign-in' && app.session !== null && !isAgain())) await route();
+  if (isLive || (page === 'sign-in' && app.isSignedIn && !isAgain())) await route();
 }
 
 /** Ask the server. An error is for the page that is shown; the next contact may succeed. */

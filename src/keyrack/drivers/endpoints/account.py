@@ -99,6 +99,8 @@ async def hashed(request: Request, body: DriverPasswordChange, services: DriverS
         )
     except WrongCredentials:
         raise Forbidden(WRONG_PASSWORD) from None
+    if body.current is None:  # the account has none
+        await sessions.require_recent_sign_in(request.db, driver, services.settings)
     return NewPasswordHash(await services.authenticator.passwords.hash(body.password, ("driver", user)), sign_outs)
 
 
@@ -107,11 +109,13 @@ async def hashed(request: Request, body: DriverPasswordChange, services: DriverS
     Doc(
         "changeDriverPassword",
         "Change the password of the driver",
-        "Requires the current password, if the account has one. All other sessions end.",
+        "Requires the current password, or else a recent sign-in if the account has none. All other sessions end.",
     ),
     body=JsonBody(TypeAdapter(DriverPasswordChange), "change password"),
     prepare=hashed,
-    responses=Responses(errors={403: (WRONG_PASSWORD, sessions.SIGNED_ON), 429: (RATE_LIMITED,)}),
+    responses=Responses(
+        errors={403: (WRONG_PASSWORD, sessions.SIGNED_ON, sessions.SIGN_IN_AGAIN), 429: (RATE_LIMITED,)}
+    ),
     is_idempotent=False,
 )
 async def change_password(request: Request, change: NewPasswordHash) -> Response:

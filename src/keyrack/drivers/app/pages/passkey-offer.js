@@ -11,7 +11,7 @@ import { actionOf } from './forms.js';
 /** @typedef {import('../app.js').App} App */
 
 /**
- * Whether the sign-in is recent enough for a new passkey.
+ * Whether the sign-in is recent enough for a new passkey, or a first password.
  * @param {App} app
  */
 export function isRecent(app) {

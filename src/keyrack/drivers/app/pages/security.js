@@ -94,9 +94,10 @@ function passkeysOf(app, body, passkeys) {
 function passwordOf(app, body) {
   const hasPassword = app.session?.hasPassword ?? false;
   const change = async (/** @type {Record<string, string>} */ { current, password }) => {
+    if (!hasPassword && !isRecent(app)) return app.go('sign-in=security');
     await app.call('PUT', '/drive/api/password', hasPassword ? { current, password } : { password });
     await refreshAfterChange();
-    await read(app, body, done(t('security.password.changed')));
+    return read(app, body, done(t('security.password.changed')));
   };
   return el(
     'section',
