@@ -196,7 +196,7 @@ async def replace(statements: Statements, secret: str, driver: Driver) -> None:
 
 
 async def recent_until(statements: Statements, driver: Driver, settings: Settings) -> datetime:
-    """The time until which the sign-in is recent enough for a new credential.
+    """The time until which the sign-in permits a new credential.
 
     Raises `Unauthorized` if the session has ended.
     """
