@@ -1,4 +1,4 @@
-"""From the tap on *Open* in the driver's app to the event in the console.
+"""The time from the tap on *Open* to the event.
 
 Chromium, the server and the box run on one machine, and the radio is emulated. So a real radio adds the time of its
 scan and of its round trips. The floor is the same opening by the phone in Python: without a browser, a radio and a
@@ -122,7 +122,7 @@ def in_the_browser(server: Server, person: Person) -> list[list[float]]:
 
 
 def floor(person: Person) -> list[float]:
-    """Milliseconds of each opening by the phone in Python, until the API has the event."""
+    """Milliseconds of each opening by the phone in Python."""
     car, box = garage(person)
     phone = driver(person)
     person.assignment(car, phone.user)

@@ -17,13 +17,14 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import BrowserContext, CDPSession, Page
 
+from keyrack.core.settings import Settings
 from tests.offline_keys.box_nearby import BoxNearby
 from tests.offline_keys.offline_world import garage
 from tests.offline_keys.peripheral import PUMP
 from tests.support import browser
 from tests.support.drivers import COOKIE, SignedInDriver, signed_in_driver
 from tests.support.people import Person
-from tests.support.servers import eventually
+from tests.support.servers import RunningServer, eventually
 
 HEAR = """
 document.addEventListener('securitypolicyviolation', (event) => {
@@ -190,6 +191,23 @@ def opened(context: BrowserContext, booked: Booking, gate: Gate, page: Page | No
     app.start()
     app.sees("Ready")
     return app
+
+
+@contextmanager
+def gate_of_own_server(settings: Settings, dsn: str) -> Iterator[Gate]:
+    """A gate whose address is that of the server behind it, as passkeys need."""
+    gate = Gate()
+    with RunningServer(settings, dsn, public_url=gate.url) as running:
+        gate.lead_to(running.port)
+        yield gate
+        gate.close()
+
+
+def invitation(person: Person, user: int) -> str:
+    """The path and the fragment of an invitation's link."""
+    answer = person.post(f"/users/{user}/app-invitation", {"mail": False})
+    assert answer.status_code in (200, 201), answer.text
+    return "/drive/" + answer.json()["link"].partition("/drive/")[2]
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import Any
 
 from playwright.sync_api import Page, Route
 
-from tests.drivers.app_browser import AppPage, Booking, Gate, at, booking, sign_in
+from tests.drivers.app_browser import AppPage, Booking, Gate, at, booking, invitation, sign_in
 from tests.offline_keys.offline_world import Firmware
 from tests.support.drivers import driver_address, signed_in_driver
 from tests.support.people import Person
@@ -170,12 +170,11 @@ class Cast:
         booked.driver.put("/language", {"language": language})
         signed_in_driver(person, booked.driver.user)  # on another device
         new = person.user(driver_address(), type="Normal", password="the start password")
-        return cls(booked, _invitation(person, new), _invitation(person, signed_in_driver(person).user))
 
+        def fragment(user: int) -> str:
+            return invitation(person, user).removeprefix("/drive/")
 
-def _invitation(person: Person, user: int) -> str:
-    link: str = person.post(f"/users/{user}/app-invitation", {"mail": False}).json()["link"]
-    return "#" + link.partition("#")[2]
+        return cls(booked, fragment(new), fragment(signed_in_driver(person).user))
 
 
 def signed_out_scenes(app: AppPage, cast: Cast) -> Iterator[str]:

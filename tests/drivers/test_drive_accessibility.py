@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, ViewportSize, expect
 
 from keyrack.core.settings import Settings
 from keyrack.drivers.app_files import OWN
 from tests.console import axe
-from tests.drivers.app_browser import Gate, app_context, booking, sign_in
+from tests.drivers.app_browser import Gate, app_context, booking, gate_of_own_server, sign_in
 from tests.drivers.app_scenes import (
     PROGRESS,
     Cast,
@@ -33,15 +34,14 @@ from tests.drivers.app_scenes import (
 )
 from tests.support import browser
 from tests.support.people import Person
-from tests.support.servers import RunningServer
 
 pytestmark = browser.needed
 
 LANGUAGES = ("en", "de")
 LOCALES = {"en": "en-GB", "de": "de-DE"}
-PHONE = {"width": 390, "height": 780}
-NARROW = {"width": 320, "height": 640}
-TALL = {"width": 390, "height": 3000}  # so that no bar lies over a button that could be scrolled
+PHONE: ViewportSize = {"width": 390, "height": 780}
+NARROW: ViewportSize = {"width": 320, "height": 640}
+TALL: ViewportSize = {"width": 390, "height": 3000}  # so that no bar lies over a button that could be scrolled
 THEMES = {"en": "light", "de": "dark"}
 TARGET, BUTTON, MAIN = 24, 44, 64  # pixels
 # What lies outside of its own part, at the width of the window
@@ -116,14 +116,14 @@ def look(page: Page) -> Seen:
     seen = Seen(facts=page.evaluate(FACTS), small=page.evaluate(SMALL, [TARGET, BUTTON, MAIN]))
     seen.status, seen.alert = (" ".join(page.get_by_role(role).all_inner_texts()) for role in ("status", "alert"))
     seen.keys += tab_through(page)
-    page.set_viewport_size(TALL)  # type: ignore[arg-type]
+    page.set_viewport_size(TALL)
     seen.faults += axe.faults(page)
-    page.set_viewport_size(NARROW)  # type: ignore[arg-type]
+    page.set_viewport_size(NARROW)
     seen.over += page.evaluate(OVER)
     page.evaluate("document.documentElement.style.fontSize = '200%'")
     seen.over += [f"text at 200 %: {fault}" for fault in page.evaluate(OVER)]
     page.evaluate("document.documentElement.style.fontSize = ''")
-    page.set_viewport_size(PHONE)  # type: ignore[arg-type]
+    page.set_viewport_size(PHONE)
     return seen
 
 
@@ -150,11 +150,8 @@ def tab_through(page: Page) -> list[str]:
 
 @pytest.fixture(scope="module")
 def gate(dsn: str, settings: Settings) -> Iterator[Gate]:
-    gate = Gate()
-    with RunningServer(settings, dsn, public_url=gate.url) as running:
-        gate.lead_to(running.port)
+    with gate_of_own_server(settings, dsn) as gate:
         yield gate
-        gate.close()
 
 
 @pytest.fixture(scope="module", params=LANGUAGES)
@@ -247,13 +244,20 @@ def test_rejections_are_in_the_language_of_the_driver(walk: Walk) -> None:
     assert tuple(walk.scenes[scene].facts["message"] for scene in scenes) == texts
 
 
-def test_headings_have_the_focus_after_a_change_of_the_page(alice: Person, gate: Gate) -> None:
-    booked = booking(alice)
-    with app_context(gate) as context:
+@contextmanager
+def ready_page(person: Person, gate: Gate, **options: Any) -> Iterator[Page]:
+    """The main screen of a driver with a key, which nothing draws again."""
+    booked = booking(person)
+    with app_context(gate, **options) as context:
         sign_in(context, booked.driver, gate)
         page = context.new_page()
         new_page_of(page).start()
         wait_until_ready(page)
+        yield page
+
+
+def test_headings_have_the_focus_after_a_change_of_the_page(alice: Person, gate: Gate) -> None:
+    with ready_page(alice, gate) as page:
         for link in ("Account", "Privacy", "Back", "Booking", "Return the car"):
             page.get_by_role("link", name=link, exact=True).click()
             heading = {"Back": "Account", "Booking": "More time or return"}.get(link, link)
@@ -261,24 +265,14 @@ def test_headings_have_the_focus_after_a_change_of_the_page(alice: Person, gate:
 
 
 def test_the_message_has_the_focus_if_the_button_is_gone(alice: Person, gate: Gate) -> None:
-    booked = booking(alice)
-    with app_context(gate) as context:
-        sign_in(context, booked.driver, gate)
-        page = context.new_page()
-        new_page_of(page).start()
-        wait_until_ready(page)
+    with ready_page(alice, gate) as page:
         show_moment(page, "unknown")
         page.get_by_role("button", name="It is open").click()
         expect(page.get_by_role("heading", name="Open", exact=True)).to_be_focused()
 
 
 def test_nothing_moves_if_the_driver_wants_no_motion(alice: Person, gate: Gate) -> None:
-    booked = booking(alice)
-    with app_context(gate, reduced_motion="no-preference") as context:
-        sign_in(context, booked.driver, gate)
-        page = context.new_page()
-        new_page_of(page).start()
-        wait_until_ready(page)
+    with ready_page(alice, gate, reduced_motion="no-preference") as page:
         set_state(page, PROGRESS["closing"])
         assert page.evaluate("document.getAnimations().length") == 1
         page.emulate_media(reduced_motion="reduce")
@@ -294,12 +288,7 @@ BORDERS = """(selector) => [...document.querySelectorAll(selector)].map((one) =>
 
 def test_forced_colours_keep_the_shapes(alice: Person, gate: Gate) -> None:
     """Borders show buttons and the open tab, as backgrounds are gone."""
-    booked = booking(alice)
-    with app_context(gate, forced_colors="active") as context:
-        sign_in(context, booked.driver, gate)
-        page = context.new_page()
-        new_page_of(page).start()
-        wait_until_ready(page)
+    with ready_page(alice, gate, forced_colors="active") as page:
         assert min(page.evaluate(BORDERS, ".button, .card, .notice")) >= 1
         assert page.evaluate(BORDERS, "#tabs a") == [3, 0, 0]
         assert tab_through(page) == []

@@ -9,31 +9,20 @@ import pytest
 from playwright.sync_api import Locator, Route, expect
 
 from keyrack.core.settings import Settings
-from tests.drivers.app_browser import AppPage, Gate, app_context, at, booking, opened
+from tests.drivers.app_browser import AppPage, Gate, app_context, at, booking, gate_of_own_server, invitation, opened
 from tests.offline_keys.peripheral import Peripheral, emulated
 from tests.support import browser
 from tests.support.drivers import PASSWORD, driver_address, driver_browser, signed_in_driver
 from tests.support.people import Person, done
-from tests.support.servers import RunningServer, eventually
+from tests.support.servers import eventually
 
 pytestmark = browser.needed
 
 
 @pytest.fixture(scope="module")
 def gate(dsn: str, settings: Settings) -> Iterator[Gate]:
-    """In front of a server that has the address of the gate, to which passkeys are bound."""
-    gate = Gate()
-    with RunningServer(settings, dsn, public_url=gate.url) as running:
-        gate.lead_to(running.port)
+    with gate_of_own_server(settings, dsn) as gate:
         yield gate
-        gate.close()
-
-
-def invitation(person: Person, user: int) -> str:
-    """The path and the fragment of an invitation's link."""
-    answer = person.post(f"/users/{user}/app-invitation", {"mail": False})
-    assert answer.status_code in (200, 201), answer.text
-    return "/drive/" + answer.json()["link"].partition("/drive/")[2]
 
 
 def new_user(person: Person) -> tuple[int, str]:

@@ -42,6 +42,12 @@ class AtTheCar:
     app: AppPage
     radio: Radio
 
+    def renew_and_open(self) -> None:
+        self.app.tap("Renew the key now")
+        self.app.sees("Ready")
+        self.app.tap("Open")
+        self.app.sees("Open")
+
     def may_call_the_fleet(self) -> None:
         link = self.app.page.get_by_role("link", name="Call the fleet")
         assert link.get_attribute("href") == "tel:+492215550100"
@@ -94,10 +100,7 @@ def test_an_expired_key_is_renewed(alice: Person, gate: Gate) -> None:
         car.may_call_the_fleet()
         extended(booked, 6)
         gate.open()
-        app.tap("Renew the key now")
-        app.sees("Ready")
-        app.tap("Open")
-        app.sees("Open")
+        car.renew_and_open()
     assert booked.box.effects == ["OPEN"]
 
 
@@ -171,10 +174,7 @@ def test_a_box_that_lost_its_time(alice: Person, gate: Gate) -> None:
         app.reads("One phone with network repairs it. Go online at the car, or ask another driver.")
         car.may_call_the_fleet()
         gate.open()
-        app.tap("Renew the key now")
-        app.sees("Ready")
-        app.tap("Open")
-        app.sees("Open")
+        car.renew_and_open()
     assert booked.box.effects == ["OPEN"]
 
 

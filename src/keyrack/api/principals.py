@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar, NamedTuple, NewType
 from uuid import UUID
@@ -137,12 +138,14 @@ class AppUser:
 class Driver:
     """A driver who is signed in to the app.
 
-    `customers` are those that the session sees."""
+    `customers` are those that the session sees.
+    """
 
     kind: ClassVar[PrincipalKind] = PrincipalKind.APP_USER  # the same user, who also has apps
     user: int
     session: int
     customers: frozenset[int]
+    signed_in_at: datetime
     provider_customer: int | None = None  # of the provider that has signed the driver in
 
     def check(self, customer: int) -> None:

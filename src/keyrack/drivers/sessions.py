@@ -6,14 +6,14 @@ an ended one fails at the next request.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import LiteralString, NamedTuple
 from uuid import UUID
 
 from keyrack.api.principals import Driver
 from keyrack.auth.sso.providers import Provider
-from keyrack.core.error_codes import SIGNED_OUT, ErrorCode
-from keyrack.core.errors import Forbidden, Unauthorized
+from keyrack.core.error_codes import ErrorCode
+from keyrack.core.errors import Forbidden
 from keyrack.core.secret_hashes import digest, new_secret
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Row, Statements
@@ -51,21 +51,16 @@ VISIBLE: LiteralString = (
     + IS_WITHDRAWN
     + " order by u.customer_id"
 )
-_IS_VALID: LiteralString = (
-    "s.sign_outs = a.sign_outs and p.type = 'Normal'"
+_VALID: LiteralString = (
+    " from driver_session s join driver_account a using (user_id) join person p using (user_id)"
+    " where s.sign_outs = a.sign_outs and p.type = 'Normal'"
     " and s.seen_at > now() - make_interval(days => $2) and s.created_at > now() - make_interval(days => $3)"
 )
 FIND: LiteralString = (
-    "select s.session_id, s.user_id, s.customer_id, s.seen_at < now() - interval '1 minute' as is_stale, array("
-    + VISIBLE
-    + ") as visible"
-    " from driver_session s join driver_account a using (user_id) join person p using (user_id)"
-    " where s.hash = $1 and " + _IS_VALID
+    "select s.session_id, s.user_id, s.customer_id, s.created_at, s.seen_at < now() - interval '1 minute' as is_stale,"
+    " array(" + VISIBLE + ") as visible" + _VALID + " and s.hash = $1"
 )
-HAS_ACCESS: LiteralString = (
-    "select exists (select from driver_session s join driver_account a using (user_id) join person p using (user_id)"
-    " where s.session_id = $1 and " + _IS_VALID + " and $4 in (" + VISIBLE + "))"
-)
+HAS_ACCESS: LiteralString = "select exists (select" + _VALID + " and s.session_id = $1 and $4 in (" + VISIBLE + "))"
 SEEN: LiteralString = "update driver_session set seen_at = now() where session_id = $1"
 # The sessions that were seen last stay, the new one among them. The lock waits for a concurrent reset or new password
 BEGIN = compile_statement("""
@@ -103,9 +98,6 @@ update driver_push p set session_id = $3 from driver_session s
 where s.hash = $1 and s.user_id = $2 and p.session_id = s.session_id
 """
 END_REPLACED: LiteralString = "delete from driver_session where hash = $1"
-RECENT_UNTIL: LiteralString = """
-select created_at + make_interval(mins => $2) from driver_session where session_id = $1
-"""
 CHALLENGE: LiteralString = """
 update driver_session set challenge = $3, challenged_at = now() where user_id = $1 and session_id = $2
 """
@@ -144,7 +136,7 @@ async def find(statements: Statements, secret: str | None) -> Driver | None:
         return None
     if row["is_stale"]:
         await statements.execute(SEEN, row["session_id"])
-    return Driver(row["user_id"], row["session_id"], frozenset(row["visible"]), row["customer_id"])
+    return Driver(row["user_id"], row["session_id"], frozenset(row["visible"]), row["created_at"], row["customer_id"])
 
 
 async def has_access(statements: Statements, session: int, customer: int) -> bool:
@@ -195,23 +187,17 @@ async def replace(statements: Statements, secret: str, driver: Driver) -> None:
     await statements.execute(END_REPLACED, earlier)
 
 
-async def recent_until(statements: Statements, driver: Driver, settings: Settings) -> datetime:
-    """The time until which the sign-in permits a new credential.
-
-    Raises `Unauthorized` if the session has ended.
-    """
-    until = await statements.fetchval(RECENT_UNTIL, driver.session, settings.reauthentication_minutes)
-    if until is None:
-        raise Unauthorized(SIGNED_OUT)
-    return until
+def recent_until(driver: Driver, settings: Settings) -> datetime:
+    """The time until which the sign-in permits a new credential."""
+    return driver.signed_in_at + timedelta(minutes=settings.reauthentication_minutes)
 
 
-async def require_recent_sign_in(statements: Statements, driver: Driver, settings: Settings) -> None:
+def require_recent_sign_in(driver: Driver, settings: Settings) -> None:
     """Raises `Forbidden` if the sign-in is too old for a new credential.
 
     Otherwise an unlocked phone would give lasting access to the account.
     """
-    if await recent_until(statements, driver, settings) <= datetime.now(UTC):
+    if recent_until(driver, settings) <= datetime.now(UTC):
         raise Forbidden(SIGN_IN_AGAIN.format(minutes=settings.reauthentication_minutes))
 
 

@@ -67,6 +67,14 @@ def is_refused(answer: httpx.Response, error: Any, status: int = 403) -> bool:
     return (answer.status_code, answer.text) == (status, error.text)
 
 
+def user_of_both(fleet: Person, bob: Person) -> tuple[int, str]:
+    """A driver of two customers, with the address."""
+    email = address()
+    user = fleet.user(email, type="Normal")
+    done(bob.put("/users/assignments/customers", {"emailAddress": email}))
+    return user, email
+
+
 def test_a_driver_signs_in_by_the_verified_address_and_then_by_the_subject(
     fleet: Person, bob: Person, oidc: Oidc, provider: int
 ) -> None:
@@ -184,9 +192,7 @@ def test_a_session_of_a_provider_cannot_change_the_account(
     fleet: Person, bob: Person, oidc: Oidc, provider: int
 ) -> None:
     """Else one customer's provider could open cars of another."""
-    email = address()
-    user = fleet.user(email, type="Normal")
-    done(bob.put("/users/assignments/customers", {"emailAddress": email}))
+    user, email = user_of_both(fleet, bob)
     own = signed_in_driver(fleet, user, is_proven=True)
     assert customers(own) == [fleet.customer, bob.customer]
     verified(oidc, fresh(), email)
@@ -215,9 +221,8 @@ def test_a_session_of_a_provider_cannot_change_the_account(
 
 
 def test_a_driver_who_leaves_or_is_withdrawn_is_out(fleet: Person, bob: Person, oidc: Oidc, provider: int) -> None:
-    email, subject = address(), fresh()
-    user = fleet.user(email, type="Normal")
-    done(bob.put("/users/assignments/customers", {"emailAddress": email}))
+    subject = fresh()
+    user, email = user_of_both(fleet, bob)
     verified(oidc, subject, email)
     browser = driver_browser(fleet)
     assert come(browser, provider).status_code == 201
@@ -231,9 +236,7 @@ def test_a_driver_who_leaves_or_is_withdrawn_is_out(fleet: Person, bob: Person, 
 def test_the_export_of_a_providers_session_covers_its_customer_alone(
     fleet: Person, bob: Person, oidc: Oidc, provider: int
 ) -> None:
-    email = address()
-    user = fleet.user(email, type="Normal")
-    done(bob.put("/users/assignments/customers", {"emailAddress": email}))
+    user, email = user_of_both(fleet, bob)
     own = signed_in_driver(fleet, user, is_proven=True)
     fleet.sql.execute(PASSKEY, user)
     used(bob, user, "Phone at the other fleet")

@@ -100,7 +100,7 @@ async def hashed(request: Request, body: DriverPasswordChange, services: DriverS
     except WrongCredentials:
         raise Forbidden(WRONG_PASSWORD) from None
     if body.current is None:  # the account has none
-        await sessions.require_recent_sign_in(request.db, driver, services.settings)
+        sessions.require_recent_sign_in(driver, services.settings)
     return NewPasswordHash(await services.authenticator.passwords.hash(body.password, ("driver", user)), sign_outs)
 
 
@@ -169,7 +169,7 @@ async def list_passkeys(request: Request) -> Response:
 async def passkey_options(request: Request, services: DriverServices) -> Response:
     driver = driver_of(request)
     sessions.require_own_sign_in(driver)
-    await sessions.require_recent_sign_in(request.db, driver, services.settings)
+    sessions.require_recent_sign_in(driver, services.settings)
     row = await request.db.fetchrow(ACCOUNT, driver.user)
     assert row is not None  # noqa: S101 - the account of the session
     label = accounts.passkey_label(row["email_address"])
@@ -203,7 +203,7 @@ async def passkey_options(request: Request, services: DriverServices) -> Respons
 async def add_passkey(request: Request, body: NewDriverPasskey, services: DriverServices) -> Response:
     driver = driver_of(request)
     sessions.require_own_sign_in(driver)
-    await sessions.require_recent_sign_in(request.db, driver, services.settings)
+    sessions.require_recent_sign_in(driver, services.settings)
     challenge = await sessions.use_challenge(request.db, driver)
     if challenge is None:
         raise passkeys.PasskeyNotVerified

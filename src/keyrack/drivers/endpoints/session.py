@@ -250,7 +250,7 @@ async def session(request: Request, services: DriverServices) -> Response:
             "sessionId": driver.session,
             "hasPassword": row["has_password"],
             "isOfProvider": driver.provider_customer is not None,
-            "recentUntil": format_timestamp(await sessions.recent_until(request.db, driver, services.settings)),
+            "recentUntil": format_timestamp(sessions.recent_until(driver, services.settings)),
             "passkeys": row["passkeys"],
             "language": row["language"],
         },

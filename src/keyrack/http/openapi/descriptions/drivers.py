@@ -57,7 +57,10 @@ OF_DRIVERS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "user": ("The driver.", None),
         "customers": ("The customers that the session sees.", None),
         "sessionId": ("The id of the session.", 7),
-        "recentUntil": ("The time until which the sign-in is recent enough for a new passkey.", "2026-08-03T08:10:00Z"),
+        "recentUntil": (
+            "The time until which the sign-in permits a new passkey or a first password.",
+            "2026-08-03T08:10:00Z",
+        ),
         "isOfProvider": ("Whether a provider has signed the driver in, who then cannot change the account.", False),
         "hasPassword": ("Whether the account has a password.", True),
         "passkeys": ("The number of passkeys.", 1),
