@@ -6,7 +6,8 @@ import json
 import re
 from collections.abc import Iterable
 
-from keyrack.core.errors import PROBLEM, Refusal
+from keyrack.api.request_mode import RequestMode
+from keyrack.core.errors import JSON, PLAIN_TEXT, PROBLEM, Refusal
 from keyrack.core.metrics.catalog import ERROR_RESPONSES
 
 RANGES = 100  # maximum parsed ranges of an Accept header
@@ -22,16 +23,40 @@ def accepted(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
     return ", ".join(values) if values else None
 
 
-def problem_body(refusal: Refusal, accept: str | None, id: str, public_url: str) -> tuple[bytes, str]:
+TEXT = PLAIN_TEXT.partition(";")[0]
+
+
+def problem_body(
+    refusal: Refusal, accept: str | None, id: str, public_url: str, mode: RequestMode = RequestMode.SPEC
+) -> tuple[bytes, str]:
     """The body of an error and its media type, for the request with this `id`.
 
-    It is a problem if `accept` names that media type and does not prefer that of the spec's body; otherwise the spec's
-    body.
+    It is a problem in these cases, otherwise the spec's body:
+
+    - `accept` names that media type, and does not prefer that of the spec's body.
+    - The mode is strict, and `accept` is not for plain text alone.
+    - The spec's body is plain text, and `accept` names JSON but no range with plain text.
     """
     ERROR_RESPONSES.add(refusal.reason.code, str(refusal.status))
-    if accept is None or accept == "*/*" or not _prefers_problem(accept, refusal.media_type.partition(";")[0]):
-        return refusal.body(id), refusal.media_type
-    return _problem(refusal, id, public_url), PROBLEM
+    if _is_problem(accept, refusal.media_type.partition(";")[0], mode):
+        return _problem(refusal, id, public_url), PROBLEM
+    return refusal.body(id), refusal.media_type
+
+
+def _is_problem(accept: str | None, own: str, mode: RequestMode) -> bool:
+    if accept is None or accept == "*/*":
+        return mode is RequestMode.STRICT
+    if _prefers_problem(accept, own):
+        return True
+    qualities = _qualities(accept)
+    if qualities.get(PROBLEM) == 0:
+        return False
+    if mode is RequestMode.STRICT:
+        takes_json = _quality(qualities, JSON) > 0 or _quality(qualities, PROBLEM) > 0
+        return takes_json or _quality(qualities, TEXT) == 0
+    if own != TEXT:
+        return False
+    return qualities.get(JSON, 0.0) > 0 and not any(qualities.get(name) for name in (TEXT, "text/*", "*/*"))
 
 
 def _problem(refusal: Refusal, id: str, public_url: str) -> bytes:
