@@ -50,7 +50,10 @@ class SingleFlightCache(Generic[K, V]):
         self._pending = {}
 
     def peek(self, key: K) -> V | None:
-        """The cached value, which may be stale: never for a decision about access."""
+        """The cached value, which may be stale.
+
+        So it never decides about access.
+        """
         return self._values.get(key)
 
     async def get(self, key: K, load: Callable[[], Coroutine[Any, Any, V | None]]) -> V | None:

@@ -1,4 +1,4 @@
-"""The body of an error: the spec's, or a problem (RFC 9457) if the request accepts one."""
+"""The body of an error: the spec's, or a problem (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -29,14 +29,7 @@ TEXT = PLAIN_TEXT.partition(";")[0]
 def problem_body(
     refusal: Refusal, accept: str | None, id: str, public_url: str, mode: RequestMode = RequestMode.SPEC
 ) -> tuple[bytes, str]:
-    """The body of an error and its media type, for the request with this `id`.
-
-    It is a problem in these cases, otherwise the spec's body:
-
-    - `accept` names that media type, and does not prefer that of the spec's body.
-    - The mode is strict, and `accept` is not for plain text alone.
-    - The spec's body is plain text, and `accept` names JSON but no range with plain text.
-    """
+    """The body of an error and its media type. `id` is that of the request."""
     ERROR_RESPONSES.add(refusal.reason.code, str(refusal.status))
     if _is_problem(accept, refusal.media_type.partition(";")[0], mode):
         return _problem(refusal, id, public_url), PROBLEM
@@ -44,6 +37,11 @@ def problem_body(
 
 
 def _is_problem(accept: str | None, own: str, mode: RequestMode) -> bool:
+    """Whether an error is a problem instead of the spec's body `own`.
+
+    A client that names problems in `accept` chooses by its qualities. In strict mode, an error is a problem unless
+    `accept` is for plain text alone. By the spec, a problem replaces plain text that `accept` excludes by naming JSON.
+    """
     if accept is None or accept == "*/*":
         return mode is RequestMode.STRICT
     if _prefers_problem(accept, own):

@@ -1,7 +1,8 @@
-"""The mode of each request: that of the header `Keyrack-Mode`, else that of the calling machine client.
+"""The mode of each request, which the caller or a header decides.
 
-Every other caller has `spec`. The rest of the server asks this module, or the request that has its answer. Endpoints
-without a caller have no mode, so the errors of the token endpoint are always those of RFC 6749.
+The header `Keyrack-Mode` precedes the mode of the calling machine client. Every other caller has `spec`. The rest of
+the server asks this module, or the request that has its answer. Endpoints without a caller have no mode, so the errors
+of the token endpoint are always those of RFC 6749.
 """
 
 from __future__ import annotations
@@ -77,7 +78,10 @@ async def mode_of_error(
 
 
 def mode_of_headers(headers: Iterable[tuple[bytes, bytes]]) -> RequestMode:
-    """The mode of an error before the router, by headers with lower-case names."""
+    """The mode of an error before the router.
+
+    The names of the headers are lower-case.
+    """
     wanted = HEADER.lower().encode()
     values = [value.decode("latin-1") for name, value in headers if name == wanted]
     return (_named(values[0]) if len(values) == 1 else None) or RequestMode.SPEC

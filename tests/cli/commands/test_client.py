@@ -109,6 +109,6 @@ def test_the_page_leads_to_a_token(database_server: str, settings: Settings, tmp
             operator.value("customer", "add", name)
         key = operator.value("api-key", "add", "tests")["apiKey"]
         env = installed(tmp_path) | same | {"URL": f"{running.url}/v3", "KEY": key}
-        _, cars, rotated = walk("docs/machine-clients.md", env, tmp_path, mark="client")
+        _, cars, _, rotated = walk("docs/machine-clients.md", env, tmp_path, mark="client")
     assert cars.text.strip() == "[]"
     assert "Secret 1 of client 1 removed." in rotated.text

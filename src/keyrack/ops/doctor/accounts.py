@@ -35,7 +35,7 @@ DRIVERS: LiteralString = "select count(*) from driver_account"
 
 
 async def examined(connection: Connection, settings: Settings) -> list[Finding]:
-    """Check accounts of managers and of drivers, and list machine clients of the mode `spec`."""
+    """Check accounts of managers and drivers, and modes of machine clients."""
     return [*await _managers(connection), *await _drivers(connection, settings), await _clients(connection)]
 
 
