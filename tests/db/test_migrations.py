@@ -137,6 +137,26 @@ def test_existing_device_keys_have_no_scopes(migrated: Sql) -> None:
     assert [tuple(row) for row in rows] == [(None, False, [], None)]
 
 
+def test_existing_machine_clients_keep_the_mode_spec(database_server: str) -> None:
+    """A change of the mode is recorded, and the upgrade itself is none."""
+    with fresh_database(database_server) as dsn:
+        asyncio.run(upgrade(dsn, "0075"))
+        old = Sql(dsn)
+        old.execute("insert into client (name) values ('old')")
+        before = old.value("select members from recorded_state where resource = 'client'")
+        old.close()
+        asyncio.run(schema_version.migrate(dsn))
+        sql = Sql(dsn)
+        assert sql.value("select mode from client") == "spec"
+        assert sql.value("select members from recorded_state where resource = 'client'") == before
+        sql.execute("insert into client (name) values ('of a running older release')")
+        assert [row[0] for row in sql.rows("select mode from client")] == ["spec", "spec"]
+        sql.execute("update client set mode = 'strict' where name = 'old'")
+        (row,) = sql.rows("select before, after from change_inbox where kind = 'client.updated'")
+        assert [json.loads(text) for text in row] == [{"mode": None}, {"mode": "strict"}]
+        sql.close()
+
+
 def test_pending_operations_are_applied(migrated: Sql, database_server: str) -> None:
     rounds = OperationScheduler(InTransaction(Connection(migrated._connection)), lambda: None, lambda _: None)
     done = migrated.run(rounds.run())
