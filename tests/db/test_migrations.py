@@ -41,7 +41,7 @@ async def upgrade(dsn: str, revision: str) -> None:
     engine = create_async_engine(
         "postgresql+asyncpg://", async_creator=lambda: asyncpg.connect(dsn), poolclass=NullPool
     )
-    async with engine.begin() as connection:
+    async with engine.connect() as connection:  # some migrations end the transaction
         await connection.run_sync(run)
 
 
