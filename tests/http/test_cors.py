@@ -93,8 +93,8 @@ def test_a_preflight_needs_no_credentials(endpoint: Endpoint, base: str, open_se
         **TOLD,
         "access-control-allow-methods": ", ".join(sorted(methods)),
         "access-control-allow-headers": "Authorization, Content-Encoding, Content-Type, Customer-ID, Device-Key,"
-        " Idempotency-Key, If-Match, If-None-Match, Keyrack-Mode, Keyrack-Position, Last-Event-ID, Prefer, traceparent, tracestate,"
-        " X-Request-Id, vendor-API-Key",
+        " Idempotency-Key, If-Match, If-None-Match, Keyrack-Mode, Keyrack-Position, Last-Event-ID, Prefer,"
+        " traceparent, tracestate, X-Request-Id, vendor-API-Key",
         "access-control-max-age": "600",
     }
     assert answer.headers["vary"] == "Origin"
