@@ -35,7 +35,7 @@ async def upgrade(dsn: str, revision: str) -> None:
     config.set_main_option("script_location", str(Path(keyrack.db.__file__).parent / "migrations"))
 
     def run(connection: Any) -> None:
-        config.attributes["connection"] = connection
+        config.attributes |= {"connection": connection, "patience": 60}
         command.upgrade(config, revision)
 
     engine = create_async_engine(
