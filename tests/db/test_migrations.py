@@ -138,7 +138,7 @@ def test_existing_device_keys_have_no_scopes(migrated: Sql) -> None:
 
 
 def test_existing_machine_clients_keep_the_mode_spec(database_server: str) -> None:
-    """A change of the mode is recorded, and the upgrade itself is none."""
+    """The upgrade records no change."""
     with fresh_database(database_server) as dsn:
         asyncio.run(upgrade(dsn, "0075"))
         old = Sql(dsn)

@@ -1,4 +1,4 @@
-"""The mode of requests: that of the machine client, of a person's token, or of the header `Keyrack-Mode`."""
+"""The mode of requests, by caller and by the header `Keyrack-Mode`."""
 
 from __future__ import annotations
 
