@@ -44,9 +44,11 @@ def test_one_is_made_changed_and_removed(alice: Person, visitor: httpx.Client) -
     page = f"{here}/{client['id']}"
     assert 'value="2090-01-31"' in visitor.get(f"{page}/change").text
     tag = alice.get(f"/clients/{client['id']}").headers["etag"]
-    changed = posted(visitor, f"{page}/change", name="Other", scopes=["keys:read"], last="", tag=tag)
+    assert client["mode"] == "strict" and "Strict: what is unknown is rejected" in visitor.get(page).text
+    changed = posted(visitor, f"{page}/change", name="Other", scopes=["keys:read"], last="", mode="spec", tag=tag)
     assert changed.status_code == 303
     client = alice.get(f"/clients/{client['id']}").json()
+    assert client["mode"] == "spec" and "By the specification" in visitor.get(page).text
     assert (client["name"], client["scopes"], client["expires"]) == ("Other", ["keys:read"], None)
     stale = posted(visitor, f"{page}/change", name="Late", scopes=["keys:read"], last="", tag=tag)
     assert stale.status_code == 412

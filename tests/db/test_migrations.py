@@ -35,13 +35,13 @@ async def upgrade(dsn: str, revision: str) -> None:
     config.set_main_option("script_location", str(Path(keyrack.db.__file__).parent / "migrations"))
 
     def run(connection: Any) -> None:
-        config.attributes["connection"] = connection
+        config.attributes |= {"connection": connection, "patience": 60}
         command.upgrade(config, revision)
 
     engine = create_async_engine(
         "postgresql+asyncpg://", async_creator=lambda: asyncpg.connect(dsn), poolclass=NullPool
     )
-    async with engine.begin() as connection:
+    async with engine.connect() as connection:  # some migrations end the transaction
         await connection.run_sync(run)
 
 
@@ -135,6 +135,26 @@ def test_existing_device_keys_have_no_scopes(migrated: Sql) -> None:
     """B6: until an operator assigns a box and scopes."""
     rows = migrated.rows("select product_id, is_gateway, scopes, revoked_at from device_key")
     assert [tuple(row) for row in rows] == [(None, False, [], None)]
+
+
+def test_existing_machine_clients_keep_the_mode_spec(database_server: str) -> None:
+    """The upgrade records no change."""
+    with fresh_database(database_server) as dsn:
+        asyncio.run(upgrade(dsn, "0075"))
+        old = Sql(dsn)
+        old.execute("insert into client (name) values ('old')")
+        before = old.value("select members from recorded_state where resource = 'client'")
+        old.close()
+        asyncio.run(schema_version.migrate(dsn))
+        sql = Sql(dsn)
+        assert sql.value("select mode from client") == "spec"
+        assert sql.value("select members from recorded_state where resource = 'client'") == before
+        sql.execute("insert into client (name) values ('of a running older release')")
+        assert [row[0] for row in sql.rows("select mode from client")] == ["spec", "spec"]
+        sql.execute("update client set mode = 'strict' where name = 'old'")
+        (row,) = sql.rows("select before, after from change_inbox where kind = 'client.updated'")
+        assert [json.loads(text) for text in row] == [{"mode": None}, {"mode": "strict"}]
+        sql.close()
 
 
 def test_pending_operations_are_applied(migrated: Sql, database_server: str) -> None:

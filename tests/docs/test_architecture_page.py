@@ -67,8 +67,8 @@ def test_each_step_is_used_and_a_read_has_few() -> None:
     assert {name for row in ALL for name in step_names(row)} == set(step_names())
     (car,) = [row for row in ALL if (row.method, row.path) == ("GET", "/cars/{carId}")]
     assert step_names(car) == [
-        "prove_primary", "authenticate", "read_conditions", "build_request", "confirm_primary", "parse_position",
-        "choose_server", "prove_primary", "confirm_read", "retry_deadlocks",
+        "prove_primary", "authenticate", "choose_mode", "read_conditions", "read_preferences", "build_request",
+        "confirm_primary", "parse_position", "choose_server", "prove_primary", "confirm_read", "retry_deadlocks",
     ]  # fmt: skip
 
 

@@ -25,8 +25,9 @@ from tests.support.servers import RunningServer
 CONSOLE = "https://console.example.com"
 ORIGINS = f"{CONSOLE}, http://Localhost:5173,https://[2001:DB8::1]:8443 ,capacitor://localhost,https://four.example:443"
 EXPOSED = (
-    "ETag, Idempotency-Replayed, Keyrack-Ignored, Keyrack-Position, Last-Event-ID, Link, Location, Operation-Id,"
-    " Operation-Location, Preference-Applied, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id, X-Total-Count"
+    "ETag, Idempotency-Replayed, Keyrack-Ignored, Keyrack-Mode, Keyrack-Position, Last-Event-ID, Link, Location,"
+    " Operation-Id, Operation-Location, Preference-Applied, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id,"
+    " X-Total-Count"
 )
 
 
@@ -92,8 +93,8 @@ def test_a_preflight_needs_no_credentials(endpoint: Endpoint, base: str, open_se
         **TOLD,
         "access-control-allow-methods": ", ".join(sorted(methods)),
         "access-control-allow-headers": "Authorization, Content-Encoding, Content-Type, Customer-ID, Device-Key,"
-        " Idempotency-Key, If-Match, If-None-Match, Keyrack-Position, Last-Event-ID, Prefer, traceparent, tracestate,"
-        " X-Request-Id, vendor-API-Key",
+        " Idempotency-Key, If-Match, If-None-Match, Keyrack-Mode, Keyrack-Position, Last-Event-ID, Prefer,"
+        " traceparent, tracestate, X-Request-Id, vendor-API-Key",
         "access-control-max-age": "600",
     }
     assert answer.headers["vary"] == "Origin"

@@ -877,7 +877,7 @@ SPEC, OWN = "text/plain; charset=utf-8", PROBLEM
 @pytest.mark.parametrize(
     ("accept", "form"),
     [
-        ("", SPEC), ("*/*", SPEC), ("application/json", SPEC), ("application/*", SPEC), ("text/html, */*;q=0.8", SPEC),
+        ("", SPEC), ("*/*", SPEC), ("application/json", OWN), ("application/*", SPEC), ("text/html, */*;q=0.8", SPEC),
         ("application/problem+json", OWN), ("Application/Problem+JSON", OWN), ("application/problem+json, */*", OWN),
         ("application/json, application/problem+json", OWN), ("application/problem+json;charset=utf-8", OWN),
         ("application/problem+json;q=0.1", OWN), ("application/problem+json;q=0", SPEC),

@@ -16,6 +16,7 @@ import asyncpg
 
 from keyrack.api.endpoint import Endpoint, JsonBody
 from keyrack.api.exchange import Request, Response
+from keyrack.api.request_mode import RequestMode
 from keyrack.api.schema.request_body import validate_body
 from keyrack.core.errors import Refusal, TooManyRequests
 from keyrack.db.change_notifier import NOTHING, Topics
@@ -74,7 +75,11 @@ async def checked_item(
     if not isinstance(endpoint.body, JsonBody):
         return BatchItem(endpoint, request)
     try:
-        value = validate_body(endpoint.body.adapter, request.body, endpoint.body.action, strict=request.strict)
+        value = validate_body(
+            endpoint.body.adapter, request.body, endpoint.body.action,
+            strict=request.strict or request.mode is RequestMode.STRICT,
+            let_through=frozenset() if request.strict else endpoint.readable_members,
+        )  # fmt: skip
         if endpoint.prepare is not None:
             value = await endpoint.prepare(request, value, services)
     except Refusal as refusal:

@@ -23,6 +23,7 @@ from keyrack.api.permissions import Free, Permission, closed
 from keyrack.api.principals import FOR_PEOPLE, Caller, ClientCaller, ManagerCaller
 from keyrack.api.query_parameters import QueryParameter, parse_parameters
 from keyrack.api.read_endpoint import ReadEndpoint
+from keyrack.api.request_mode import RequestMode
 from keyrack.api.schema.fields import Resource
 from keyrack.api.schema.json_schema import NamedSchema
 from keyrack.core.error_codes import ErrorCode
@@ -236,20 +237,31 @@ class Endpoint(Generic[S_contra]):
         """The names of the path's parameters, in their order."""
         return path_parameters(self.path)
 
-    def known_parameters(self, caller: Caller | None) -> tuple[str, ...] | None:
+    def known_parameters(self, caller: Caller | None, *, is_strict: bool = False) -> tuple[str, ...] | None:
         """The names of its query parameters; None if unknown names are ignored.
 
-        The spec's endpoints ignore unknown names, except for machine clients, which the spec does not have: a misspelt
-        `$filter` must not return all rows. Public endpoints ignore them as well, because probes and caches add
-        parameters.
+        The spec's endpoints ignore unknown names, unless the request is strict. Those of machine clients, which the
+        spec does not have, always are: a misspelt `$filter` must not return all rows. Public endpoints ignore them as
+        well, because probes and caches add parameters.
         """
-        if self.auth.permission is Free.PUBLIC or self.is_call_by_spec(caller):
+        if self.auth.permission is Free.PUBLIC or (self.is_call_by_spec(caller) and not is_strict):
             return None
         return tuple([parameter.name for parameter in self.query_parameters])
 
-    def is_call_by_spec(self, caller: Caller | None) -> bool:
-        """Whether the call follows the spec, which has no extensions and no machine clients."""
-        return not (self.doc.is_extension or isinstance(caller, ClientCaller))
+    def is_call_by_spec(self, caller: Caller | None, mode: RequestMode = RequestMode.SPEC) -> bool:
+        """Whether the call follows the spec, which has no extensions, machine clients and strict mode."""
+        return not (self.doc.is_extension or isinstance(caller, ClientCaller) or mode is RequestMode.STRICT)
+
+    @cached_property
+    def readable_members(self) -> frozenset[str]:
+        """The properties that the read of the written resource returns.
+
+        A strict body may have them, so that a client can read a resource, change it and send it back.
+        """
+        shown = self.representation_read
+        if shown is None:
+            return frozenset()
+        return frozenset((*shown.select.resource.fields, *shown.select.resource.relations))
 
     def check_query(self, request: Request) -> None:
         """Check names in the query string, unless a read or the function does. Raises `BadRequest`."""

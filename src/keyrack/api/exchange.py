@@ -12,6 +12,7 @@ from keyrack.api.caller import permit
 from keyrack.api.grants import NOTHING, Grant
 from keyrack.api.permissions import Free, Permission
 from keyrack.api.principals import FOR_PEOPLE, AppUser, Caller, CallerKey, Device, Driver, ManagerCaller, ManagerId
+from keyrack.api.request_mode import RequestMode
 from keyrack.api.request_origin import RequestOrigin, checksum
 from keyrack.api.subscriptions import FollowContext
 from keyrack.core.errors import JSON, Forbidden, Refusal
@@ -66,6 +67,7 @@ class Request:
     parameters: tuple[str, ...] | None = None
     hides_extensions: bool = False  # a caller of the spec: extensions are returned only if `$select` names them
     strict: bool = False  # the client prefers the rejection of unknown properties
+    mode: RequestMode = RequestMode.SPEC
 
     @property
     def manager(self) -> ManagerCaller:

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from keyrack.api.grants import NOTHING, Grant
 from keyrack.api.permissions import Permission
+from keyrack.api.request_mode import RequestMode
 from keyrack.core.error_codes import NO_CUSTOMER, ErrorCode
 from keyrack.core.errors import Forbidden, NotFound
 
@@ -99,6 +100,7 @@ class ClientCaller(Caller):
     kind: ClassVar[PrincipalKind] = PrincipalKind.CLIENT
     id: ClientId
     secrets: frozenset[int] = field(default_factory=frozenset[int])  # a token of another secret has ended
+    mode: RequestMode = RequestMode.SPEC  # of its requests, unless a header says otherwise
 
 
 class Scope(StrEnum):

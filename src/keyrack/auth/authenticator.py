@@ -18,6 +18,7 @@ from joserfc import jwt
 
 from keyrack.api.grants import Grant, in_scope, load_grants
 from keyrack.api.principals import AppUser, Caller, ClientCaller, Device, ManagerCaller, ManagerId, PrincipalKind, Scope
+from keyrack.api.request_mode import RequestMode
 from keyrack.auth import access_tokens, app_tokens, client_authentication, device_keys
 from keyrack.auth.access_tokens import API_AUDIENCE, TOKEN_SECONDS, TYPE, AccessTokenClaims
 from keyrack.auth.api_keys import EXPIRED, MISSING, KeyRefused, good_until
@@ -129,6 +130,23 @@ class Authenticator:
         if token.secret is not None:
             return await self._client(token)
         return await self.acting(token.subject, token.sign_outs, token.amr, token.issued)
+
+    async def mode_of_token(self, authorization: str | None, *, is_cached: bool) -> RequestMode:
+        """The mode of the client of a token, which may have expired. It is `spec` in all other cases.
+
+        `is_cached` asks no database.
+        """
+        try:
+            text = _bearer(authorization)
+            token = self._tokens.peek(text) if is_cached else await self._tokens.get(text, lambda: self._decoded(text))
+            if token is None or token.secret is None:
+                return RequestMode.SPEC
+            caller = self._clients.peek(token.jti)
+            if caller is None and not is_cached:
+                caller = await self._clients.get(token.jti, lambda: client_authentication.load_caller(self._db, token))
+        except Exception:  # the request has an error already
+            return RequestMode.SPEC
+        return RequestMode.SPEC if caller is None else caller.mode
 
     async def until(self, key: str | None, authorization: str | None) -> float:
         """The earliest expiry of key, token and client, in seconds since 1970.

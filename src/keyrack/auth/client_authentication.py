@@ -11,6 +11,7 @@ from uuid import UUID
 from keyrack.api.grants import Grant
 from keyrack.api.permissions import PROGRAMS, Permission, closed
 from keyrack.api.principals import ClientCaller, ClientId
+from keyrack.api.request_mode import RequestMode
 from keyrack.auth.access_tokens import AccessTokenClaims
 from keyrack.auth.login_throttle import raise_if_throttled
 from keyrack.core.error_codes import ErrorCode
@@ -28,7 +29,7 @@ INVALID_CLIENT = ErrorCode(
 )
 
 CLIENT: LiteralString = """
-select c.client_id, c.name, coalesce(extract(epoch from c.expires_at), 'infinity')::float8 as until,
+select c.client_id, c.name, c.mode, coalesce(extract(epoch from c.expires_at), 'infinity')::float8 as until,
   array(select client_secret_id from client_secret s where s.client_id = c.client_id) as secrets,
   l.customer_id, l.scopes
 from client c left join client_customer l using (client_id)
@@ -106,5 +107,11 @@ async def load_caller(db: Database, token: AccessTokenClaims) -> ClientCaller | 
     }
     first = rows[0]
     return ClientCaller(
-        ClientId(first["client_id"]), first["name"], grants, first["until"], frozenset(first["secrets"])
-    )
+        ClientId(first["client_id"]), first["name"], grants, first["until"], frozenset(first["secrets"]),
+        _mode(first["mode"]),
+    )  # fmt: skip
+
+
+def _mode(name: str) -> RequestMode:
+    """The mode of this name. A mode of a later release is `spec` here."""
+    return RequestMode.STRICT if name == RequestMode.STRICT else RequestMode.SPEC

@@ -14,7 +14,7 @@ customers.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Literal
 from uuid import UUID
 
 from pydantic import AfterValidator, Field, WithJsonSchema
@@ -50,6 +50,7 @@ SCOPE = WithJsonSchema({"type": "string", "enum": [str(one) for one in PROGRAMS]
 Scope = Annotated[str, AfterValidator(_scope), SCOPE]
 Scopes = Annotated[list[Scope], Field(min_length=1, max_length=len(PROGRAMS)), AfterValidator(_once)]
 Expires = Annotated[Moment | None, AfterValidator(_to_come)]
+Mode = Literal["spec", "strict"]  # the values of `RequestMode`
 
 
 # The body of a new client
@@ -57,6 +58,7 @@ class NewClient(StrictBody):
     name: Name
     scopes: Scopes
     expires: Expires = None
+    mode: Mode = "strict"
 
 
 class ClientRow(Body):
@@ -106,6 +108,17 @@ class ClientRow(Body):
             column="expires_at",
         ),
     ] = None
+    mode: Annotated[
+        Mode,
+        MemberInfo(
+            N_("Handling of requests"),
+            N_("the handling of requests"),
+            "How requests of the client are handled, unless the header `Keyrack-Mode` says otherwise. `strict` rejects"
+            " unknown properties and query options, and reports each error as a problem. `spec` follows the spec to"
+            " the letter. Omitted from a body, it is `strict`; clients of releases before it have `spec`.",
+            "strict",
+        ),
+    ] = "spec"  # of the rows of older releases
     managed_here: Annotated[
         bool,
         shown(

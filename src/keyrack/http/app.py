@@ -11,11 +11,12 @@ import structlog
 
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.grants import NotPermitted
+from keyrack.api.request_mode import RequestMode
 from keyrack.core.error_codes import INVALID_HEADER, NOTHING_HERE, ErrorCode
 from keyrack.core.errors import BadRequest, MethodNotAllowed, NotFound, Refusal
 from keyrack.core.log_config import RateLimitedLogger
 from keyrack.core.settings import Settings
-from keyrack.http import read_position
+from keyrack.http import read_position, request_mode
 from keyrack.http.access_log import UNKNOWN
 from keyrack.http.base_path import METHODS, BasePathMiddleware
 from keyrack.http.cors import Cors
@@ -64,6 +65,7 @@ class Route:
         # An unsupported method gets 405 after the checks of the path's least protected endpoint
         self._needs_key = all(route.endpoint.auth.has_api_key for route in self._by_method.values())
         self._needs_token = all(route.endpoint.auth.has_token for route in self._by_method.values())
+        self._has_mode = any(request_mode.has_mode(route.endpoint) for route in self._by_method.values())
 
     async def serve(self, http: falcon.asgi.Request, reply: falcon.asgi.Response, **params: str) -> None:
         route = self._by_method.get("GET" if http.method == "HEAD" else http.method)
@@ -74,7 +76,10 @@ class Route:
                 if self._cors is not None and self._cors.asks(http):
                     put(reply, self._cors.preflight(self._by_method))
                     return
-                await self._server.services.authentication.caller(http, key=self._needs_key, token=self._needs_token)
+                authentication = self._server.services.authentication
+                caller = await authentication.caller(http, key=self._needs_key, token=self._needs_token)
+                if self._needs_token:
+                    request_mode.set_mode(http, state, caller)
                 raise MethodNotAllowed(sorted(self._by_method))
             answer = await self._pipeline.serve(http, state, route, params)
             put(
@@ -84,13 +89,20 @@ class Route:
         except Refusal as refusal:
             if isinstance(refusal, NotPermitted):
                 self._server.services.refusals.count(refusal)
-            put_refusal(http, reply, refusal, self._server.settings)
+            await self._put_refusal(http, reply, refusal)
         except Exception as error:
-            put_refusal(
-                http, reply, map_exception(error, http.method, http.path, http.query_string), self._server.settings
-            )
+            refusal = map_exception(error, http.method, http.path, http.query_string)
+            await self._put_refusal(http, reply, refusal)
         read_position.set_position_header(state, reply)
         set_ignored_members_header(state, reply)
+        request_mode.set_mode_header(state, reply)
+
+    async def _put_refusal(self, http: falcon.asgi.Request, reply: falcon.asgi.Response, refusal: Refusal) -> None:
+        mode = RequestMode.SPEC
+        if self._has_mode:
+            state, tokens = request_state(http.scope), self._server.services.authenticator
+            mode = await request_mode.mode_of_error(http, state, refusal, tokens)
+        put_refusal(http, reply, refusal, self._server.settings, mode)
 
 
 for _method in METHODS:
@@ -105,16 +117,18 @@ class UnknownRoute:
 
     async def serve(self, http: falcon.asgi.Request, reply: falcon.asgi.Response, **_: str) -> None:
         """404, after the checks of key and token."""
-        request_state(http.scope).route = UNKNOWN
+        state, services = request_state(http.scope), self._server.services
+        state.route = UNKNOWN
         try:
-            await self._server.services.authentication.caller(http, key=True, token=True)
-            raise NotFound(NOTHING_HERE)
+            request_mode.set_mode(http, state, await services.authentication.caller(http, key=True, token=True))
+            error: Refusal = NotFound(NOTHING_HERE)
         except Refusal as refusal:
-            put_refusal(http, reply, refusal, self._server.settings)
-        except Exception as error:
-            put_refusal(
-                http, reply, map_exception(error, http.method, http.path, http.query_string), self._server.settings
-            )
+            error = refusal
+        except Exception as unexpected:
+            error = map_exception(unexpected, http.method, http.path, http.query_string)
+        mode = await request_mode.mode_of_error(http, state, error, services.authenticator)
+        put_refusal(http, reply, error, self._server.settings, mode)
+        request_mode.set_mode_header(state, reply)
 
 
 def create_app(settings: Settings, dsn: str, site: Site) -> BasePathMiddleware:

@@ -18,6 +18,7 @@ from keyrack.http.drive_app import DRIVE, DRIVE_API
 from keyrack.http.page_router import BELOW
 from keyrack.http.problem_details import accepted, problem_body
 from keyrack.http.request_ids import HEADER, request_id
+from keyrack.http.request_mode import mode_of_headers
 from keyrack.http.request_state import request_state
 from keyrack.http.session_cookie import API_OF_PAGES
 
@@ -94,7 +95,8 @@ class BasePathMiddleware:
             return
 
     async def _refuse(self, scope: Scope, send: Any, refusal: Refusal) -> None:
-        body, media_type = problem_body(refusal, accepted(scope["headers"]), request_state(scope).id, self._public_url)
+        sent, id = scope["headers"], request_state(scope).id
+        body, media_type = problem_body(refusal, accepted(sent), id, self._public_url, mode_of_headers(sent))
         headers = [
             (b"content-type", media_type.encode()), (b"content-length", b"%d" % len(body)), (b"vary", b"Accept"),
         ]  # fmt: skip

@@ -11,6 +11,7 @@ import falcon.asgi
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.exchange import DriverBrowser, Request, Returns
 from keyrack.api.principals import AppUser, Caller, Device, Driver
+from keyrack.api.request_mode import RequestMode
 from keyrack.api.subscriptions import FollowContext
 from keyrack.db.replication.wal_positions import Position
 from keyrack.http.ingest_memory import MemoryReservation
@@ -73,7 +74,8 @@ class HttpCall(Call):
     customer: int = 0
     reservation: MemoryReservation | None = None  # of a delivery of lines
     body: bytes = b""
-    is_strict: bool = False  # the client prefers the rejection of unknown properties
+    mode: RequestMode = RequestMode.SPEC
+    is_strict: bool = False  # the client prefers the rejection of whatever is unknown
     preferred_return: Returns = ""
     returns: Returns = ""  # the same, only on rows that can return the result of the write
     if_match: tuple[str, ...] | None = None

@@ -39,6 +39,7 @@ from keyrack.http.connection_limits import ConnectionLimiter, max_connections
 from keyrack.http.load_shedding import DeferredConnections, Overload
 from keyrack.http.problem_details import accepted, problem_body
 from keyrack.http.request_ids import request_id
+from keyrack.http.request_mode import mode_of_headers
 from keyrack.http.request_state import request_state
 from keyrack.http.slow_clients import SlowClientGuard, WriteBufferBudget
 
@@ -338,7 +339,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def _write(self, refusal: Refusal, sent: list[tuple[bytes, bytes]], *, close: bool, bare: bool = False) -> None:
         """Send an error response, without a body if `bare`. `sent` has the headers received so far."""
         id = request_id(sent)
-        body, media_type = problem_body(refusal, accepted(sent), id, self.public_url)
+        body, media_type = problem_body(refusal, accepted(sent), id, self.public_url, mode_of_headers(sent))
         aborted_by_client(refusal.status, id, self.client, len(body), logged=self.logs_requests)
         headers = {
             "content-type": media_type, "content-length": str(len(body)), "vary": "Accept", "x-request-id": id,

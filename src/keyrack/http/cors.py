@@ -17,11 +17,13 @@ METHOD = "Access-Control-Request-Method"
 # Request headers of pages, beyond the ones that CORS always allows
 SENT = (
     "Authorization", "Content-Encoding", "Content-Type", "Customer-ID", "Device-Key", "Idempotency-Key", "If-Match",
-    "If-None-Match", "Keyrack-Position", "Last-Event-ID", "Prefer", "traceparent", "tracestate", "X-Request-Id",
+    "If-None-Match", "Keyrack-Mode", "Keyrack-Position", "Last-Event-ID", "Prefer", "traceparent", "tracestate",
+    "X-Request-Id",
 )  # fmt: skip
 # Response headers for pages, beyond the ones that CORS always exposes
 SEEN = (
-    "ETag", "Idempotency-Replayed", "Keyrack-Ignored", "Keyrack-Position", "Last-Event-ID", "Link", "Location",
+    "ETag", "Idempotency-Replayed", "Keyrack-Ignored", "Keyrack-Mode", "Keyrack-Position", "Last-Event-ID", "Link",
+    "Location",
     "Operation-Id", "Operation-Location", "Preference-Applied", "RateLimit", "RateLimit-Policy", "Retry-After",
     "X-Request-Id", "X-Total-Count",
 )  # fmt: skip

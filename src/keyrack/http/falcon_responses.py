@@ -5,6 +5,7 @@ from __future__ import annotations
 import falcon.asgi
 
 from keyrack.api.exchange import Response
+from keyrack.api.request_mode import RequestMode
 from keyrack.core.errors import Refusal
 from keyrack.core.settings import Settings
 from keyrack.http.problem_details import problem_body
@@ -27,11 +28,17 @@ def put(reply: falcon.asgi.Response, answer: Response) -> None:
             reply.set_header(name, value)
 
 
-def put_refusal(http: falcon.asgi.Request, reply: falcon.asgi.Response, refusal: Refusal, settings: Settings) -> None:
+def put_refusal(
+    http: falcon.asgi.Request,
+    reply: falcon.asgi.Response,
+    refusal: Refusal,
+    settings: Settings,
+    mode: RequestMode = RequestMode.SPEC,
+) -> None:
     """Write an error as problem details, or as the spec's error."""
     reply.status = refusal.status
     id = request_state(http.scope).id
-    reply.data, reply.content_type = problem_body(refusal, http.get_header("Accept"), id, settings.public_url)
+    reply.data, reply.content_type = problem_body(refusal, http.get_header("Accept"), id, settings.public_url, mode)
     for name, value in refusal.headers.items():
         reply.set_header(name, value)
     reply.append_header("Vary", "Accept")

@@ -55,6 +55,7 @@ from keyrack.http.receive_steps import (
     validate_batch,
     validate_body,
 )
+from keyrack.http.request_mode import choose_mode, has_mode
 from keyrack.http.request_state import RequestState
 from keyrack.http.server_process import ServerProcess
 from keyrack.http.steps import CheckStep, WrapperStep, compose, select_steps
@@ -91,10 +92,11 @@ RECEIVE: tuple[CheckStep[HttpCall] | WrapperStep[HttpCall], ...] = (
     WrapperStep(reserve_ingest_memory, lambda row: isinstance(row.body, RawBody)),
     CheckStep(prove_primary, needs_caller),
     CheckStep(authenticate),
+    CheckStep(choose_mode, has_mode),
     CheckStep(read_conditions, reads),
     CheckStep(read_if_match, lambda row: writes(row) and row.concurrency.if_match is not None),
     CheckStep(reject_conditions, lambda row: writes(row) and row.concurrency.if_match is None),
-    CheckStep(read_preferences, lambda row: isinstance(row.body, JsonBody | FormBody) or can_represent(row)),
+    CheckStep(read_preferences, lambda row: has_mode(row) or row.body is not None),
     CheckStep(choose_return, can_represent),
     CheckStep(read_body, lambda row: isinstance(row.body, JsonBody | FormBody)),
     CheckStep(read_lines, lambda row: isinstance(row.body, RawBody)),

@@ -1,4 +1,4 @@
-"""The body of an error: the spec's, or a problem (RFC 9457) if the request accepts one."""
+"""The body of an error: the spec's, or a problem (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import json
 import re
 from collections.abc import Iterable
 
-from keyrack.core.errors import PROBLEM, Refusal
+from keyrack.api.request_mode import RequestMode
+from keyrack.core.errors import JSON, PLAIN_TEXT, PROBLEM, Refusal
 from keyrack.core.metrics.catalog import ERROR_RESPONSES
 
 RANGES = 100  # maximum parsed ranges of an Accept header
@@ -22,16 +23,38 @@ def accepted(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
     return ", ".join(values) if values else None
 
 
-def problem_body(refusal: Refusal, accept: str | None, id: str, public_url: str) -> tuple[bytes, str]:
-    """The body of an error and its media type, for the request with this `id`.
+TEXT = PLAIN_TEXT.partition(";")[0]
 
-    It is a problem if `accept` names that media type and does not prefer that of the spec's body; otherwise the spec's
-    body.
-    """
+
+def problem_body(
+    refusal: Refusal, accept: str | None, id: str, public_url: str, mode: RequestMode = RequestMode.SPEC
+) -> tuple[bytes, str]:
+    """The body of an error and its media type. `id` is that of the request."""
     ERROR_RESPONSES.add(refusal.reason.code, str(refusal.status))
-    if accept is None or accept == "*/*" or not _prefers_problem(accept, refusal.media_type.partition(";")[0]):
-        return refusal.body(id), refusal.media_type
-    return _problem(refusal, id, public_url), PROBLEM
+    if _is_problem(accept, refusal.media_type.partition(";")[0], mode):
+        return _problem(refusal, id, public_url), PROBLEM
+    return refusal.body(id), refusal.media_type
+
+
+def _is_problem(accept: str | None, own: str, mode: RequestMode) -> bool:
+    """Whether an error is a problem instead of the spec's body `own`.
+
+    A client that names problems in `accept` chooses by its qualities. In strict mode, an error is a problem unless
+    `accept` is for plain text alone. By the spec, a problem replaces plain text that `accept` excludes by naming JSON.
+    """
+    if accept is None or accept == "*/*":
+        return mode is RequestMode.STRICT
+    if _prefers_problem(accept, own):
+        return True
+    qualities = _qualities(accept)
+    if qualities.get(PROBLEM) == 0:
+        return False
+    if mode is RequestMode.STRICT:
+        takes_json = _quality(qualities, JSON) > 0 or _quality(qualities, PROBLEM) > 0
+        return takes_json or _quality(qualities, TEXT) == 0
+    if own != TEXT:
+        return False
+    return qualities.get(JSON, 0.0) > 0 and not any(qualities.get(name) for name in (TEXT, "text/*", "*/*"))
 
 
 def _problem(refusal: Refusal, id: str, public_url: str) -> bytes:

@@ -8,6 +8,7 @@ from keyrack.api import conditional_requests
 from keyrack.api.endpoint import FormBody, JsonBody
 from keyrack.api.event_stream import EVENTS
 from keyrack.api.exchange import Request, Response
+from keyrack.api.request_mode import RequestMode
 from keyrack.api.schema import request_body
 from keyrack.api.subscriptions import FollowContext, Subscription
 from keyrack.core.errors import PreconditionFailed
@@ -100,7 +101,7 @@ def parse_form(call: HttpCall) -> None:
 
 def validate_body(call: HttpCall) -> None:
     """Validate the JSON. Raises `BadRequest`."""
-    _validate(call, strict=call.is_strict)
+    _validate(call, strict=call.is_strict or call.mode is RequestMode.STRICT)
 
 
 def validate_batch(call: HttpCall) -> None:
@@ -114,8 +115,11 @@ def validate_batch(call: HttpCall) -> None:
 def _validate(call: HttpCall, *, strict: bool) -> None:
     body = call.route.endpoint.body
     assert isinstance(body, JsonBody)  # noqa: S101 - the step is for rows with a JSON body
-    call.value, document = request_body.read_body(body.adapter, call.body, body.action, strict=strict)
-    if not call.is_strict:
+    let_through = frozenset[str]() if call.is_strict else call.route.endpoint.readable_members
+    call.value, document = request_body.read_body(
+        body.adapter, call.body, body.action, strict=strict, let_through=let_through
+    )
+    if not call.is_strict and not (body.has_item_checks and call.mode is RequestMode.STRICT):
         record_ignored_members(call.state, body.adapter, document)
 
 
@@ -176,9 +180,10 @@ def build_request(call: HttpCall) -> None:
         without_key=call.is_without_key,
         follow=call.follow,
         also=call.prefers_other_type,
-        parameters=row.known_parameters(caller),
-        hides_extensions=row.is_call_by_spec(caller) and not call.state.is_console_call,
+        parameters=row.known_parameters(caller, is_strict=call.is_strict or call.mode is RequestMode.STRICT),
+        hides_extensions=row.is_call_by_spec(caller, call.mode) and not call.state.is_console_call,
         strict=call.is_strict,
+        mode=call.mode,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from keyrack.api.request_mode import RequestMode
 from keyrack.api.subscriptions import Subscription
 from keyrack.db.replication.wal_positions import Position
 
@@ -23,6 +24,7 @@ class RequestState:
     route: str | None = None  # The template of the path, for metrics and the access log.
     customer: int = 0  # The number of the customer, 0 for none, for metrics and the access log.
     caller: int = 0  # The number of the calling manager or client, 0 for none, for the access log.
+    mode: RequestMode | None = None  # The mode of the request, None before the caller is authenticated.
     is_console_call: bool = False  # A page of the console calls the API: its session stands for key and token.
     has_allowed_origin: bool = False  # The page that calls is of an origin that CORS allows.
     is_client_gone: bool = False  # The connection was lost, so the request was cancelled.

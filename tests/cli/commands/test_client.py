@@ -38,6 +38,9 @@ def test_a_client_of_several_customers(operator: Operator, alice: Person, bob: P
     (listed,) = [row for row in operator.value("client", "list", "--customer", bob.customer) if row["id"] == made["id"]]
     assert listed["customers"] == sorted([alice.customer, bob.customer]) and listed["managedBy"] is None
     assert listed["scopes"][str(alice.customer)] == ["cars:read", "keys:read"]
+    assert listed["mode"] == "strict"
+    old = operator.value(*ADD, "--customer", alice.customer, "--mode", "spec")
+    assert alice.get(f"/clients/{old['id']}").json()["mode"] == "spec"
     # Owners can see it, change its scopes and remove it from their customer; only the operator changes the rest
     path = f"/clients/{made['id']}"
     assert alice.get(path).json()["managedHere"] is False
@@ -67,7 +70,9 @@ def test_what_is_changed(operator: Operator, alice: Person) -> None:
     found = alice.get(f"/clients/{id}").json()
     assert (found["expires"], found["enabled"]) == (None, False)
     assert token(alice, made).status_code == 401
-    operator.value("client", "change", id, "--enable")
+    operator.value("client", "change", id, "--enable", "--mode", "spec")
+    assert alice.get(f"/clients/{id}").json()["mode"] == "spec"
+    assert "'x' is not one of" in operator.refused("client", "change", id, "--mode", "x", status=2)
     second = operator.value("client", "new-secret", id)
     assert token(alice, made).status_code == 200
     assert "already has two secrets" in operator.refused("client", "new-secret", id)
@@ -109,6 +114,6 @@ def test_the_page_leads_to_a_token(database_server: str, settings: Settings, tmp
             operator.value("customer", "add", name)
         key = operator.value("api-key", "add", "tests")["apiKey"]
         env = installed(tmp_path) | same | {"URL": f"{running.url}/v3", "KEY": key}
-        _, cars, rotated = walk("docs/machine-clients.md", env, tmp_path, mark="client")
+        _, cars, _, rotated = walk("docs/machine-clients.md", env, tmp_path, mark="client")
     assert cars.text.strip() == "[]"
     assert "Secret 1 of client 1 removed." in rotated.text

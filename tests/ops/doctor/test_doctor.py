@@ -251,6 +251,14 @@ def test_unproven_accounts_of_several_customers_are_findings(house: House) -> No
     assert house.checks()["managers"] == [("ok", proven)], "it may not sign in"
 
 
+def test_machine_clients_of_the_mode_spec_are_listed(house: House) -> None:
+    assert house.checks()["client-modes"] == [("ok", "every machine client has the mode strict")]
+    house.sql.execute("insert into client (name, mode) values ('Old', 'spec'), ('New', 'strict')")
+    ((result, text),) = house.checks()["client-modes"]
+    assert result == "ok" and text.endswith(": Old")
+    house.sql.execute("delete from client")
+
+
 def test_many_unproven_accounts_are_counted(house: House) -> None:
     house.sql.execute(
         "with m as (insert into manager (username) select 'many' || n || '@corp.example' from generate_series(1, 25) n"

@@ -247,19 +247,32 @@ def apply_patch(steps: Sequence[PatchStep], action: str, required: Collection[st
 
 
 def validate_body(
-    adapter: TypeAdapter[Any], body: bytes, action: str, *, strict: bool = False, patch: Sequence[PatchStep] = ()
+    adapter: TypeAdapter[Any],
+    body: bytes,
+    action: str,
+    *,
+    strict: bool = False,
+    let_through: Collection[str] = (),
+    patch: Sequence[PatchStep] = (),
 ) -> Any:
     """The validated body, as in `read_body`."""
-    return read_body(adapter, body, action, strict=strict, patch=patch)[0]
+    return read_body(adapter, body, action, strict=strict, let_through=let_through, patch=patch)[0]
 
 
 def read_body(
-    adapter: TypeAdapter[Any], body: bytes, action: str, *, strict: bool = False, patch: Sequence[PatchStep] = ()
+    adapter: TypeAdapter[Any],
+    body: bytes,
+    action: str,
+    *,
+    strict: bool = False,
+    let_through: Collection[str] = (),
+    patch: Sequence[PatchStep] = (),
 ) -> tuple[Any, object]:
     """The validated body, and the parsed JSON with numbers as strings.
 
-    `strict` rejects unknown properties, even if the type ignores them. Errors of a body that results from a `patch`
-    point to its steps. Raises `BadRequest`: `Couldn't <action>. No valid <members> provided.`
+    `strict` rejects unknown properties, even if the type ignores them. Those of `let_through` at the top of the body
+    are ignored. Errors of a body that results from a `patch` point to its steps. Raises `BadRequest`: `Couldn't
+    <action>. No valid <members> provided.`
     """
     body = without_byte_order_mark(body)
     if not body.strip():
@@ -283,8 +296,14 @@ def read_body(
             ]
         raise BadRequest(_explained(problems, action), errors=field_errors) from None
     document, repeated = _parsed(body, action)
-    if strict and (unknown := unknown_members.unknown(adapter, document)):
-        raise unknown_members.refusal(action, unknown)
+    if strict:
+        unknown = [
+            member
+            for member in unknown_members.unknown(adapter, document)
+            if len(member.place) > 1 or member.name not in let_through
+        ]
+        if unknown:
+            raise unknown_members.refusal(action, unknown)
     if repeated is not None:
         reason = unknown_members.REPEATED.format(what=action, name=repeated[: unknown_members.LONGEST])
         detail = f"The property '{repeated[: unknown_members.LONGEST]}' is given more than once."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -20,6 +20,7 @@ from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import Request, Response
 from keyrack.api.permissions import Permission
 from keyrack.api.rate_limits import RateLimit
+from keyrack.api.request_mode import RequestMode
 from keyrack.api.request_origin import RequestOrigin
 from keyrack.api.schema.field_errors import at
 from keyrack.api.schema.request_body import (
@@ -89,6 +90,8 @@ OPERATION_HEADERS = {
     "Operation-Id": "The id of the operation. A webhook reports its outcome.",
     "Operation-Location": "The address of the operation.",
 }
+
+END_IN_PAST = "`end` must not be in the past."  # in strict mode
 
 endpoints.read(
     "/assignments",
@@ -199,7 +202,7 @@ async def accept(
     ),
 )
 async def create(request: Request, body: NewAssignment, services: ReadServices) -> Response:
-    operation = creation(request, body)
+    operation = creation(request, body, services.settings)
     (result,) = await request.batches.put(
         accept, request.customer, [AssignmentRequest(operation, limit(services.settings))]
     )
@@ -213,9 +216,10 @@ def limit(settings: Settings) -> RateLimit:
     return RateLimit("assignments", settings.assignment_rate, settings.assignment_burst)
 
 
-def creation(request: Request, body: NewAssignment) -> OperationRequest:
+def creation(request: Request, body: NewAssignment, settings: Settings) -> OperationRequest:
     """The operation that the body requests. Raises `BadRequest`."""
     _check(CREATE, "/{}".format, body.start, body.end, body.lifetime, body.renewable_after)
+    _check_past(request, settings, CREATE, "/{}".format, body.end)
     last = body.end and format_timestamp(body.end)
     values = {
         "start": format_timestamp(body.start),
@@ -249,10 +253,10 @@ def creation(request: Request, body: NewAssignment) -> OperationRequest:
     ),
 )
 async def update(request: Request, patch: list[AssignmentPatch], services: ReadServices) -> Response:
-    return await _accept(request, change(request, patch), services.settings)
+    return await _accept(request, change(request, patch, services.settings), services.settings)
 
 
-def change(request: Request, patch: list[AssignmentPatch]) -> OperationRequest:
+def change(request: Request, patch: list[AssignmentPatch], settings: Settings) -> OperationRequest:
     """The operation that the patch requests. Raises `BadRequest`."""
     values = apply_patch(patch, UPDATE, required=("carId", "userId", "start"))
     changes: dict[str, Any] = {name: _value(name, value, at(patch, name)) for name, value in values.items()}
@@ -265,6 +269,7 @@ def change(request: Request, patch: list[AssignmentPatch]) -> OperationRequest:
         changes.get("renewableAfter"),
         complete="lifetime" in changes,
     )
+    _check_past(request, settings, UPDATE, partial(at, patch), _moment(changes.get("end")))
     (id,) = request.ids
     return OperationRequest(
         "UpdateAssignment", id, changes.get("carId"), changes.get("userId"), changes, *_origin(request)
@@ -371,6 +376,16 @@ def _check(
         bound = lifetimes(lifetime, None)[0] if complete else LIFETIME_BOUND
         if not 0 <= renewable_after < bound:
             raise _of_member(RENEWABLE_RANGE, action, "renewableAfter", place)
+
+
+def _check_past(
+    request: Request, settings: Settings, action: str, place: Callable[[str], str], end: datetime | None
+) -> None:
+    """Raises `BadRequest` for an `end` in the past, in strict mode. The clock of the client may be behind."""
+    latest = timedelta(seconds=settings.max_clock_skew_seconds)
+    if request.mode is RequestMode.STRICT and end is not None and end < datetime.now(UTC) - latest:
+        fault = FieldError("out-of-range", END_IN_PAST, place("end"))
+        raise BadRequest(invalid_member(action, "end", hint=END_IN_PAST), errors=[fault])
 
 
 def _of_member(reason: ErrorCode, action: str, member: str, place: Callable[[str], str]) -> BadRequest:

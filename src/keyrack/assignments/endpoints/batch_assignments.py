@@ -76,7 +76,7 @@ async def ask(
     """
     batch_submission = BatchSubmission({}, {}, {}, {}, assignments.operations(settings))
     for place, item in enumerate(items):
-        wanted = _operation_request(item)
+        wanted = _operation_request(item, settings)
         if isinstance(wanted, Refusal):
             batch_submission.refusals[place] = wanted
         else:
@@ -96,15 +96,15 @@ async def ask(
     return batch_submission
 
 
-def _operation_request(item: BatchItem) -> OperationRequest | Refusal:
+def _operation_request(item: BatchItem, settings: Settings) -> OperationRequest | Refusal:
     if item.refusal is not None:
         return item.refusal
     try:
         match item.endpoint.method:
             case "PUT":
-                return assignments.creation(item.request, item.value)
+                return assignments.creation(item.request, item.value, settings)
             case "PATCH":
-                return assignments.change(item.request, item.value)
+                return assignments.change(item.request, item.value, settings)
             case _:
                 return assignments.end(item.request)
     except Refusal as refusal:

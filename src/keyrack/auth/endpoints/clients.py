@@ -122,7 +122,7 @@ class SecretCreated(StrictBody):
     client_secret: str
 
 
-MEMBERS = ("name", "scopes", "expires", "enabled")  # of a patch
+MEMBERS = ("name", "scopes", "expires", "enabled", "mode")  # of a patch
 CHANGED = CLIENTS.partial(*MEMBERS)
 
 
@@ -145,7 +145,10 @@ class ClientPatch(StrictBody):
     responses=Responses(
         201,
         ClientCreated,
-        errors={400: tuple(invalid_member(CREATE, name) for name in ("name", "scopes", "expires")), 409: (TOO_MANY,)},
+        errors={
+            400: tuple(invalid_member(CREATE, name) for name in ("name", "scopes", "expires", "mode")),
+            409: (TOO_MANY,),
+        },
         representation=ONE_CLIENT,
         has_secret=True,
     ),

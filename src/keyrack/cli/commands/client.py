@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, LiteralString
+from typing import Annotated, LiteralString, cast
 
 import typer
 
 from keyrack.api.permissions import PROGRAMS
+from keyrack.api.request_mode import RequestMode
 from keyrack.auth import client_registry
-from keyrack.auth.declarations import NewClient
+from keyrack.auth.declarations import Mode, NewClient
 from keyrack.cli.commands.api_key import end_of_day, last_day
 from keyrack.cli.database_session import SHOWN_ONCE, DatabaseSession, command
 from keyrack.cli.options import OfCustomer, which, whose, words
@@ -21,7 +22,7 @@ app = typer.Typer()
 
 LIST: LiteralString = """
 select c.client_id as id, c.name, c.subject::text as "clientId", c.managed_by as "managedBy",
-  not c.is_disabled as enabled, c.expires_at as expires,
+  not c.is_disabled as enabled, c.expires_at as expires, c.mode,
   (select max(used_at) from client_secret s where s.client_id = c.client_id) as "lastUsed",
   array(select customer_id from client_customer l where l.client_id = c.client_id order by 1) as customers,
   coalesce((select jsonb_object_agg(customer_id, to_jsonb(scopes)) from client_customer l
@@ -53,6 +54,10 @@ Scopes = typer.Option(
     "--scope", metavar="SCOPE", callback=scopes_of,
     help="A permission in the given customers, such as cars:read. Repeatable.",
 )  # fmt: skip
+ModeOption = Annotated[
+    RequestMode | None,
+    typer.Option("--mode", help="How its requests are handled: by the spec alone, or with strict checks and errors."),
+]
 Expires = typer.Option("--expires", metavar="YYYY-MM-DD", callback=last_day, help="Last day of validity (UTC).")
 
 
@@ -66,10 +71,14 @@ async def add(
     managed_by: Annotated[
         int | None, whose("The customer whose owners also manage it. Default: only the operator.", "--managed-by")
     ] = None,
+    mode: ModeOption = None,
 ) -> CommandResult:
     """Add a machine client for one or more customers, with its scopes there; the secret is shown once."""
     with on_constraint(NO_SUCH_CUSTOMER):
-        client = NewClient.model_construct(name=name, scopes=scope, expires=_end(expires))  # checked by the options
+        # Checked by the options
+        client = NewClient.model_construct(
+            name=name, scopes=scope, expires=_end(expires), mode=cast("Mode", str(mode or RequestMode.STRICT))
+        )
         made = await client_registry.add(session.sql, managed_by, client, session.settings.client_limit)
         if made is None:
             raise CommandFailed(f"Customer {managed_by} has reached its limit of clients (KEYRACK_CLIENT_LIMIT).")
@@ -86,7 +95,7 @@ async def list_(session: DatabaseSession, customer: OfCustomer = None) -> ListRe
     rows = await session.sql.fetch(LIST, customer)
     columns = {
         "ID": "id", "NAME": "name", "CLIENT ID": "clientId", "CUSTOMERS": "customers", "ENABLED": "enabled",
-        "EXPIRES": "expires", "LAST USED": "lastUsed", "SECRETS": "secrets",
+        "EXPIRES": "expires", "MODE": "mode", "LAST USED": "lastUsed", "SECRETS": "secrets",
     }  # fmt: skip
     return ListResult([dict(row) for row in rows], columns)
 
@@ -102,16 +111,17 @@ async def change(
     expires: Annotated[str | None, Expires] = None,
     never: Annotated[bool, typer.Option("--never-expires", help="Remove the expiry date.")] = False,
     enable: Annotated[bool | None, typer.Option("--enable/--disable", help="Allow or block its calls.")] = None,
+    mode: ModeOption = None,
 ) -> CommandResult:
-    """Change a machine client: its name, scopes, expiry date or permission to call. The change is effective at once."""
-    if not (name or customer or remove_customer or expires or never or enable is not None or scope):
+    """Change a machine client: name, scopes, expiry, mode or permission to call. The change is effective at once."""
+    if not (name or customer or remove_customer or expires or never or enable is not None or scope or mode):
         raise typer.BadParameter("Nothing to change. --help lists the options.")
     if bool(customer) != bool(scope):
         raise typer.BadParameter("--scope and --customer need each other.")
     if expires and never:
         raise typer.BadParameter("--expires and --never-expires are mutually exclusive.")
     end = _end(expires)
-    given = {"name": name, "enabled": enable, "expires": end and end.isoformat()}
+    given = {"name": name, "enabled": enable, "expires": end and end.isoformat(), "mode": mode and str(mode)}
     changes = {member: value for member, value in given.items() if value is not None or (never and member == "expires")}
     current_name = await client_registry.change(session.sql, id, changes)
     if current_name is None:

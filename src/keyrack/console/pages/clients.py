@@ -25,6 +25,11 @@ DONE = {
 NO_NAME = N_("Enter the program and its purpose.")
 NO_SCOPE = N_("Choose at least one.")
 PASSED = N_("Choose a day in the future.")
+# Mode -> label
+MODES = {
+    "strict": N_("Strict: what is unknown is rejected"),
+    "spec": N_("By the specification: what is unknown is ignored"),
+}
 
 
 @pages.get("/{customer}/settings/clients", permission=Permission.CLIENTS_READ)
@@ -48,7 +53,7 @@ def _over(rows: Sequence[Mapping[str, Any]]) -> set[int]:
 
 @pages.get("/{customer}/settings/clients/new", permission=Permission.CLIENTS_WRITE)
 async def form(visit: Visit) -> Response:
-    return await _form(visit, {"name": "", "scopes": [], "last": ""}, RIGHT)
+    return await _form(visit, {"name": "", "scopes": [], "last": "", "mode": "strict"}, RIGHT)
 
 
 async def _form(
@@ -59,6 +64,7 @@ async def _form(
     return await page(
         visit, "client_form.html", status=wrong.status, section=SECTION, typed=typed, wrong=wrong, client=client,
         tag=tag, scopes=_scopes(visit), key=key(visit), earliest=tomorrow.isoformat(),
+        modes=[(mode, gettext(visit, label)) for mode, label in MODES.items()],
     )  # fmt: skip
 
 
@@ -71,7 +77,8 @@ def _scopes(visit: Visit) -> list[list[tuple[str, str]]]:
 
 
 def _typed(visit: Visit) -> dict[str, Any]:
-    return {"name": visit.form_value("name"), "scopes": visit.form.get("scopes", []), "last": visit.form_value("last")}
+    scopes, mode = visit.form.get("scopes", []), visit.form_value("mode")
+    return {"name": visit.form_value("name"), "scopes": scopes, "last": visit.form_value("last"), "mode": mode}
 
 
 def _looked(visit: Visit, typed: Mapping[str, Any]) -> FormErrors:
@@ -100,6 +107,8 @@ async def add(visit: Visit) -> Response:
     if wrong := _looked(visit, typed).texts:
         return await _form(visit, typed, invalid(wrong))
     body = {"name": typed["name"], "scopes": typed["scopes"], "expires": _end(visit, typed["last"])}
+    if typed["mode"]:
+        body["mode"] = typed["mode"]
     try:
         made = (await visit.call("PUT", "/clients", body=body, key=visit.form_value("key"))).json
     except SHOWN as refusal:
@@ -124,10 +133,12 @@ async def _client(visit: Visit, wrong: FormErrors = RIGHT) -> Response:
     number = visit.ids["client"]
     client = (await visit.call("GET", "/clients/{clientId}", number)).json
     secrets = (await visit.call("GET", "/clients/{clientId}/secrets", number, query={"$orderby": "id"})).json
+    label = MODES[client["mode"]]
     return await page(
         visit, "client.html", status=wrong.status, section=SECTION, client=client, secrets=secrets, wrong=wrong,
         over=bool(_over([client])), means={str(scope): gettext(visit, MEANINGS[scope]) for scope in Permission},
         done=DONE.get(visit.query_value("done"), ""), key=key(visit),
+        mode=gettext(visit, label),
     )  # fmt: skip
 
 
@@ -139,7 +150,7 @@ def _path(visit: Visit, done: str = "") -> str:
 async def edit(visit: Visit) -> Response:
     reply = await visit.call("GET", "/clients/{clientId}", visit.ids["client"])
     client = reply.json
-    typed = {"name": client["name"], "scopes": client["scopes"], "last": _last_day(visit, client)}
+    typed = {member: client[member] for member in ("name", "scopes", "mode")} | {"last": _last_day(visit, client)}
     return await _form(visit, typed, RIGHT, client, reply.tag)
 
 
@@ -161,6 +172,8 @@ async def change(visit: Visit) -> Response:
     steps: list[dict[str, Any]] = [{"op": "replace", "path": "/scopes", "value": typed["scopes"]}]
     if own:
         steps.append({"op": "replace", "path": "/name", "value": typed["name"]})
+        if typed["mode"] not in ("", client["mode"]):
+            steps.append({"op": "replace", "path": "/mode", "value": typed["mode"]})
         if not is_same_end:  # the stored end may be within its last day
             end = _end(visit, typed["last"])
             steps.append(

@@ -76,7 +76,8 @@ class Units(BaseSettings):
         default=300.0,
         ge=0,
         description="Maximum time by which the clock of a unit may be ahead (seconds). Later readings, and later "
-        "events that are delivered with a device key, are rejected.",
+        "events that are delivered with a device key, are rejected. In strict mode, every later event is rejected, and "
+        "so is an assignment that has ended for longer.",
     )
     event_days: int = Field(
         default=90,

@@ -24,7 +24,8 @@ HEAD = """# Error codes
 This page is generated from the table of endpoints (`keyrack errors --markdown`). Each server shows it at
 `/docs/errors`.
 
-By default an error has the body that the spec gives it, mostly plain text. A request with
+By default an error has the body that the spec gives it, mostly plain text. A request in
+[strict mode](http.md#strict-or-by-the-spec-keyrack-mode), as by a new machine client, or with
 `Accept: application/problem+json` gets a problem (RFC 9457):
 
 ```http
@@ -43,6 +44,10 @@ X-Request-Id: 5f0c0d1f7a5e4f0e9a0f1b3c5d7e9f11
 
 - A request with `Accept: application/json, application/problem+json` gets JSON, and a problem for an error. If the
   header gives the media type of the spec's body a higher `q`, the error has that body.
+- A request with `Accept: application/json` gets a problem in place of plain text, which it does not accept. `*/*`,
+  `text/plain` or `text/*` beside it keep the spec's body, except in strict mode.
+- Strict mode returns the spec's body only if `Accept` is for plain text alone. Errors of the token endpoint have
+  the form of RFC 6749 in both modes.
 - `code` identifies the error. It keeps its meaning and its status. Messages may change, so programs use the code.
 - `previousCode` is the name of a [renamed code](#renamed-codes) in the previous release.
 - `traceId` is the id of the request, which the log also contains. It is the `X-Request-Id` of the request (1 to 128

@@ -24,9 +24,9 @@ REQUESTS: Mapping[str, Any] = {
     "updateGroup": [{"op": "replace", "path": "/name", "value": "North 2"}],
     "addUserToCustomer": {"emailAddress": "sam.doe@example.com"},
     "removeUserFromCustomer": {"userId": 9},
-    "createAssignment": {"carId": 4, "userId": 9, "start": "2026-05-01T08:00:00Z", "end": "2026-05-08T08:00:00Z"},
+    "createAssignment": {"carId": 4, "userId": 9, "start": "2030-05-01T08:00:00Z", "end": "2030-05-08T08:00:00Z"},
     "updateAssignment": [
-        {"op": "replace", "path": "/end", "value": "2026-06-01T08:00:00Z"},
+        {"op": "replace", "path": "/end", "value": "2030-06-01T08:00:00Z"},
         {"op": "remove", "path": "/lifetime"},
     ],
     "installProduct": {"carId": 4, "serialNumber": "BX-1"},

@@ -7,6 +7,7 @@ from typing import Any
 from keyrack.api.endpoint import Endpoint, JsonBody
 from keyrack.api.event_stream import EVENTS
 from keyrack.api.idempotency import LONGEST
+from keyrack.http import request_mode
 from keyrack.http.openapi.member_schemas import Json
 
 # For streams of live updates
@@ -18,6 +19,13 @@ _LAST_EVENT_ID: Json = {
         " that they are no longer available (`gap`; for changes `gone`)."
     ),
     "schema": {"type": "string"},
+}
+# For every endpoint with a caller
+_MODE: Json = {
+    "name": request_mode.HEADER,
+    "in": "header",
+    "description": request_mode.REQUEST_MEANING,
+    "schema": {"type": "string", "enum": list(request_mode.VALID)},
 }
 # For reads of replicas
 _POSITION: Json = {
@@ -44,11 +52,15 @@ def parameters(endpoint: Endpoint[Any]) -> list[Json]:
                 "schema": {"type": "integer", "format": "int32"},
             }
         )
+    if request_mode.has_mode(endpoint):
+        headers.append(_MODE)
     if endpoint.can_use_replica:
         headers.append(_POSITION)
     preferences: list[str] = []
     if isinstance(endpoint.body, JsonBody):
-        preferences.append("`handling=strict` rejects unknown properties of the body.")
+        preferences.append("`handling=strict` rejects unknown properties of the body, and unknown query options.")
+    elif endpoint.read is not None:
+        preferences.append("`handling=strict` rejects unknown query options.")
     representation = endpoint.responses.representation
     if representation is not None:
         preferences.append(

@@ -127,6 +127,7 @@ VALUES: Mapping[tuple[str, str], str] = {
     ("Outcome", "type"): "OutcomeType",
     ("Webhook", "kinds"): "OutcomeKind",
     ("Webhook", "dialect"): "WebhookDialect",
+    ("MachineClient", "mode"): "ClientMode",
     ("Delivery", "type"): "DeliveryType",
     ("ChangeTold", "type"): "ChangeKind",
     ("Delivery", "state"): "DeliveryState",

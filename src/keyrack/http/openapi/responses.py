@@ -13,7 +13,7 @@ from keyrack.api.grants import FACTOR_NEEDED, LIMITED, NOT_PERMITTED
 from keyrack.api.read_endpoint import ReadEndpoint
 from keyrack.core.error_codes import INVALID_TOKEN, RATE_LIMITED, WRONG_CREDENTIALS, ErrorCode
 from keyrack.core.errors import JSON, PLAIN_TEXT, PROBLEM
-from keyrack.http import ignored_members
+from keyrack.http import ignored_members, request_mode
 from keyrack.http.openapi import examples
 from keyrack.http.openapi.error_catalog import refusals, special
 from keyrack.http.openapi.member_schemas import Json
@@ -46,10 +46,7 @@ REASONS = {
     503: "Temporarily unavailable (with `Retry-After`, the request had no effect)",
 }
 # The 204 of requests that a worker applies: the operation in the header has the outcome
-ACCEPTED = (
-    "Accepted, but not applied yet. The header `Operation-Id` identifies the operation. `GET"
-    " /operations/{operationId}` and webhooks report its outcome"
-)
+ACCEPTED = "Accepted: the outcome comes by `Operation-Id`. `GET /operations/{operationId}` and webhooks report it"
 LIST = (
     "Success. A long list is sent in chunks that are read at different moments; unchanged rows appear exactly once."
     " If an error occurs midway, the final chunk is missing."
@@ -110,6 +107,8 @@ def _success_headers(endpoint: Endpoint[Any]) -> dict[str, str]:
         headers |= TAGGED
     if isinstance(endpoint.body, JsonBody):
         headers[ignored_members.HEADER] = ignored_members.MEANING
+    if request_mode.has_mode(endpoint):
+        headers[request_mode.HEADER] = request_mode.MEANING
     if endpoint.auth.has_customer:
         headers["Keyrack-Position"] = (
             "The position in the history that the response includes. Only sent by servers that read from replicas."
@@ -208,6 +207,8 @@ def _error(
     _add_examples(endpoint, response["content"], status, examples.refusal(status, likely, public_url))
     if status in endpoint.responses.error_models:
         response["content"][JSON] = {"schema": model(TypeAdapter(endpoint.responses.error_models[status]), schemas)}
+    content = response["content"]
+    response["content"] = {PROBLEM: content.pop(PROBLEM), **content}  # first: strict mode has no other form
     if status in (429, 503):
         response["headers"] = {
             "Retry-After": {"description": ("The seconds to wait before a retry"), "schema": {"type": "integer"}}

@@ -1,4 +1,4 @@
-"""Checks of accounts of managers and drivers."""
+"""Checks of accounts of managers and drivers, and of machine clients."""
 
 from __future__ import annotations
 
@@ -28,12 +28,15 @@ where proven_at is not null and not is_disabled and (
     and w.sign_outs = m.sign_outs))
 order by manager_id limit $1
 """
+CLIENTS_BY_SPEC: LiteralString = """
+select name, count(*) over () as total from client where mode = 'spec' order by client_id limit $1
+"""
 DRIVERS: LiteralString = "select count(*) from driver_account"
 
 
 async def examined(connection: Connection, settings: Settings) -> list[Finding]:
-    """Check accounts of managers and of drivers."""
-    return [*await _managers(connection), *await _drivers(connection, settings)]
+    """Check accounts of managers and drivers, and modes of machine clients."""
+    return [*await _managers(connection), *await _drivers(connection, settings), await _clients(connection)]
 
 
 async def _managers(connection: Connection) -> list[Finding]:
@@ -73,6 +76,15 @@ async def _drivers(connection: Connection, settings: Settings) -> list[Finding]:
     ]
 
 
-def _names(rows: list[Row]) -> str:
+async def _clients(connection: Connection) -> Finding:
+    """The machine clients without strict checks. It is information: their programs may rely on that."""
+    rows = await connection.fetch(CLIENTS_BY_SPEC, LISTED)
+    if not rows:
+        return ok("client-modes", "every machine client has the mode strict")
+    names = _names(rows, "name")
+    return ok("client-modes", f"machine clients with the mode spec (docs/machine-clients.md, Mode): {names}")
+
+
+def _names(rows: list[Row], column: str = "username") -> str:
     more = rows[0]["total"] - len(rows)
-    return ", ".join(row["username"] for row in rows) + (f" and {more} more" if more else "")
+    return ", ".join(row[column] for row in rows) + (f" and {more} more" if more else "")

@@ -16,6 +16,7 @@ from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import Request, Response, answer, created
 from keyrack.api.permissions import Permission
 from keyrack.api.principals import Scope
+from keyrack.api.request_mode import RequestMode
 from keyrack.api.schema.field_errors import blank
 from keyrack.api.schema.request_body import (
     Int32,
@@ -29,7 +30,7 @@ from keyrack.api.schema.request_body import (
     wall_clock,
 )
 from keyrack.api.services import ReadServices
-from keyrack.core.error_codes import ErrorCode
+from keyrack.core.error_codes import ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, NotFound, Refusal
 from keyrack.core.metrics.catalog import EVENTS
 from keyrack.core.settings import Settings
@@ -231,9 +232,12 @@ def _arguments(customer: int, reported: Sequence[ReportedEvent]) -> list[object]
         representation=ONE_EVENT,
     ),
 )
-async def create(request: Request, event: NewEvent) -> Response:
+async def create(request: Request, event: NewEvent, services: ReadServices) -> Response:
     if is_blank(event.user_agent):
         raise BadRequest(invalid_member(CREATE_EVENT, "userAgent"), errors=[blank("/userAgent")])
+    if request.mode is RequestMode.STRICT and _is_too_late(event, services.settings):
+        fault = FieldError("out-of-range", TOO_LATE, "/utcDateTime")
+        raise BadRequest(invalid_member(CREATE_EVENT, "utcDateTime", hint=TOO_LATE), errors=[fault])
     (result,) = await request.batches.put(record, request.customer, [ReportedEvent(event)])
     if isinstance(result, Refusal):
         EVENTS.add("refused")
@@ -308,12 +312,16 @@ def _event(value: Any, settings: Settings) -> OfflineEvent:
     event = OfflineEvent.model_validate(value)
     if is_blank(event.user_agent):
         raise InvalidLine("`userAgent` must not be blank.")
-    now = datetime.now(UTC)
-    if event.utc_date_time > now + timedelta(seconds=settings.max_clock_skew_seconds):
+    if _is_too_late(event, settings):
         raise InvalidLine(TOO_LATE)
-    if event.utc_date_time < now - timedelta(days=settings.event_days):
+    if event.utc_date_time < datetime.now(UTC) - timedelta(days=settings.event_days):
         raise InvalidLine(TOO_EARLY.format(days=settings.event_days))
     return event
+
+
+def _is_too_late(event: NewEvent, settings: Settings) -> bool:
+    """Whether the event is in the future, beyond the tolerance for clocks."""
+    return event.utc_date_time > datetime.now(UTC) + timedelta(seconds=settings.max_clock_skew_seconds)
 
 
 def _named(client_id: str, unit: int | None) -> str:
