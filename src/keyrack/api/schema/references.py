@@ -6,9 +6,10 @@ stores, filters and returns them, and does not interpret them.
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter, ValidationError
 
 from keyrack.api.schema.declaration import MemberInfo
 from keyrack.api.schema.request_body import IN_NFC
@@ -18,6 +19,8 @@ from keyrack.core.text import N_, REFERENCE
 NAMES = ("externalId", "metadata")
 LONGEST_EXTERNAL_ID = 128  # characters
 ExternalIdText = Annotated[str, Field(min_length=1, max_length=LONGEST_EXTERNAL_ID, pattern=REFERENCE), IN_NFC]
+_EXTERNAL_ID: TypeAdapter[str] = TypeAdapter(ExternalIdText)
+_METADATA: TypeAdapter[dict[str, str]] = TypeAdapter(TextMap)
 ExternalId = Annotated[
     ExternalIdText | None,
     MemberInfo(
@@ -44,3 +47,18 @@ Metadata = Annotated[
         is_listed=False,
     ),
 ]
+
+
+def valid(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Both members of a row of another server; None for one that is missing or has another form."""
+    return {
+        "externalId": _valid(_EXTERNAL_ID, row.get("externalId")),
+        "metadata": _valid(_METADATA, row.get("metadata")),
+    }
+
+
+def _valid(adapter: TypeAdapter[Any], value: object) -> Any:
+    try:
+        return adapter.validate_python(value, strict=True) or None
+    except ValidationError:
+        return None
