@@ -326,24 +326,18 @@ PEOPLE = ResourceTable(
 )
 
 
-class UserRow(Body):
-    """The members of a user that belong to one customer alone."""
+class ReferenceRow(Body):
+    """The members with which other systems recognise a resource, alone.
+
+    Those of a user belong to one customer, unlike the person. `assignments` writes the other columns of an assignment.
+    """
 
     external_id: ExternalId = None
     metadata: Metadata = None
 
 
-USERS = ResourceTable("User", "customer_user", UserRow, key="user_id", is_personal=True)
-
-
-class AssignmentRow(Body):
-    """The members of an assignment with which other systems recognise it. `assignments` writes all its columns."""
-
-    external_id: ExternalId = None
-    metadata: Metadata = None
-
-
-ASSIGNMENTS = ResourceTable("Assignment", "assignment", AssignmentRow, key="assignment_id")
+USERS = ResourceTable("User", "customer_user", ReferenceRow, key="user_id", is_personal=True)
+ASSIGNMENTS = ResourceTable("Assignment", "assignment", ReferenceRow, key="assignment_id")
 TABLES: tuple[ResourceTable, ...] = (
     CUSTOMERS, CARS, GROUPS, PRODUCTS, SERVICES, CONTRACTS, PEOPLE, USERS, ASSIGNMENTS,
 )  # fmt: skip

@@ -19,8 +19,8 @@ from keyrack.core.text import N_, REFERENCE
 NAMES = ("externalId", "metadata")
 LONGEST_EXTERNAL_ID = 128  # characters
 ExternalIdText = Annotated[str, Field(min_length=1, max_length=LONGEST_EXTERNAL_ID, pattern=REFERENCE), IN_NFC]
-_EXTERNAL_ID: TypeAdapter[str] = TypeAdapter(ExternalIdText)
-_METADATA: TypeAdapter[dict[str, str]] = TypeAdapter(TextMap)
+EXTERNAL_ID: TypeAdapter[str] = TypeAdapter(ExternalIdText)
+METADATA: TypeAdapter[dict[str, str]] = TypeAdapter(TextMap)
 ExternalId = Annotated[
     ExternalIdText | None,
     MemberInfo(
@@ -52,8 +52,8 @@ Metadata = Annotated[
 def valid(row: Mapping[str, Any]) -> dict[str, Any]:
     """Both members of a row of another server; None for one that is missing or has another form."""
     return {
-        "externalId": _valid(_EXTERNAL_ID, row.get("externalId")),
-        "metadata": _valid(_METADATA, row.get("metadata")),
+        "externalId": _valid(EXTERNAL_ID, row.get("externalId")),
+        "metadata": _valid(METADATA, row.get("metadata")),
     }
 
 

@@ -134,7 +134,8 @@ def _merged(patch: Sequence[PatchStep]) -> MapPatch:
         _, _, key = step.path.removeprefix("/").partition("/")
         if step.path == _PATH:
             whole = step.value if step.op == "replace" else None
-            texts, removed, is_whole = dict(whole) if isinstance(whole, dict) else {}, set(), True
+            texts = dict(cast("dict[str, Any]", whole)) if isinstance(whole, dict) else {}
+            removed, is_whole = set[str](), True
         elif step.path.startswith(_PATH + "/") and step.op == "replace":
             texts[key] = step.value
             removed.discard(key)

@@ -29,7 +29,7 @@ from keyrack.core.text import email_address, is_blank, trimmed
 from keyrack.db.connection import Statements
 from keyrack.db.named_parameters import compile_statement
 from keyrack.fleet import global_erasure, group_scope_checks
-from keyrack.fleet.declarations import USERS, UserRow
+from keyrack.fleet.declarations import USERS, ReferenceRow
 from keyrack.fleet.person_lookup import PERSONS, SAME_ADDRESS, UNIQUE_ADDRESS
 from keyrack.fleet.schema import ASSIGNMENT_OF_USER, USER
 from keyrack.fleet.services import FleetServices
@@ -132,7 +132,7 @@ class NewUser(Body):
 class UserPatch(Body):
     op: Literal["remove", "replace"]
     path: Annotated[str, patch_paths(USERS.by_name)]
-    value: Annotated[Any, patch_value(UserRow)] = None
+    value: Annotated[Any, patch_value(ReferenceRow)] = None
 
 
 class UserCreated(Body):
