@@ -39,7 +39,7 @@ def test_an_export_and_its_import_are_equal(town: Town, dsn: str, tmp_path: Path
     assert outcome(person, booked(person, car, user, **references("booking")))["state"] == "Succeeded"
     assert operator.run("export", "--customer", person.customer, "--to", tmp_path / "out").returncode == 0
     imported = operator.value("import", "customer", tmp_path / "out", "--name", "Moved")
-    before, after = (person.sql.rows(STORED, customer) for customer in (person.customer, imported["customerId"]))
+    before, after = (person.sql.rows(STORED, customer) for customer in (person.customer, imported["id"]))
     assert before == after
     assert ("product", "BX-1", '{"shelf": "7"}') in [tuple(row) for row in before]
     assert len([row for row in before if row[1] is not None]) == 6
