@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from keyrack.api.reference_errors import TAKEN
 from tests.changelog.test_audited_tables import changes
+from tests.docs.code_blocks import block
 from tests.support.people import Person
 from tests.support.servers import NUMBERS, eventually
 
@@ -262,3 +264,13 @@ def test_a_search_finds_the_reference(alice: Person) -> None:
         number = alice.get(f"{path}/{id.json()['id']}?$select=externalId").json()["externalId"]
         assert [row["id"] for row in alice.get(f"{path}?$search={number}").json()] == [id.json()["id"]]
         assert alice.get(f"{path}?$search=mauve").json() == []
+
+
+def test_the_examples_of_the_page(carol: Person) -> None:
+    body, steps = (json.loads(block("docs/references.md", name).text) for name in ("car", "patch"))
+    id = carol.put("/cars", body).json()["id"]
+    assert problem(carol, "PUT", "/cars", body)[1]["id"] == id
+    assert [row["id"] for row in carol.get("/cars?$filter=externalId eq 'V-1001'").json()] == [id]
+    assert carol.patch(f"/cars/{id}", steps).status_code == 204
+    shown = carol.get(f"/cars/{id}?$select=externalId,metadata").json()
+    assert shown == {"externalId": None, "metadata": {"plan": "silver"}}
