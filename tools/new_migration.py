@@ -127,7 +127,7 @@ from alembic import op
 from keyrack.db.migrations import module
 from keyrack.db.migrations.frozen.audit_triggers_v1 import AuditedTable
 
-revision = "{int(last) + 1:04}"
+revision = "{_next(last)}"
 down_revision = "{last}"
 
 STATEMENTS = (
@@ -152,6 +152,11 @@ def upgrade() -> None:
 '''
 
 
+def _next(revision: str) -> str:
+    """The number after that of a revision, which may end with a letter."""
+    return f"{int(revision[:4]) + 1:04}"
+
+
 def main(arguments: list[str]) -> int:
     """Write the revision and return an exit status.
 
@@ -171,7 +176,7 @@ def main(arguments: list[str]) -> int:
     except NotWritten as reason:
         print(reason, file=sys.stderr)
         return 1
-    path = VERSIONS / f"{int(revisions()[-1]) + 1:04}_{name}.py"
+    path = VERSIONS / f"{_next(revisions()[-1])}_{name}.py"
     path.write_text(text)
     subprocess.run([Path(sys.executable).with_name("ruff"), "format", "--quiet", path], check=True)
     listed = ", ".join(f"{new.table.resource}.{member.name}" for new in tables for member in new.members)

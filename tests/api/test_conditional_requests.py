@@ -537,7 +537,7 @@ def test_writes_with_a_single_read_honour_if_match() -> None:
             "/managers/{managerId}",
             "/clients/{clientId}",
         )
-    }
+    } | {"PATCH /users/{userId}", "PATCH /products/{productId}"}
     assert {name(row) for row in COMPARING if row.concurrency.serialized == "with-if-match"} == {
         "PATCH /assignments/{assignmentId}",
         "DELETE /assignments/{assignmentId}",

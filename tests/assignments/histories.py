@@ -254,6 +254,7 @@ class Client:
             "end": some.choice((None, f"2026-01-{start + some.randrange(10)}T18:00:00Z")),
             "lifetime": some.choice((None, 700_000, 900_000)),
             "renewableAfter": some.choice((None, 100, 500_000)),
+            "externalId": some.choice((None, None, None, "A", "B", "C", "D")),
         }
 
     def patch(self, car: int, user: int) -> list[dict[str, Any]]:

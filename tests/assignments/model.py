@@ -56,7 +56,7 @@ from operation where customer_id = $1 order by applied nulls last
 """
 ASSIGNMENTS = """
 select assignment_id, car_id, user_id, to_char(starts_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as start,
-  to_char(ends_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as end, lifetime, renewable_after
+  to_char(ends_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as end, lifetime, renewable_after, external_id
 from assignment where customer_id = $1
 """
 
@@ -68,6 +68,7 @@ TERMINATED = "The service of the key box in the car is terminated."
 GONE = "The assignment does not exist any more."
 END_BEFORE_START = "The end lies before the start."
 RENEWABLE_TOO_LATE = "renewableAfter must be less than lifetime."
+EXTERNAL_ID_TAKEN = "Another assignment has the same externalId."
 
 WEEK = 604_800  # seconds
 
@@ -131,10 +132,10 @@ class Model:
             return
         match row["kind"]:
             case "CreateAssignment":
-                wanted = {"carId": row["car_id"], "userId": row["user_id"], **request}
+                wanted = {"carId": row["car_id"], "userId": row["user_id"], "externalId": None, **request}
                 if wanted["lifetime"] is None:
                     wanted["lifetime"] = WEEK
-                failure = self._refused(wanted)
+                failure = self._refused(wanted) or self._taken(wanted)
                 if failure is None:
                     assert id not in self.assignments
                     self.assignments[id] = wanted
@@ -147,6 +148,7 @@ class Model:
                 failure = self._impossible(wanted)
                 if failure is None and self._gives_more(before, wanted):
                     failure = self._refused(wanted)
+                failure = failure or self._taken(wanted, id)
                 if failure is None:
                     self.assignments[id] = wanted
                 self._expect(row, failure, wanted)
@@ -167,6 +169,11 @@ class Model:
         if served[0]:
             return TERMINATED
         return None if wanted["userId"] in self.users else NO_USER
+
+    def _taken(self, wanted: Mapping[str, Any], own: int | None = None) -> str | None:
+        """The failure if another assignment has the wanted external id."""
+        taken = {other["externalId"] for id, other in self.assignments.items() if id != own}
+        return EXTERNAL_ID_TAKEN if wanted["externalId"] is not None and wanted["externalId"] in taken else None
 
     @staticmethod
     def _impossible(wanted: Mapping[str, Any]) -> str | None:
@@ -195,15 +202,18 @@ class Model:
             "assignmentId": row["assignment_id"],
             **{name: shown[name] for name in ("carId", "userId", "start", "end", "lifetime")},
             "renewableAfter": half if shown["renewableAfter"] is None else shown["renewableAfter"],
+            "externalId": shown["externalId"],
+            "metadata": None,
         }
         assert json.loads(row["result"]) == told, said
 
 
 def shown(id: int, assignment: Mapping[str, Any]) -> dict[str, Any]:
-    """An assignment as the API returns it."""
+    """An assignment as the API returns it to a caller of the spec."""
+    members = {name: value for name, value in assignment.items() if name != "externalId"}
     half = assignment["lifetime"] // 2
     chosen = assignment["renewableAfter"]
-    return {"id": id, **assignment, "renewableAfter": half if chosen is None else chosen}
+    return {"id": id, **members, "renewableAfter": half if chosen is None else chosen}
 
 
 def replayed(
@@ -239,6 +249,7 @@ async def check(sql: Any, customer: int, seen: Mapping[str, Mapping[str, Any]] |
         row["assignment_id"]: {
             "carId": row["car_id"], "userId": row["user_id"], "start": row["start"], "end": row["end"],
             "lifetime": row["lifetime"], "renewableAfter": row["renewable_after"],
+            "externalId": row["external_id"],
         }
         for row in await sql.fetch(ASSIGNMENTS, customer)
     }  # fmt: skip

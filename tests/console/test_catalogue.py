@@ -61,7 +61,8 @@ def said() -> dict[str, str]:
         CONSOLE / "templates", [("**.html", "jinja2")], {"**.html": TEMPLATES}, {**keywords, "gettext": None}
     )
     of_python = extract_from_dir(CONSOLE, [("**.py", "python")], keywords={"gettext": (2,), "N_": None, "say": None})
-    of_members = extract_from_dir(CONSOLE.parent, [("*/declarations.py", "python")], keywords={"N_": None})
+    declared = [("*/declarations.py", "python"), ("api/schema/references.py", "python")]
+    of_members = extract_from_dir(CONSOLE.parent, declared, keywords={"N_": None})
     found = {
         text: f"{file}:{line}"
         for file, line, found, _, _ in [*of_templates, *of_python, *of_members]

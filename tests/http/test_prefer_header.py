@@ -59,10 +59,13 @@ def user() -> dict[str, Any]:
     return {"emailAddress": address, "userData": {"firstName": "Uma", "lastName": "User"}}
 
 
+METADATA = {"op": "replace", "path": "/metadata", "value": {"plan": "gold"}}
 WRITES: dict[str, Callable[[Person], Write]] = {
     "PUT /cars": lambda person: Write("/cars", {"name": "Made", "vin": "V1"}),
     "PATCH /cars/{carId}": lambda person: rename(f"/cars/{person.car()}"),
     "PUT /users": lambda person: Write("/users", user()),
+    "PATCH /users/{userId}": lambda person: Write(f"/users/{person.user()}", [METADATA]),
+    "PATCH /products/{productId}": lambda person: Write(f"/products/{person.product()}", [METADATA]),
     "PUT /assignments": lambda person: Write(
         "/assignments", {"carId": person.car_with_box(), "userId": person.user(), "start": "2026-01-01T08:00:00Z"}
     ),

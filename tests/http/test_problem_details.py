@@ -323,6 +323,12 @@ def taken_name(person: Person) -> tuple[str, str, Json]:
     return "PUT", "/groups", group
 
 
+def taken_external_id(person: Person) -> tuple[str, str, Json]:
+    group = {"name": f"Taken {uuid.uuid4()}", "externalId": str(uuid.uuid4())}
+    assert person.put("/groups", group).status_code == 201
+    return "PUT", "/groups", group | {"name": f"Free {uuid.uuid4()}"}
+
+
 def user_of(person: Person) -> Json:
     address = f"{uuid.uuid4()}@example.org"
     return {"emailAddress": address, "userData": {"firstName": "U", "lastName": "U"}}
@@ -585,6 +591,7 @@ CASES: dict[str, Callable[[Person], tuple[Any, ...]]] = {
     "group-name-too-long": lambda p: (
         "PATCH", f"/groups/{p.group()}", [{"op": "replace", "path": "/name", "value": "x" * 251}],
     ),
+    "external-id-taken": taken_external_id,
     "group-name-taken": taken_name,
     "group-not-empty": lambda p: ("DELETE", grouped(p, "car")[1].removesuffix("/cars")),
     "invalid-brand": lambda p: ("GET", "/brands/%20/keys"),

@@ -352,6 +352,8 @@ PATCHES: Mapping[str, Ids] = {
     "PATCH /cars/{carId}": {"name": "New"},
     "PATCH /groups/{groupId}": {"name": "New"},
     "PATCH /assignments/{assignmentId}": {},
+    "PATCH /users/{userId}": {"metadata": {"plan": "new"}},
+    "PATCH /products/{productId}": {"metadata": {"plan": "new"}},
     "PATCH /webhooks/{webhookId}": {"enabled": False},
     "PATCH /clients/{clientId}": {"enabled": False},
     "PATCH /managers/{managerId}": {"role": "Auditor"},

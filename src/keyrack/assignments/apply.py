@@ -12,7 +12,7 @@ import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, LiteralString
+from typing import Any, LiteralString, TypeVar
 from uuid import UUID
 
 from keyrack.assignments.failure_codes import GIVEN_UP, text_of
@@ -23,6 +23,7 @@ from keyrack.db.connection import Connection, Row
 from keyrack.db.named_parameters import compile_statement
 from keyrack.webhooks import outbox
 
+Id = TypeVar("Id")
 _COLUMNS: LiteralString = (
     "customer_id, operation_id, kind, cause, car_id, user_id, assignment_id, request, attempts, traceparent,"
     " is_limited,"
@@ -47,7 +48,7 @@ select operation_id, error_code from operation where customer_id = $1 and operat
 # function
 CLAIM: LiteralString = "select " + _COLUMNS + " from claim_operations($1, $2)"
 ASSIGNMENTS: LiteralString = """
-select customer_id, assignment_id, car_id, user_id, lifetime, renewable_after,
+select customer_id, assignment_id, car_id, user_id, lifetime, renewable_after, external_id, metadata,
   to_char(starts_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as start, to_char(ends_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as end
 from unnest($1::integer[], $2::integer[]) k (customer_id, assignment_id)
 join assignment using (customer_id, assignment_id)
@@ -65,6 +66,10 @@ union all
 select customer_id, null, user_id, null
 from unnest($3::integer[], $4::integer[]) k (customer_id, user_id) join customer_user using (customer_id, user_id)
 """
+EXTERNAL_IDS: LiteralString = """
+select a.customer_id, a.external_id from unnest($1::integer[], $2::text[]) k (customer_id, external_id)
+join assignment a on a.customer_id = k.customer_id and a.external_id = k.external_id where a.external_id is not null
+"""
 # The change log attributes each change of an assignment to its operation. These statements set `keyrack.operations` for
 # that: the triggers read it at the end of the statement
 CREATE = compile_statement("""
@@ -72,12 +77,15 @@ with wanted as (
   select u.*, nextval(pg_get_serial_sequence('assignment', 'assignment_id')) as assignment_id
   from unnest(
     :customer_id::integer[], :car_id::integer[], :user_id::integer[], :start::text[], :end::text[],
-    :lifetime::integer[], :renewable_after::integer[], :operation_id::uuid[]) with ordinality
-    u (customer_id, car_id, user_id, start, "end", lifetime, renewable_after, operation_id, place)
+    :lifetime::integer[], :renewable_after::integer[], :external_id::text[], :metadata::text[], :operation_id::uuid[])
+    with ordinality u (customer_id, car_id, user_id, start, "end", lifetime, renewable_after, external_id, metadata,
+    operation_id, place)
 ),
 made as (
-  insert into assignment (customer_id, assignment_id, car_id, user_id, starts_at, ends_at, lifetime, renewable_after)
-  select customer_id, assignment_id, car_id, user_id, start::timestamptz, "end"::timestamptz, lifetime, renewable_after
+  insert into assignment (customer_id, assignment_id, car_id, user_id, starts_at, ends_at, lifetime, renewable_after,
+    external_id, metadata)
+  select customer_id, assignment_id, car_id, user_id, start::timestamptz, "end"::timestamptz, lifetime, renewable_after,
+    external_id, metadata::jsonb
   from wanted order by place
 )
 select assignment_id, (select set_config('keyrack.operations',
@@ -86,14 +94,21 @@ from wanted order by place
 """)
 UPDATE = compile_statement("""
 update assignment a set car_id = u.car_id, user_id = u.user_id, starts_at = u.start::timestamptz,
-  ends_at = u."end"::timestamptz, lifetime = u.lifetime, renewable_after = u.renewable_after
+  ends_at = u."end"::timestamptz, lifetime = u.lifetime, renewable_after = u.renewable_after,
+  external_id = u.external_id, metadata = u.metadata::jsonb
 from unnest(
   :customer_id::integer[], :car_id::integer[], :user_id::integer[], :start::text[], :end::text[], :lifetime::integer[],
-  :renewable_after::integer[], :assignment_id::integer[])
-  u (customer_id, car_id, user_id, start, "end", lifetime, renewable_after, assignment_id)
+  :renewable_after::integer[], :external_id::text[], :metadata::text[], :assignment_id::integer[])
+  u (customer_id, car_id, user_id, start, "end", lifetime, renewable_after, external_id, metadata, assignment_id)
 where a.customer_id = u.customer_id and a.assignment_id = u.assignment_id
 returning (select set_config('keyrack.operations', :operations, true))
 """)
+# Before an update that gives one assignment the `externalId` of another: its index is checked row by row
+RELEASE: LiteralString = """
+update assignment a set external_id = null from unnest($1::integer[], $2::integer[]) u (customer_id, assignment_id)
+where a.customer_id = u.customer_id and a.assignment_id = u.assignment_id
+returning (select set_config('keyrack.operations', $3, true))
+"""
 DELETE: LiteralString = """
 delete from assignment a using unnest($1::integer[], $2::integer[]) u (customer_id, assignment_id)
 where a.customer_id = u.customer_id and a.assignment_id = u.assignment_id
@@ -173,7 +188,7 @@ async def present(connection: Connection, keys: Iterable[Key]) -> dict[Key, Assi
     return {
         (row["customer_id"], row["assignment_id"]): Assignment(
             row["assignment_id"], row["car_id"], row["user_id"], row["start"], row["end"], row["lifetime"],
-            row["renewable_after"],
+            row["renewable_after"], row["external_id"], row["metadata"],
         )
         for row in await connection.fetch(ASSIGNMENTS, *_columns(keys))
     }  # fmt: skip
@@ -184,6 +199,10 @@ async def _ground(connection: Connection, operations: Sequence[Operation]) -> Op
     wanted = {(o.customer, o.assignment) for o in operations if o.assignment is not None}
     if wanted:
         ground.assignments = await present(connection, wanted)
+    external_ids = {(o.customer, id) for o in operations if (id := o.request.get("externalId")) is not None}
+    if external_ids and any(o.kind != "DeleteAssignment" for o in operations):
+        rows = await connection.fetch(EXTERNAL_IDS, *_columns(external_ids))
+        ground.external_ids = {(row["customer_id"], row["external_id"]) for row in rows}
     cars: set[Key] = set()
     users: set[Key] = set()
     for operation in operations:
@@ -233,6 +252,8 @@ async def _write(connection: Connection, ground: OperationState, last: LastOpera
         await connection.execute(DELETE, *_columns(ended), last.as_json(ended))
     if ground.changed:
         keys = sorted(ground.changed)
+        if released := _released(ground, keys):
+            await connection.execute(RELEASE, *_columns(released), last.as_json(released))
         changed = [(key[0], ground.assignments[key]) for key in keys]
         ids = [assignment.id for _, assignment in changed]
         arguments = UPDATE.arguments(**_values(changed), assignment_id=ids, operations=last.as_json(keys))
@@ -242,6 +263,16 @@ async def _write(connection: Connection, ground: OperationState, last: LastOpera
     arguments = CREATE.arguments(**_values(ground.created), operation_id=last.created)
     rows = await connection.fetch(CREATE.sql, *arguments)
     return [row["assignment_id"] for row in rows]
+
+
+def _released(ground: OperationState, keys: Sequence[Key]) -> list[Key]:
+    """The changed assignments whose former `externalId` another changed assignment gets."""
+    holders = {(customer, ground.assignments[customer, id].external_id): (customer, id) for customer, id in keys}
+    return [
+        key
+        for key in keys
+        if (former := ground.former_external_ids.get(key)) is not None and holders.get((key[0], former), key) != key
+    ]
 
 
 def _values(assignments: Sequence[tuple[int, Assignment]]) -> dict[str, list[Any]]:
@@ -254,6 +285,8 @@ def _values(assignments: Sequence[tuple[int, Assignment]]) -> dict[str, list[Any
         "end": [a.end for _, a in assignments],
         "lifetime": [a.lifetime for _, a in assignments],
         "renewable_after": [a.renewable_after for _, a in assignments],
+        "external_id": [a.external_id for _, a in assignments],
+        "metadata": [None if a.metadata is None else json.dumps(a.metadata) for _, a in assignments],
     }
 
 
@@ -289,6 +322,6 @@ def count(rows: Sequence[Row], done: AppliedBatch) -> None:
         OPERATIONS_OF.count(row["customer_id"])
 
 
-def _columns(keys: Iterable[tuple[int, int | None]]) -> tuple[list[int], list[int | None]]:
+def _columns(keys: Iterable[tuple[int, Id]]) -> tuple[list[int], list[Id]]:
     listed = list(keys)
     return [customer for customer, _ in listed], [id for _, id in listed]

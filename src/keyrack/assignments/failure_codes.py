@@ -16,6 +16,8 @@ TERMINATED: LiteralString = "service-terminated"
 GONE: LiteralString = "assignment-gone"
 END_BEFORE_START: LiteralString = "end-before-start"
 RENEWABLE_TOO_LATE: LiteralString = "renewable-after-out-of-range"
+EXTERNAL_ID_TAKEN: LiteralString = "external-id-taken"
+METADATA_TOO_LARGE: LiteralString = "metadata-too-large"
 GIVEN_UP: LiteralString = "internal-error"
 
 # The meaning of a code never changes; its text may
@@ -28,6 +30,8 @@ TEXTS: Mapping[LiteralString, LiteralString] = {
     GONE: "The assignment does not exist any more.",
     END_BEFORE_START: "The end lies before the start.",
     RENEWABLE_TOO_LATE: "renewableAfter must be less than lifetime.",
+    EXTERNAL_ID_TAKEN: "Another assignment has the same externalId.",
+    METADATA_TOO_LARGE: "The metadata would have more than 20 keys, or more than 4096 bytes.",
     GIVEN_UP: "The operation could not be carried out for an internal reason.",
 }
 # Releases before 0.3 write a text alone. A trigger adds the code; older rows get it by `failure_backfill.fill`

@@ -10,9 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from keyrack.api.schema import text_maps
 from keyrack.assignments.failure_codes import (
     END_BEFORE_START,
+    EXTERNAL_ID_TAKEN,
     GONE,
+    METADATA_TOO_LARGE,
     NO_BOX,
     NO_CAR,
     NO_SERVICE,
@@ -70,6 +73,8 @@ class Assignment:
     end: str | None  # None: no end
     lifetime: int  # seconds
     renewable_after: int | None  # seconds; None: half of the lifetime
+    external_id: str | None = None
+    metadata: Mapping[str, str] | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Its members in the form of outcomes."""
@@ -82,11 +87,15 @@ class Assignment:
             "end": self.end,
             "lifetime": lifetime,
             "renewableAfter": renewable_after,
+            "externalId": self.external_id,
+            "metadata": self.metadata,
         }
 
     def patched(self, changes: Mapping[str, Any]) -> Assignment:
         """The assignment after a patch. None stands for a member's default."""
-        values = {MEMBERS[name]: value for name, value in changes.items()}
+        values = {MEMBERS[name]: value for name, value in changes.items() if name != "metadata"}
+        if "metadata" in changes:
+            values["metadata"] = text_maps.patched(self.metadata, changes["metadata"])
         if "lifetime" in values and values["lifetime"] is None:
             values["lifetime"] = LIFETIME
         return replace(self, **values)
@@ -103,7 +112,7 @@ class Assignment:
 
 MEMBERS = {
     "carId": "car", "userId": "user", "start": "start", "end": "end", "lifetime": "lifetime",
-    "renewableAfter": "renewable_after",
+    "renewableAfter": "renewable_after", "externalId": "external_id",
 }  # fmt: skip
 
 
@@ -137,6 +146,9 @@ class OperationState:
     assignments: dict[Key, Assignment] = field(default_factory=dict[Key, Assignment])
     boxes: dict[Key, Box] = field(default_factory=dict[Key, Box])  # of existing cars
     members: set[Key] = field(default_factory=set[Key])  # existing users
+    # Customer and `externalId` of the assignments that have one of those that operations name
+    external_ids: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
+    former_external_ids: dict[Key, str | None] = field(default_factory=dict[Key, str | None])  # of changed assignments
     created: list[tuple[int, Assignment]] = field(default_factory=list[tuple[int, Assignment]])  # with their customers
     changed: set[Key] = field(default_factory=set[Key])
     ended: set[Key] = field(default_factory=set[Key])
@@ -148,6 +160,22 @@ class OperationState:
             raise Failure(NOT_READY[box])
         if (customer, assignment.user) not in self.members:
             raise Failure(NO_USER)
+
+    def take_external_id(self, customer: int, assignment: Assignment, before: Assignment | None = None) -> None:
+        """Give the assignment its `externalId`, and release the one that it had. Raises `Failure`."""
+        if before is not None and before.external_id == assignment.external_id:
+            return
+        if assignment.external_id is not None:
+            if (customer, assignment.external_id) in self.external_ids:
+                raise Failure(EXTERNAL_ID_TAKEN)
+            self.external_ids.add((customer, assignment.external_id))
+        if before is not None:
+            self.release_external_id(customer, before)
+
+    def release_external_id(self, customer: int, assignment: Assignment) -> None:
+        """Release the `externalId` of an assignment that ends or gets another one."""
+        if assignment.external_id is not None:
+            self.external_ids.discard((customer, assignment.external_id))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,10 +203,12 @@ def _create(operation: Operation, ground: OperationState) -> Decision:
     request = operation.request
     lifetime, _ = lifetimes(request["lifetime"], None)
     assignment = Assignment(
-        None, operation.car, operation.user, request["start"], request["end"], lifetime, request["renewableAfter"]
-    )
+        None, operation.car, operation.user, request["start"], request["end"], lifetime, request["renewableAfter"],
+        request.get("externalId"), request.get("metadata"),
+    )  # fmt: skip
     try:
         ground.check(operation.customer, assignment)
+        ground.take_external_id(operation.customer, assignment)
     except Failure as failure:
         return Decision(assignment.as_json(), str(failure))
     ground.created.append((operation.customer, assignment))
@@ -193,11 +223,15 @@ def _update(operation: Operation, ground: OperationState) -> Decision:
     assignment = before.patched(operation.request)
     try:
         _check_times(assignment)
+        if assignment.metadata is not None and not text_maps.fits(assignment.metadata):
+            raise Failure(METADATA_TOO_LARGE)
         if assignment.widens(before):
             ground.check(operation.customer, assignment)
+        ground.take_external_id(operation.customer, assignment, before)
     except Failure as failure:
         return Decision(assignment.as_json(), str(failure))
     ground.assignments[key] = assignment
+    ground.former_external_ids.setdefault(key, before.external_id)
     ground.changed.add(key)
     return Decision(assignment.as_json())
 
@@ -216,6 +250,7 @@ def _delete(operation: Operation, ground: OperationState) -> Decision:
         del ground.assignments[key]
         ground.changed.discard(key)
         ground.ended.add(key)
+        ground.release_external_id(operation.customer, before)
         return Decision(before.as_json())
     # The deletion of a car or user also deletes its assignments. The end that it submitted then finds no row, and
     # succeeds: this outcome reports it
@@ -224,9 +259,12 @@ def _delete(operation: Operation, ground: OperationState) -> Decision:
 
 def _as_asked(operation: Operation) -> dict[str, Any]:
     """The outcome's values without an assignment: those of the request, None for unknown ones."""
-    nothing = dict.fromkeys(("start", "end", "lifetime", "renewableAfter"))
+    nothing = dict.fromkeys(("start", "end", "lifetime", "renewableAfter", "externalId", "metadata"))
     ids = {"assignmentId": operation.assignment, "carId": operation.car, "userId": operation.user}
-    return ids | nothing | dict(operation.request)
+    asked = dict(operation.request)
+    if operation.kind == "UpdateAssignment" and "metadata" in asked:
+        asked["metadata"] = text_maps.patched(None, asked["metadata"])
+    return ids | nothing | asked
 
 
 def fail_permanently(operation: Operation) -> dict[str, Any]:

@@ -35,37 +35,50 @@ class OperationRequest:
     assignment: int | None
     car: int | None
     user: int | None
-    # of a creation: start, end, lifetime and renewableAfter; of a change: the members that it names
+    # of a creation: its members without the car and the user; of a change: the members that it names, and of metadata
+    # the change (`text_maps.changes_of`)
     request: Mapping[str, Any]
     checksum: str
     asker: RequestOrigin
     # the caller is group-limited: valid only while the assignment has its current car and user
     is_limited: bool = False
     operation: UUID = field(default_factory=uuid4)
+    external_id_pointer: str = "/externalId"  # its place in the request
 
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """Whether each referenced row exists. The operation was submitted if all of them do."""
+    """Whether each referenced row exists, and which assignment has the wanted `externalId`.
+
+    The operation was submitted if all rows exist and no assignment has it.
+    """
 
     assignment: bool
     car: bool
     user: bool
+    holder: int | None = None
 
     @property
     def whole(self) -> bool:
-        return self.assignment and self.car and self.user
+        return self.assignment and self.car and self.user and self.holder is None
 
 
 # Several requests at once; those whose references all exist are submitted. A request that names no car or user refers
-# to those of its assignment. An operation on an assignment stores its current car and user
+# to those of its assignment. An operation on an assignment stores its current car and user.
+# The look at `externalId` only makes most refusals early: the rules decide when the operation is applied. A holder with
+# a pending operation may release it until then
 ASK = compile_statement("""
 with wanted as (
   select w.*, a.car_id as its_car, a.user_id as its_user,
     w.assignment_id is null or a.car_id is not null as there,
     exists (select from car c where c.customer_id = :customer and c.car_id = coalesce(w.car_id, a.car_id)) as car,
     exists (select from customer_user u where u.customer_id = :customer and u.user_id = coalesce(w.user_id, a.user_id))
-      as "user"
+      as "user",
+    (select h.assignment_id from assignment h
+     where h.customer_id = :customer and h.external_id = w.request->>'externalId'
+       and h.assignment_id is distinct from w.assignment_id
+       and not exists (select from operation o where o.customer_id = :customer and o.assignment_id = h.assignment_id
+         and o.state = 'Pending')) as holder
   from unnest(
     :operation_id::uuid[], :kind::text[], :assignment_id::integer[], :car_id::integer[], :user_id::integer[],
     :request::text[]::jsonb[], :checksum::text[], :asked_by::integer[], :asked_from::text[], :request_id::text[],
@@ -82,9 +95,9 @@ asked as (
      request_id, traceparent, is_limited)
   select :customer, operation_id, kind, coalesce(its_car, car_id), coalesce(its_user, user_id), assignment_id, request,
     checksum, asked_by, asked_from, request_id, traceparent, is_limited
-  from wanted where there and car and "user" order by place
+  from wanted where there and car and "user" and holder is null order by place
 )
-select there, car, "user" from wanted order by place
+select there, car, "user", holder from wanted order by place
 """)
 TAKE_BACK: LiteralString = "delete from operation where customer_id = $1 and operation_id = any($2::uuid[])"
 # Each end stores a copy of the assignment, whose row may be gone with its car or user before the end is applied
@@ -96,7 +109,9 @@ with asked as (
   select a.customer_id, 'DeleteAssignment', :cause, a.car_id, a.user_id, a.assignment_id,
          jsonb_build_object('start', to_char(a.starts_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
                             'end', to_char(a.ends_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'lifetime', a.lifetime,
-                            'renewableAfter', coalesce(a.renewable_after, a.lifetime / 2)),
+                            'renewableAfter', coalesce(a.renewable_after, a.lifetime / 2),
+                            'externalId', case when :has_references::boolean then a.external_id end,
+                            'metadata', case when :has_references::boolean then a.metadata end),
          :checksum, :caller, :address, :request, :traceparent
   from assignment a where a.customer_id = :customer and a.{column} = :id and a.assignment_id > :last
   order by a.assignment_id limit :most
@@ -126,7 +141,7 @@ async def submit(statements: Statements, customer: int, requests: Sequence[Opera
         is_limited=[w.is_limited for w in requests],
     )
     rows = await statements.fetch(ASK.sql, *arguments)
-    return [References(row["there"], row["car"], row["user"]) for row in rows]
+    return [References(row["there"], row["car"], row["user"], row["holder"]) for row in rows]
 
 
 async def cancel(statements: Statements, customer: int, operations: Sequence[UUID]) -> None:
@@ -138,14 +153,25 @@ async def submit_end_for_car(
     statements: Statements, customer: int, car: int, cause: str, checksum: str, asker: RequestOrigin
 ) -> None:
     """Submit the end of every assignment of a car. The caller's transaction has locked the customer."""
-    await _end_all(statements, ENDS_OF_CAR, customer, car, cause, checksum, asker)
+    await _end_all(statements, ENDS_OF_CAR, customer, car, cause, checksum, asker, has_references=True)
 
 
 async def end_all_of_user(
-    statements: Statements, customer: int, user: int, checksum: str, asker: RequestOrigin
+    statements: Statements,
+    customer: int,
+    user: int,
+    checksum: str,
+    asker: RequestOrigin,
+    *,
+    has_references: bool = True,
 ) -> None:
-    """Submit the end of every assignment of a user. The caller's transaction has locked the customer."""
-    await _end_all(statements, ENDS_OF_USER, customer, user, "UserRemoved", checksum, asker)
+    """Submit the end of every assignment of a user. The caller's transaction has locked the customer.
+
+    Without `has_references`, the outcomes have no `externalId` and no `metadata`: the user is erased.
+    """
+    await _end_all(
+        statements, ENDS_OF_USER, customer, user, "UserRemoved", checksum, asker, has_references=has_references
+    )
 
 
 async def _end_all(
@@ -156,11 +182,20 @@ async def _end_all(
     cause: str,
     checksum: str,
     asker: RequestOrigin,
+    *,
+    has_references: bool,
 ) -> None:
     last, count = 0, PIECE
     while count == PIECE:
         arguments = ends.arguments(
-            customer=customer, id=of, last=last, cause=cause, checksum=checksum, most=PIECE, **asker._asdict()
+            customer=customer,
+            id=of,
+            last=last,
+            cause=cause,
+            checksum=checksum,
+            most=PIECE,
+            has_references=has_references,
+            **asker._asdict(),
         )
         row = await statements.fetchrow(ends.sql, *arguments)
         assert row is not None  # noqa: S101 - an aggregate returns one row

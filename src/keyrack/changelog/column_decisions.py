@@ -14,7 +14,17 @@ from typing import LiteralString, NamedTuple
 from keyrack.api.schema.declaration import ResourceTable
 from keyrack.auth.declarations import CLIENTS
 from keyrack.db.connection import Statements
-from keyrack.fleet.declarations import CARS, CONTRACTS, CUSTOMERS, GROUPS, PEOPLE, PRODUCTS, SERVICES
+from keyrack.fleet.declarations import (
+    ASSIGNMENTS,
+    CARS,
+    CONTRACTS,
+    CUSTOMERS,
+    GROUPS,
+    PEOPLE,
+    PRODUCTS,
+    SERVICES,
+    USERS,
+)
 from keyrack.webhooks.declarations import WEBHOOKS
 
 
@@ -183,6 +193,7 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "user_id": _of(ENROLLED_ANEW, COPY_GOES, TOKEN_SUBJECT),
     },
     "assignment": {
+        **_declared(ASSIGNMENTS, person=ROW_GOES),
         "customer_id": _of(ROW_OF_CUSTOMER, ROW_GOES, RECORDED),
         "assignment_id": _of(WRITTEN, ROW_GOES, RECORDED),
         "car_id": _of(WRITTEN, ROW_GOES, RECORDED),
@@ -459,6 +470,7 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "ended_at": _of(OF_IMPORT, NOBODY, IMPORT_PROGRESS),
     },
     "customer_user": {
+        **_declared(USERS),
         "customer_id": _of(ROW_OF_CUSTOMER, ROW_GOES, RECORDED),
         "user_id": _of(WRITTEN, ROW_GOES, RECORDED),
         "joined_at": _of(MADE_AGAIN, COPY_GOES, TIME_OF_CHANGE),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from keyrack.fleet.declarations import PEOPLE
+from keyrack.fleet.declarations import PEOPLE, USERS
 
 # Resource -> the members, by the API's names
 PERSONAL: dict[str, frozenset[str]] = {
-    "user": PEOPLE.personal,
+    "user": PEOPLE.personal | USERS.personal,
     "manager": frozenset(("username", "acceptedAddress")),
     "identity": frozenset(("subject", "emailAddress")),
 }

@@ -6,8 +6,9 @@ from datetime import datetime
 from typing import Annotated, Any
 
 import typer
+from pydantic import ValidationError
 
-from keyrack.api.schema import request_body
+from keyrack.api.schema import references, request_body
 from keyrack.api.schema.request_body import INT32_MAX
 from keyrack.cli.name_lookup import NOUNS, reference
 from keyrack.core.text import direction_control, email_address, nfc, trimmed
@@ -24,6 +25,43 @@ def words(value: str | None) -> str | None:
     if wrong := wrong_words(stripped):
         raise typer.BadParameter(wrong)
     return stripped
+
+
+def external_id(value: str | None) -> str | None:
+    """A valid `externalId`; an empty text removes it. Raises a usage error for any other text."""
+    if not value:
+        return value
+    try:
+        return references.EXTERNAL_ID.validate_python(value)
+    except ValidationError:
+        raise typer.BadParameter(
+            f"must have 1 to {references.LONGEST_EXTERNAL_ID} characters without controls, and no blank at its ends"
+        ) from None
+
+
+def metadata(values: list[str] | None) -> dict[str, str | None]:
+    """The texts by key of `KEY=TEXT`; `KEY=` has None, which removes the key. Raises a usage error."""
+    texts = {key: text or None for key, _, text in (value.partition("=") for value in values or ())}
+    if all("=" in value for value in values or ()):
+        try:
+            given = {key: text or "" for key, text in texts.items()}
+            return {key: text or None for key, text in references.METADATA.validate_python(given).items()}
+        except ValidationError:
+            pass
+    raise typer.BadParameter(
+        "must be KEY=TEXT: up to 20 keys with 1 to 40 letters, digits, _, . and -, and texts of up to 500 characters",
+        param_hint="'--meta'",
+    )
+
+
+ExternalId = Annotated[
+    str | None,
+    typer.Option("--external-id", callback=external_id, help="The id in another system. An empty text removes it."),
+]
+Meta = Annotated[
+    list[str] | None,
+    typer.Option("--meta", metavar="KEY=TEXT", help="A text of the metadata. Without a text, the key is removed."),
+]
 
 
 def wrong_words(stripped: str) -> str | None:

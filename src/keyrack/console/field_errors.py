@@ -16,6 +16,7 @@ WORDS = {
     "direction-control": N_("An invisible character here changes the direction of the text. Type the text again."),
     "out-of-range": N_("This number is too small or too large."),
     "not-one-of": N_("Choose one of the options."),
+    "taken": N_("This value is already taken."),
 }
 
 

@@ -111,6 +111,7 @@ FAULTS = {
     "direction-control": "The text contains a character that changes the direction of others, such as U+202E.",
     "out-of-range": "The number or time is out of range, or contradicts another property.",
     "not-one-of": "The value is not one of those in `valid`.",
+    "taken": "Another resource has the same value.",
     "one-needed": "One of the properties in `valid` is required.",
     "invalid-json": "The body is not valid JSON.",
     "syntax": "The query option has a syntax error at this position.",

@@ -23,6 +23,9 @@ _DIRECTION_CONTROLS = r"\u202a-\u202e\u2066-\u2069"
 _REFUSED = rf"\x00{_DIRECTION_CONTROLS}"  # PostgreSQL's text holds no U+0000
 FREE_TEXT = rf"^[^{_REFUSED}]*$"  # for a schema: what people and devices may write
 NOT_BLANK = rf"^[^{_REFUSED}]*[^\x00{_UNSEEN}][^{_REFUSED}]*$"  # the same, with a visible character
+# The number of another system: 1 to 128 characters without controls, and without invisible characters at its ends
+_NO_CONTROL = rf"\x00-\x1f\x7f-\x9f{_DIRECTION_CONTROLS}"
+REFERENCE = rf"^[^{_NO_CONTROL}{_UNSEEN}]([^{_NO_CONTROL}]*[^{_NO_CONTROL}{_UNSEEN}])?$"
 NOT_BLANK_LINE = NOT_BLANK.replace(r"\x00", r"\x00-\x1f")  # and no other control character
 _SEEN = re.compile(rf"[^{_UNSEEN}]")
 _CONTROL = re.compile(f"[{_DIRECTION_CONTROLS}]")

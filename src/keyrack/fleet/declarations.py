@@ -18,6 +18,7 @@ from datetime import datetime
 from typing import Annotated
 
 from keyrack.api.schema.declaration import MemberInfo, ResourceTable
+from keyrack.api.schema.references import ExternalId, Metadata
 from keyrack.api.schema.request_body import Body, EmailAddress, LongText, Name, Text
 from keyrack.core.text import N_
 
@@ -100,6 +101,8 @@ class NewCar(Body):
         Text | None,
         MemberInfo(N_("Model"), N_("the model"), "The model of the car.", "Compact", is_searchable=True),
     ] = None
+    external_id: ExternalId = None
+    metadata: Metadata = None
 
 
 CARS = ResourceTable(
@@ -120,6 +123,8 @@ class NewGroup(Body):
             has_natural_order=True,
         ),
     ]
+    external_id: ExternalId = None
+    metadata: Metadata = None
 
 
 GROUPS = ResourceTable("Group", "fleet_group", NewGroup, key="group_id", id=("The number of the group.", 2))
@@ -170,6 +175,8 @@ class ProductRow(Body):
             recorded_as="dongleTerminated",
         ),
     ] = None
+    external_id: ExternalId = None
+    metadata: Metadata = None
 
 
 PRODUCTS = ResourceTable("Product", "product", ProductRow, key="product_id", id=("The number of the product.", 3))
@@ -317,4 +324,20 @@ PEOPLE = ResourceTable(
     id=("The number of the user, the same in all customers.", 9),
     alias="{t}_person",
 )
-TABLES: tuple[ResourceTable, ...] = (CUSTOMERS, CARS, GROUPS, PRODUCTS, SERVICES, CONTRACTS, PEOPLE)
+
+
+class ReferenceRow(Body):
+    """The members with which other systems recognise a resource, alone.
+
+    Those of a user belong to one customer, unlike the person. `assignments` writes the other columns of an assignment.
+    """
+
+    external_id: ExternalId = None
+    metadata: Metadata = None
+
+
+USERS = ResourceTable("User", "customer_user", ReferenceRow, key="user_id", is_personal=True)
+ASSIGNMENTS = ResourceTable("Assignment", "assignment", ReferenceRow, key="assignment_id")
+TABLES: tuple[ResourceTable, ...] = (
+    CUSTOMERS, CARS, GROUPS, PRODUCTS, SERVICES, CONTRACTS, PEOPLE, USERS, ASSIGNMENTS,
+)  # fmt: skip

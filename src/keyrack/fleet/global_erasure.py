@@ -59,20 +59,25 @@ where user_id = $1 and customer_id = any(array(select customer_id from customer)
 OPERATION_NAMES_USER: LiteralString = (
     "(o.user_id = $2::integer or o.kind = 'UpdateAssignment' and o.request ->> 'userId' = $2::integer::text)"
 )
-# The SET clause that removes the user $2 from an operation. The other user of a hand-over remains
+# The SET clause that removes the user $2 from an operation, with the references of the assignment. The other user of a
+# hand-over remains
+_REFERENCES: LiteralString = " - array['externalId', 'metadata']"
 WITHOUT_USER: LiteralString = (
     "user_id = nullif(user_id, $2::integer),"
-    " request = case when request ->> 'userId' = $2::integer::text then request - 'userId' else request end,"
-    " result = case when result ->> 'userId' = $2::integer::text then result - 'userId' else result end"
-)
+    " request = case when request ->> 'userId' = $2::integer::text then request - 'userId'" + _REFERENCES
+    + " when user_id = $2::integer then request" + _REFERENCES + " else request end,"
+    " result = case when result ->> 'userId' = $2::integer::text then result - 'userId'" + _REFERENCES
+    + " else result end"
+)  # fmt: skip
 # A pending operation needs the user of the assignment that it ends; its row is deleted with the log of operations
 ERASE_OPERATIONS: LiteralString = (
     "update operation o set " + WITHOUT_USER + " where customer_id = any(array(select customer_id from customer)) and "
     + OPERATION_NAMES_USER + " and state <> 'Pending'"
 ).replace("$2", "$1")  # fmt: skip
 ERASE_DELIVERIES: LiteralString = """
-update delivery set payload = (payload::jsonb || '{"userId": null}')::text, answer = null
-where state <> 'Waiting' and (payload::jsonb->>'userId')::integer = $1
+update delivery set answer = null, payload = (payload::jsonb || '{"externalId": null, "metadata": null}'
+  || case when state = 'Waiting' then '{}'::jsonb else '{"userId": null}' end)::text
+where (payload::jsonb->>'userId')::integer = $1
 """
 BATCH = 5_000  # events that one statement changes
 ERASE_PERSON: LiteralString = "delete from person where user_id = $1"
@@ -128,7 +133,7 @@ async def erase(statements: Statements, user: int) -> int:
     """
     fingerprint = checksum(b"", "ERASE", f"/users/{user}")
     for customer in await memberships(statements, user):
-        await end_all_of_user(statements, customer, user, fingerprint, RequestOrigin())
+        await end_all_of_user(statements, customer, user, fingerprint, RequestOrigin(), has_references=False)
     await statements.execute(LEAVE, user)
     await statements.execute(ERASE_OPERATIONS, user)
     await statements.execute(ERASE_DELIVERIES, user)

@@ -97,7 +97,8 @@ ERASE_OPERATIONS: LiteralString = (
     where w.customer_id = $1 and d.message_id = o.operation_id and d.state = 'Waiting') limit $4
 ), sent as (
   update delivery d set answer = null, payload = case when payload::jsonb ->> 'userId' = $2::integer::text
-    then (payload::jsonb || '{"userId": null}')::text else payload end from webhook w
+    then (payload::jsonb || '{"userId": null, "externalId": null, "metadata": null}')::text else payload end
+  from webhook w
   where w.customer_id = $1 and d.customer_id = $1 and d.webhook_id = w.webhook_id
   and d.message_id in (select operation_id from done)
 ), gone as (

@@ -20,7 +20,8 @@ SECTIONS: Mapping[LiteralString, LiteralString] = {
       left_at as "leftAt"
     from person where user_id = $1) r)""",
     "customers": """(select coalesce(json_agg(r order by r.id), '[]') from (
-    select c.customer_id as id, c.name, subject_at(c.customer_id, p.seed) as subject
+    select c.customer_id as id, c.name, subject_at(c.customer_id, p.seed) as subject, u.external_id as "externalId",
+      u.metadata
     from customer_user u join customer c using (customer_id) join person p using (user_id)
     where u.user_id = $1) r)""",
     "driverAccount": """(select to_json(r) from (
@@ -48,7 +49,7 @@ SECTIONS: Mapping[LiteralString, LiteralString] = {
     from group_user u join fleet_group g using (customer_id, group_id) where u.user_id = $1) r)""",
     "assignments": """(select coalesce(json_agg(r order by r."customerId", r.id), '[]') from (
     select customer_id as "customerId", assignment_id as id, car_id as "carId", starts_at as start, ends_at as "end",
-      lifetime, coalesce(renewable_after, lifetime / 2) as "renewableAfter"
+      lifetime, coalesce(renewable_after, lifetime / 2) as "renewableAfter", external_id as "externalId", metadata
     from assignment where user_id = $1) r)""",
     "assignmentRequests": """(select coalesce(json_agg(r order by r."customerId", r.id), '[]') from (
     select customer_id as "customerId", request_id as id, assignment_id as "assignmentId", car_id as "carId", kind,

@@ -23,7 +23,17 @@ from keyrack.api.schema.fields import (
     wall_clock,
 )
 from keyrack.api.schema.group_scope import in_scope_sql, scoped_by, scoped_itself
-from keyrack.fleet.declarations import CARS, CONTRACTS, CUSTOMERS, GROUPS, PEOPLE, PRODUCTS, SERVICES
+from keyrack.fleet.declarations import (
+    ASSIGNMENTS,
+    CARS,
+    CONTRACTS,
+    CUSTOMERS,
+    GROUPS,
+    PEOPLE,
+    PRODUCTS,
+    SERVICES,
+    USERS,
+)
 
 _OF_CUSTOMER: LiteralString = "{t}.customer_id = :customer"
 
@@ -122,6 +132,7 @@ USER = Resource(
         "id": int32("{t}.user_id"),
         "emailAddress": PEOPLE.fields["emailAddress"],
         "userData": Complex({name: field for name, field in PEOPLE.fields.items() if name != "emailAddress"}),
+        **USERS.fields,
     },
     search=SearchSource("{t}_person.search_text", "{t}_person.search_text is null", "search_document({t}_person)"),
     relations={
@@ -144,6 +155,7 @@ ASSIGNMENT = Resource(
         "end": date_time("{t}.ends_at", nullable=True),
         "lifetime": int32("{t}.lifetime", nullable=True),
         "renewableAfter": int32("coalesce({t}.renewable_after, {t}.lifetime / 2)", nullable=True),
+        **ASSIGNMENTS.fields,
     },
     relations={
         "car": Relation("Car", "{t}.customer_id = {p}.customer_id and {t}.car_id = {p}.car_id", is_collection=False),
@@ -155,8 +167,8 @@ ASSIGNMENT = Resource(
     group_scope=scoped_by("car", user=True),
     permission=Permission.ASSIGNMENTS_READ,
 )
-ASSIGNMENT_OF_CAR = ASSIGNMENT.only("id", "userId", "start", "end")
-ASSIGNMENT_OF_USER = replace(ASSIGNMENT.only("id", "carId", "start", "end"), walks=())
+ASSIGNMENT_OF_CAR = ASSIGNMENT.only("id", "userId", "start", "end", *ASSIGNMENTS.fields)
+ASSIGNMENT_OF_USER = replace(ASSIGNMENT.only("id", "carId", "start", "end", *ASSIGNMENTS.fields), walks=())
 
 
 def _of_hidden_user(row: LiteralString) -> LiteralString:

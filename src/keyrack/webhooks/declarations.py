@@ -15,6 +15,7 @@ from pydantic_core import PydanticCustomError
 
 from keyrack.api.schema.declaration import FixedValues, MemberInfo, ResourceTable, shown
 from keyrack.api.schema.event_types import OUTCOMES, TAKEN, stored
+from keyrack.api.schema.references import ExternalId, Metadata
 from keyrack.api.schema.request_body import Body, Kind
 from keyrack.core.addresses import domain_form
 from keyrack.core.text import N_
@@ -87,6 +88,8 @@ class NewWebhook(Body):
     secret: Secret | None = None
     kinds: Kinds | None = None
     enabled: bool = True
+    external_id: ExternalId = None
+    metadata: Metadata = None
 
 
 class WebhookRow(Body):
@@ -135,6 +138,8 @@ class WebhookRow(Body):
             exported_as="isEnabled",
         ),
     ] = True
+    external_id: ExternalId = None
+    metadata: Metadata = None
     secret: Annotated[
         Secret | None,
         MemberInfo(

@@ -24,6 +24,7 @@ from keyrack.api.schema.fields import (
     literal,
     opaque,
     string,
+    text_map,
 )
 from keyrack.api.schema.group_scope import in_scope_sql
 from keyrack.api.schema.request_body import Int32, Moment
@@ -62,6 +63,24 @@ def _new(name: LiteralString, column: LiteralString, row: LiteralString = "{t}")
         "(case when " + row + ".kind = 'UpdateAssignment' and jsonb_typeof(" + value + ") = 'number'"
         " then nullif((" + value + ")::integer, " + row + "." + column + ") end)"
     )  # fmt: skip
+
+
+def _reference(name: LiteralString, column: LiteralString, condition: LiteralString) -> LiteralString:
+    """SQL of a reference of an operation's assignment, as JSON: from the outcome or the creation, or the assignment."""
+    return (
+        "nullif(case when {t}.result ? '" + name + "' then {t}.result->'" + name + "' when {t}.request ? '" + name
+        + "' and {t}.kind <> 'UpdateAssignment' then {t}.request->'" + name + "' when {t}.kind <> 'CreateAssignment'"
+        " then (select to_jsonb(a." + column + ") from assignment a where a.customer_id = {t}.customer_id"
+        " and a.assignment_id = {t}.assignment_id" + condition + ") end, 'null')"
+    )  # fmt: skip
+
+
+def _references(condition: LiteralString = "") -> dict[str, Field | Complex]:
+    external_id = _reference("externalId", "external_id", condition)
+    return {
+        "externalId": string("(" + external_id + " #>> '{{}}')", nullable=True),
+        "metadata": text_map(_reference("metadata", "metadata", condition), nullable=True),
+    }
 
 
 def _start_and_end(condition: LiteralString = "") -> dict[str, Field | Complex]:
@@ -115,6 +134,7 @@ OPERATION = Resource(
         "userId": int32("{t}.user_id", nullable=True),
         "newUserId": int32(_new("userId", "user_id"), nullable=True),
         **_start_and_end(),
+        **_references(),
         "requested": date_time("{t}.requested_at"),
         "requestedBy": _REQUESTER,
         "finished": date_time("{t}.finished_at", nullable=True),
@@ -131,13 +151,14 @@ OPERATION = Resource(
 # A caller may always read the operations that it requested. Ends that another change caused do not belong to them: they
 # name users and cars that may be out of the caller's scope. For the same reason the times of an assignment are hidden
 # if it was moved out of the scope since
+_STILL_IN_SCOPE: LiteralString = (
+    " and " + in_scope_sql("car", "a.car_id")
+    + " and (a.user_id is null or " + in_scope_sql("user", "a.user_id") + ")"
+)  # fmt: skip
 OWN_OPERATIONS = OwnRows(
     "{t}.asked_by = :caller and {t}.cause = 'Request'",
-    _start_and_end(
-        " and " + in_scope_sql("car", "a.car_id")
-        + " and (a.user_id is null or " + in_scope_sql("user", "a.user_id") + ")"
-    ),
-)  # fmt: skip
+    _start_and_end(_STILL_IN_SCOPE) | _references(_STILL_IN_SCOPE),
+)
 
 WEBHOOK = Resource(
     "Webhook",
@@ -208,6 +229,8 @@ class OutcomePayload(BaseModel):
     end: Moment | None
     lifetime: Int32 | None
     renewable_after: Int32 | None
+    external_id: str | None
+    metadata: dict[str, str] | None
 
 
 # The same in SQL, of the row `o` of `operation`
@@ -215,7 +238,9 @@ TYPE: LiteralString = (
     "case o.kind when 'CreateAssignment' then 'assignment.created' when 'UpdateAssignment' then 'assignment.updated'"
     " else 'assignment.deleted' end"
 )
-_OF_RESULT = ("assignmentId", "carId", "userId", "start", "end", "lifetime", "renewableAfter")
+_OF_RESULT = (
+    "assignmentId", "carId", "userId", "start", "end", "lifetime", "renewableAfter", "externalId", "metadata",
+)  # fmt: skip
 PAYLOAD: LiteralString = message_sql(
     OutcomePayload,
     {

@@ -19,6 +19,7 @@ from keyrack.api.odata.plan import (
     CountOf,
     Edm,
     Exists,
+    Function,
     LiteralOrigin,
     Nested,
     Null,
@@ -32,7 +33,7 @@ from keyrack.api.odata.plan import (
 )
 from keyrack.api.odata.syntax_hints import FORMS_OF_TIME
 from keyrack.api.odata.visible_properties import View, member
-from keyrack.api.schema.fields import Complex, Field, Relation, Resource
+from keyrack.api.schema.fields import Complex, Field, Relation, Resource, Type
 from keyrack.core.errors import BadRequest, NotImplemented
 
 # Longer paths have no use, and PostgreSQL plans their joins slowly
@@ -145,12 +146,14 @@ class Binder:
                 refuse(f"'{name}' is an object. Name one of its properties.")
             rest = rest[1:]
             _, own = names.part(own, name, names.NamePlace(node, rest))
-        if len(rest) > 1 or isinstance(own, Relation):
+        is_key = isinstance(own, Field) and own.type is Type.MAP and len(rest) == 2
+        if (len(rest) > 1 and not is_key) or isinstance(own, Relation):
             refuse(f"'{'/'.join(node.names)}' continues after a property that has no properties.")
         column = names.column(own, level)
         if steps and self.view is not None and not steps[0].parent:
-            return column._replace(nullable=True, level=self.view.join(steps))
-        return Related(column.type, steps, column) if steps else column
+            column, steps = column._replace(nullable=True, level=self.view.join(steps)), ()
+        value = _text_of_key(column, rest[-1]) if is_key else column
+        return Related(value.type, steps, value) if steps else value
 
     def _computed(self, node: ast.Path, path: tuple[str, ...], prop: ComputedProperty | Nested) -> Value:
         """A computed property. It costs as much as its expression."""
@@ -332,6 +335,11 @@ class Binder:
         if value.type is not Edm.BOOLEAN and value.type is not Edm.NULL:
             refuse(f"The operator '{operator}' takes Edm.Boolean, not {value.type.value}.", "wrong-type")
         return value
+
+
+def _text_of_key(column: PlanColumn, key: str) -> Value:
+    """The text of a key in a map; null if the map does not have it."""
+    return Function(Edm.STRING, True, "({0} ->> {1})", (column, PlanParameter(Edm.STRING, key)))
 
 
 _TIMES = (Edm.DATE_TIME, Edm.WALL_CLOCK, Edm.DATE, Edm.TIME)

@@ -24,6 +24,7 @@ TYPES = {
     Type.WALL_CLOCK: Edm.WALL_CLOCK,
     Type.GUID: Edm.GUID,
     Type.OPAQUE: Edm.OPAQUE,
+    Type.MAP: Edm.OPAQUE,  # as a whole; the text of a key is a value of its own
 }
 
 

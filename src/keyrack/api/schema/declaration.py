@@ -25,8 +25,9 @@ from pydantic import GetPydanticSchema, TypeAdapter, create_model
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined, core_schema
 
+from keyrack.api.schema import text_maps
 from keyrack.api.schema.field_errors import at, blank
-from keyrack.api.schema.fields import Field, Type, boolean, date_time, double, guid, int32, opaque, string
+from keyrack.api.schema.fields import Field, Type, boolean, date_time, double, guid, int32, opaque, string, text_map
 from keyrack.api.schema.request_body import (
     IN_NFC,
     AnyText,
@@ -38,7 +39,7 @@ from keyrack.api.schema.request_body import (
 )
 from keyrack.core.error_codes import ErrorCode, FieldError
 from keyrack.core.errors import BadRequest
-from keyrack.core.text import is_blank
+from keyrack.core.text import FREE_TEXT, NOT_BLANK, is_blank
 from keyrack.db.named_parameters import NUMBERS
 
 LONG_TEXT = 250  # characters; a longer text has a multi-line input
@@ -89,6 +90,7 @@ class Member:
     default: Any  # of a new row; `PydanticUndefined` if the member is required
     max_length: int | None  # characters of a text
     is_free_text: bool  # it is stored in NFC
+    has_pattern: bool  # it has a form of its own, beyond the rules of free text
     enum: tuple[str, ...]
     info: MemberInfo
 
@@ -141,6 +143,8 @@ class Member:
                 return guid(sql, nullable=self.is_nullable)
             case Type.OPAQUE:
                 return opaque("to_jsonb(" + sql + ")")
+            case Type.MAP:
+                return text_map(sql, nullable=self.is_nullable)
             case _:
                 natural: LiteralString | None = alias + ".sort_key" if self.info.has_natural_order else None
                 return string(
@@ -152,12 +156,16 @@ class Member:
         value = getattr(body, self.attribute, None)
         if value is None and not self.is_nullable:
             value = self.default
+        if self.type is Type.MAP:
+            return value or None
         return not value if self.info.is_inverted else value
 
     def changed(self, changes: LiteralString) -> LiteralString:
         """SQL of the column's new value, from the member of the JSON object `changes`."""
         if self.type is Type.OPAQUE:
             return "array(select jsonb_array_elements_text(" + changes + "->'" + self.name + "'))"
+        if self.type is Type.MAP:
+            return text_maps.changed_sql(self.column, changes + "->'" + self.name + "'")
         value: LiteralString = "(" + changes + "->>'" + self.name + "')::" + self.sql_type
         return "not " + value if self.info.is_inverted else value
 
@@ -170,6 +178,7 @@ _SQL_TYPES: Mapping[Type, LiteralString] = {
     Type.DATE_TIME: "timestamptz",
     Type.GUID: "uuid",
     Type.OPAQUE: "text[]",
+    Type.MAP: "jsonb",
 }
 _TYPES: Mapping[type, Type] = {
     str: Type.STRING,
@@ -179,6 +188,7 @@ _TYPES: Mapping[type, Type] = {
     datetime: Type.DATE_TIME,
     UUID: Type.GUID,
     list: Type.OPAQUE,  # of texts
+    dict: Type.MAP,  # of texts
 }
 
 
@@ -187,7 +197,8 @@ class ResourceTable:
 
     `model` declares its members, in the order of the resource. It is also the body of a new row if the API creates
     rows, unless these have another form. `first` lists the members that identify a row for people: forms and lists
-    begin with them. `alias` is the table's alias in the SQL of the resource.
+    begin with them. `alias` is the table's alias in the SQL of the resource. `is_personal`: an erasure removes all
+    members from the change log.
     """
 
     def __init__(
@@ -200,6 +211,7 @@ class ResourceTable:
         id: tuple[str, Any] | None = None,
         first: tuple[str, ...] = (),
         alias: LiteralString = "{t}",
+        is_personal: bool = False,
     ) -> None:
         self.resource = resource
         self.table: LiteralString = table
@@ -208,7 +220,9 @@ class ResourceTable:
         self._id = id  # description and example, if the resource has an id
         self._first = first
         self._alias: LiteralString = alias
-        self._shown = tuple([_member(name, field_info) for name, field_info in model.model_fields.items()])
+        self._shown = tuple(
+            [_member(name, field_info, is_personal=is_personal) for name, field_info in model.model_fields.items()]
+        )
         self.members = tuple([member for member in self._shown if member.info.is_column])
         self._written = tuple([m for m in self.members if not (m.info.is_read_only or m.info.is_secret)])
         self._required = frozenset([m.name for m in self.members if m.is_required and not m.is_nullable])
@@ -221,9 +235,12 @@ class ResourceTable:
 
     @cached_property
     def in_forms(self) -> tuple[Member, ...]:
-        """The members in display order: those of `first`, then the others, multi-line texts last."""
+        """The members in display order: those of `first`, then the others, multi-line texts last.
+
+        Maps are not among them.
+        """
         first = [self.by_name[name] for name in self._first]
-        others = [member for member in self.members if member not in first]
+        others = [member for member in self.members if member not in first and member.type is not Type.MAP]
         return (*first, *sorted(others, key=lambda member: member.is_long))
 
     @cached_property
@@ -290,15 +307,16 @@ class ResourceTable:
         `BadRequest`.
         """
         values = apply_patch(patch, action, self._required)
+        maps = text_maps.changes_of(values, patch, action, lambda: _alone(self.model, text_maps.METADATA))
         for name, value in values.items():
             member = self.by_name[name]
             if value is None and not member.is_nullable and not member.is_required:
                 values[name] = member.default
-            elif member.type is Type.STRING and not member.enum:
+            elif member.type is Type.STRING and not member.enum and not member.has_pattern:
                 _check_text(member, value, patch, action, too_long or {})
             elif value is not None or not member.is_nullable:
                 self._check_value(member, value, patch, action)
-        return values
+        return values | maps
 
     def _check_value(self, member: Member, value: Any, patch: Sequence[PatchStep], action: str) -> None:
         validate_body(
@@ -358,19 +376,24 @@ class ResourceTable:
 
 
 def patch_paths(names: Iterable[str]) -> Any:
-    """The type of `path` in a patch of these members: one of them. Type checkers see the annotated type."""
+    """The type of `path` in a patch of these members: one of them. Type checkers see the annotated type.
+
+    A map also has a path for each of its keys, such as `/metadata/plan`.
+    """
     paths = [f"/{name}" for name in names]
-    return GetPydanticSchema(lambda _source, _handler: core_schema.literal_schema(paths))
+    return GetPydanticSchema(lambda _source, _handler: text_maps.path_schema(paths))
 
 
 def patch_value(model: type[Body]) -> Any:
     """The type of `value` in a patch of the model: one of the JSON types of its members, or null."""
-    types = {_member(name, info).type for name, info in model.model_fields.items()}
+    types = {_member(name, info, is_personal=False).type for name, info in model.model_fields.items()}
     union = cast("Any", AnyText)
     for type_, python in ((Type.BOOLEAN, bool), (Type.INT32, int), (Type.DOUBLE, float)):
         if type_ in types:
             union = cast("Any", union | python)
     union = union | None
+    if Type.MAP in types:
+        return GetPydanticSchema(lambda _source, handler: text_maps.value_schema(handler.generate_schema(union)))
     return GetPydanticSchema(lambda _source, handler: handler.generate_schema(union))
 
 
@@ -393,17 +416,20 @@ def _alone(model: type[Body], attribute: str) -> TypeAdapter[Any]:
     return TypeAdapter(create_model(model.__name__, __base__=Body, **members))
 
 
-def _member(attribute: str, field: FieldInfo) -> Member:
+def _member(attribute: str, field: FieldInfo, *, is_personal: bool) -> Member:
     """The member of a model field. Raises `TypeError` without `MemberInfo`, or for a type without a column type."""
     info = next((item for item in field.metadata if isinstance(item, MemberInfo)), None)
     if info is None:
         raise TypeError(f"{attribute} has no MemberInfo(...) in its annotation")
+    if is_personal:
+        info = replace(info, is_personal=True)
     python, is_nullable, metadata = _resolved(field.annotation)
     metadata += field.metadata
     enum = _fixed_values(python, metadata)
     plain = str if enum else get_origin(python) or python
     if plain not in _TYPES:
         raise TypeError(f"{attribute} has the type {python}, which columns do not support")
+    patterns = [getattr(item, "pattern", None) for item in metadata]
     lengths = [length for item in metadata if (length := getattr(item, "max_length", None)) is not None]
     return Member(
         attribute,
@@ -414,6 +440,7 @@ def _member(attribute: str, field: FieldInfo) -> Member:
         field.default,
         lengths[0] if lengths else None,
         IN_NFC in metadata,
+        any(pattern not in (None, FREE_TEXT, NOT_BLANK) for pattern in patterns),
         enum,
         info,
     )

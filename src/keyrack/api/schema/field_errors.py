@@ -9,10 +9,14 @@ from typing import Any, Protocol, cast
 from pydantic import TypeAdapter
 
 from keyrack.core.error_codes import FieldError
-from keyrack.core.text import code_point, direction_control, is_blank
+from keyrack.core.text import code_point, direction_control, is_blank, trimmed
 
 Problem = Mapping[str, Any]  # one of pydantic's errors
 Location = Sequence[int | str]
+
+MAP_KEY = "map_key"  # the kind of an error in a key of a map
+_OF_KEY = "[key]"  # after the key in pydantic's place of such an error
+_LONGEST_KEY = 60  # characters of a key in a place
 
 # Kind of pydantic's errors -> code, and the sentence about it; without a sentence, pydantic's own is shown
 _KINDS: Mapping[str, tuple[str, str]] = {
@@ -52,13 +56,18 @@ _KINDS: Mapping[str, tuple[str, str]] = {
     ),
     "base64url": ("wrong-form", ""),
     "url": ("wrong-form", ""),
+    MAP_KEY: ("wrong-form", "A key must have 1 to 40 characters: letters, digits, `_`, `.` and `-`."),
+    "map_too_large": (
+        "too-long",
+        "{subject} must have at most {most} bytes in its keys and texts together, but has {size}.",
+    ),
     "value_error": ("wrong-form", ""),
     "json_invalid": ("invalid-json", ""),
 }
 _OF_ANY_TYPE = ("moment", "wall_clock")  # validators that reject values of other types, too
 DIRECTION_CONTROL = "{subject} contains {control}, a character that changes the direction of the text after it."
 _SUBJECTS = ("Input ", "String ", "List ", "The value ")  # with which messages of validators begin
-_BOUNDS = ("max_length", "min_length", "ge", "le", "expected")  # in the context of pydantic's errors
+_BOUNDS = ("max_length", "min_length", "ge", "le", "expected", "most", "size")  # in the context of pydantic's errors
 _SHOWN_CHARACTERS = 60  # of a value; texts are only shown beside the valid ones, since others may be secrets
 _JSON_TYPES: Mapping[type[object], str] = {bool: "a boolean", str: "a string", list: "an array", dict: "an object"}
 
@@ -84,7 +93,14 @@ def placed(adapter: TypeAdapter[Any], problems: Sequence[Problem]) -> Sequence[P
     property.
     """
     whole = schema(adapter)
+    problems = [_with_key(problem) if problem["loc"][-1:] == (_OF_KEY,) else problem for problem in problems]
     return [_placed(whole, problem) for problem in problems] if _has_forms(adapter) else problems
+
+
+def _with_key(problem: Problem) -> Problem:
+    """The error in a key of a map, at the place of the key, or at that of the map if the key is long."""
+    place = problem["loc"][:-1]
+    return {**problem, "type": MAP_KEY, "loc": place if len(place[-1]) <= _LONGEST_KEY else place[:-1]}
 
 
 @cache
@@ -179,11 +195,13 @@ def sentence(problem: Problem) -> str:
 
 def _forbidden_character(text: str, subject: str) -> str:
     """The sentence about a text that its pattern forbids. It shows no other character, because a text may be secret."""
-    control = "\0" if "\0" in text else next((character for character in text if character < " "), None)
+    control = "\0" if "\0" in text else next((one for one in text if one < " " or "\x7f" <= one <= "\x9f"), None)
     if control is not None:
         return f"{subject} contains {code_point(control)}, which is not allowed."
     if direction := direction_control(text):
         return DIRECTION_CONTROL.format(subject=subject, control=direction)
+    if not text.isascii() and text != trimmed(text):
+        return f"{subject} must not begin or end with a blank."
     if not text.isascii():
         return f"{subject} must be ASCII."
     return f"{subject} must be printable, and must not begin or end with a blank."

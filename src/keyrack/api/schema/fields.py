@@ -27,6 +27,7 @@ class Type(Enum):
     WALL_CLOCK = "Edm.DateTime"  # without an offset: OData 4 has no type for it, earlier versions had
     GUID = "Edm.Guid"
     OPAQUE = "Edm.Untyped"  # JSON that can be selected, but neither compared nor ordered
+    MAP = "Collection(Edm.String)"  # texts by key; `metadata/plan` is the text of a key, or null
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,3 +286,8 @@ def guid(sql: LiteralString, *, nullable: bool = False) -> Field:
 
 def opaque(sql: LiteralString) -> Field:
     return Field(Type.OPAQUE, sql)
+
+
+def text_map(sql: LiteralString, *, nullable: bool = False) -> Field:
+    """Texts by key, in a column of the type `jsonb`."""
+    return Field(Type.MAP, sql, nullable)

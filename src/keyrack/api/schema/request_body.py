@@ -22,7 +22,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from keyrack.api.schema import event_types, unknown_members
-from keyrack.api.schema.field_errors import at, faults, placed, sentence
+from keyrack.api.schema.field_errors import MAP_KEY, at, faults, placed, sentence
 from keyrack.core.error_codes import ErrorCode, FieldError
 from keyrack.core.errors import BadRequest
 from keyrack.core.text import FREE_TEXT, LONGEST_ADDRESS, NOT_BLANK, email_address, nfc, without_byte_order_mark
@@ -215,6 +215,7 @@ class PatchStep(Protocol):
 
 
 ERRORS = 200  # maximum processed errors of a body: each step of a patch has a few
+MAP = "metadata"  # the member whose keys clients choose
 STEPS = 50  # maximum steps of a patch, more than there are members to change
 VALUE_MISSING = "A `replace` step must have a `value`."
 NOT_REMOVABLE = "`{name}` is required, so it cannot be removed."
@@ -356,12 +357,14 @@ def _hints(problems: Sequence[Any], named: Sequence[str]) -> Iterator[str]:
 # Kinds of error whose sentence is appended to the text. For ids, the design fixes the text alone
 HINTED = {
     "string_too_long", "greater_than_equal", "less_than_equal", "past", "too_long", "literal_error",
-    "enum", "no_kind", "no_scope", "base64url", "url",
+    "enum", "no_kind", "no_scope", "base64url", "url", MAP_KEY, "map_too_large",
 }  # fmt: skip
 
 
 def _member(location: tuple[int | str, ...]) -> str | None:
     names = [part for part in location if isinstance(part, str)]
+    if MAP in names:  # clients name the keys of a map
+        return MAP
     return names[-1] if names else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,9 +21,13 @@ from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import Request, Response
 from keyrack.api.permissions import Permission
 from keyrack.api.rate_limits import RateLimit
+from keyrack.api.reference_errors import EXTERNAL_ID, TAKEN, ExternalIdTaken
 from keyrack.api.request_mode import RequestMode
 from keyrack.api.request_origin import RequestOrigin
+from keyrack.api.schema import text_maps
+from keyrack.api.schema.declaration import patch_paths
 from keyrack.api.schema.field_errors import at
+from keyrack.api.schema.references import NAMES, ExternalId, Metadata
 from keyrack.api.schema.request_body import (
     INVALID_MOMENT,
     Int32,
@@ -33,6 +38,7 @@ from keyrack.api.schema.request_body import (
     format_timestamp,
     invalid_member,
     moment,
+    validate_body,
     whole_number,
 )
 from keyrack.api.services import ReadServices
@@ -42,10 +48,11 @@ from keyrack.assignments.endpoints.operations import ONE_OPERATION
 from keyrack.assignments.rules import LIFETIME, LIFETIME_BOUND, lifetimes
 from keyrack.assignments.submission import OperationRequest, References
 from keyrack.core.error_codes import RATE_LIMITED, ErrorCode, FieldError
-from keyrack.core.errors import BadRequest, NotFound, Refusal
+from keyrack.core.errors import BadRequest, Conflict, NotFound, Refusal
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements
 from keyrack.db.worker_wakeup import WORK
+from keyrack.fleet.declarations import ASSIGNMENTS
 from keyrack.fleet.endpoints.cars import NO_CAR
 from keyrack.fleet.endpoints.users import NO_USER
 from keyrack.fleet.schema import ASSIGNMENT, HIDDEN_ASSIGNMENT
@@ -70,6 +77,7 @@ NO_ASSIGNMENT = ErrorCode(
 )
 CREATE = "create assignment"
 UPDATE = "update assignment"
+EXTERNAL_ID_ALONE, METADATA_ALONE = ASSIGNMENTS.partial(EXTERNAL_ID), ASSIGNMENTS.partial("metadata")
 END_BEFORE_START = ErrorCode(
     "end-before-start",
     "`end` must not be earlier than `start`.",
@@ -128,9 +136,19 @@ endpoints.read(
     ),
 )
 
-# Text, or a number for a numeric member. Other values get an error that names the member
+# Text, or a number for a numeric member, or an object for `metadata`. Other values get an error that names the member
 PatchValue = Annotated[
-    Any, WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "integer", "format": "int32"}, {"type": "null"}]})
+    Any,
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string"},
+                {"type": "integer", "format": "int32"},
+                {"type": "object", "additionalProperties": {"type": "string"}},
+                {"type": "null"},
+            ]
+        }
+    ),
 ]
 _NUMBER = re.compile(r"-?[0-9]{1,10}")
 
@@ -142,11 +160,13 @@ class NewAssignment(StrictBody):
     end: WholeSecond | None = None
     lifetime: Int32 | None = None
     renewable_after: Int32 | None = None
+    external_id: ExternalId = None
+    metadata: Metadata = None
 
 
 class AssignmentPatch(StrictBody):
     op: Literal["remove", "replace"]
-    path: Literal["/carId", "/userId", "/start", "/end", "/lifetime", "/renewableAfter"]
+    path: Annotated[str, patch_paths(("carId", "userId", "start", "end", "lifetime", "renewableAfter", *NAMES))]
     value: PatchValue = None
 
 
@@ -174,12 +194,12 @@ async def accept(
     ]
     references = iter(await submission.submit(db, customer, allowed) if allowed else ())
     results: list[Mapping[str, str] | Refusal] = []
-    for headers in taken:
+    for request, headers in zip(requests, taken, strict=True):
         if isinstance(headers, Refusal):
             results.append(headers)
             continue
-        results.append(absent(next(references)) or headers)
-    if missing := sum(isinstance(result, NotFound) for result in results):
+        results.append(absent(next(references), request.operation) or headers)
+    if missing := sum(isinstance(result, NotFound | Conflict) for result in results):
         await requests[0].limit.give_back(db, customer, missing)
     rest = iter(results)
     return [[next(rest) for _ in part] for part in parts]
@@ -191,13 +211,19 @@ async def accept(
         "createAssignment",
         "Create an assignment",
         "Lets a user open a car from `start` to `end`. Without an `end`, the assignment lasts until it is ended. The"
-        " car needs a key box with a service when the assignment is applied." + ASYNCHRONOUS,
+        " car needs a key box with a service when the assignment is applied. An `externalId` that another assignment"
+        " has is 409, or the outcome has `external-id-taken`." + ASYNCHRONOUS,
     ),
     auth=CustomerAuth(Permission.ASSIGNMENTS_WRITE, is_group_scoped=True),
     body=JsonBody(TypeAdapter(NewAssignment), CREATE, scoped_members=("carId", "userId")),
     responses=Responses(
         headers=OPERATION_HEADERS,
-        errors={400: (END_BEFORE_START, LIFETIME_RANGE, RENEWABLE_RANGE), 404: (NO_CAR, NO_USER), 429: (RATE_LIMITED,)},
+        errors={
+            400: (END_BEFORE_START, LIFETIME_RANGE, RENEWABLE_RANGE),
+            404: (NO_CAR, NO_USER),
+            409: (TAKEN,),
+            429: (RATE_LIMITED,),
+        },
         representation=ONE_OPERATION,
     ),
 )
@@ -221,12 +247,16 @@ def creation(request: Request, body: NewAssignment, settings: Settings) -> Opera
     _check(CREATE, "/{}".format, body.start, body.end, body.lifetime, body.renewable_after)
     _check_past(request, settings, CREATE, "/{}".format, body.end)
     last = body.end and format_timestamp(body.end)
-    values = {
+    values: dict[str, Any] = {
         "start": format_timestamp(body.start),
         "end": last,
         "lifetime": body.lifetime,
         "renewableAfter": body.renewable_after,
     }
+    if body.external_id is not None:
+        values["externalId"] = body.external_id
+    if body.metadata:
+        values["metadata"] = body.metadata
     return OperationRequest("CreateAssignment", None, body.car_id, body.user_id, values, *_origin(request))
 
 
@@ -237,7 +267,8 @@ def creation(request: Request, body: NewAssignment, settings: Settings) -> Opera
         "Update an assignment",
         "A JSON Patch (RFC 6902) with `remove` and `replace`, which is applied completely or not at all. Numbers may"
         " be strings. `remove` restores the default: no end, a lifetime of one week, and half of the lifetime for"
-        " `renewableAfter`." + ASYNCHRONOUS,
+        " `renewableAfter`. An `externalId` that another assignment has is 409, or the outcome has `external-id-taken`."
+        + ASYNCHRONOUS,
     ),
     auth=CustomerAuth(Permission.ASSIGNMENTS_WRITE, is_group_scoped=True),
     body=JsonBody(TypeAdapter(Patch[AssignmentPatch]), UPDATE, scoped_members=("carId", "userId")),
@@ -248,7 +279,11 @@ def creation(request: Request, body: NewAssignment, settings: Settings) -> Opera
     ),
     responses=Responses(
         headers=OPERATION_HEADERS,
-        errors={400: (END_BEFORE_START, LIFETIME_RANGE, RENEWABLE_RANGE), 404: (NO_ASSIGNMENT, NO_CAR, NO_USER)},
+        errors={
+            400: (END_BEFORE_START, LIFETIME_RANGE, RENEWABLE_RANGE),
+            404: (NO_ASSIGNMENT, NO_CAR, NO_USER),
+            409: (TAKEN,),
+        },
         representation=ONE_OPERATION,
     ),
 )
@@ -259,7 +294,8 @@ async def update(request: Request, patch: list[AssignmentPatch], services: ReadS
 def change(request: Request, patch: list[AssignmentPatch], settings: Settings) -> OperationRequest:
     """The operation that the patch requests. Raises `BadRequest`."""
     values = apply_patch(patch, UPDATE, required=("carId", "userId", "start"))
-    changes: dict[str, Any] = {name: _value(name, value, at(patch, name)) for name, value in values.items()}
+    maps = text_maps.changes_of(values, patch, UPDATE, lambda: METADATA_ALONE)
+    changes: dict[str, Any] = {name: _value(name, value, patch) for name, value in values.items()} | maps
     _check(
         UPDATE,
         partial(at, patch),
@@ -272,7 +308,13 @@ def change(request: Request, patch: list[AssignmentPatch], settings: Settings) -
     _check_past(request, settings, UPDATE, partial(at, patch), _moment(changes.get("end")))
     (id,) = request.ids
     return OperationRequest(
-        "UpdateAssignment", id, changes.get("carId"), changes.get("userId"), changes, *_origin(request)
+        "UpdateAssignment",
+        id,
+        changes.get("carId"),
+        changes.get("userId"),
+        changes,
+        *_origin(request),
+        external_id_pointer=at(patch, EXTERNAL_ID),
     )
 
 
@@ -323,15 +365,20 @@ async def _accept(request: Request, operation: OperationRequest, settings: Setti
 
 async def _write(statements: Statements, customer: int, operation: OperationRequest) -> None:
     (references,) = await submission.submit(statements, customer, [operation])
-    if (refusal := absent(references)) is not None:
+    if (refusal := absent(references, operation)) is not None:
         raise refusal
 
 
-def absent(references: References) -> NotFound | None:
-    """The error for a request that references something missing; None if all of it exists."""
+def absent(references: References, operation: OperationRequest) -> NotFound | Conflict | None:
+    """The error for a request that references something missing, or wants the `externalId` of another assignment.
+
+    None if the operation was submitted.
+    """
     for there, reason in ((references.assignment, NO_ASSIGNMENT), (references.car, NO_CAR), (references.user, NO_USER)):
         if not there:
             return NotFound(reason)
+    if references.holder is not None:
+        return ExternalIdTaken(None if operation.is_limited else references.holder, operation.external_id_pointer)
     return None
 
 
@@ -394,8 +441,12 @@ def _of_member(reason: ErrorCode, action: str, member: str, place: Callable[[str
     return BadRequest(reason.with_text(f"{invalid_member(action, member)} {reason}"), errors=[fault])
 
 
-def _value(name: str, value: object, place: str) -> str | int | None:
+def _value(name: str, value: object, patch: Sequence[AssignmentPatch]) -> str | int | None:
     """A patch's value in the type of its member: numbers may come as text (spec). Raises `BadRequest`."""
+    if name == EXTERNAL_ID:
+        body = validate_body(EXTERNAL_ID_ALONE, json.dumps({name: value}).encode(), UPDATE, patch=patch)
+        return body.external_id
+    place = at(patch, name)
     if value is None and name in ("end", "lifetime", "renewableAfter"):
         return None
     if name in ("start", "end"):

@@ -19,6 +19,7 @@ from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import DryRunRollback, Request, Response, answer
 from keyrack.api.permissions import Permission
 from keyrack.api.rate_limits import RateLimit
+from keyrack.api.reference_errors import TAKEN, ExternalIdTaken
 from keyrack.assignments.customer_lock import lock_and_flush
 from keyrack.assignments.endpoints import assignments, batch_assignments
 from keyrack.assignments.endpoints.batch_models import (
@@ -229,7 +230,7 @@ async def _check_permission(statements: Statements, request: Request, batch: Che
             429: (RATE_LIMITED,),
             503: (TOO_LONG,),
         },
-        item_errors={409: (batch_assignments.OVERLAP,), 424: (UNDONE,)},
+        item_errors={409: (batch_assignments.OVERLAP, TAKEN), 424: (UNDONE,)},
         error_models={422: BatchReport},
         has_secret=True,  # generated passwords of users
     ),
@@ -289,6 +290,8 @@ def _item_result(outcome: Response | Refusal | _Result, *, is_dry: bool = False)
     if isinstance(outcome, Refusal):
         ERROR_RESPONSES.add(outcome.reason.code, str(outcome.status))
         result: _Result = {"status": outcome.status, "code": outcome.reason.code, "detail": outcome.text}
+        if isinstance(outcome, ExternalIdTaken) and outcome.id is not None:
+            result["id"] = outcome.id
         return result | ({"errors": [fault.members() for fault in outcome.errors[:FAULTS]]} if outcome.errors else {})
     if isinstance(outcome, Response):
         return {"status": outcome.status} | (json.loads(outcome.body) if outcome.body and not is_dry else {})

@@ -85,7 +85,7 @@ async def ask(
         return batch_submission
     references = await submission.submit(connection, request.customer, list(batch_submission.requests.values()))
     for place, there in zip(list(batch_submission.requests), references, strict=True):
-        if (refusal := assignments.absent(there)) is not None:
+        if (refusal := assignments.absent(there, batch_submission.requests[place])) is not None:
             batch_submission.refusals[place] = refusal
             del batch_submission.requests[place]
     if batch.conflicts != "allow":

@@ -17,7 +17,7 @@ from keyrack.assignments.endpoints.assignments import AssignmentPatch, NewAssign
 from keyrack.fleet.endpoints import cars, groups, users
 from keyrack.fleet.endpoints.cars import CarPatch, NewCar
 from keyrack.fleet.endpoints.groups import GroupPatch, NewGroup
-from keyrack.fleet.endpoints.users import NewUser
+from keyrack.fleet.endpoints.users import NewUser, UserPatch
 from keyrack.fleet.services import FleetServices
 
 Form = TypeVar("Form")
@@ -62,6 +62,9 @@ class CarChange(BatchChange[CarPatch]): ...
 class UserCreation(BatchCreation[NewUser]): ...
 
 
+class UserChange(BatchChange[UserPatch]): ...
+
+
 class GroupCreation(BatchCreation[NewGroup]): ...
 
 
@@ -93,7 +96,7 @@ class CarBatch(Batch):
 
 class UserBatch(Batch):
     kind: Literal["users"]
-    items: Items[UserCreation | BatchEnd]
+    items: Items[UserCreation | UserChange | BatchEnd]
 
 
 class GroupBatch(Batch):
@@ -119,6 +122,7 @@ ROWS: Mapping[tuple[str, str], Endpoint[FleetServices]] = {
     ("cars", "change"): _row("PATCH", "/cars/{carId}"),
     ("cars", "end"): _row("DELETE", "/cars/{carId}"),
     ("users", "create"): _row("PUT", "/users"),
+    ("users", "change"): _row("PATCH", "/users/{userId}"),
     ("users", "end"): _row("DELETE", "/users/assignments/customers"),
     ("groups", "create"): _row("PUT", "/groups"),
     ("groups", "change"): _row("PATCH", "/groups/{groupId}"),

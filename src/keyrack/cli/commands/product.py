@@ -9,12 +9,13 @@ import typer
 from keyrack.cli.commands.customer import no_customer
 from keyrack.cli.confirmation import ConfirmationPreview
 from keyrack.cli.database_session import DatabaseSession, command
-from keyrack.cli.options import Customer, OfCustomer, moment, which, words
+from keyrack.cli.options import Customer, ExternalId, Meta, OfCustomer, metadata, moment, which, words
 from keyrack.cli.output import CommandFailed, CommandResult, ListResult
 from keyrack.core.error_codes import NO_CUSTOMER, ErrorCode
 from keyrack.core.errors import Conflict, NotFound, Refusal, on_constraint
 from keyrack.core.settings import Settings
 from keyrack.db.change_notifier import APPLIED, Topics
+from keyrack.fleet.declarations import PRODUCTS
 
 TOPICS_CHANGED: Topics = frozenset(("products", "cars")) | APPLIED
 
@@ -23,21 +24,20 @@ app = typer.Typer()
 Product = Annotated[int, which("product")]
 
 INSERT: LiteralString = """
-insert into product (customer_id, kind, serial_number, unique_id, sap_number) values ($1, $2, $3, $4, $5)
-returning product_id
+insert into product (customer_id, kind, serial_number, unique_id, sap_number, external_id, metadata)
+values ($1, $2, $3, $4, $5, $6, $7) returning product_id
 """
 LIST: LiteralString = """
 select p.product_id as id, p.customer_id as "customerId", current_setting('keyrack.brand') || ' ' || p.kind as type,
   p.serial_number as "serialNumber", p.unique_id as "uniqueId", p.sap_number as "sapNumber",
-  p.dongle_terminated_at as "dongleTerminationTimeStamp", p.car_id as "carId", s.service_id as "serviceId"
+  p.dongle_terminated_at as "dongleTerminationTimeStamp", p.car_id as "carId", s.service_id as "serviceId",
+  p.external_id as "externalId", p.metadata
 from product p left join service s on s.customer_id = p.customer_id and s.product_id = p.product_id
 where $1::integer is null or p.customer_id = $1 order by p.customer_id, p.product_id
 """
-UPDATE: LiteralString = """
-update product set serial_number = coalesce($2, serial_number), unique_id = coalesce($3, unique_id),
-  sap_number = coalesce($4, sap_number), dongle_terminated_at = coalesce($5, dongle_terminated_at)
-where product_id = $1 returning product_id
-"""
+UPDATE: LiteralString = (
+    "update product set " + PRODUCTS.assignments("$2::jsonb") + " where product_id = $1 returning product_id"
+)
 OF_CUSTOMER: LiteralString = "select customer_id from product where product_id = $1"
 FIND: LiteralString = "select car_id from product where product_id = $1"
 GOES: LiteralString = """
@@ -53,6 +53,8 @@ DELETE: LiteralString = "delete from product where product_id = $1"
 TAKEN: dict[str, str] = {
     "product_serial_number_key": "The customer already has a product with this serial number.",
     "product_unique_id_key": "The customer already has a product with this unique id.",
+    "product_external_id": "The customer already has a product with this external id.",
+    "product_metadata_check": "The metadata would have more than 20 keys, or more than 4,096 bytes.",
 }
 
 
@@ -84,6 +86,8 @@ async def add(
     serial_number: Annotated[str, _number("--serial-number")],
     unique_id: Annotated[str, _number("--unique-id")],
     sap_number: Annotated[str, _number("--sap-number")],
+    external_id: ExternalId = None,
+    meta: Meta = None,
 ) -> CommandResult:
     """Add a key box or an IQ unit."""
     kind = kind_of(type, session.settings)
@@ -91,8 +95,11 @@ async def add(
         text = f"must be '{session.settings.box}' or '{session.settings.iq}', not {type!r}"
         raise typer.BadParameter(text, param_hint="'--type'")
     absent = {"product_customer_id_fkey": (NotFound, NO_CUSTOMER.with_text(str(no_customer(customer))))}
+    texts = {key: text for key, text in metadata(meta).items() if text is not None} or None
     with on_constraint(_refusals() | absent):
-        id = await session.sql.fetchval(INSERT, customer, kind, serial_number, unique_id, sap_number)
+        id = await session.sql.fetchval(
+            INSERT, customer, kind, serial_number, unique_id, sap_number, external_id or None, texts
+        )
     return CommandResult({"id": id}, f"Product {id} added.")
 
 
@@ -120,13 +127,24 @@ async def change(
     dongle_termination: Annotated[
         str | None, typer.Option("--dongle-termination", metavar="YYYY-MM-DD", help="End of the dongle's contract.")
     ] = None,
+    external_id: ExternalId = None,
+    meta: Meta = None,
 ) -> CommandResult:
-    """Change a product's numbers or the end of its dongle's contract."""
+    """Change a product's numbers, its references, or the end of its dongle's contract."""
     ends = moment(dongle_termination)
-    if serial_number is None and unique_id is None and sap_number is None and ends is None:
+    given: dict[str, Any] = {
+        "serialNumber": serial_number, "uniqueId": unique_id, "sapNumber": sap_number,
+        "dongleTerminationTimeStamp": ends and ends.isoformat(),
+    }  # fmt: skip
+    changes = {name: value for name, value in given.items() if value is not None}
+    if external_id is not None:
+        changes["externalId"] = external_id or None
+    if meta:
+        changes["metadata"] = {"texts": metadata(meta)}
+    if not changes:
         raise typer.BadParameter("Nothing to change. --help lists the options.")
     with on_constraint(_refusals()):
-        updated_id = await session.sql.fetchval(UPDATE, id, serial_number, unique_id, sap_number, ends)
+        updated_id = await session.sql.fetchval(UPDATE, id, changes)
     if updated_id is None:
         raise _no_product(id)
     return CommandResult({"id": id}, f"Product {id} changed.")

@@ -29,6 +29,7 @@ Webhook = Annotated[int, which("webhook")]
 
 LIST: LiteralString = """
 select webhook_id as id, customer_id as "customerId", url, kinds, dialect, is_enabled as "enabled",
+  external_id as "externalId", metadata,
   disabled_reason as "disabledReason",
   (select count(*) from delivery d where d.customer_id = w.customer_id and d.webhook_id = w.webhook_id
    and d.state = 'Waiting') as waiting,

@@ -14,6 +14,7 @@ from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, created
 from keyrack.api.permissions import Permission
 from keyrack.api.read_sql import Parent
+from keyrack.api.reference_errors import EXTERNAL_ID, TAKEN, reference_errors
 from keyrack.api.schema.declaration import patch_paths, patch_value
 from keyrack.api.schema.request_body import (
     INVALID_MOMENT,
@@ -206,10 +207,13 @@ UPDATE_CAR = "update car"
     Doc("createCar", "Create a car", "Only the name is required. It need not be unique."),
     auth=CustomerAuth(Permission.CARS_WRITE, is_group_scoped=True),
     body=JsonBody(TypeAdapter(NewCar), CREATE_CAR),
-    responses=Responses(201, errors={400: (invalid_member(CREATE_CAR, "name"),)}, representation=ONE_CAR),
+    responses=Responses(
+        201, errors={400: (invalid_member(CREATE_CAR, "name"),), 409: (TAKEN,)}, representation=ONE_CAR
+    ),
 )
 async def create(request: Request, car: NewCar) -> Response:
-    return created(await request.db.fetchval(CARS.insert, request.customer, *CARS.values(car)))
+    async with reference_errors(request, CARS, car.external_id, CREATE_CAR):
+        return created(await request.db.fetchval(CARS.insert, request.customer, *CARS.values(car)))
 
 
 @endpoints.patch(
@@ -223,11 +227,16 @@ async def create(request: Request, car: NewCar) -> Response:
     auth=CustomerAuth(Permission.CARS_WRITE, is_group_scoped=True),
     body=JsonBody(TypeAdapter(Patch[CarPatch]), UPDATE_CAR),
     concurrency=Concurrency(if_match=CAR),
-    responses=Responses(errors={400: (invalid_member(UPDATE_CAR, "name"),), 404: (NO_CAR,)}, representation=ONE_CAR),
+    responses=Responses(
+        errors={400: (invalid_member(UPDATE_CAR, "name"),), 404: (NO_CAR,), 409: (TAKEN,)}, representation=ONE_CAR
+    ),
 )
 async def update(request: Request, patch: list[CarPatch]) -> Response:
     changes = CARS.changes(patch, UPDATE_CAR)
-    async with conditional_requests.with_if_match(request, CAR, NO_CAR) as statements:
+    async with (
+        reference_errors(request, CARS, changes.get(EXTERNAL_ID), UPDATE_CAR, patch),
+        conditional_requests.with_if_match(request, CAR, NO_CAR) as statements,
+    ):
         version = await statements.fetchval(UPDATE, request.customer, *request.ids, changes)
     if version is None:
         raise NotFound(NO_CAR)

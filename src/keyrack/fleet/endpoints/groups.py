@@ -13,11 +13,12 @@ from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, created
 from keyrack.api.permissions import Permission
 from keyrack.api.read_sql import Parent
+from keyrack.api.reference_errors import EXTERNAL_ID, TAKEN, reference_errors
 from keyrack.api.schema.declaration import patch_paths, patch_value
 from keyrack.api.schema.request_body import Body, Int32, Patch, invalid_member
 from keyrack.api.services import ReadServices
-from keyrack.core.error_codes import ErrorCode
-from keyrack.core.errors import Conflict, NotFound, Refusal, on_constraint
+from keyrack.core.error_codes import ErrorCode, FieldError
+from keyrack.core.errors import BadRequest, Conflict, NotFound, Refusal, on_constraint
 from keyrack.fleet.declarations import GROUPS, NewGroup
 from keyrack.fleet.endpoints.cars import NO_CAR
 from keyrack.fleet.endpoints.products import NO_PRODUCT
@@ -122,12 +123,13 @@ DELETE: LiteralString = "delete from fleet_group where customer_id = $1 and grou
 
 
 class GroupPatch(Body):
-    op: Literal["replace"]
+    op: Literal["remove", "replace"]
     path: Annotated[str, patch_paths(GROUPS.by_name)]
     value: Annotated[Any, patch_value(NewGroup)] = None
 
 
 CREATE_GROUP = "create group"
+NOT_REMOVED = "`op` must be 'replace', but is 'remove'."  # of the name (spec, "Groups")
 UPDATE_GROUP = "update group"
 
 
@@ -136,28 +138,41 @@ UPDATE_GROUP = "update group"
     Doc("createGroup", "Create a group", "Creates an empty group. Its name is unique within the customer."),
     body=JsonBody(TypeAdapter(NewGroup), CREATE_GROUP),
     responses=Responses(
-        201, errors={400: (invalid_member(CREATE_GROUP, "name"),), 409: (SAME_NAME,)}, representation=ONE_GROUP
+        201, errors={400: (invalid_member(CREATE_GROUP, "name"),), 409: (SAME_NAME, TAKEN)}, representation=ONE_GROUP
     ),
 )
 async def create(request: Request, group: NewGroup) -> Response:
     with on_constraint({"fleet_group_name_key": (Conflict, SAME_NAME)}):
-        return created(await request.db.fetchval(GROUPS.insert, request.customer, *GROUPS.values(group)))
+        async with reference_errors(request, GROUPS, group.external_id, CREATE_GROUP):
+            return created(await request.db.fetchval(GROUPS.insert, request.customer, *GROUPS.values(group)))
 
 
 @endpoints.patch(
     "/groups/{groupId}",
-    Doc("updateGroup", "Rename a group", "A JSON Patch (RFC 6902) that replaces the name."),
+    Doc(
+        "updateGroup",
+        "Rename a group",
+        "A JSON Patch (RFC 6902) that replaces the name, the `externalId` or the `metadata`. The latter two can also be"
+        " removed.",
+    ),
     body=JsonBody(TypeAdapter(Patch[GroupPatch]), UPDATE_GROUP),
     concurrency=Concurrency(if_match=GROUP),
     responses=Responses(
-        errors={400: (invalid_member(UPDATE_GROUP, "name"), NAME_TOO_LONG), 404: (NO_GROUP,), 409: (SAME_NAME,)},
+        errors={400: (invalid_member(UPDATE_GROUP, "name"), NAME_TOO_LONG), 404: (NO_GROUP,), 409: (SAME_NAME, TAKEN)},
         representation=ONE_GROUP,
     ),
 )
 async def update(request: Request, patch: list[GroupPatch]) -> Response:
+    for number, step in enumerate(patch):
+        if step.op == "remove" and step.path == "/name":
+            fault = FieldError("not-one-of", NOT_REMOVED, f"/{number}/op", ("replace",))
+            raise BadRequest(invalid_member(UPDATE_GROUP, "op", hint=NOT_REMOVED), errors=[fault])
     changes = GROUPS.changes(patch, UPDATE_GROUP, {"name": NAME_TOO_LONG})
     with on_constraint({"fleet_group_name_key": (Conflict, SAME_NAME)}):
-        async with conditional_requests.with_if_match(request, GROUP, NO_GROUP) as statements:
+        async with (
+            reference_errors(request, GROUPS, changes.get(EXTERNAL_ID), UPDATE_GROUP, patch),
+            conditional_requests.with_if_match(request, GROUP, NO_GROUP) as statements,
+        ):
             version = await statements.fetchval(UPDATE, request.customer, *request.ids, changes)
     if version is None:
         raise NotFound(NO_GROUP)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import secrets
 from datetime import timedelta
-from typing import Annotated, Literal, LiteralString, NamedTuple
+from typing import Annotated, Any, Literal, LiteralString, NamedTuple
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
+from keyrack.api import conditional_requests
 from keyrack.api.auth_schemes import CustomerAuth
 from keyrack.api.endpoint import Concurrency, Doc, JsonBody, Responses, Tag
 from keyrack.api.endpoint_registry import Endpoints
@@ -15,7 +16,10 @@ from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.permissions import Permission
 from keyrack.api.rate_limits import RateLimit
 from keyrack.api.read_sql import Parent
-from keyrack.api.schema.request_body import Body, EmailAddress, ExactText, Int32, Name, invalid_member
+from keyrack.api.reference_errors import EXTERNAL_ID, TAKEN, reference_errors
+from keyrack.api.schema.declaration import patch_paths, patch_value
+from keyrack.api.schema.references import ExternalId, Metadata
+from keyrack.api.schema.request_body import Body, EmailAddress, ExactText, Int32, Name, Patch, invalid_member
 from keyrack.assignments.customer_lock import lock_and_flush
 from keyrack.assignments.submission import end_all_of_user
 from keyrack.core.addresses import address_form
@@ -23,7 +27,9 @@ from keyrack.core.error_codes import NO_USER, RATE_LIMITED, ErrorCode, FieldErro
 from keyrack.core.errors import BadRequest, Conflict, NotFound, on_constraint
 from keyrack.core.text import email_address, is_blank, trimmed
 from keyrack.db.connection import Statements
+from keyrack.db.named_parameters import compile_statement
 from keyrack.fleet import global_erasure, group_scope_checks
+from keyrack.fleet.declarations import USERS, ReferenceRow
 from keyrack.fleet.person_lookup import PERSONS, SAME_ADDRESS, UNIQUE_ADDRESS
 from keyrack.fleet.schema import ASSIGNMENT_OF_USER, USER
 from keyrack.fleet.services import FleetServices
@@ -82,14 +88,20 @@ endpoints.read(
     missing_error=NO_USER,
 )
 
-INSERT: LiteralString = """
+INSERT = compile_statement("""
 with p as (
   insert into person (email_address, first_name, last_name, type, password_hash, address_form, password_customer)
-  values ($2, $3, $4, $5, $6, $7, case when $6::text is not null then $1::integer end)
+  values (:email_address, :first_name, :last_name, :type, :password_hash, :address_form,
+    case when :password_hash::text is not null then :customer::integer end)
   returning user_id
 )
-insert into customer_user (customer_id, user_id) select $1, user_id from p returning user_id
-"""
+insert into customer_user (customer_id, user_id, external_id, metadata)
+select :customer, user_id, :external_id, :metadata from p returning user_id
+""")
+UPDATE: LiteralString = (
+    "update customer_user t set " + USERS.assignments("$3") + " from person t_person"
+    " where t.customer_id = $1 and t.user_id = $2 and t_person.user_id = t.user_id returning " + USER.version_sql("t")
+)  # fmt: skip
 # An id finds only persons of customers whose users the caller may list, so that counting through ids reveals no others
 BY_ID: LiteralString = "select user_id from customer_user where user_id = $1 and customer_id = any($2) limit 1"
 # The address exactly as sent comes first: a stored address may no longer be valid input
@@ -113,6 +125,14 @@ class NewUser(Body):
     user_data: UserData
     password: Annotated[ExactText, Field(max_length=250)] | None = None
     type: Literal["Normal", "Anonymous"] | None = "Anonymous"
+    external_id: ExternalId = None
+    metadata: Metadata = None
+
+
+class UserPatch(Body):
+    op: Literal["remove", "replace"]
+    path: Annotated[str, patch_paths(USERS.by_name)]
+    value: Annotated[Any, patch_value(ReferenceRow)] = None
 
 
 class UserCreated(Body):
@@ -130,6 +150,7 @@ class UserReference(Body):
 
 
 CREATE_USER = "create user"
+UPDATE_USER = "update user"
 _MEMBERS = (("emailAddress",), ("userData",), ("firstName", "lastName"), ("firstName",), ("lastName",))
 
 
@@ -167,25 +188,61 @@ async def hashed(request: Request, user: NewUser, services: FleetServices) -> Us
     responses=Responses(
         201,
         UserCreated,
-        errors={400: tuple(invalid_member(CREATE_USER, *members) for members in _MEMBERS), 409: (SAME_ADDRESS,)},
+        errors={400: tuple(invalid_member(CREATE_USER, *members) for members in _MEMBERS), 409: (SAME_ADDRESS, TAKEN)},
         representation=ONE_USER,
         has_secret=True,
     ),
 )
 async def create(request: Request, new: UserWithHash) -> Response:
     user = new.user
+    arguments = INSERT.arguments(
+        customer=request.customer,
+        email_address=user.email_address,
+        first_name=user.user_data.first_name,
+        last_name=user.user_data.last_name,
+        type=user.type or "Anonymous",
+        password_hash=new.hash,
+        address_form=address_form(user.email_address),
+        external_id=user.external_id,
+        metadata=user.metadata or None,
+    )
     with on_constraint(dict.fromkeys(UNIQUE_ADDRESS, (Conflict, SAME_ADDRESS))):
-        id = await request.db.fetchval(
-            INSERT,
-            request.customer,
-            user.email_address,
-            user.user_data.first_name,
-            user.user_data.last_name,
-            user.type or "Anonymous",
-            new.hash,
-            address_form(user.email_address),
-        )
+        async with reference_errors(request, USERS, user.external_id, CREATE_USER):
+            id = await request.db.fetchval(INSERT.sql, *arguments)
     return answer({"id": id, "password": new.generated}, 201, made=id)
+
+
+@endpoints.patch(
+    "/users/{userId}",
+    Doc(
+        "updateUser",
+        "Update the references of a user",
+        "A JSON Patch (RFC 6902) with `remove` and `replace`, which is applied completely or not at all. It changes the"
+        " `externalId` and the `metadata` of the user in this customer, and nothing of the person.",
+        is_extension=True,
+    ),
+    auth=CustomerAuth(Permission.USERS_WRITE, is_group_scoped=True),
+    body=JsonBody(TypeAdapter(Patch[UserPatch]), UPDATE_USER),
+    concurrency=Concurrency(if_match=USER),
+    responses=Responses(
+        errors={
+            400: (invalid_member(UPDATE_USER, "externalId"), invalid_member(UPDATE_USER, "metadata")),
+            404: (NO_USER,),
+            409: (TAKEN,),
+        },
+        representation=ONE_USER,
+    ),
+)
+async def update(request: Request, patch: list[UserPatch]) -> Response:
+    changes = USERS.changes(patch, UPDATE_USER)
+    async with (
+        reference_errors(request, USERS, changes.get(EXTERNAL_ID), UPDATE_USER, patch),
+        conditional_requests.with_if_match(request, USER, NO_USER) as statements,
+    ):
+        version = await statements.fetchval(UPDATE, request.customer, *request.ids, changes)
+    if version is None:
+        raise NotFound(NO_USER)
+    return conditional_requests.changed(USER, version)
 
 
 async def _require_user(statements: Statements, request: Request, user: UserReference) -> int:

@@ -21,6 +21,11 @@ REQUESTS: Mapping[str, Any] = {
     "createCar": CARS.example,
     "updateCar": [{"op": "replace", "path": "/name", "value": "Pool 2"}, {"op": "remove", "path": "/description"}],
     "createUser": {"emailAddress": "sam.doe@example.com", "userData": {"firstName": "Sam", "lastName": "Doe"}},
+    "updateUser": [
+        {"op": "replace", "path": "/externalId", "value": "E-4711"},
+        {"op": "replace", "path": "/metadata/costCenter", "value": "310"},
+    ],
+    "updateProduct": [{"op": "replace", "path": "/externalId", "value": "BX-4711"}],
     "updateGroup": [{"op": "replace", "path": "/name", "value": "North 2"}],
     "addUserToCustomer": {"emailAddress": "sam.doe@example.com"},
     "removeUserFromCustomer": {"userId": 9},

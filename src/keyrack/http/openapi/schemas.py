@@ -32,6 +32,7 @@ _TYPES: dict[Type, Json] = {
     },
     Type.GUID: {"type": "string", "format": "uuid"},
     Type.OPAQUE: {},
+    Type.MAP: {"type": "object", "additionalProperties": {"type": "string"}},
 }
 
 

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from keyrack.api.schema import references
 from keyrack.api.schema.request_body import format_timestamp, moment, wall_clock
 from keyrack.core.api_client.responses import ApiError
 from keyrack.core.api_client.session import Client
@@ -113,7 +114,7 @@ class ApiSource:
             raise ApiError(
                 f"Product {product['id']} is of the type {whole['type']!r}, which is neither a Box nor an IQ."
             )
-        return [{"kind": kind} | {name: whole.get(name) for name in PRODUCT}]
+        return [{"kind": kind} | _members(PRODUCT)(whole)]
 
     async def _contract(self, service: Json) -> list[Json]:
         contract = await self._client.get(f"/services/{service['id']}/contracts", missing={})
@@ -122,7 +123,7 @@ class ApiSource:
     def _user(self, user: Json) -> Json:
         data: Json = user.get("userData") or {}
         row = {"id": user["id"]} | {name: user.get(name, data.get(name)) for name in declarations.PEOPLE.by_name}
-        return row | {"type": self._user_type, "createdAt": None}
+        return row | {"type": self._user_type, "createdAt": None} | references.valid(user)
 
     async def _installed(self, car: Json) -> list[Json]:
         products = await self._client.get(f"/cars/{car['id']}/products", missing=[])
@@ -166,7 +167,10 @@ class ApiSource:
 
 
 def _members(names: Sequence[str]) -> Callable[[Json], Json]:
-    return lambda item: {name: item.get(name) for name in names}
+    return lambda item: (
+        {name: item.get(name) for name in names}
+        | {name: value for name, value in references.valid(item).items() if name in names}
+    )
 
 
 def _pairing(service: Json) -> Json | None:
@@ -180,6 +184,7 @@ def _is_ahead(assignment: Json) -> bool:
 
 def _assignment(assignment: Json) -> Json:
     row = {name: assignment.get(name) for name in ("id", "carId", "userId", "lifetime", "renewableAfter")}
+    row |= references.valid(assignment)
     return row | {name: assignment[name] and format_timestamp(_moment(assignment[name])) for name in ("start", "end")}
 
 

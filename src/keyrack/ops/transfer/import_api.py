@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import LiteralString
 
 from keyrack.api.request_origin import RequestOrigin, checksum
+from keyrack.api.schema.references import NAMES
 from keyrack.assignments.customer_lock import apply_at_once, flush_all
 from keyrack.assignments.failure_codes import text_of
 from keyrack.assignments.rules import as_request
@@ -226,5 +227,6 @@ async def _assign(sql: Connection, customer: int, rows: Sequence[Json], arrived:
 def _wanted(row: Json, car: int, user: int) -> OperationRequest:
     body = as_request(row)
     chosen = {name: body[name] for name in ("start", "end", "lifetime", "renewableAfter")}
+    chosen |= {name: row[name] for name in NAMES if row[name] is not None}
     print_of = checksum(b"", "IMPORT", f"/assignments/{row['id']}")
     return OperationRequest("CreateAssignment", None, car, user, chosen, print_of, RequestOrigin(request="import"))

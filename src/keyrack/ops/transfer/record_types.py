@@ -153,7 +153,7 @@ USERS = RecordType(
     "users",
     {
         "id": ("user_id", INT), **declarations.PEOPLE.exported, "type": ("type", TEXT),
-        "createdAt": ("created_at", TIME),
+        "createdAt": ("created_at", TIME), **declarations.USERS.exported,
     },
     "from customer_user join person using (user_id) where customer_id = $1 order by user_id",
     numbered=_next("person", "user_id"),
@@ -185,7 +185,7 @@ ASSIGNMENTS = RecordType(
     {
         "id": ("assignment_id", INT), "carId": ("car_id", INT), "userId": ("user_id", INT),
         "start": ("starts_at", TIME), "end": ("ends_at", TIME),
-        "lifetime": ("lifetime", INT), "renewableAfter": ("renewable_after", INT),
+        "lifetime": ("lifetime", INT), "renewableAfter": ("renewable_after", INT), **declarations.ASSIGNMENTS.exported,
     },
     _all("assignment", "assignment_id"), "assignment", _next("assignment", "assignment_id"),
     references={"carId": "cars", "userId": "users"},

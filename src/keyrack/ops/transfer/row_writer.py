@@ -42,10 +42,12 @@ select r."id", "emailAddress", f.form, "firstName", "lastName", "type", coalesce
     + USERS.input_rows.replace("$2", "$1")
     + ' join unnest($2::integer[], $3::text[]) f (id, form) on f.id = r."id"'
 )
-MEMBERS: LiteralString = """
-insert into customer_user (customer_id, user_id) select $1, user_id from unnest($2::integer[]) u (user_id)
-on conflict do nothing
-"""
+MEMBERS: LiteralString = (
+    "insert into customer_user (customer_id, user_id, external_id, metadata)"
+    ' select $1, r."id", r."externalId", r."metadata" '
+    + USERS.input_rows
+    + " on conflict (customer_id, user_id) do nothing"
+)
 PAIR: LiteralString = 'update service s set product_id = r."productId" ' + PAIRINGS.input_rows + (
     ' where s.customer_id = $1 and s.service_id = r."serviceId" and s.product_id is null'
     ' and not exists (select from service o where o.customer_id = $1 and o.product_id = r."productId")'
@@ -126,7 +128,7 @@ def _check_duplicates(rows: Sequence[Json], forms: Mapping[int, str]) -> None:
 
 
 async def _join(sql: Connection, customer: int, rows: Sequence[Json]) -> None:
-    await sql.execute(MEMBERS, customer, [row["id"] for row in rows])
+    await sql.execute(MEMBERS, customer, rows)
 
 
 async def _pair(sql: Connection, customer: int, rows: Sequence[Json]) -> None:

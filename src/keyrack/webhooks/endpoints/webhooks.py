@@ -15,6 +15,8 @@ from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.path_ids import path_number
 from keyrack.api.rate_limits import RateLimit
 from keyrack.api.read_sql import Parent
+from keyrack.api.reference_errors import EXTERNAL_ID, TAKEN, reference_errors
+from keyrack.api.schema import text_maps
 from keyrack.api.schema.declaration import patch_paths
 from keyrack.api.schema.request_body import (
     Body,
@@ -121,6 +123,7 @@ class WebhookCreated(Body):
 
 MEMBERS = members(NewWebhook)
 CHANGED = WEBHOOKS.partial(*MEMBERS)
+METADATA_ALONE = WEBHOOKS.partial("metadata")
 
 
 class WebhookPatch(Body):
@@ -164,14 +167,17 @@ class ReplayResult(Body):
         WebhookCreated,
         errors={
             400: tuple(invalid_member(CREATE, name) for name in MEMBERS if name != "enabled"),
-            409: (TOO_MANY,),
+            409: (TOO_MANY, TAKEN),
         },
         representation=ONE_WEBHOOK,
         has_secret=True,
     ),
 )
 async def create(request: Request, webhook: NewWebhook, services: WebhookServices) -> Response:
-    async with request.db.transaction() as connection:
+    async with (
+        reference_errors(request, WEBHOOKS, webhook.external_id, CREATE),
+        request.db.transaction() as connection,
+    ):
         added = await subscriptions.add(
             connection, services.encryption, request.customer, webhook, services.settings.webhook_limit
         )
@@ -195,6 +201,7 @@ async def create(request: Request, webhook: NewWebhook, services: WebhookService
         errors={
             400: tuple(invalid_member(UPDATE, name) for name in MEMBERS),
             404: (NO_WEBHOOK,),
+            409: (TAKEN,),
         },
         representation=ONE_WEBHOOK,
     ),
@@ -202,11 +209,15 @@ async def create(request: Request, webhook: NewWebhook, services: WebhookService
 async def update(request: Request, patch: list[WebhookPatch], services: WebhookServices) -> Response:
     # A removed member gets its default; only the URL has none
     values = apply_patch(patch, UPDATE, required=("url",))
+    maps = text_maps.changes_of(values, patch, UPDATE, lambda: METADATA_ALONE)
     given = {name: value for name, value in values.items() if value is not None or name == "url"}
     whole = validate_body(CHANGED, json.dumps(given).encode(), UPDATE, patch=patch)
     changed: dict[str, Any] = whole.model_dump(by_alias=True, exclude_unset=True)
-    changes = {name: changed.get(name, WEBHOOKS.by_name[name].default) for name in (step.path[1:] for step in patch)}
-    async with request.db.transaction() as connection:
+    changes = {name: changed.get(name, WEBHOOKS.by_name[name].default) for name in values} | maps
+    async with (
+        reference_errors(request, WEBHOOKS, changes.get(EXTERNAL_ID), UPDATE, patch),
+        request.db.transaction() as connection,
+    ):
         await conditional_requests.compare(connection, request, WEBHOOK, NO_WEBHOOK)
         version = await subscriptions.change(connection, services.encryption, request.customer, request.ids[0], changes)
         if version is None:

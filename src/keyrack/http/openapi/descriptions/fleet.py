@@ -81,6 +81,9 @@ OF: Mapping[str, Members] = {
     "Car": declarations.CARS.descriptions,
     "User": {
         **declarations.PEOPLE.descriptions,
+        **declarations.USERS.descriptions,
+        "path": ("The property to change, or a key of `metadata`.", "/externalId"),
+        "value": ("The new value. Required for `replace`, ignored for `remove`.", "E-4711"),
         "userData": ("The person's name.", {"firstName": "Sam", "lastName": "Doe"}),
         "password": (
             "The app password of a `Normal` user. If a request omits it, a password is generated. A response contains"
@@ -109,7 +112,8 @@ OF: Mapping[str, Members] = {
             " null, it is half of `lifetime`.",
             302400,
         ),
-        "path": ("The property to change.", "/end"),
+        **declarations.ASSIGNMENTS.descriptions,
+        "path": ("The property to change, or a key of `metadata`.", "/end"),
         "value": (
             "The new value; numbers may be strings. Required for `replace`, ignored for `remove`.",
             "2026-06-01T08:00:00Z",
@@ -118,6 +122,8 @@ OF: Mapping[str, Members] = {
     "Group": declarations.GROUPS.descriptions,
     "Product": {
         **declarations.PRODUCTS.descriptions,
+        "path": ("The property to change, or a key of `metadata`.", "/externalId"),
+        "value": ("The new value. Required for `replace`, ignored for `remove`.", "BX-4711"),
         "type": (
             "A box contains the car's key and presses its buttons. An IQ sends telemetry and location.",
             None,
