@@ -72,7 +72,6 @@ _GAP: LiteralString = (
     "make_interval(secs => greatest(:gap::int8, coalesce({c}.booking_gap,"
     " (select f.booking_gap from customer f where f.customer_id = :customer), 0)))"
 )
-_REQUESTED_GAP: LiteralString = "make_interval(secs => :gap::int8)"
 _UNTIL: LiteralString = ":until::timestamptz"
 _SINCE: LiteralString = ":since::timestamptz"
 
@@ -95,6 +94,7 @@ _PENDING: LiteralString = (
     ") r where r.starts_at < coalesce(r.ends_at, 'infinity') group by r.car_id) w)"
 )  # fmt: skip
 _OF_CAR: LiteralString = " from booking b where b.customer_id = {t}.customer_id and b.car_id = {t}.car_id"
+# A query that needs none of `{t}_held`, `{t}_next` and their fields does not read them: PostgreSQL removes such joins
 _TABLE: LiteralString = (
     CAR.table
     + " left join lateral (select b.assignment_id, b.blocked_until" + _OF_CAR
@@ -102,19 +102,25 @@ _TABLE: LiteralString = (
     + " order by b.starts_at desc limit 1) {t}_previous on true"
     " left join assignment {t}_held on {t}_held.customer_id = {t}.customer_id"
     " and {t}_held.assignment_id = {t}_previous.assignment_id"
-    " left join lateral (select b.starts_at" + _OF_CAR
-    + " and b.starts_at >= " + _UNTIL + " order by b.starts_at limit 1) {t}_next on true"
+    " left join lateral (select min(b.starts_at) as starts_at" + _OF_CAR
+    + " and b.starts_at >= " + _UNTIL + ") {t}_next on true"
     " cross join lateral (select " + _PENDING + "->({t}.car_id::text) as pending offset 0) {t}_asked"
 )  # fmt: skip
+# One key box per car at most. An index finds it: no plan reads all boxes for a few cars
 _HAS_READY_BOX: LiteralString = (
-    "exists (select from product p join service s on s.customer_id = p.customer_id and s.product_id = p.product_id"
-    " where p.customer_id = {t}.customer_id and p.car_id = {t}.car_id and p.kind = 'Box' and not s.is_terminated)"
+    "(select not s.is_terminated from product p"
+    " join service s on s.customer_id = p.customer_id and s.product_id = p.product_id"
+    " where p.customer_id = {t}.customer_id and p.car_id = {t}.car_id and p.kind = 'Box' limit 1)"
 )
+_KEEPS_REQUESTED_GAP: LiteralString = (
+    "(select a.ends_at + make_interval(secs => :gap::int8) <= " + _SINCE + " from assignment a"
+    " where a.customer_id = {t}.customer_id and a.assignment_id = {t}_previous.assignment_id)"
+)
+# In the order of their costs
 _IS_FREE: LiteralString = (
-    "coalesce({t}_previous.blocked_until <= " + _SINCE + ", true)"
-    " and coalesce({t}_held.ends_at + " + _REQUESTED_GAP + " <= " + _SINCE + ", true)"
-    " and coalesce(not ({t}_asked.pending->>'taken')::boolean, true)"
-    " and (:any_box::boolean or " + _HAS_READY_BOX + ")"
+    "case when {t}_previous.blocked_until > " + _SINCE + " or ({t}_asked.pending->>'taken')::boolean then false"
+    " when :gap::int8 > 0 and not " + _KEEPS_REQUESTED_GAP + " then false"
+    " when :any_box::boolean then true else coalesce(" + _HAS_READY_BOX + ", false) end"
 )  # fmt: skip
 
 AVAILABLE_CAR = replace(
