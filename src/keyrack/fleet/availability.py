@@ -67,30 +67,35 @@ def period_values(request: Request) -> Mapping[str, Any]:
     return {"since": since, "until": until, "gap": values.get("gap", 0), "any_box": values.get("box") == "any"}
 
 
-# The gap of a car, at least the requested one. `{c}` is the car
+# The gap of a car, at least the requested one
 _GAP: LiteralString = (
-    "make_interval(secs => greatest(:gap::int8, coalesce({c}.booking_gap,"
-    " (select f.booking_gap from customer f where f.customer_id = :customer), 0)))"
+    "make_interval(secs => greatest(:gap::int8, coalesce({t}.booking_gap,"
+    " (select f.booking_gap from customer f where f.customer_id = :customer))))"
 )
 _UNTIL: LiteralString = ":until::timestamptz"
 _SINCE: LiteralString = ":since::timestamptz"
 
-# By car: whether a pending operation occupies it, the next start and the previous end
+# By car: whether a pending operation occupies it, the next start and the previous end. What an operation does not name
+# has the value of its assignment; the default of `exclusive` is the policy of the car
 _PENDING: LiteralString = (
     "(select jsonb_object_agg(w.car_id, jsonb_build_object('taken', w.taken, 'next', w.next, 'previous', w.previous))"
     " from (select r.car_id,"
-    " bool_or(r.starts_at < " + _UNTIL + " + r.gap and coalesce(r.ends_at + r.gap, 'infinity') > " + _SINCE + ")"
+    " bool_or(r.starts_at < " + _UNTIL + " + make_interval(secs => greatest(:gap::int8, r.car_gap))"
+    " and coalesce(r.ends_at + make_interval(secs => greatest(:gap::int8, r.gap)), 'infinity') > " + _SINCE + ")"
     " as taken,"
     " min(r.starts_at) filter (where r.starts_at >= " + _UNTIL + ") as next,"
     " max(r.ends_at) filter (where r.ends_at <= " + _SINCE + ") as previous"
-    " from (select c.car_id, " + _GAP.replace("{c}", "c") + " as gap,"
+    " from (select c.car_id, p.gap as car_gap, case when a.is_exclusive then a.booking_gap else p.gap end as gap,"
     " coalesce((o.request->>'start')::timestamptz, a.starts_at) as starts_at,"
     " case when o.request ? 'end' then (o.request->>'end')::timestamptz else a.ends_at end as ends_at"
     " from operation o left join assignment a on o.kind = 'UpdateAssignment'"
     " and a.customer_id = o.customer_id and a.assignment_id = o.assignment_id"
     " join car c on c.customer_id = o.customer_id and c.car_id = coalesce((o.request->>'carId')::integer, o.car_id)"
+    " join customer f on f.customer_id = o.customer_id cross join lateral (select"
+    " coalesce(c.bookings, f.bookings) = 'exclusive' as is_exclusive, coalesce(c.booking_gap, f.booking_gap) as gap) p"
     " where o.customer_id = :customer and o.state = 'Pending' and o.kind in ('CreateAssignment', 'UpdateAssignment')"
-    " and coalesce((o.request->>'exclusive')::boolean, a.is_exclusive, false)"
+    " and coalesce((o.request->>'exclusive')::boolean, case when o.request ? 'exclusive' then p.is_exclusive"
+    " else coalesce(a.is_exclusive, p.is_exclusive) end)"
     ") r where r.starts_at < coalesce(r.ends_at, 'infinity') group by r.car_id) w)"
 )  # fmt: skip
 _OF_CAR: LiteralString = " from booking b where b.customer_id = {t}.customer_id and b.car_id = {t}.car_id"
@@ -98,7 +103,7 @@ _OF_CAR: LiteralString = " from booking b where b.customer_id = {t}.customer_id 
 _TABLE: LiteralString = (
     CAR.table
     + " left join lateral (select b.assignment_id, b.blocked_until" + _OF_CAR
-    + " and b.starts_at < " + _UNTIL + " + " + _GAP.replace("{c}", "{t}")
+    + " and b.starts_at < " + _UNTIL + " + " + _GAP
     + " order by b.starts_at desc limit 1) {t}_previous on true"
     " left join assignment {t}_held on {t}_held.customer_id = {t}.customer_id"
     " and {t}_held.assignment_id = {t}_previous.assignment_id"

@@ -152,6 +152,19 @@ def test_a_pending_change_counts_before_and_after(dora: Person) -> None:
     eventually(lambda: free(dora, 12, 14) == [car], "the other car")
 
 
+def test_the_policy_of_the_car_is_the_default_of_a_pending_booking(dora: Person) -> None:
+    shared, exclusive = dora.car_with_box("Shared"), dora.car_with_box("Exclusive")
+    dora.execute_unrecorded(
+        "update car set bookings = 'exclusive', booking_gap = 3600 where customer_id = $1 and car_id = $2", exclusive
+    )
+    with nobody_works(dora):
+        for car in (shared, exclusive):
+            body = {"carId": car, "userId": dora.user(), "start": text(at(8)), "end": text(at(10))}
+            done(dora.put("/assignments", body))
+        assert free(dora, 8, 10) == free(dora, 10.5, 12) == [shared]
+        assert free(dora, 11, 12) == [shared, exclusive]
+
+
 def test_a_pending_end_frees_nothing(dora: Person) -> None:
     car = dora.car_with_box()
     assignment = book(dora, car, 8, 10)
