@@ -35,7 +35,8 @@ async def operation(visit: Visit) -> Response:
         visit, "operation.html", section="operations", since=at, operation=row, things=things,
         requester=requester(visit, row),
         title=gettext(visit, title), reason=failure_reason(visit, code, row["errorMessage"]),
-        mend=failure_hint(visit, code, things.car_after), again=_again(visit, row, things),
+        mend=failure_hint(visit, code, things.car_after, row if row["kind"] == "CreateAssignment" else None),
+        again=_again(visit, row, things),
         address=f"{base(visit)}/operations/{row['id']}",
         back=f"{base(visit)}/{'assignments' if visit.may(Permission.ASSIGNMENTS_READ) else 'operations'}",
     )  # fmt: skip
