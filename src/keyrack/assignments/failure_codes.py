@@ -16,6 +16,7 @@ TERMINATED: LiteralString = "service-terminated"
 GONE: LiteralString = "assignment-gone"
 END_BEFORE_START: LiteralString = "end-before-start"
 RENEWABLE_TOO_LATE: LiteralString = "renewable-after-out-of-range"
+CONFLICT: LiteralString = "assignment-conflict"
 GIVEN_UP: LiteralString = "internal-error"
 
 # The meaning of a code never changes; its text may
@@ -28,6 +29,7 @@ TEXTS: Mapping[LiteralString, LiteralString] = {
     GONE: "The assignment does not exist any more.",
     END_BEFORE_START: "The end lies before the start.",
     RENEWABLE_TOO_LATE: "renewableAfter must be less than lifetime.",
+    CONFLICT: "The car has another exclusive assignment in this time range.",
     GIVEN_UP: "The operation could not be carried out for an internal reason.",
 }
 # Releases before 0.3 write a text alone. A trigger adds the code; older rows get it by `failure_backfill.fill`

@@ -859,6 +859,7 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "is_limited": _of(WRITTEN, NOBODY, LOG),
         "error_code": _of(WRITTEN, STAYS, LOG),
         "conflicts": _of(IDS_OF_SOURCE, NOBODY, LOG),
+        "batch_id": _of(WORK, NOBODY, LOG),
     },
     "passkey": {
         "passkey_id": _of(OF_STAFF, OF_MANAGER, RECORDED),

@@ -27,8 +27,8 @@ COLUMNS = (
     " add column bookings_enforced boolean not null default false, add column booking_gap integer not null default 0",
     # Null: that of the customer
     "alter table car add column bookings text, add column booking_gap integer",
-    # The bookings that a failed operation conflicted with
-    "alter table operation add column conflicts jsonb",
+    # The bookings that a failed operation conflicted with, and the batch whose operations are decided together
+    "alter table operation add column conflicts jsonb, add column batch_id uuid",
     "alter table heartbeat add column revision text",
 )
 CHECKS = (
