@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from keyrack.api.permissions import Permission
 from keyrack.core.errors import BadRequest, NotFound
 from keyrack.http.page_router import Visit
 
@@ -24,6 +25,11 @@ async def customer_policy(visit: Visit) -> CustomerPolicy:
     return CustomerPolicy(row["bookings"] == EXCLUSIVE, row["bookingGap"], row["bookingsEnforced"])
 
 
+def minutes(seconds: int | None) -> str:
+    """Seconds as the text of a field in minutes; "" for None."""
+    return "" if seconds is None else f"{seconds / 60:.4f}".rstrip("0").rstrip(".")
+
+
 async def is_exclusive_by_default(visit: Visit, car: str) -> bool:
     """Whether a booking of the car is exclusive unless the person decides otherwise. `car`: "" for none yet."""
     if car:
@@ -34,3 +40,8 @@ async def is_exclusive_by_default(visit: Visit, car: str) -> bool:
         if row["bookings"] is not None:
             return row["bookings"] == EXCLUSIVE
     return (await customer_policy(visit)).is_exclusive
+
+
+def may_set_customer_policy(visit: Visit) -> bool:
+    """Whether the person may change the policy of the customer: it concerns the whole fleet."""
+    return visit.may(Permission.CARS_WRITE) and not visit.is_limited
