@@ -31,7 +31,7 @@ def minutes(seconds: int | None) -> str:
 
 
 async def is_exclusive_by_default(visit: Visit, car: str) -> bool:
-    """Whether a booking of the car is exclusive unless the person decides otherwise. `car`: "" for none yet."""
+    """Whether new bookings of the car are exclusive. `car` is "" before the choice."""
     if car:
         try:
             row = (await visit.call("GET", "/cars/{carId}", car, query={"$select": "bookings"})).json
@@ -43,5 +43,5 @@ async def is_exclusive_by_default(visit: Visit, car: str) -> bool:
 
 
 def may_set_customer_policy(visit: Visit) -> bool:
-    """Whether the person may change the policy of the customer: it concerns the whole fleet."""
+    """Whether the person may change the policy of the customer."""
     return visit.may(Permission.CARS_WRITE) and not visit.is_limited

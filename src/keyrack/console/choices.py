@@ -14,11 +14,11 @@ from keyrack.console.local_times import instant, utc
 from keyrack.console.rendering import clock
 from keyrack.console.searches import ordered_search
 from keyrack.core.errors import NotFound
-from keyrack.fleet.availability import LONGEST
 from keyrack.http.page_router import ConsolePages, Visit
 
 pages = ConsolePages()
 
+FAR = timedelta(days=366)  # the longest period of `GET /cars/available`
 MOST = 20  # options of one answer; the answer has the total as well
 
 CAR = "id,name,licensePlate,vin,brand,model"
@@ -68,7 +68,7 @@ async def brands(visit: Visit) -> Response:
 
 
 async def find_cars(visit: Visit, text: str, period: FreePeriod | None = None) -> Choices:
-    """The first cars that match a text and are free within a period."""
+    """The first matching cars that are free within a period."""
     if period is not None and not period.is_exclusive:
         query = ordered_search(text, "naturalorder(name),carId") | {"$select": POSITION, "$filter": _unbooked(period)}
         return await _find(visit, "/positions", query, of_position)
@@ -86,7 +86,7 @@ async def find_users(visit: Visit, text: str) -> Choices:
 
 @dataclass(frozen=True, slots=True)
 class FreePeriod:
-    """A period in UTC in which a car has to be free: `end` is "" without end."""
+    """A period in which a car has to be free, in UTC. `end` is "" without end."""
 
     start: str
     end: str
@@ -95,7 +95,7 @@ class FreePeriod:
     @property
     def latest_end(self) -> str:
         """The end, at most as far away as `GET /cars/available` looks."""
-        latest = utc(instant(self.start) + timedelta(days=LONGEST))
+        latest = utc(instant(self.start) + FAR)
         return min(self.end or latest, latest)
 
 

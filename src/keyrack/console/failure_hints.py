@@ -51,7 +51,7 @@ def failure_hint(
 
 
 def free_car_form(visit: Visit, user: str, start: str, end: str | None) -> str:
-    """The address of the form of an exclusive booking, with only free cars to choose from. Times are in UTC."""
+    """The address of a form that books a free car exclusively. Times are in UTC."""
     time = clock(visit)
     fields = {"user": user, "start": time.field(start), "free": "true", "exclusive": "true"}
     more = {"end": time.field(end)} if end else {"no_end": "true"}

@@ -1,4 +1,4 @@
-"""Cars that are free within a period: their exclusive bookings leave it free.
+"""Cars whose exclusive bookings leave a period free.
 
 An exclusive booking occupies its car from its start to its end and the gap after it. Bookings of a car do not overlap.
 So the last one that starts before the requested period ends decides whether the car is free, and one index entry per
@@ -75,8 +75,8 @@ _GAP: LiteralString = (
 _UNTIL: LiteralString = ":until::timestamptz"
 _SINCE: LiteralString = ":since::timestamptz"
 
-# By car: whether a pending operation occupies it, the next start and the previous end. What an operation does not name
-# has the value of its assignment; the default of `exclusive` is the policy of the car
+# By car: whether a pending operation occupies it, the next start and the previous end. A property that the
+# operation lacks has the value of its assignment. The default of `exclusive` is the policy of the car
 _PENDING: LiteralString = (
     "(select jsonb_object_agg(w.car_id, jsonb_build_object('taken', w.taken, 'next', w.next, 'previous', w.previous))"
     " from (select r.car_id,"

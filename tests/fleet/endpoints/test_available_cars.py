@@ -138,7 +138,7 @@ def test_a_pending_booking_counts(dora: Person) -> None:
 
 
 def test_a_pending_change_counts_before_and_after(dora: Person) -> None:
-    """The change may fail, so the present times stay taken until it is applied."""
+    """The change may fail, so the present times stay taken."""
     car, other = dora.car_with_box("Car"), dora.car_with_box("Other")
     assignment = book(dora, car, 8, 10)
     with nobody_works(dora):
@@ -342,7 +342,7 @@ class Booking:
 
 
 def random_bookings(chance: random.Random, cars: list[int]) -> list[Booking]:
-    """Bookings of each car that do not overlap, each with a gap of its own."""
+    """Bookings that do not overlap, each with a gap of its own."""
     bookings: list[Booking] = []
     for car in cars:
         minute = chance.randrange(0, 300)

@@ -96,7 +96,10 @@ async def read(visit: Visit, form: FormValues) -> ParsedAssignmentForm:
 
 
 async def with_default(visit: Visit, form: FormValues) -> FormValues:
-    """The form with the default of its car for `exclusive`, if it has that of another car or none yet."""
+    """The form with the default of its car for `exclusive`.
+
+    A form that shows this default already is unchanged: the person may have decided otherwise.
+    """
     chosen = form.car or NO_CAR
     if form.exclusive_for == chosen:
         return form

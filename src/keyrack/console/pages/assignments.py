@@ -271,7 +271,7 @@ async def _form(
 
 
 def _free_cars(visit: Visit, draft: ParsedAssignmentForm, refusal: Refusal | None) -> str:
-    """The address of a form for a free car, after a booking that was faster; "" without one."""
+    """The address of a form for a free car after a conflict, or ""."""
     is_taken = isinstance(refusal, Conflict) and refusal.reason.code == CONFLICT
     return free_car_form(visit, draft.filled.user, draft.members["start"], draft.members["end"]) if is_taken else ""
 

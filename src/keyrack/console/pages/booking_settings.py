@@ -38,7 +38,7 @@ async def booking_settings(visit: Visit) -> Response:
 
 @pages.post("/{customer}/settings/bookings", permission=Permission.CARS_WRITE)
 async def save(visit: Visit) -> Response:
-    typed = {
+    typed: dict[str, Any] = {
         "bookings": EXCLUSIVE if visit.form_value("bookings") == EXCLUSIVE else SHARED,
         "enforced": "enforced" in visit.form,
         "gap": visit.form_value("gap"),
