@@ -1,4 +1,4 @@
-"""The booking policies of a customer and of its cars, for forms."""
+"""The booking settings of a customer and of its cars, for forms."""
 
 from __future__ import annotations
 
@@ -13,11 +13,19 @@ EXCLUSIVE = "exclusive"
 
 @dataclass(frozen=True, slots=True)
 class CustomerPolicy:
-    """The policy of the customer. `gap` is in seconds."""
+    """The settings of the customer. `gap` is in seconds."""
 
     is_exclusive: bool
     gap: int
     is_enforced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CarPolicy:
+    """The settings of a car. None stands for those of the customer."""
+
+    is_exclusive: bool | None
+    gap: int | None
 
 
 async def customer_policy(visit: Visit) -> CustomerPolicy:
@@ -25,23 +33,30 @@ async def customer_policy(visit: Visit) -> CustomerPolicy:
     return CustomerPolicy(row["bookings"] == EXCLUSIVE, row["bookingGap"], row["bookingsEnforced"])
 
 
-def minutes(seconds: int | None) -> str:
-    """Seconds as the text of a field in minutes; "" for None."""
-    return "" if seconds is None else f"{seconds / 60:.4f}".rstrip("0").rstrip(".")
+async def car_policy(visit: Visit, car: object) -> CarPolicy:
+    """Raises `NotFound`."""
+    row = (await visit.call("GET", "/cars/{carId}/booking-settings", car)).json
+    kind = row["bookings"]
+    return CarPolicy(None if kind is None else kind == EXCLUSIVE, row["bookingGap"])
 
 
 async def is_exclusive_by_default(visit: Visit, car: str) -> bool:
     """Whether new bookings of the car are exclusive. `car` is "" before the choice."""
     if car:
         try:
-            row = (await visit.call("GET", "/cars/{carId}", car, query={"$select": "bookings"})).json
+            policy = await car_policy(visit, car)
         except (BadRequest, NotFound):
-            row = {"bookings": None}
-        if row["bookings"] is not None:
-            return row["bookings"] == EXCLUSIVE
+            policy = CarPolicy(None, None)
+        if policy.is_exclusive is not None:
+            return policy.is_exclusive
     return (await customer_policy(visit)).is_exclusive
 
 
+def minutes(seconds: int | None) -> str:
+    """Seconds as the text of a field in minutes; "" for None."""
+    return "" if seconds is None else f"{seconds / 60:.4f}".rstrip("0").rstrip(".")
+
+
 def may_set_customer_policy(visit: Visit) -> bool:
-    """Whether the person may change the policy of the customer."""
-    return visit.may(Permission.CARS_WRITE) and not visit.is_limited
+    """Whether the person may change the settings of the customer."""
+    return visit.may(Permission.ASSIGNMENTS_SHARE) and not visit.is_limited

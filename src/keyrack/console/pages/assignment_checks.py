@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from keyrack.api.grants import NOT_PERMITTED
 from keyrack.assignments.failure_codes import CONFLICT, code_of
 from keyrack.console.choices import USER, of_user
 from keyrack.console.failure_hints import FailureHint, failure_hint, failure_reason
@@ -84,20 +85,24 @@ async def check(visit: Visit, draft: ParsedAssignmentForm, item: Mapping[str, An
             gettext(visit, "An exclusive booking without end blocks the car for all later exclusive bookings.")
         )
     body = {"kind": "assignments", "dryRun": True, "conflicts": "report", "items": [item]}
+    result: Mapping[str, Any]
     (result,) = (await visit.call("POST", "/batch", body=body)).json["results"]
+    form_check.is_conflict = result.get("code") == CONFLICT
+    if result.get("code") == NOT_PERMITTED.code:
+        draft.errors["exclusive"] = gettext(visit, "Only owners and managers book this car as shared.")
     form_check.overlaps = await _named(visit, draft, result.get("conflicts", []))
     form_check.more = result.get("moreConflicts", False)
-    if is_exclusive:  # it may overlap shared ones
+    if is_exclusive and not form_check.is_conflict:  # it may overlap shared ones
         form_check.overlaps = [overlap for overlap in form_check.overlaps if overlap.is_exclusive]
         form_check.more = False
     if form_check.more and (hidden := await _hidden(visit, draft)):
         form_check.overlaps += hidden
         form_check.more = False
-    if message := result.get("wouldFail"):
-        code = code_of(message)
+    message = result.get("wouldFail")
+    code = CONFLICT if form_check.is_conflict else code_of(message or "")
+    if code is not None or message:
         form_check.failure = failure_reason(visit, code, message)
-        is_new = item["op"] == "create"
-        form_check.mend = failure_hint(visit, code, draft.car, draft.members if is_new else None)
+        form_check.mend = failure_hint(visit, code, draft.car, draft.members if item["op"] == "create" else None)
         form_check.is_conflict = code == CONFLICT
     return form_check
 
@@ -137,17 +142,19 @@ async def _named(
 ) -> list[OverlapView]:
     if not conflicts:
         return []
-    ids = sorted({conflict["userId"] for conflict in conflicts if conflict["userId"] is not None})
+    ids = sorted({conflict["userId"] for conflict in conflicts if conflict.get("userId") is not None})
     query = {"$filter": f"id in ({','.join(map(str, ids))})", "$select": USER}
     users = {user["id"]: of_user(user).label for user in (await visit.call("GET", "/users", query=query)).json}
     nobody = gettext(visit, "a removed person")
-    exclusive = await _exclusive(visit, [conflict["assignmentId"] for conflict in conflicts])
+    exclusive = await _exclusive(
+        visit, [conflict["assignmentId"] for conflict in conflicts if "assignmentId" in conflict]
+    )
     form_values = tuple(draft.members[name] for name in ("userId", "start", "end"))
     return [
         OverlapView(
-            overlap["assignmentId"], users.get(overlap["userId"], nobody), overlap["start"], overlap["end"],
-            form_values == (overlap["userId"], overlap["start"], overlap["end"]),
-            is_exclusive=overlap["assignmentId"] in exclusive, is_own=overlap["userId"] == draft.members["userId"],
+            overlap.get("assignmentId"), users.get(overlap.get("userId"), nobody), overlap["start"], overlap["end"],
+            form_values == (overlap.get("userId"), overlap["start"], overlap["end"]),
+            is_exclusive=overlap.get("assignmentId") in exclusive, is_own=overlap.get("userId") == draft.members["userId"],
         )
         for overlap in conflicts
     ]  # fmt: skip

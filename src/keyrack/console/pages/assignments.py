@@ -241,6 +241,8 @@ async def _sent(visit: Visit, task: Task) -> Response:
         if item is None:
             return await _form(visit, task, draft, is_unchanged=True)
         form_check = await check(visit, draft, item)
+        if draft.errors:
+            return await _form(visit, task, draft, status=422)
         if not form_check.agreed(visit.form_value("anyway")):
             return await _form(visit, task, draft, status=409, form_check=form_check)
         return _to_outcome(visit, await task.ask(draft))

@@ -10,6 +10,7 @@ from keyrack.api.permissions import Permission
 from keyrack.console.booking_policies import (
     EXCLUSIVE,
     CustomerPolicy,
+    car_policy,
     customer_policy,
     may_set_customer_policy,
     minutes,
@@ -25,18 +26,17 @@ pages = ConsolePages()
 SECTION = "settings"
 LONGEST_GAP = 1_440  # minutes
 NO_GAP = N_("Enter a number of minutes from 0 to 1440.")
-OVERLAPS = N_("Bookings of this car overlap. Change or end them, then set the car to exclusive.")
 SHARED = "shared"
 OF_CUSTOMER = "customer"  # the choice of a car without a policy of its own
 
 
-@pages.get("/{customer}/settings/bookings", permission=Permission.CUSTOMER_READ)
+@pages.get("/{customer}/settings/bookings", permission=Permission.ASSIGNMENTS_READ)
 async def booking_settings(visit: Visit) -> Response:
     policy = await customer_policy(visit)
     return await _settings(visit, _shown(policy))
 
 
-@pages.post("/{customer}/settings/bookings", permission=Permission.CARS_WRITE)
+@pages.post("/{customer}/settings/bookings", permission=Permission.ASSIGNMENTS_SHARE)
 async def save(visit: Visit) -> Response:
     typed: dict[str, Any] = {
         "bookings": EXCLUSIVE if visit.form_value("bookings") == EXCLUSIVE else SHARED,
@@ -50,7 +50,7 @@ async def save(visit: Visit) -> Response:
     try:
         await visit.call("PUT", "/booking-settings", body=body)
     except SHOWN as refusal:
-        return await _settings(visit, typed, refused(visit, refusal, _words(visit)))
+        return await _settings(visit, typed, refused(visit, refusal))
     return redirect(f"{base(visit)}/settings/bookings?saved")
 
 
@@ -69,44 +69,34 @@ def _shown(policy: CustomerPolicy) -> dict[str, Any]:
     }
 
 
-@pages.get("/{customer}/cars/{carId}/bookings", permission=Permission.CARS_WRITE)
+@pages.get("/{customer}/cars/{carId}/bookings", permission=Permission.ASSIGNMENTS_SHARE)
 async def of_one_car(visit: Visit) -> Response:
-    car = await visit.call("GET", "/cars/{carId}", visit.ids["carId"])
-    typed = {"bookings": car.json["bookings"] or OF_CUSTOMER, "gap": minutes(car.json["bookingGap"])}
-    return await _of_car(visit, car.json, typed, car.tag)
+    policy = await car_policy(visit, visit.ids["carId"])
+    kind = OF_CUSTOMER if policy.is_exclusive is None else EXCLUSIVE if policy.is_exclusive else SHARED
+    return await _of_car(visit, {"bookings": kind, "gap": minutes(policy.gap)})
 
 
-@pages.post("/{customer}/cars/{carId}/bookings", permission=Permission.CARS_WRITE)
+@pages.post("/{customer}/cars/{carId}/bookings", permission=Permission.ASSIGNMENTS_SHARE)
 async def save_of_car(visit: Visit) -> Response:
     typed = {"bookings": visit.form_value("bookings"), "gap": visit.form_value("gap")}
-    car = (await visit.call("GET", "/cars/{carId}", visit.ids["carId"])).json
-    tag = visit.form_value("tag")
     gap = _seconds(typed["gap"])
     if typed["gap"] and gap is None:
-        return await _of_car(visit, car, typed, tag, invalid([("gap", gettext(visit, NO_GAP))]))
-    bookings = typed["bookings"] if typed["bookings"] in (EXCLUSIVE, SHARED) else None
-    values = {"bookings": bookings, "bookingGap": gap}
-    patch = [_step(name, value) for name, value in values.items()]
+        return await _of_car(visit, typed, invalid([("gap", gettext(visit, NO_GAP))]))
+    body = {"bookings": typed["bookings"] if typed["bookings"] in (EXCLUSIVE, SHARED) else None, "bookingGap": gap}
     try:
-        await visit.call("PATCH", "/cars/{carId}", visit.ids["carId"], body=patch, if_match=tag or None)
+        await visit.call("PUT", "/cars/{carId}/booking-settings", visit.ids["carId"], body=body)
     except SHOWN as refusal:
-        return await _of_car(visit, car, typed, tag, refused(visit, refusal, _words(visit)))
+        return await _of_car(visit, typed, refused(visit, refusal))
     return went(visit, _car_page(visit))
 
 
-async def _of_car(
-    visit: Visit, car: Mapping[str, Any], typed: Mapping[str, Any], tag: str, wrong: FormErrors = RIGHT
-) -> Response:
+async def _of_car(visit: Visit, typed: Mapping[str, Any], wrong: FormErrors = RIGHT) -> Response:
+    car = (await visit.call("GET", "/cars/{carId}", visit.ids["carId"])).json
+    policy = await customer_policy(visit)
     return await page(
         visit, "car_bookings.html", status=wrong.status, section="cars", back=_car_page(visit), car=of_car(car),
-        typed=typed, tag=tag, wrong=wrong, policy=(policy := await customer_policy(visit)),
-        minutes=minutes(policy.gap),
+        typed=typed, wrong=wrong, policy=policy, minutes=minutes(policy.gap),
     )  # fmt: skip
-
-
-def _step(name: str, value: object) -> dict[str, Any]:
-    path = f"/{name}"
-    return {"op": "remove", "path": path} if value is None else {"op": "replace", "path": path, "value": value}
 
 
 def _seconds(text: str) -> int | None:
@@ -116,12 +106,6 @@ def _seconds(text: str) -> int | None:
     except ValueError:
         return None
     return round(number * 60) if 0 <= number <= LONGEST_GAP else None
-
-
-def _words(visit: Visit) -> dict[str, tuple[str, str]]:
-    return {
-        "/bookingGap": ("gap", gettext(visit, NO_GAP)), "bookings-overlap": ("bookings", gettext(visit, OVERLAPS)),
-    }  # fmt: skip
 
 
 def _car_page(visit: Visit) -> str:

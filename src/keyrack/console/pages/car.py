@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
-from keyrack.console.booking_policies import customer_policy, minutes
+from keyrack.console.booking_policies import car_policy, customer_policy, minutes
 from keyrack.console.field_errors import words
 from keyrack.console.hidden_assignments import hidden_assignments, removed_with_car
 from keyrack.console.local_times import instant, utc
@@ -153,10 +153,10 @@ async def _facts(visit: Visit, shown: CarView) -> Known:
 
 
 async def _bookings(visit: Visit, shown: CarView) -> Known:
-    """The policy for bookings of the car, and that of the customer if the visit may read it."""
-    policy = await customer_policy(visit) if visit.may(Permission.CUSTOMER_READ) else None
-    gap = shown.facts["bookingGap"]
-    return {"policy": policy, "gap": minutes(policy.gap if gap is None and policy else gap)}
+    """The settings for new bookings of the car."""
+    own, policy = await car_policy(visit, shown.id), await customer_policy(visit)
+    is_exclusive = policy.is_exclusive if own.is_exclusive is None else own.is_exclusive
+    return {"is_exclusive": is_exclusive, "gap": minutes(policy.gap if own.gap is None else own.gap)}
 
 
 async def _products(visit: Visit, shown: CarView) -> Known:
@@ -218,7 +218,7 @@ PARTS: Mapping[str, Part] = {
     "who": Part(_holders, Permission.CARS_READ),
     "where": Part(_where),  # within `who`
     "facts": Part(_facts, Permission.CARS_READ),
-    "bookings": Part(_bookings, Permission.CARS_READ),
+    "bookings": Part(_bookings, Permission.ASSIGNMENTS_READ),
     "products": Part(_built_in, Permission.PRODUCTS_READ),
     "keys": Part(_keys, Permission.ACCESS_READ),
     "timeline": Part(_timeline, Permission.ASSIGNMENTS_READ),
