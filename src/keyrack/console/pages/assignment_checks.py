@@ -154,7 +154,8 @@ async def _named(
         OverlapView(
             overlap.get("assignmentId"), users.get(overlap.get("userId"), nobody), overlap["start"], overlap["end"],
             form_values == (overlap.get("userId"), overlap["start"], overlap["end"]),
-            is_exclusive=overlap.get("assignmentId") in exclusive, is_own=overlap.get("userId") == draft.members["userId"],
+            is_exclusive=overlap.get("assignmentId") in exclusive,
+            is_own=overlap.get("userId") == draft.members["userId"],
         )
         for overlap in conflicts
     ]  # fmt: skip
