@@ -90,6 +90,15 @@ _REQUESTER = Complex(
 )  # fmt: skip
 
 
+# The bookings that a failed operation conflicted with, and who has them now
+_CONFLICTS: LiteralString = (
+    "(select jsonb_agg(e.value || jsonb_build_object('userId', a.user_id) order by e.place)"
+    " from jsonb_array_elements({t}.conflicts) with ordinality e (value, place)"
+    " left join assignment a on a.customer_id = {t}.customer_id"
+    " and a.assignment_id = (e.value->>'assignmentId')::integer)"
+)
+
+
 def _moved_to(target: str, id: LiteralString) -> Relation:
     """The car or user to which a change moves the assignment."""
     link: LiteralString = "{t}.customer_id = {p}.customer_id and {t}." + id + "_id = "
@@ -107,6 +116,7 @@ OPERATION = Resource(
         "state": string("{t}.state", enum=("Pending", "Succeeded", "Failed")),
         "errorMessage": string(TEXT, nullable=True),
         "errorCode": string(CODE, nullable=True, enum=tuple(TEXTS)),
+        "conflicts": opaque(_CONFLICTS),
         "checksum": string("{t}.checksum"),
         "applied": int64("{t}.applied", nullable=True),
         "assignmentId": int32("{t}.assignment_id", nullable=True),
@@ -136,7 +146,8 @@ OWN_OPERATIONS = OwnRows(
     _start_and_end(
         " and " + in_scope_sql("car", "a.car_id")
         + " and (a.user_id is null or " + in_scope_sql("user", "a.user_id") + ")"
-    ),
+    )
+    | {"conflicts": opaque("null::jsonb")},
 )  # fmt: skip
 
 WEBHOOK = Resource(

@@ -18,6 +18,7 @@ from keyrack.api.auth_schemes import CustomerAuth
 from keyrack.api.endpoint import Concurrency, Doc, JsonBody, Responses, Tag
 from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import Request, Response
+from keyrack.api.grants import NotPermitted
 from keyrack.api.permissions import Permission
 from keyrack.api.rate_limits import RateLimit
 from keyrack.api.request_origin import RequestOrigin
@@ -36,12 +37,13 @@ from keyrack.api.schema.request_body import (
 )
 from keyrack.api.services import ReadServices
 from keyrack.assignments import submission
+from keyrack.assignments.booking_checks import CAR_BOOKED, OLD_WORKER
 from keyrack.assignments.customer_lock import apply_at_once, lock_and_flush
 from keyrack.assignments.endpoints.operations import ONE_OPERATION
 from keyrack.assignments.rules import LIFETIME, LIFETIME_BOUND, lifetimes
 from keyrack.assignments.submission import OperationRequest, References
 from keyrack.core.error_codes import RATE_LIMITED, ErrorCode, FieldError
-from keyrack.core.errors import BadRequest, NotFound, Refusal
+from keyrack.core.errors import BadRequest, Conflict, NotFound, Refusal
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements
 from keyrack.db.worker_wakeup import WORK
@@ -85,6 +87,7 @@ RENEWABLE_RANGE = ErrorCode(
     "Send seconds from 0 to less than `lifetime`, or leave it out for half of `lifetime`.",
 )
 
+SHARED = {"a shared assignment of a car whose booking settings enforce exclusive ones": Permission.ASSIGNMENTS_SHARE}
 OPERATION_HEADERS = {
     "Operation-Id": "The id of the operation. A webhook reports its outcome.",
     "Operation-Location": "The address of the operation.",
@@ -125,10 +128,17 @@ endpoints.read(
     ),
 )
 
-# Text, or a number for a numeric member. Other values get an error that names the member
+# Text, or a number for a numeric member, or a boolean for `exclusive`. Other values get an error that names the member
 PatchValue = Annotated[
-    Any, WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "integer", "format": "int32"}, {"type": "null"}]})
-]
+    Any,
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string"}, {"type": "integer", "format": "int32"}, {"type": "boolean"}, {"type": "null"},
+            ]
+        }
+    ),
+]  # fmt: skip
 _NUMBER = re.compile(r"-?[0-9]{1,10}")
 
 
@@ -139,11 +149,12 @@ class NewAssignment(StrictBody):
     end: WholeSecond | None = None
     lifetime: Int32 | None = None
     renewable_after: Int32 | None = None
+    exclusive: bool | None = None
 
 
 class AssignmentPatch(StrictBody):
     op: Literal["remove", "replace"]
-    path: Literal["/carId", "/userId", "/start", "/end", "/lifetime", "/renewableAfter"]
+    path: Literal["/carId", "/userId", "/start", "/end", "/lifetime", "/renewableAfter", "/exclusive"]
     value: PatchValue = None
 
 
@@ -171,13 +182,16 @@ async def accept(
     ]
     references = iter(await submission.submit(db, customer, allowed) if allowed else ())
     results: list[Mapping[str, str] | Refusal] = []
-    for headers in taken:
+    rejected = 0
+    for request, headers in zip(requests, taken, strict=True):
         if isinstance(headers, Refusal):
             results.append(headers)
             continue
-        results.append(absent(next(references)) or headers)
-    if missing := sum(isinstance(result, NotFound) for result in results):
-        await requests[0].limit.give_back(db, customer, missing)
+        refusal = rejection(next(references), customer, is_limited=request.operation.is_limited)
+        rejected += refusal is not None
+        results.append(refusal or headers)
+    if rejected:
+        await requests[0].limit.give_back(db, customer, rejected)
     rest = iter(results)
     return [[next(rest) for _ in part] for part in parts]
 
@@ -188,13 +202,19 @@ async def accept(
         "createAssignment",
         "Create an assignment",
         "Lets a user open a car from `start` to `end`. Without an `end`, the assignment lasts until it is ended. The"
-        " car needs a key box with a service when the assignment is applied." + ASYNCHRONOUS,
+        " car needs a key box with a service when the assignment is applied. Two exclusive assignments of a car never"
+        " overlap; without `exclusive`, the booking settings of the car decide." + ASYNCHRONOUS,
     ),
-    auth=CustomerAuth(Permission.ASSIGNMENTS_WRITE, is_group_scoped=True),
+    auth=CustomerAuth(Permission.ASSIGNMENTS_WRITE, is_group_scoped=True, conditional=SHARED),
     body=JsonBody(TypeAdapter(NewAssignment), CREATE, scoped_members=("carId", "userId")),
     responses=Responses(
         headers=OPERATION_HEADERS,
-        errors={400: (END_BEFORE_START, LIFETIME_RANGE, RENEWABLE_RANGE), 404: (NO_CAR, NO_USER), 429: (RATE_LIMITED,)},
+        errors={
+            400: (END_BEFORE_START, LIFETIME_RANGE, RENEWABLE_RANGE),
+            404: (NO_CAR, NO_USER),
+            409: (CAR_BOOKED, OLD_WORKER),
+            429: (RATE_LIMITED,),
+        },
         representation=ONE_OPERATION,
     ),
 )
@@ -223,6 +243,8 @@ def creation(request: Request, body: NewAssignment) -> OperationRequest:
         "lifetime": body.lifetime,
         "renewableAfter": body.renewable_after,
     }
+    if body.exclusive is not None:
+        values["exclusive"] = body.exclusive
     return OperationRequest("CreateAssignment", None, body.car_id, body.user_id, values, *_origin(request))
 
 
@@ -233,9 +255,10 @@ def creation(request: Request, body: NewAssignment) -> OperationRequest:
         "Update an assignment",
         "A JSON Patch (RFC 6902) with `remove` and `replace`, which is applied completely or not at all. Numbers may"
         " be strings. `remove` restores the default: no end, a lifetime of one week, and half of the lifetime for"
-        " `renewableAfter`." + ASYNCHRONOUS,
+        " `renewableAfter`, and what the booking settings of the car say for `exclusive`. A change that needs no new"
+        " time is never rejected for another booking." + ASYNCHRONOUS,
     ),
-    auth=CustomerAuth(Permission.ASSIGNMENTS_WRITE, is_group_scoped=True),
+    auth=CustomerAuth(Permission.ASSIGNMENTS_WRITE, is_group_scoped=True, conditional=SHARED),
     body=JsonBody(TypeAdapter(Patch[AssignmentPatch]), UPDATE, scoped_members=("carId", "userId")),
     concurrency=Concurrency(
         if_match=ASSIGNMENT,
@@ -244,7 +267,11 @@ def creation(request: Request, body: NewAssignment) -> OperationRequest:
     ),
     responses=Responses(
         headers=OPERATION_HEADERS,
-        errors={400: (END_BEFORE_START, LIFETIME_RANGE, RENEWABLE_RANGE), 404: (NO_ASSIGNMENT, NO_CAR, NO_USER)},
+        errors={
+            400: (END_BEFORE_START, LIFETIME_RANGE, RENEWABLE_RANGE),
+            404: (NO_ASSIGNMENT, NO_CAR, NO_USER),
+            409: (CAR_BOOKED, OLD_WORKER),
+        },
         representation=ONE_OPERATION,
     ),
 )
@@ -292,9 +319,10 @@ def end(request: Request) -> OperationRequest:
     return OperationRequest("DeleteAssignment", id, None, None, {}, *_origin(request))
 
 
-def _origin(request: Request) -> tuple[str, RequestOrigin, bool]:
-    """The request's checksum, its origin, and whether its caller is group-limited."""
-    return request.checksum, request.asker, request.scope is not None
+def _origin(request: Request) -> tuple[str, RequestOrigin, bool, bool]:
+    """The request's checksum and origin, whether its caller is group-limited, and whether it may share cars."""
+    may_share = Permission.ASSIGNMENTS_SHARE in request.grant.permissions
+    return request.checksum, request.asker, request.scope is not None, may_share
 
 
 async def _accept(request: Request, operation: OperationRequest, settings: Settings) -> Response:
@@ -309,24 +337,44 @@ async def _accept(request: Request, operation: OperationRequest, settings: Setti
         async with request.db.transaction() as connection:
             await lock_and_flush(connection, request.customer)
             await conditional_requests.compare(connection, request, ASSIGNMENT, NO_ASSIGNMENT)
-            await _write(connection, request.customer, operation)
+            await _write(connection, request, operation)
             await apply_at_once(connection, request.customer, operation.operation)
     else:
-        await _write(request.db, request.customer, operation)
+        await _write(request.db, request, operation)
     return _accepted(request, operation, settings)
 
 
-async def _write(statements: Statements, customer: int, operation: OperationRequest) -> None:
-    (references,) = await submission.submit(statements, customer, [operation])
-    if (refusal := absent(references)) is not None:
+async def _write(statements: Statements, request: Request, operation: OperationRequest) -> None:
+    (references,) = await submission.submit(statements, request.customer, [operation])
+    if (refusal := rejection(references, request.customer, is_limited=operation.is_limited)) is not None:
         raise refusal
 
 
-def absent(references: References) -> NotFound | None:
-    """The error for a request that references something missing; None if all of it exists."""
+class CarBooked(Conflict):
+    """409 for an exclusive assignment of a booked car. `conflicts` are the bookings that the caller may see."""
+
+    def __init__(self, conflicts: Sequence[Mapping[str, Any]] = ()) -> None:
+        super().__init__(CAR_BOOKED)
+        self.conflicts = conflicts
+
+    def extensions(self) -> dict[str, object]:
+        return super().extensions() | ({"conflicts": self.conflicts} if self.conflicts else {})
+
+
+def rejection(references: References, customer: int, *, is_limited: bool) -> Refusal | None:
+    """The error for a request that was not submitted; None for one that was.
+
+    A group-limited caller learns that the car is booked, and nothing else.
+    """
     for there, reason in ((references.assignment, NO_ASSIGNMENT), (references.car, NO_CAR), (references.user, NO_USER)):
         if not there:
             return NotFound(reason)
+    if references.is_denied:
+        return NotPermitted(Permission.ASSIGNMENTS_SHARE, customer)
+    if references.is_early:
+        return Conflict(OLD_WORKER)
+    if references.conflicts:
+        return CarBooked(() if is_limited else references.conflicts)
     return None
 
 
@@ -380,9 +428,15 @@ def _of_member(reason: ErrorCode, action: str, member: str, place: Callable[[str
 
 
 def _value(name: str, value: object, place: str) -> str | int | None:
-    """A patch's value in the type of its member: numbers may come as text (spec). Raises `BadRequest`."""
-    if value is None and name in ("end", "lifetime", "renewableAfter"):
+    """A patch's value in the type of its member: numbers and booleans may be strings (spec). Raises `BadRequest`."""
+    if value is None and name in ("end", "lifetime", "renewableAfter", "exclusive"):
         return None
+    if name == "exclusive":
+        chosen = {"true": True, "false": False}.get(value) if isinstance(value, str) else value
+        if not isinstance(chosen, bool):
+            fault = FieldError("wrong-type", "`exclusive` must be true or false, as a boolean or as a string.", place)
+            raise BadRequest(invalid_member(UPDATE, name), errors=[fault])
+        return chosen
     if name in ("start", "end"):
         try:
             return format_timestamp(moment(value if isinstance(value, str) else ""))

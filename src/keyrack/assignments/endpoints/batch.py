@@ -229,7 +229,7 @@ async def _check_permission(statements: Statements, request: Request, batch: Che
             429: (RATE_LIMITED,),
             503: (TOO_LONG,),
         },
-        item_errors={409: (batch_assignments.OVERLAP,), 424: (UNDONE,)},
+        item_errors={424: (UNDONE,)},
         error_models={422: BatchReport},
         has_secret=True,  # generated passwords of users
     ),
