@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
@@ -97,6 +97,15 @@ class FreePeriod:
         """The end, at most as far away as `GET /cars/available` looks."""
         latest = utc(instant(self.start) + FAR)
         return min(self.end or latest, latest)
+
+
+async def labels_of_users(visit: Visit, ids: Iterable[int | None]) -> dict[int | None, str]:
+    """The labels of the people with these ids. None and unknown ids have none."""
+    known = sorted({id for id in ids if id is not None})
+    if not known or not visit.may(Permission.USERS_READ):
+        return {}
+    query = {"$filter": f"id in ({','.join(map(str, known))})", "$select": USER}
+    return {user["id"]: of_user(user).label for user in (await visit.call("GET", "/users", query=query)).json}
 
 
 def free(visit: Visit, fields: Mapping[str, list[str]]) -> FreePeriod | None:

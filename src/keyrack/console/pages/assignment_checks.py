@@ -9,7 +9,7 @@ from typing import Any
 
 from keyrack.api.grants import NOT_PERMITTED
 from keyrack.assignments.failure_codes import CONFLICT, code_of
-from keyrack.console.choices import USER, of_user
+from keyrack.console.choices import labels_of_users
 from keyrack.console.failure_hints import FailureHint, failure_hint, failure_reason
 from keyrack.console.hidden_assignments import SOMEBODY, hidden_assignments
 from keyrack.console.local_times import utc
@@ -142,9 +142,7 @@ async def _named(
 ) -> list[OverlapView]:
     if not conflicts:
         return []
-    ids = sorted({conflict["userId"] for conflict in conflicts if conflict.get("userId") is not None})
-    query = {"$filter": f"id in ({','.join(map(str, ids))})", "$select": USER}
-    users = {user["id"]: of_user(user).label for user in (await visit.call("GET", "/users", query=query)).json}
+    users = await labels_of_users(visit, (conflict.get("userId") for conflict in conflicts))
     nobody = gettext(visit, "a removed person")
     exclusive = await _exclusive(
         visit, [conflict["assignmentId"] for conflict in conflicts if "assignmentId" in conflict]
