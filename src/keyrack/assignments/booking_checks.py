@@ -35,7 +35,8 @@ pending as materialized (
       as user_id,
     coalesce((p.request->>'carId')::integer, p.car_id) as car_id, a.is_exclusive, a.booking_gap,
     coalesce((p.request->>'start')::timestamptz, a.starts_at) as starts_at,
-    case when p.request ? 'end' then (p.request->>'end')::timestamptz else a.ends_at end as ends_at
+    case when p.request ? 'end' then (p.request->>'end')::timestamptz else a.ends_at end as ends_at,
+    p.assignment_id is null or count(*) over (partition by p.assignment_id) = 1 as is_only
   from (
     select * from operation o where o.customer_id = :customer and o.cause = 'Request' and o.state = 'Pending'
     order by o.seq desc limit 1000) p
@@ -79,7 +80,7 @@ select
            case when q.is_exclusive then q.booking_gap else d.gap end), 'infinity') > n.starts_at
          and case when q.assignment_id is null or q.request ? 'exclusive'
              then coalesce((q.request->>'exclusive')::boolean, d.by_default) else q.is_exclusive end
-         and (q.assignment_id is null
+         and q.is_only and (q.assignment_id is null
            or not exists (select from unnest(:assignment_id::integer[]) i (id) where i.id = q.assignment_id))
        order by q.starts_at limit 10)
       order by starts_at limit 10) b) end as conflicts
