@@ -43,6 +43,7 @@ BENCHMARKS = {
         Benchmark("location", 14, module="telemetry", function="location"),
         Benchmark("standing", 5, module="telemetry", function="standing"),
         Benchmark("positions", 2),
+        Benchmark("availability", 1),
         Benchmark("compression", 1),
         Benchmark("live", 3),
         Benchmark("keys", 2),

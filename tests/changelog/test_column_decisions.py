@@ -92,6 +92,7 @@ def test_the_columns_of_an_exported_table_are_written_or_have_a_reason_of_their_
             "the import disables each webhook, with its own reason",
             "managers, clients, their roles and sign-ins belong to the installation",  # `operation.asked_by`
             "since when a person is in no customer; the import makes a member",
+            "ids of the source's assignments, which mean nothing elsewhere",
         }, table  # fmt: skip
 
 

@@ -16,8 +16,8 @@ ROOT = Path(__file__).parents[2]
 
 # Run by test_walkthroughs.py, each document as one walk on the demo
 WALKS = (
-    "README.md", "docs/batch.md", "docs/errors.md", "docs/odata.md", "docs/positions.md", "docs/simulator.md",
-    "docs/telemetry.md", "docs/webhook-dialects.md", "docs/webhooks.md",
+    "README.md", "docs/batch.md", "docs/bookings.md", "docs/errors.md", "docs/odata.md", "docs/positions.md",
+    "docs/simulator.md", "docs/telemetry.md", "docs/webhook-dialects.md", "docs/webhooks.md",
 )  # fmt: skip
 # Run by separate tests: the document, and the file of the test, which names the document
 OWN = {

@@ -194,7 +194,7 @@ def test_decompressed_bodies_equal_uncompressed_ones(endpoint: Endpoint, alice: 
     headers = calling(endpoint, alice).headers
     fixed = {"searchDate": "2026-01-01T00:00:00Z", "brand": "Nobody", "keyFormId": "1"}
     path = "/v3" + endpoint.path.format(**fixed | ids) + query_of(endpoint)
-    if {"from", "to"} <= {option.name for option in endpoint.query_parameters}:
+    if {"from", "to"} <= {option.name for option in endpoint.query_parameters if not option.is_required}:
         path += "?to=2026-01-01T00:00:00Z"  # the default of `to` is the current time
 
     def asked() -> tuple[httpx.Response, bytes, httpx.Response, bytes, httpx.Response, bytes] | None:

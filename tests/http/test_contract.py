@@ -127,7 +127,8 @@ def path_of(endpoint: Endpoint) -> str:
 def query_of(endpoint: Endpoint) -> str:
     """The required query parameters of the endpoint, with the values of their examples."""
     needed = {option.name: option.schema["examples"] for option in endpoint.query_parameters if option.is_required}
-    return "".join(f"?{name}={first}" for name, (first, *_) in cast("dict[str, list[str]]", needed).items())
+    values = [f"{name}={first}" for name, (first, *_) in cast("dict[str, list[str]]", needed).items()]
+    return "?" + "&".join(values) if values else ""
 
 
 def calling(endpoint: Endpoint, person: Person) -> Person:

@@ -478,8 +478,9 @@ def test_lists_have_only_the_customer_s_own_rows(alice: Person, carol: Person) -
     for make in MAKE.values():
         make(alice)
     for endpoint in LISTS:
-        assert eventually(lambda endpoint=endpoint: alice.get(endpoint.path).json()), endpoint.path
-        assert carol.get(endpoint.path).content == b"[]", endpoint.path
+        path = endpoint.path + query_of(endpoint)
+        assert eventually(lambda path=path: alice.get(path).json()), path
+        assert carol.get(path).content == b"[]", path
 
 
 def test_event_numbers_are_counted_per_customer(alice: Person, carol: Person) -> None:

@@ -179,6 +179,8 @@ class Bench:
                 return "?$orderby=applied"
             case "GET /boxes/{productId}/provisioning":
                 return f"?nonce={NONCE}"
+            case "GET /cars/available":
+                return f"?from={self.fleet.moment(0)}&to={self.fleet.moment(240)}"
             case "GET /cars/{carId}/track" | "GET /cars/{carId}/samples":
                 fields = "&fields=odometer,currentSpeed" if row.path.endswith("samples") else ""
                 return f"?from={self.fleet.moment(0)}&to={self.fleet.moment(240)}{fields}&points=8"

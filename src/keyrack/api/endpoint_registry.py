@@ -134,24 +134,31 @@ class Endpoints(Generic[S]):
         order_by: LiteralString = "",
         is_paged: bool = False,
         tenant: Callable[[Request], Mapping[str, object]] = ReadEndpoint.tenant,
+        query_parameters: tuple[QueryParameter, ...] = (),
+        own_values: Callable[[Request], Mapping[str, object]] = ReadEndpoint.own_values,
         own_rows: OwnRows | None = None,
         auth: Auth | None = None,
         errors: Errors | None = None,
         converters: Converters | None = None,
         is_primary_only: bool = False,
     ) -> Endpoint[ReadS]:
-        """A read as one statement: one row by its key if `is_single`, else all rows, or those of `parent`."""
+        """A read as one statement: one row by its key if `is_single`, else all rows, or those of `parent`.
+
+        `own_values` converts `query_parameters` to the parameters of the resource's SQL.
+        """
         if is_single and parent is None and not order_by:
             order_by = resource.order("{t}") + " = :id0"
         select = Select(
             resource, is_single, parent, order_by, is_paged, bool(empty_error) and not is_single, reporter=reporter
         )
-        read = ReadEndpoint(select, missing_error or NOTHING_HERE, empty_error, unreported_error, own_rows, tenant)
+        read = ReadEndpoint(
+            select, missing_error or NOTHING_HERE, empty_error, unreported_error, own_rows, tenant, own_values
+        )
         reasons = tuple(reason for reason in (missing_error, empty_error, unreported_error) if reason)
         responses = Responses(200, errors=({404: reasons} if reasons else {}) | dict(errors or {}))
         return self.add(
             "GET", path, doc, read, read=read, auth=auth or self._auth("GET"), responses=responses,
-            converters=converters or {}, is_primary_only=is_primary_only,
+            converters=converters or {}, is_primary_only=is_primary_only, query_parameters=query_parameters,
         )  # fmt: skip
 
     def add(

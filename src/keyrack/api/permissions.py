@@ -20,6 +20,7 @@ class Permission(StrEnum):
     ERASURE_WRITE = "erasure:write"
     ASSIGNMENTS_READ = "assignments:read"
     ASSIGNMENTS_WRITE = "assignments:write"
+    ASSIGNMENTS_SHARE = "assignments:share"
     GROUPS_READ = "groups:read"
     GROUPS_WRITE = "groups:write"
     PRODUCTS_READ = "products:read"
@@ -56,6 +57,7 @@ MEANINGS: Mapping[Permission, str] = {
     Permission.ERASURE_WRITE: "Erase users.",
     Permission.ASSIGNMENTS_READ: "See assignments of cars to users.",
     Permission.ASSIGNMENTS_WRITE: "Create, change and end assignments.",
+    Permission.ASSIGNMENTS_SHARE: "Create shared assignments where the booking settings enforce exclusive ones.",
     Permission.GROUPS_READ: "See groups.",
     Permission.GROUPS_WRITE: "Create, rename and delete groups, and change their members.",
     Permission.PRODUCTS_READ: "See products: key boxes and other units.",
@@ -147,8 +149,8 @@ _FLEET = frozenset(
 WITHIN_GROUPS = frozenset(
     [
         Permission.CUSTOMER_READ, Permission.CARS_READ, Permission.CARS_WRITE, Permission.USERS_READ,
-        Permission.USERS_WRITE, Permission.ASSIGNMENTS_READ, Permission.ASSIGNMENTS_WRITE, Permission.GROUPS_READ,
-        Permission.PRODUCTS_READ, Permission.SERVICES_READ, Permission.INSTALLATIONS_WRITE,
+        Permission.USERS_WRITE, Permission.ASSIGNMENTS_READ, Permission.ASSIGNMENTS_WRITE, Permission.ASSIGNMENTS_SHARE,
+        Permission.GROUPS_READ, Permission.PRODUCTS_READ, Permission.SERVICES_READ, Permission.INSTALLATIONS_WRITE,
         Permission.PAIRINGS_WRITE, Permission.KEYS_READ, Permission.EVENTS_READ,
         Permission.EVENTS_WRITE, Permission.POSITIONS_READ, Permission.BOXES_READ, Permission.BOXES_WRITE,
         Permission.ACCESS_READ, Permission.CHANGES_READ, Permission.BATCH_WRITE, Permission.LIVE_READ,

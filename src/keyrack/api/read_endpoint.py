@@ -32,6 +32,8 @@ class ReadEndpoint:
     unreported_error: ErrorCode | None = None  # 404: the reporter exists and has not reported yet
     own_rows: OwnRows | None = None  # rows that a caller may read without the permission
     tenant: Callable[[Request], Mapping[str, object]] = lambda request: {"customer": request.customer}
+    # The values of the endpoint's own query parameters, by their names in the SQL. Raises `BadRequest`
+    own_values: Callable[[Request], Mapping[str, object]] = lambda request: {}
 
     async def __call__(self, request: Request, _body: None, services: ReadServices) -> Response:
         select, query = self._scoped_select(request), self.query(request, services.query_limits)
@@ -147,6 +149,7 @@ class ReadEndpoint:
         """The values by parameter name. A statement uses some of them."""
         parameters = query.parameters
         parameters.update(self.tenant(request))
+        parameters.update(self.own_values(request))
         parameters["scope"] = request.scope
         for number, id in enumerate(request.ids):
             parameters[f"id{number}"] = id

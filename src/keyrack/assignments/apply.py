@@ -10,13 +10,24 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, LiteralString, TypeVar
 from uuid import UUID
 
+from keyrack.assignments.bookings import LISTED, NEVER, Booking, BookingPolicy, CarBookings, booking, of_assignment
 from keyrack.assignments.failure_codes import GIVEN_UP, text_of
-from keyrack.assignments.rules import Assignment, Decision, Key, Operation, OperationState, decide, fail_permanently
+from keyrack.assignments.rules import (
+    Assignment,
+    Decision,
+    Key,
+    Operation,
+    OperationState,
+    creation,
+    decide_all,
+    fail_permanently,
+)
 from keyrack.core.metrics.catalog import OPERATION_SECONDS, OPERATIONS, OPERATIONS_OF
 from keyrack.core.tracing.spans import TRACES
 from keyrack.db.connection import Connection, Row
@@ -24,9 +35,10 @@ from keyrack.db.named_parameters import compile_statement
 from keyrack.webhooks import outbox
 
 Id = TypeVar("Id")
+BATCH = 10_000  # operations of one batch, at most: far more than `KEYRACK_BATCH_ITEMS` allows
 _COLUMNS: LiteralString = (
     "customer_id, operation_id, kind, cause, car_id, user_id, assignment_id, request, attempts, traceparent,"
-    " is_limited,"
+    " is_limited, batch_id, seq,"
     " extract(epoch from clock_timestamp() - requested_at)::float8 as waited"
 )
 # The first pending operations, in the order in which they are applied. Ends that another change caused are part of that
@@ -47,29 +59,61 @@ select operation_id, error_code from operation where customer_id = $1 and operat
 # The same for several customers. Skips customers that another transaction has locked or that are not due; see the
 # function
 CLAIM: LiteralString = "select " + _COLUMNS + " from claim_operations($1, $2)"
+# The pending operations of a batch that come after one of them
+REST: LiteralString = (
+    "select " + _COLUMNS + " from operation where customer_id = $1 and state = 'Pending' and seq > $2 and batch_id = $3"
+    " order by seq limit $4"
+)
 ASSIGNMENTS: LiteralString = """
-select customer_id, assignment_id, car_id, user_id, lifetime, renewable_after, external_id, metadata,
+select customer_id, assignment_id, car_id, user_id, lifetime, renewable_after, is_exclusive, booking_gap,
+  external_id, metadata,
   to_char(starts_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as start, to_char(ends_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as end
 from unnest($1::integer[], $2::integer[]) k (customer_id, assignment_id)
 join assignment using (customer_id, assignment_id)
 """
-# Cars with the state of their key box, and users
+# Cars with the state of their key box and their policy of bookings, and users
 GROUND: LiteralString = """
 select c.customer_id, c.car_id, null as user_id,
+  coalesce(c.bookings, o.bookings) = 'exclusive' as is_exclusive, coalesce(c.booking_gap, o.booking_gap) as booking_gap,
   case when p.product_id is null then 'none' when s.service_id is null then 'unserved'
        when s.is_terminated then 'terminated' else 'ready' end as box
 from unnest($1::integer[], $2::integer[]) k (customer_id, car_id)
 join car c on c.customer_id = k.customer_id and c.car_id = k.car_id
+join customer o on o.customer_id = c.customer_id
 left join product p on p.customer_id = c.customer_id and p.car_id = c.car_id and p.kind = 'Box'
 left join service s on s.customer_id = p.customer_id and s.product_id = p.product_id
 union all
-select customer_id, null, user_id, null
+select customer_id, null, user_id, null, null, null
 from unnest($3::integer[], $4::integer[]) k (customer_id, user_id) join customer_user using (customer_id, user_id)
 """
 EXTERNAL_IDS: LiteralString = """
 select a.customer_id, a.external_id from unnest($1::integer[], $2::text[]) k (customer_id, external_id)
 join assignment a on a.customer_id = k.customer_id and a.external_id = k.external_id where a.external_id is not null
 """
+# The bookings of cars that overlap periods, but for those of the given assignments. Bookings of a car do not overlap,
+# so only the last one that starts earlier can reach into a period
+BOOKED: LiteralString = """
+select distinct w.customer_id, b.car_id, b.assignment_id,
+  to_char(b.starts_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as start, to_char(a.ends_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as end,
+  a.booking_gap
+from unnest($1::integer[], $2::integer[], $3::text[], $4::text[]) w (customer_id, car_id, start, until)
+cross join lateral (
+  (select * from booking e where e.customer_id = w.customer_id and e.car_id = w.car_id
+     and e.starts_at < w.start::timestamptz
+     and (e.customer_id, e.assignment_id) not in (select * from unnest($5::integer[], $6::integer[]))
+   order by e.starts_at desc limit 1)
+  union all
+  (select * from booking l where l.customer_id = w.customer_id and l.car_id = w.car_id
+     and l.starts_at >= w.start::timestamptz and l.starts_at < coalesce(w.until::timestamptz, 'infinity')
+     and (l.customer_id, l.assignment_id) not in (select * from unnest($5::integer[], $6::integer[]))
+   order by l.starts_at limit $7)
+) b
+join assignment a on a.customer_id = b.customer_id and a.assignment_id = b.assignment_id
+where b.blocked_until > w.start::timestamptz
+"""
+# A violation then belongs to the operations that cause it, and not to the commit
+CHECK_BOOKINGS: tuple[LiteralString, ...] = ("set constraints all immediate", "set constraints all deferred")
+MOST_STATES = 64  # possible states of an assignment that several operations of one transaction change
 # The change log attributes each change of an assignment to its operation. These statements set `keyrack.operations` for
 # that: the triggers read it at the end of the statement
 CREATE = compile_statement("""
@@ -77,15 +121,17 @@ with wanted as (
   select u.*, nextval(pg_get_serial_sequence('assignment', 'assignment_id')) as assignment_id
   from unnest(
     :customer_id::integer[], :car_id::integer[], :user_id::integer[], :start::text[], :end::text[],
-    :lifetime::integer[], :renewable_after::integer[], :external_id::text[], :metadata::text[], :operation_id::uuid[])
-    with ordinality u (customer_id, car_id, user_id, start, "end", lifetime, renewable_after, external_id, metadata,
-    operation_id, place)
+    :lifetime::integer[], :renewable_after::integer[], :is_exclusive::boolean[], :booking_gap::integer[],
+    :external_id::text[], :metadata::text[], :operation_id::uuid[]) with ordinality
+    u (customer_id, car_id, user_id, start, "end", lifetime, renewable_after, is_exclusive, booking_gap, external_id,
+       metadata, operation_id, place)
 ),
 made as (
-  insert into assignment (customer_id, assignment_id, car_id, user_id, starts_at, ends_at, lifetime, renewable_after,
-    external_id, metadata)
+  insert into assignment (
+    customer_id, assignment_id, car_id, user_id, starts_at, ends_at, lifetime, renewable_after, is_exclusive,
+    booking_gap, external_id, metadata)
   select customer_id, assignment_id, car_id, user_id, start::timestamptz, "end"::timestamptz, lifetime, renewable_after,
-    external_id, metadata::jsonb
+    is_exclusive, booking_gap, external_id, metadata::jsonb
   from wanted order by place
 )
 select assignment_id, (select set_config('keyrack.operations',
@@ -95,11 +141,13 @@ from wanted order by place
 UPDATE = compile_statement("""
 update assignment a set car_id = u.car_id, user_id = u.user_id, starts_at = u.start::timestamptz,
   ends_at = u."end"::timestamptz, lifetime = u.lifetime, renewable_after = u.renewable_after,
-  external_id = u.external_id, metadata = u.metadata::jsonb
+  is_exclusive = u.is_exclusive, booking_gap = u.booking_gap, external_id = u.external_id, metadata = u.metadata::jsonb
 from unnest(
   :customer_id::integer[], :car_id::integer[], :user_id::integer[], :start::text[], :end::text[], :lifetime::integer[],
-  :renewable_after::integer[], :external_id::text[], :metadata::text[], :assignment_id::integer[])
-  u (customer_id, car_id, user_id, start, "end", lifetime, renewable_after, external_id, metadata, assignment_id)
+  :renewable_after::integer[], :is_exclusive::boolean[], :booking_gap::integer[], :external_id::text[],
+  :metadata::text[], :assignment_id::integer[])
+  u (customer_id, car_id, user_id, start, "end", lifetime, renewable_after, is_exclusive, booking_gap, external_id,
+     metadata, assignment_id)
 where a.customer_id = u.customer_id and a.assignment_id = u.assignment_id
 returning (select set_config('keyrack.operations', :operations, true))
 """)
@@ -132,8 +180,11 @@ class AppliedBatch:
 
 
 async def pending(connection: Connection, customer: int, most: int) -> list[Row]:
-    """The first `most` pending operations of a locked customer, in the order of application."""
-    return await connection.fetch(PENDING, customer, most)
+    """The first `most` pending operations of a locked customer, in the order of application.
+
+    There are more if the last ones belong to a batch.
+    """
+    return await _with_rest(connection, await connection.fetch(PENDING, customer, most), most)
 
 
 async def named(connection: Connection, customer: int, operations: Sequence[UUID]) -> list[Row]:
@@ -148,8 +199,29 @@ async def failures(connection: Connection, customer: int, operations: Sequence[U
 
 
 async def claim(connection: Connection, customers: Sequence[int], each: int) -> list[Row]:
-    """Lock the customers that are due and not locked by others; return the first `each` operations of each."""
-    return await connection.fetch(CLAIM, customers, each)
+    """Lock the customers that are due and not locked by others; return the first `each` operations of each.
+
+    There are more if the last ones belong to a batch.
+    """
+    return await _with_rest(connection, await connection.fetch(CLAIM, customers, each), each)
+
+
+async def _with_rest(connection: Connection, rows: list[Row], most: int) -> list[Row]:
+    """The operations, each batch as a whole and at the place of its first one.
+
+    A batch may swap bookings, so its operations are decided together. Operations between two of a batch belong to
+    requests at the same time, so either order is correct.
+    """
+    counts = Counter(row["customer_id"] for row in rows)
+    for customer, row in {row["customer_id"]: row for row in rows}.items():
+        if counts[customer] >= most and row["batch_id"] is not None:
+            rows = rows + await connection.fetch(REST, customer, row["seq"], row["batch_id"], BATCH)
+    if all(row["batch_id"] is None for row in rows):
+        return rows
+    places: dict[UUID, int] = {}
+    for place, row in enumerate(rows):
+        places.setdefault(row["batch_id"] or row["operation_id"], place)
+    return sorted(rows, key=lambda row: places[row["batch_id"] or row["operation_id"]])
 
 
 async def apply(connection: Connection, rows: Sequence[Row]) -> AppliedBatch:
@@ -159,27 +231,30 @@ async def apply(connection: Connection, rows: Sequence[Row]) -> AppliedBatch:
         TRACES.at(rows)
     operations = [_operation(row) for row in rows]
     ground = await _ground(connection, operations)
-    decisions = [decide(operation, ground) for operation in operations]
+    decisions, ground = decide_all(operations, ground)
     ids = await _write(connection, ground, _last(rows, operations, decisions))
+    if ground.has_booked:
+        for statement in CHECK_BOOKINGS:
+            await connection.execute(statement)
     shown = [
         decision.assignment
         if decision.created is None
         else decision.assignment | {"assignmentId": ids[decision.created]}
         for decision in decisions
     ]
-    return await _finish(connection, rows, decisions, shown, begun)
+    return await _finish(connection, rows, decisions, shown, [_listed(one, ids) for one in decisions], begun)
 
 
 async def give_up(connection: Connection, row: Row) -> AppliedBatch:
     """Mark an operation as failed permanently, without applying it."""
     shown = fail_permanently(_operation(row))
-    return await _finish(connection, [row], [Decision(shown, GIVEN_UP)], [shown], time.time_ns())
+    return await _finish(connection, [row], [Decision(shown, GIVEN_UP)], [shown], [None], time.time_ns())
 
 
 def _operation(row: Row) -> Operation:
     return Operation(
         row["customer_id"], row["kind"], row["cause"], row["car_id"], row["user_id"], row["assignment_id"],
-        row["request"], row["is_limited"],
+        row["request"], row["is_limited"], row["batch_id"],
     )  # fmt: skip
 
 
@@ -188,7 +263,7 @@ async def present(connection: Connection, keys: Iterable[Key]) -> dict[Key, Assi
     return {
         (row["customer_id"], row["assignment_id"]): Assignment(
             row["assignment_id"], row["car_id"], row["user_id"], row["start"], row["end"], row["lifetime"],
-            row["renewable_after"], row["external_id"], row["metadata"],
+            row["renewable_after"], row["is_exclusive"], row["booking_gap"], row["external_id"], row["metadata"],
         )
         for row in await connection.fetch(ASSIGNMENTS, *_columns(keys))
     }  # fmt: skip
@@ -219,8 +294,60 @@ async def _ground(connection: Connection, operations: Sequence[Operation]) -> Op
             if row["car_id"] is None:
                 ground.members.add((row["customer_id"], row["user_id"]))
             else:
-                ground.boxes[row["customer_id"], row["car_id"]] = row["box"]
+                key = row["customer_id"], row["car_id"]
+                ground.boxes[key] = row["box"]
+                ground.policies[key] = BookingPolicy(row["is_exclusive"], row["booking_gap"])
+    await _read_bookings(connection, operations, ground)
     return ground
+
+
+async def _read_bookings(connection: Connection, operations: Sequence[Operation], ground: OperationState) -> None:
+    """Read the bookings that the operations may conflict with, if they book anything."""
+    wanted = possible_bookings(operations, ground)
+    if not wanted:
+        return
+    own = {
+        (customer, id): assignment
+        for (customer, id), assignment in ground.assignments.items()
+        if assignment.is_exclusive
+    }
+    rows = await connection.fetch(
+        BOOKED,
+        [customer for customer, _, _ in wanted],
+        [car for _, car, _ in wanted],
+        [one.start for _, _, one in wanted],
+        [None if one.until == NEVER else one.until for _, _, one in wanted],
+        *_columns(own),
+        LISTED,
+    )
+    bookings: defaultdict[Key, list[Booking]] = defaultdict(list)
+    for row in rows:
+        booked = booking(of_assignment(row["assignment_id"]), row["start"], row["end"], row["booking_gap"])
+        bookings[row["customer_id"], row["car_id"]].append(booked)
+    for (customer, id), assignment in own.items():
+        if (booked := assignment.booking(of_assignment(id))) is not None:
+            bookings[customer, assignment.car].append(booked)
+    ground.bookings = {key: CarBookings(booked) for key, booked in bookings.items()}
+
+
+def possible_bookings(operations: Sequence[Operation], ground: OperationState) -> set[tuple[int, int, Booking]]:
+    """The bookings that the operations may make, with customer and car, whichever of them fail.
+
+    Raises `RuntimeError` if operations change one assignment too often; one by one, they can be applied.
+    """
+    states: dict[Key, set[Assignment]] = {}
+    made: set[tuple[int, Assignment]] = set()
+    for operation in operations:
+        if operation.kind == "CreateAssignment":
+            made.add((operation.customer, creation(operation, ground)))
+        elif operation.kind == "UpdateAssignment" and (before := ground.assignments.get(operation.key)) is not None:
+            known = states.setdefault(operation.key, {before})
+            known |= {ground.resulting(operation.customer, state, operation.request) for state in known}
+            if len(known) > MOST_STATES:
+                raise RuntimeError("too many changes of one assignment in one transaction")
+    changed = {(customer, state) for (customer, _), known in states.items() for state in known}
+    bookings = ((customer, one.car, one.booking(of_assignment(one.id or 0))) for customer, one in made | changed)
+    return {(customer, car, one) for customer, car, one in bookings if one is not None and not one.is_empty}
 
 
 @dataclass(slots=True)
@@ -258,6 +385,10 @@ async def _write(connection: Connection, ground: OperationState, last: LastOpera
         ids = [assignment.id for _, assignment in changed]
         arguments = UPDATE.arguments(**_values(changed), assignment_id=ids, operations=last.as_json(keys))
         await connection.execute(UPDATE.sql, *arguments)
+    return await _create(connection, ground, last)
+
+
+async def _create(connection: Connection, ground: OperationState, last: LastOperations) -> list[int]:
     if not ground.created:
         return []
     arguments = CREATE.arguments(**_values(ground.created), operation_id=last.created)
@@ -275,6 +406,18 @@ def _released(ground: OperationState, keys: Sequence[Key]) -> list[Key]:
     ]
 
 
+def _listed(decision: Decision, ids: Sequence[int]) -> str | None:
+    """The JSON of the bookings that an operation conflicts with, or None. `ids` are those of created assignments."""
+    if not decision.conflicts:
+        return None
+    entries: list[dict[str, Any]] = []
+    for one in decision.conflicts[:LISTED]:
+        kind, number = one.reference
+        id = ids[number] if kind == "created" else number
+        entries.append({"assignmentId": id, "start": one.start, "end": one.end})
+    return json.dumps(entries)
+
+
 def _values(assignments: Sequence[tuple[int, Assignment]]) -> dict[str, list[Any]]:
     """The values that `CREATE` and `UPDATE` share, by the names of their parameters."""
     return {
@@ -287,6 +430,8 @@ def _values(assignments: Sequence[tuple[int, Assignment]]) -> dict[str, list[Any
         "renewable_after": [a.renewable_after for _, a in assignments],
         "external_id": [a.external_id for _, a in assignments],
         "metadata": [None if a.metadata is None else json.dumps(a.metadata) for _, a in assignments],
+        "is_exclusive": [a.is_exclusive for _, a in assignments],
+        "booking_gap": [a.gap for _, a in assignments],
     }
 
 
@@ -295,6 +440,7 @@ async def _finish(
     rows: Sequence[Row],
     decisions: Sequence[Decision],
     shown: Sequence[Mapping[str, Any]],
+    conflicts: Sequence[str | None],
     begun: int,
 ) -> AppliedBatch:
     deliveries = await connection.fetchval(
@@ -305,6 +451,7 @@ async def _finish(
         [decision.failure for decision in decisions],
         [text_of(decision.failure) for decision in decisions],
         [json.dumps(result) for result in shown],
+        conflicts,
     )
     each = zip(rows, decisions, strict=True)
     failed = frozenset([row["operation_id"] for row, decision in each if decision.failure is not None])

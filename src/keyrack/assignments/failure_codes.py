@@ -18,6 +18,7 @@ END_BEFORE_START: LiteralString = "end-before-start"
 RENEWABLE_TOO_LATE: LiteralString = "renewable-after-out-of-range"
 EXTERNAL_ID_TAKEN: LiteralString = "external-id-taken"
 METADATA_TOO_LARGE: LiteralString = "metadata-too-large"
+CONFLICT: LiteralString = "assignment-conflict"
 GIVEN_UP: LiteralString = "internal-error"
 
 # The meaning of a code never changes; its text may
@@ -32,6 +33,7 @@ TEXTS: Mapping[LiteralString, LiteralString] = {
     RENEWABLE_TOO_LATE: "renewableAfter must be less than lifetime.",
     EXTERNAL_ID_TAKEN: "Another assignment has the same externalId.",
     METADATA_TOO_LARGE: "The metadata would have more than 20 keys, or more than 4096 bytes.",
+    CONFLICT: "The car has another exclusive assignment in this time range.",
     GIVEN_UP: "The operation could not be carried out for an internal reason.",
 }
 # Releases before 0.3 write a text alone. A trigger adds the code; older rows get it by `failure_backfill.fill`

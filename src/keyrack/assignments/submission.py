@@ -16,6 +16,7 @@ from typing import Any, Literal, LiteralString
 from uuid import UUID, uuid4
 
 from keyrack.api.request_origin import RequestOrigin
+from keyrack.assignments.booking_checks import LOOK, PENDING_REQUESTS
 from keyrack.db.connection import Statements
 from keyrack.db.named_parameters import NamedStatement, compile_statement
 
@@ -42,34 +43,42 @@ class OperationRequest:
     asker: RequestOrigin
     # the caller is group-limited: valid only while the assignment has its current car and user
     is_limited: bool = False
+    may_share: bool = True  # the caller may ask for a shared assignment where the customer enforces exclusive ones
+    batch: UUID | None = None  # operations of one batch are decided together
     operation: UUID = field(default_factory=uuid4)
     external_id_pointer: str = "/externalId"  # its place in the request
 
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """Whether each referenced row exists, and which assignment has the wanted `externalId`.
-
-    The operation was submitted if all rows exist and no assignment has it.
-    """
+    """Whether each referenced row exists, and what else rejects the request. Otherwise it was submitted."""
 
     assignment: bool
     car: bool
     user: bool
-    holder: int | None = None
+    holder: int | None = None  # the assignment that has the wanted `externalId`
+    is_early: bool = False  # an exclusive booking while a process of an older release runs
+    is_denied: bool = False  # a shared assignment where the customer enforces exclusive ones
+    conflicts: Sequence[Mapping[str, Any]] = ()  # bookings that overlap an exclusive assignment
 
     @property
     def whole(self) -> bool:
-        return self.assignment and self.car and self.user and self.holder is None
+        """Whether the operation was submitted."""
+        is_free = self.holder is None and not (self.is_early or self.is_denied or self.conflicts)
+        return self.assignment and self.car and self.user and is_free
 
 
 # Several requests at once; those whose references all exist are submitted. A request that names no car or user refers
 # to those of its assignment. An operation on an assignment stores its current car and user.
 # The look at `externalId` only makes most refusals early: the rules decide when the operation is applied. A holder with
 # a pending operation may release it until then
-ASK = compile_statement("""
-with wanted as (
-  select w.*, a.car_id as its_car, a.user_id as its_user,
+ASK = compile_statement(
+    "with "
+    + PENDING_REQUESTS
+    + """,
+wanted as (
+  select w.*, a.car_id as its_car, a.user_id as its_user, a.starts_at as its_start, a.ends_at as its_end,
+    a.is_exclusive as its_exclusive, a.booking_gap as its_gap,
     w.assignment_id is null or a.car_id is not null as there,
     exists (select from car c where c.customer_id = :customer and c.car_id = coalesce(w.car_id, a.car_id)) as car,
     exists (select from customer_user u where u.customer_id = :customer and u.user_id = coalesce(w.user_id, a.user_id))
@@ -82,23 +91,33 @@ with wanted as (
   from unnest(
     :operation_id::uuid[], :kind::text[], :assignment_id::integer[], :car_id::integer[], :user_id::integer[],
     :request::text[]::jsonb[], :checksum::text[], :asked_by::integer[], :asked_from::text[], :request_id::text[],
-    :traceparent::text[], :is_limited::boolean[]) with ordinality
+    :traceparent::text[], :is_limited::boolean[], :may_share::boolean[], :batch_id::uuid[]) with ordinality
     w (operation_id, kind, assignment_id, car_id, user_id, request, checksum, asked_by, asked_from, request_id,
-       traceparent, is_limited, place)
+       traceparent, is_limited, may_share, batch_id, place)
   left join lateral (
-    select car_id, user_id from assignment where customer_id = :customer and assignment_id = w.assignment_id limit 1
+    select car_id, user_id, starts_at, ends_at, is_exclusive, booking_gap from assignment
+    where customer_id = :customer and assignment_id = w.assignment_id limit 1
   ) a on true
+),
+checked as (
+  select w.*, coalesce(l.is_early, false) as is_early, coalesce(l.is_denied, false) as is_denied, l.conflicts
+  from wanted w left join lateral ("""
+    + LOOK
+    + """) l on true
 ),
 asked as (
   insert into operation
     (customer_id, operation_id, kind, car_id, user_id, assignment_id, request, checksum, asked_by, asked_from,
-     request_id, traceparent, is_limited)
+     request_id, traceparent, is_limited, batch_id)
   select :customer, operation_id, kind, coalesce(its_car, car_id), coalesce(its_user, user_id), assignment_id, request,
-    checksum, asked_by, asked_from, request_id, traceparent, is_limited
-  from wanted where there and car and "user" and holder is null order by place
+    checksum, asked_by, asked_from, request_id, traceparent, is_limited, batch_id
+  from checked
+  where there and car and "user" and holder is null and not is_early and not is_denied and conflicts is null
+  order by place
 )
-select there, car, "user", holder from wanted order by place
-""")
+select there, car, "user", holder, is_early, is_denied, conflicts from checked order by place
+"""
+)
 TAKE_BACK: LiteralString = "delete from operation where customer_id = $1 and operation_id = any($2::uuid[])"
 # Each end stores a copy of the assignment, whose row may be gone with its car or user before the end is applied
 _ENDS: LiteralString = """
@@ -124,7 +143,7 @@ ENDS_OF_USER = compile_statement(_ENDS.replace("{column}", "user_id"))
 
 
 async def submit(statements: Statements, customer: int, requests: Sequence[OperationRequest]) -> list[References]:
-    """Submit these operations, in this order; return for each which references exist."""
+    """Submit these operations, in this order; return for each what rejects it."""
     arguments = ASK.arguments(
         customer=customer,
         operation_id=[w.operation for w in requests],
@@ -139,9 +158,22 @@ async def submit(statements: Statements, customer: int, requests: Sequence[Opera
         request_id=[w.asker.request for w in requests],
         traceparent=[w.asker.traceparent for w in requests],
         is_limited=[w.is_limited for w in requests],
+        may_share=[w.may_share for w in requests],
+        batch_id=[w.batch for w in requests],
     )
     rows = await statements.fetch(ASK.sql, *arguments)
-    return [References(row["there"], row["car"], row["user"], row["holder"]) for row in rows]
+    return [
+        References(
+            row["there"],
+            row["car"],
+            row["user"],
+            row["holder"],
+            row["is_early"],
+            row["is_denied"],
+            tuple(row["conflicts"] or ()),
+        )
+        for row in rows
+    ]
 
 
 async def cancel(statements: Statements, customer: int, operations: Sequence[UUID]) -> None:

@@ -60,6 +60,7 @@ LOG_OF_SERVER = ColumnDecision("change log, access history and deliveries stay w
 INVITED_ANEW = ColumnDecision("drivers are invited anew, because accounts and sign-ins belong to the installation")
 ENROLLED_ANEW = ColumnDecision("boxes, phones, keys and units are enrolled anew, by another authority")
 OF_IMPORT = ColumnDecision("where the rows came from; the export is a source itself")
+IDS_OF_SOURCE = ColumnDecision("ids of the source's assignments, which mean nothing elsewhere")
 WORK = ColumnDecision("the schedule of a worker")
 NO_MEMBER = ColumnDecision("since when a person is in no customer; the import makes a member")
 
@@ -87,6 +88,7 @@ BOX_LOG_POSITION = ColumnDecision("it advances with each delivery of the box's l
 CALLER_OF_CHANGE = ColumnDecision("it is the caller of a change that is recorded")
 CHANGE_LOG = ColumnDecision("the table is part of the change log")
 CONFLICT = ColumnDecision("another row has the same address")
+COPY_OF_ASSIGNMENT = ColumnDecision("it is made from exclusive assignments, which are recorded")
 CREDENTIAL = ColumnDecision("a passkey's name by its device, and what the device does")
 DATA_KEY = ColumnDecision("it changes no resource")
 DISCARD = ColumnDecision("a discard is recorded as a deletion, and a return as a creation", is_included=True)
@@ -202,6 +204,15 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "ends_at": _of(WRITTEN, ROW_GOES, RECORDED),
         "lifetime": _of(WRITTEN, ROW_GOES, RECORDED),
         "renewable_after": _of(WRITTEN, ROW_GOES, RECORDED),
+        "is_exclusive": _of(WRITTEN, ROW_GOES, RECORDED),
+        "booking_gap": _of(WRITTEN, ROW_GOES, RECORDED),
+    },
+    "booking": {
+        "customer_id": _of(MADE_AGAIN, COPY_GOES, COPY_OF_ASSIGNMENT),
+        "assignment_id": _of(MADE_AGAIN, COPY_GOES, COPY_OF_ASSIGNMENT),
+        "car_id": _of(MADE_AGAIN, COPY_GOES, COPY_OF_ASSIGNMENT),
+        "starts_at": _of(MADE_AGAIN, COPY_GOES, COPY_OF_ASSIGNMENT),
+        "blocked_until": _of(MADE_AGAIN, COPY_GOES, COPY_OF_ASSIGNMENT),
     },
     "box_entry": {
         "customer_id": _of(ENROLLED_ANEW, NOBODY, LOG),
@@ -286,6 +297,8 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         **_declared(CARS),
         "customer_id": _of(ROW_OF_CUSTOMER, NOBODY, RECORDED),
         "car_id": _of(WRITTEN, NOBODY, RECORDED),
+        "bookings": _of(WRITTEN, NOBODY, RECORDED),
+        "booking_gap": _of(WRITTEN, NOBODY, RECORDED),
         "search_text": _of(MADE_AGAIN, NOBODY, SEARCH_TEXT),
         "sort_key": _of(MADE_AGAIN, NOBODY, SEARCH_TEXT),
     },
@@ -457,6 +470,9 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "driver_phone": _of(IN_MANIFEST, NOBODY, RECORDED),
         "driver_shows_place": _of(IN_MANIFEST, NOBODY, RECORDED),
         "driver_extension_hours": _of(IN_MANIFEST, NOBODY, RECORDED),
+        "bookings": _of(IN_MANIFEST, NOBODY, RECORDED),
+        "bookings_enforced": _of(IN_MANIFEST, NOBODY, RECORDED),
+        "booking_gap": _of(IN_MANIFEST, NOBODY, RECORDED),
     },
     "customer_hold": {
         "customer_id": _of(ROW_OF_CUSTOMER, NOBODY, QUEUE),
@@ -683,6 +699,7 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "version": _of(OF_SERVER, NOBODY, PROCESS),
         "started_at": _of(OF_SERVER, NOBODY, PROCESS),
         "beat_at": _of(OF_SERVER, NOBODY, PROCESS),
+        "revision": _of(OF_SERVER, NOBODY, PROCESS),
     },
     "housekeeping": {
         "step": _of(OF_SERVER, NOBODY, PROCESS),
@@ -853,6 +870,8 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "traceparent": _of(WRITTEN, NOBODY, LOG),
         "is_limited": _of(WRITTEN, NOBODY, LOG),
         "error_code": _of(WRITTEN, STAYS, LOG),
+        "conflicts": _of(IDS_OF_SOURCE, NOBODY, LOG),
+        "batch_id": _of(WORK, NOBODY, LOG),
     },
     "passkey": {
         "passkey_id": _of(OF_STAFF, OF_MANAGER, RECORDED),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from typing import Any
 
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
+from keyrack.console.local_times import instant, utc
 from keyrack.console.rendering import clock
 from keyrack.console.searches import ordered_search
 from keyrack.core.errors import NotFound
@@ -16,6 +18,7 @@ from keyrack.http.page_router import ConsolePages, Visit
 
 pages = ConsolePages()
 
+FAR = timedelta(days=366)  # the longest period of `GET /cars/available`
 MOST = 20  # options of one answer; the answer has the total as well
 
 CAR = "id,name,licensePlate,vin,brand,model"
@@ -43,7 +46,10 @@ class Choices:
 
 @pages.get("/{customer}/choices/cars", permission=Permission.CARS_READ)
 async def cars(visit: Visit) -> Response:
-    """The cars that match the typed text. With `free`, only cars without a booking from `start` to `end`."""
+    """The cars that match the typed text.
+
+    With `free`, only cars without a booking from `start` to `end`. With `exclusive`, shared bookings do not count.
+    """
     return _answer(await find_cars(visit, visit.query_value("q"), free(visit, visit.query)))
 
 
@@ -61,13 +67,15 @@ async def brands(visit: Visit) -> Response:
     return Response(200, json.dumps({"options": options, "total": reply.total}).encode())
 
 
-async def find_cars(visit: Visit, text: str, only: str = "") -> Choices:
-    """The first cars that match a text and an OData filter of positions."""
-    if only:
-        query = ordered_search(text, "naturalorder(name),carId") | {"$select": POSITION, "$filter": only}
+async def find_cars(visit: Visit, text: str, period: FreePeriod | None = None) -> Choices:
+    """The first matching cars that are free within a period."""
+    if period is not None and not period.is_exclusive:
+        query = ordered_search(text, "naturalorder(name),carId") | {"$select": POSITION, "$filter": _unbooked(period)}
         return await _find(visit, "/positions", query, of_position)
     query = ordered_search(text, "naturalorder(name),id") | {"$select": CAR}
-    return await _find(visit, "/cars", query, of_car)
+    if period is None:
+        return await _find(visit, "/cars", query, of_car)
+    return await _find(visit, "/cars/available", query | {"from": period.start, "to": period.latest_end}, of_car)
 
 
 async def find_users(visit: Visit, text: str) -> Choices:
@@ -76,21 +84,50 @@ async def find_users(visit: Visit, text: str) -> Choices:
     return await _find(visit, "/users", query, of_user)
 
 
-def free(visit: Visit, fields: Mapping[str, list[str]]) -> str:
-    """The filter of positions for free cars.
+@dataclass(frozen=True, slots=True)
+class FreePeriod:
+    """A period in which a car has to be free, in UTC. `end` is "" without end."""
 
-    Empty if the visit does not ask for free cars, or if the times are not valid yet.
+    start: str
+    end: str
+    is_exclusive: bool  # only exclusive bookings count
+
+    @property
+    def latest_end(self) -> str:
+        """The end, at most as far away as `GET /cars/available` looks."""
+        latest = utc(instant(self.start) + FAR)
+        return min(self.end or latest, latest)
+
+
+async def labels_of_users(visit: Visit, ids: Iterable[int | None]) -> dict[int | None, str]:
+    """The labels of the people with these ids. None and unknown ids have none."""
+    known = sorted({id for id in ids if id is not None})
+    if not known or not visit.may(Permission.USERS_READ):
+        return {}
+    query = {"$filter": f"id in ({','.join(map(str, known))})", "$select": USER}
+    return {user["id"]: of_user(user).label for user in (await visit.call("GET", "/users", query=query)).json}
+
+
+def free(visit: Visit, fields: Mapping[str, list[str]]) -> FreePeriod | None:
+    """The period in which a car has to be free.
+
+    None if the visit does not ask for free cars, or if the times are not valid yet.
     """
     if "free" not in fields:
-        return ""
+        return None
     values = {name: fields.get(name, [""])[-1] for name in ("start", "end")}
     try:
         start = clock(visit).read(values["start"])
         end = "" if "no_end" in fields else clock(visit).read(values["end"])
+        return FreePeriod(start, end, "exclusive" in fields) if not end or start < end else None
     except (ValueError, OverflowError):  # a time that does not exist, or is incomplete
-        return ""
-    before = f"a/start lt {end} and " if end else ""
-    taken = f"any(a:{before}(a/end eq null or a/end gt {start}))"
+        return None
+
+
+def _unbooked(period: FreePeriod) -> str:
+    """The filter of positions for cars without any booking within the period."""
+    before = f"a/start lt {period.end} and " if period.end else ""
+    taken = f"any(a:{before}(a/end eq null or a/end gt {period.start}))"
     return f"not assignments/{taken} and not hiddenAssignments/{taken}"
 
 

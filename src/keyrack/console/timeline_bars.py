@@ -43,6 +43,10 @@ class Bar:
     is_cut_after: bool = False
 
     @property
+    def is_exclusive(self) -> bool:
+        return bool(self.assignment.get("exclusive"))
+
+    @property
     def fields(self) -> tuple[str, str]:
         """The start and the end as values of form fields."""
         end = self.end.isoformat(timespec="minutes") if self.end else ""

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from keyrack.api.request_origin import RequestOrigin
 from keyrack.api.schema.request_body import format_timestamp
+from keyrack.assignments.booking_checks import CAR_BOOKED
 from keyrack.assignments.submission import OperationRequest, submit
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, NotFound
@@ -137,9 +138,12 @@ async def put(
     operation = None
     if decided_by is not None:
         await connection.execute(WITHDRAW_OPEN, customer, wish.assignment)
-        operation = await _submit(
-            connection, customer, wish.kind, wish.assignment, wish.end, checksum, asker, is_limited=False
-        )
+        try:
+            operation = await _submit(
+                connection, customer, wish.kind, wish.assignment, wish.end, checksum, asker, is_limited=False
+            )
+        except Conflict:  # the gap of an exclusive booking counts too; a manager may move the next one
+            decided_by = None
     arguments = PUT.arguments(
         customer=customer, user=user, assignment=wish.assignment, car=row["car_id"], kind=wish.kind,
         end_before=row["ends_at"], wanted_end=wish.end, comment=wish.comment,
@@ -245,13 +249,18 @@ async def _submit(
     *,
     is_limited: bool,
 ) -> OperationRequest:
-    """Submit the operation of a granted request. Raises `NotFound` if the assignment has ended meanwhile."""
+    """Submit the operation of a granted request.
+
+    Raises `NotFound` if the assignment has ended meanwhile, and `Conflict` if another booking has the time.
+    """
     if kind == "end":
         operation = OperationRequest("DeleteAssignment", assignment, None, None, {}, checksum, asker, is_limited)
     else:
         values = {"end": None if end is None else format_timestamp(end)}
         operation = OperationRequest("UpdateAssignment", assignment, None, None, values, checksum, asker, is_limited)
     (references,) = await submit(connection, customer, [operation])
+    if references.conflicts:
+        raise Conflict(CAR_BOOKED)
     if not references.whole:
         raise NotFound(NO_ASSIGNMENT)
     return operation

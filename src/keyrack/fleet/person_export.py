@@ -49,7 +49,8 @@ SECTIONS: Mapping[LiteralString, LiteralString] = {
     from group_user u join fleet_group g using (customer_id, group_id) where u.user_id = $1) r)""",
     "assignments": """(select coalesce(json_agg(r order by r."customerId", r.id), '[]') from (
     select customer_id as "customerId", assignment_id as id, car_id as "carId", starts_at as start, ends_at as "end",
-      lifetime, coalesce(renewable_after, lifetime / 2) as "renewableAfter", external_id as "externalId", metadata
+      lifetime, coalesce(renewable_after, lifetime / 2) as "renewableAfter", is_exclusive as exclusive,
+      booking_gap as "bookingGap", external_id as "externalId", metadata
     from assignment where user_id = $1) r)""",
     "assignmentRequests": """(select coalesce(json_agg(r order by r."customerId", r.id), '[]') from (
     select customer_id as "customerId", request_id as id, assignment_id as "assignmentId", car_id as "carId", kind,

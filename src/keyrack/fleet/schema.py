@@ -16,6 +16,7 @@ from keyrack.api.schema.fields import (
     Relation,
     Resource,
     SearchSource,
+    boolean,
     date_time,
     double,
     int32,
@@ -155,6 +156,7 @@ ASSIGNMENT = Resource(
         "end": date_time("{t}.ends_at", nullable=True),
         "lifetime": int32("{t}.lifetime", nullable=True),
         "renewableAfter": int32("coalesce({t}.renewable_after, {t}.lifetime / 2)", nullable=True),
+        "exclusive": replace(boolean("{t}.is_exclusive"), is_extension=True),
         **ASSIGNMENTS.fields,
     },
     relations={

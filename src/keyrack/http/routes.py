@@ -6,7 +6,7 @@ The type checker compares the services that a handler needs with `ServeServices`
 from __future__ import annotations
 
 from keyrack.api.endpoint import Endpoint
-from keyrack.assignments.endpoints import assignments, batch, operations
+from keyrack.assignments.endpoints import assignments, batch, booking_settings, operations
 from keyrack.auth.endpoints import clients, identities, managers, me, mfa, mfa_rules, oauth2, sdk_token, well_known
 from keyrack.changelog.endpoints import access_history, changes, checkpoints, live
 from keyrack.drivers.endpoints import (
@@ -56,6 +56,7 @@ ALL: tuple[Endpoint[ServeServices], ...] = (
     *user_devices.endpoints.rows,
     *app_access.endpoints.rows,
     *assignments.endpoints.rows,
+    *booking_settings.endpoints.rows,
     *groups.endpoints.rows,
     *products.endpoints.rows,
     *services.endpoints.rows,

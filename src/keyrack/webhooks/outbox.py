@@ -45,8 +45,9 @@ _SEND_AGAIN: LiteralString = "state = 'Waiting', since = now(), next_attempt_at 
 FINISH: LiteralString = f"""
 with outcome as (
   select u.*, row_number() over (partition by u.customer_id order by u.place) as number
-  from unnest($1::integer[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[]::jsonb[]) with ordinality
-    as u (customer_id, operation_id, state, error_code, error_message, result, place)
+  from unnest($1::integer[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[]::jsonb[],
+    $7::text[]::jsonb[]) with ordinality
+    as u (customer_id, operation_id, state, error_code, error_message, result, conflicts, place)
 ),
 counted as (
   update customer_hold h set applied = h.applied + c.count, due_at = null
@@ -55,7 +56,7 @@ counted as (
 ),
 finished as (
   update operation p set state = u.state, error_code = u.error_code, error_message = u.error_message,
-    result = u.result,
+    result = u.result, conflicts = u.conflicts,
     finished_at = statement_timestamp() + u.place * interval '1 microsecond', applied = c.before + u.number,
     assignment_id = coalesce((u.result->>'assignmentId')::integer, p.assignment_id)
   from outcome u join counted c on c.customer_id = u.customer_id

@@ -109,6 +109,15 @@ _REQUESTER = Complex(
 )  # fmt: skip
 
 
+# The bookings that a failed operation conflicted with, and who has them now
+_CONFLICTS: LiteralString = (
+    "(select jsonb_agg(e.value || jsonb_build_object('userId', a.user_id) order by e.place)"
+    " from jsonb_array_elements({t}.conflicts) with ordinality e (value, place)"
+    " left join assignment a on a.customer_id = {t}.customer_id"
+    " and a.assignment_id = (e.value->>'assignmentId')::integer)"
+)
+
+
 def _moved_to(target: str, id: LiteralString) -> Relation:
     """The car or user to which a change moves the assignment."""
     link: LiteralString = "{t}.customer_id = {p}.customer_id and {t}." + id + "_id = "
@@ -126,6 +135,7 @@ OPERATION = Resource(
         "state": string("{t}.state", enum=("Pending", "Succeeded", "Failed")),
         "errorMessage": string(TEXT, nullable=True),
         "errorCode": string(CODE, nullable=True, enum=tuple(TEXTS)),
+        "conflicts": opaque(_CONFLICTS),
         "checksum": string("{t}.checksum"),
         "applied": int64("{t}.applied", nullable=True),
         "assignmentId": int32("{t}.assignment_id", nullable=True),
@@ -157,7 +167,7 @@ _STILL_IN_SCOPE: LiteralString = (
 )  # fmt: skip
 OWN_OPERATIONS = OwnRows(
     "{t}.asked_by = :caller and {t}.cause = 'Request'",
-    _start_and_end(_STILL_IN_SCOPE) | _references(_STILL_IN_SCOPE),
+    _start_and_end(_STILL_IN_SCOPE) | _references(_STILL_IN_SCOPE) | {"conflicts": opaque("null::jsonb")},
 )
 
 WEBHOOK = Resource(

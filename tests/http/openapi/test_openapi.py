@@ -26,7 +26,7 @@ from keyrack.http.openapi.member_schemas import SUBJECTS
 from keyrack.http.openapi.shared_components import whole
 from keyrack.http.routes import ALL
 from tests.http.openapi.document_reader import Json, inlined, objects, resolved, strict
-from tests.http.test_contract import ENDLESS, calling, name, over
+from tests.http.test_contract import ENDLESS, calling, name, over, query_of
 from tests.http.test_tenant_isolation import ask, slots, world
 from tests.support.browser import launched, needed
 from tests.support.people import PASSWORD, Person, Town, web
@@ -289,7 +289,9 @@ def test_expanded_responses_are_valid_against_their_schemas(document: Json, endp
     relations = endpoint.read.select.resource.relations
     for options in ("$count=true", "$count=true;$top=1"):
         items = [f"{relation}({options})" if found.is_collection else relation for relation, found in relations.items()]
-        answer = alice.get(endpoint.path.format(**there), params={"$expand": ",".join(items)})
+        needed = query_of(endpoint)
+        path = endpoint.path.format(**there) + needed + ("&" if needed else "?")
+        answer = alice.get(f"{path}$expand={','.join(items)}")
         assert answer.status_code == 200
         jsonschema.validate(answer.json(), strict(document, success(document, endpoint), 1))
 

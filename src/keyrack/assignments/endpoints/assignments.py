@@ -19,6 +19,7 @@ from keyrack.api.auth_schemes import CustomerAuth
 from keyrack.api.endpoint import Concurrency, Doc, JsonBody, Responses, Tag
 from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import Request, Response
+from keyrack.api.grants import NotPermitted
 from keyrack.api.permissions import Permission
 from keyrack.api.rate_limits import RateLimit
 from keyrack.api.reference_errors import EXTERNAL_ID, TAKEN, ExternalIdTaken
@@ -43,6 +44,7 @@ from keyrack.api.schema.request_body import (
 )
 from keyrack.api.services import ReadServices
 from keyrack.assignments import submission
+from keyrack.assignments.booking_checks import CAR_BOOKED, OLD_WORKER
 from keyrack.assignments.customer_lock import apply_at_once, lock_and_flush
 from keyrack.assignments.endpoints.operations import ONE_OPERATION
 from keyrack.assignments.rules import LIFETIME, LIFETIME_BOUND, lifetimes
@@ -94,6 +96,7 @@ RENEWABLE_RANGE = ErrorCode(
     "Send seconds from 0 to less than `lifetime`, or leave it out for half of `lifetime`.",
 )
 
+SHARED = {"a shared assignment of a car whose booking settings enforce exclusive ones": Permission.ASSIGNMENTS_SHARE}
 OPERATION_HEADERS = {
     "Operation-Id": "The id of the operation. A webhook reports its outcome.",
     "Operation-Location": "The address of the operation.",
@@ -136,7 +139,7 @@ endpoints.read(
     ),
 )
 
-# Text, or a number for a numeric member, or an object for `metadata`. Other values get an error that names the member
+# Text, or a number, a boolean or an object for members of these types. Other values get an error that names the member
 PatchValue = Annotated[
     Any,
     WithJsonSchema(
@@ -144,6 +147,7 @@ PatchValue = Annotated[
             "anyOf": [
                 {"type": "string"},
                 {"type": "integer", "format": "int32"},
+                {"type": "boolean"},
                 {"type": "object", "additionalProperties": {"type": "string"}},
                 {"type": "null"},
             ]
@@ -160,13 +164,16 @@ class NewAssignment(StrictBody):
     end: WholeSecond | None = None
     lifetime: Int32 | None = None
     renewable_after: Int32 | None = None
+    exclusive: bool | None = None
     external_id: ExternalId = None
     metadata: Metadata = None
 
 
 class AssignmentPatch(StrictBody):
     op: Literal["remove", "replace"]
-    path: Annotated[str, patch_paths(("carId", "userId", "start", "end", "lifetime", "renewableAfter", *NAMES))]
+    path: Annotated[
+        str, patch_paths(("carId", "userId", "start", "end", "lifetime", "renewableAfter", "exclusive", *NAMES))
+    ]
     value: PatchValue = None
 
 
@@ -194,13 +201,16 @@ async def accept(
     ]
     references = iter(await submission.submit(db, customer, allowed) if allowed else ())
     results: list[Mapping[str, str] | Refusal] = []
+    rejected = 0
     for request, headers in zip(requests, taken, strict=True):
         if isinstance(headers, Refusal):
             results.append(headers)
             continue
-        results.append(absent(next(references), request.operation) or headers)
-    if missing := sum(isinstance(result, NotFound | Conflict) for result in results):
-        await requests[0].limit.give_back(db, customer, missing)
+        refusal = rejection(next(references), customer, request.operation)
+        rejected += refusal is not None
+        results.append(refusal or headers)
+    if rejected:
+        await requests[0].limit.give_back(db, customer, rejected)
     rest = iter(results)
     return [[next(rest) for _ in part] for part in parts]
 
@@ -211,17 +221,18 @@ async def accept(
         "createAssignment",
         "Create an assignment",
         "Lets a user open a car from `start` to `end`. Without an `end`, the assignment lasts until it is ended. The"
-        " car needs a key box with a service when the assignment is applied. An `externalId` that another assignment"
+        " car needs a key box with a service when the assignment is applied. Two exclusive assignments of a car never"
+        " overlap; without `exclusive`, the booking settings of the car decide. An `externalId` that another assignment"
         " has is 409, or the outcome has `external-id-taken`." + ASYNCHRONOUS,
     ),
-    auth=CustomerAuth(Permission.ASSIGNMENTS_WRITE, is_group_scoped=True),
+    auth=CustomerAuth(Permission.ASSIGNMENTS_WRITE, is_group_scoped=True, conditional=SHARED),
     body=JsonBody(TypeAdapter(NewAssignment), CREATE, scoped_members=("carId", "userId")),
     responses=Responses(
         headers=OPERATION_HEADERS,
         errors={
             400: (END_BEFORE_START, LIFETIME_RANGE, RENEWABLE_RANGE),
             404: (NO_CAR, NO_USER),
-            409: (TAKEN,),
+            409: (TAKEN, CAR_BOOKED, OLD_WORKER),
             429: (RATE_LIMITED,),
         },
         representation=ONE_OPERATION,
@@ -253,6 +264,8 @@ def creation(request: Request, body: NewAssignment, settings: Settings) -> Opera
         "lifetime": body.lifetime,
         "renewableAfter": body.renewable_after,
     }
+    if body.exclusive is not None:
+        values["exclusive"] = body.exclusive
     if body.external_id is not None:
         values["externalId"] = body.external_id
     if body.metadata:
@@ -267,10 +280,11 @@ def creation(request: Request, body: NewAssignment, settings: Settings) -> Opera
         "Update an assignment",
         "A JSON Patch (RFC 6902) with `remove` and `replace`, which is applied completely or not at all. Numbers may"
         " be strings. `remove` restores the default: no end, a lifetime of one week, and half of the lifetime for"
-        " `renewableAfter`. An `externalId` that another assignment has is 409, or the outcome has `external-id-taken`."
-        + ASYNCHRONOUS,
+        " `renewableAfter`, and what the booking settings of the car say for `exclusive`. A change that needs no new"
+        " time is never rejected for another booking. An `externalId` that another assignment has is 409, or the"
+        " outcome has `external-id-taken`." + ASYNCHRONOUS,
     ),
-    auth=CustomerAuth(Permission.ASSIGNMENTS_WRITE, is_group_scoped=True),
+    auth=CustomerAuth(Permission.ASSIGNMENTS_WRITE, is_group_scoped=True, conditional=SHARED),
     body=JsonBody(TypeAdapter(Patch[AssignmentPatch]), UPDATE, scoped_members=("carId", "userId")),
     concurrency=Concurrency(
         if_match=ASSIGNMENT,
@@ -282,7 +296,7 @@ def creation(request: Request, body: NewAssignment, settings: Settings) -> Opera
         errors={
             400: (END_BEFORE_START, LIFETIME_RANGE, RENEWABLE_RANGE),
             404: (NO_ASSIGNMENT, NO_CAR, NO_USER),
-            409: (TAKEN,),
+            409: (TAKEN, CAR_BOOKED, OLD_WORKER),
         },
         representation=ONE_OPERATION,
     ),
@@ -339,9 +353,10 @@ def end(request: Request) -> OperationRequest:
     return OperationRequest("DeleteAssignment", id, None, None, {}, *_origin(request))
 
 
-def _origin(request: Request) -> tuple[str, RequestOrigin, bool]:
-    """The request's checksum, its origin, and whether its caller is group-limited."""
-    return request.checksum, request.asker, request.scope is not None
+def _origin(request: Request) -> tuple[str, RequestOrigin, bool, bool]:
+    """The request's checksum and origin, whether its caller is group-limited, and whether it may share cars."""
+    may_share = Permission.ASSIGNMENTS_SHARE in request.grant.permissions
+    return request.checksum, request.asker, request.scope is not None, may_share
 
 
 async def _accept(request: Request, operation: OperationRequest, settings: Settings) -> Response:
@@ -356,29 +371,46 @@ async def _accept(request: Request, operation: OperationRequest, settings: Setti
         async with request.db.transaction() as connection:
             await lock_and_flush(connection, request.customer)
             await conditional_requests.compare(connection, request, ASSIGNMENT, NO_ASSIGNMENT)
-            await _write(connection, request.customer, operation)
+            await _write(connection, request, operation)
             await apply_at_once(connection, request.customer, operation.operation)
     else:
-        await _write(request.db, request.customer, operation)
+        await _write(request.db, request, operation)
     return _accepted(request, operation, settings)
 
 
-async def _write(statements: Statements, customer: int, operation: OperationRequest) -> None:
-    (references,) = await submission.submit(statements, customer, [operation])
-    if (refusal := absent(references, operation)) is not None:
+async def _write(statements: Statements, request: Request, operation: OperationRequest) -> None:
+    (references,) = await submission.submit(statements, request.customer, [operation])
+    if (refusal := rejection(references, request.customer, operation)) is not None:
         raise refusal
 
 
-def absent(references: References, operation: OperationRequest) -> NotFound | Conflict | None:
-    """The error for a request that references something missing, or wants the `externalId` of another assignment.
+class CarBooked(Conflict):
+    """409 for an exclusive assignment of a booked car. `conflicts` are the bookings that the caller may see."""
 
-    None if the operation was submitted.
+    def __init__(self, conflicts: Sequence[Mapping[str, Any]] = ()) -> None:
+        super().__init__(CAR_BOOKED)
+        self.conflicts = conflicts
+
+    def extensions(self) -> dict[str, object]:
+        return super().extensions() | ({"conflicts": self.conflicts} if self.conflicts else {})
+
+
+def rejection(references: References, customer: int, operation: OperationRequest) -> Refusal | None:
+    """The error for a request that was not submitted; None for one that was.
+
+    A group-limited caller learns that the car is booked or the `externalId` taken, and nothing else.
     """
     for there, reason in ((references.assignment, NO_ASSIGNMENT), (references.car, NO_CAR), (references.user, NO_USER)):
         if not there:
             return NotFound(reason)
     if references.holder is not None:
         return ExternalIdTaken(None if operation.is_limited else references.holder, operation.external_id_pointer)
+    if references.is_denied:
+        return NotPermitted(Permission.ASSIGNMENTS_SHARE, customer)
+    if references.is_early:
+        return Conflict(OLD_WORKER)
+    if references.conflicts:
+        return CarBooked(() if operation.is_limited else references.conflicts)
     return None
 
 
@@ -442,13 +474,19 @@ def _of_member(reason: ErrorCode, action: str, member: str, place: Callable[[str
 
 
 def _value(name: str, value: object, patch: Sequence[AssignmentPatch]) -> str | int | None:
-    """A patch's value in the type of its member: numbers may come as text (spec). Raises `BadRequest`."""
+    """A patch's value in the type of its member: numbers and booleans may be strings (spec). Raises `BadRequest`."""
     if name == EXTERNAL_ID:
         body = validate_body(EXTERNAL_ID_ALONE, json.dumps({name: value}).encode(), UPDATE, patch=patch)
         return body.external_id
     place = at(patch, name)
-    if value is None and name in ("end", "lifetime", "renewableAfter"):
+    if value is None and name in ("end", "lifetime", "renewableAfter", "exclusive"):
         return None
+    if name == "exclusive":
+        chosen = {"true": True, "false": False}.get(value) if isinstance(value, str) else value
+        if not isinstance(chosen, bool):
+            fault = FieldError("wrong-type", "`exclusive` must be true or false, as a boolean or as a string.", place)
+            raise BadRequest(invalid_member(UPDATE, name), errors=[fault])
+        return chosen
     if name in ("start", "end"):
         try:
             return format_timestamp(moment(value if isinstance(value, str) else ""))

@@ -19,7 +19,7 @@ from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import DryRunRollback, Request, Response, answer
 from keyrack.api.permissions import Permission
 from keyrack.api.rate_limits import RateLimit
-from keyrack.api.reference_errors import TAKEN, ExternalIdTaken
+from keyrack.api.reference_errors import ExternalIdTaken
 from keyrack.assignments.customer_lock import lock_and_flush
 from keyrack.assignments.endpoints import assignments, batch_assignments
 from keyrack.assignments.endpoints.batch_models import (
@@ -230,7 +230,7 @@ async def _check_permission(statements: Statements, request: Request, batch: Che
             429: (RATE_LIMITED,),
             503: (TOO_LONG,),
         },
-        item_errors={409: (batch_assignments.OVERLAP, TAKEN), 424: (UNDONE,)},
+        item_errors={424: (UNDONE,)},
         error_models={422: BatchReport},
         has_secret=True,  # generated passwords of users
     ),

@@ -5,27 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from keyrack.api.batch_items import BatchItem
 from keyrack.api.exchange import Request
 from keyrack.assignments import submission
 from keyrack.assignments.customer_lock import simulate_pending
 from keyrack.assignments.endpoints import assignments
+from keyrack.assignments.endpoints.assignments import CarBooked
 from keyrack.assignments.endpoints.batch_models import AssignmentBatch
 from keyrack.assignments.overlaps import OverlapReport, find
 from keyrack.assignments.submission import OperationRequest
-from keyrack.core.error_codes import ErrorCode
-from keyrack.core.errors import Conflict, Refusal
+from keyrack.core.errors import Refusal
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection
 from keyrack.fleet import group_scope_checks
-
-OVERLAP = ErrorCode(
-    "assignment-conflict",
-    "The car has another assignment in this time range.",
-    "Choose another time or car, or send the batch with `report`; `conflicts` lists the other assignments.",
-)
 
 
 @dataclass(slots=True)
@@ -61,6 +55,9 @@ class BatchSubmission:
 
     def overlap(self, place: int) -> dict[str, Any]:
         """The `conflicts` and `moreConflicts` of the item's result."""
+        refusal = self.refusals.get(place)
+        if isinstance(refusal, CarBooked) and refusal.conflicts:
+            return {"conflicts": refusal.conflicts}
         report = self.overlaps.get(place)
         if report is None or not (report.entries or report.has_more):
             return {}
@@ -83,9 +80,15 @@ async def ask(
             batch_submission.requests[place] = wanted
     if not batch_submission.requests:
         return batch_submission
+    if len(batch_submission.requests) > 1:
+        batch_id = uuid4()
+        batch_submission.requests = {
+            place: replace(operation, batch=batch_id) for place, operation in batch_submission.requests.items()
+        }
     references = await submission.submit(connection, request.customer, list(batch_submission.requests.values()))
     for place, there in zip(list(batch_submission.requests), references, strict=True):
-        if (refusal := assignments.absent(there, batch_submission.requests[place])) is not None:
+        refusal = assignments.rejection(there, request.customer, batch_submission.requests[place])
+        if refusal is not None:
             batch_submission.refusals[place] = refusal
             del batch_submission.requests[place]
     if batch.conflicts != "allow":
@@ -124,7 +127,7 @@ async def _compare(
     for place, overlap in batch_submission.overlaps.items():
         if overlap.is_new:
             gone.append(batch_submission.requests.pop(place).operation)
-            batch_submission.refusals[place] = Conflict(OVERLAP)
+            batch_submission.refusals[place] = CarBooked()
     if gone:
         await submission.cancel(connection, request.customer, gone)
 

@@ -154,9 +154,10 @@ class _BatchResponse(BaseModel):
 
 
 class AssignmentConflict(_BatchResponse):
-    """An overlapping assignment of the same car: an existing one, or one that a previous item requests."""
+    """An overlapping assignment of the same car: an existing one, or one that a request or a previous item asks for."""
 
     assignment_id: Int32 | None = None
+    operation_id: str | None = None
     item: Int32 | None = None
     user_id: Int32
     start: str

@@ -128,6 +128,15 @@ ASSIGNMENTS = List(
         ListColumn("start", N_("Start"), lambda row: row["start"], "minute", sort="start"),
         ListColumn("end", N_("End"), lambda row: row["end"], "minute", sort="end", priority=2),
         ListColumn(
+            "use",
+            N_("Use"),
+            lambda row: "exclusive" if row["exclusive"] else None,
+            "status",
+            sort="exclusive",
+            priority=3,
+            words={"exclusive": ("note", N_("Exclusive"))},
+        ),
+        ListColumn(
             "plate",
             N_("License plate"),
             lambda row: row["car"] and row["car"]["licensePlate"],
@@ -146,6 +155,14 @@ ASSIGNMENTS = List(
                 FilterOption("coming", N_("Upcoming"), "start gt {now}"),
                 FilterOption("over", N_("Past"), "end le {now}"),
                 FilterOption("endless", N_("Without end"), "end eq null"),
+            ),
+        ),
+        OneOf(
+            "use",
+            N_("Use"),
+            (
+                FilterOption("exclusive", N_("Exclusive"), "exclusive eq true"),
+                FilterOption("shared", N_("Shared"), "exclusive eq false"),
             ),
         ),
         DayFilter("from", N_("From"), "start"),

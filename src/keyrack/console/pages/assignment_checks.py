@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from keyrack.assignments.failure_codes import code_of
-from keyrack.console.choices import USER, of_user
+from keyrack.api.grants import NOT_PERMITTED
+from keyrack.assignments.failure_codes import CONFLICT, code_of
+from keyrack.console.choices import labels_of_users
 from keyrack.console.failure_hints import FailureHint, failure_hint, failure_reason
 from keyrack.console.hidden_assignments import SOMEBODY, hidden_assignments
 from keyrack.console.local_times import utc
+from keyrack.console.paged_fetch import rows_with
 from keyrack.console.pages.assignment_forms import ParsedAssignmentForm, twice
 from keyrack.console.rendering import gettext, translate_error
 from keyrack.core.errors import Refusal, TooManyRequests, Unavailable
@@ -29,6 +31,7 @@ class OverlapView:
     start: str
     end: str | None
     same: bool  # the same user and time: a repeated request overlaps with itself
+    is_exclusive: bool = False
     is_own: bool = False  # of the user of this form
 
 
@@ -40,6 +43,7 @@ class Check:
     more: bool = False
     failure: str = ""
     mend: FailureHint | None = None
+    is_conflict: bool = False  # another exclusive booking is in the way: nobody can agree to that
     notes: list[str] = field(default_factory=list[str])
 
     @property
@@ -62,7 +66,7 @@ class Check:
 
     def agreed(self, sent: str) -> bool:
         """Whether there is no overlap to which the person has not agreed."""
-        return not self.seen or self.seen == sent
+        return not self.is_conflict and (not self.seen or self.seen == sent)
 
 
 async def check(visit: Visit, draft: ParsedAssignmentForm, item: Mapping[str, Any] | None) -> Check:
@@ -75,17 +79,31 @@ async def check(visit: Visit, draft: ParsedAssignmentForm, item: Mapping[str, An
         return form_check
     if draft.members["end"] and draft.members["end"] <= utc(datetime.now(UTC)):
         form_check.notes.append(gettext(visit, "These times are in the past, so the booking opens no car."))
+    is_exclusive = draft.members["exclusive"]
+    if is_exclusive and draft.members["end"] is None:
+        form_check.notes.append(
+            gettext(visit, "An exclusive booking without end blocks the car for all later exclusive bookings.")
+        )
     body = {"kind": "assignments", "dryRun": True, "conflicts": "report", "items": [item]}
+    result: Mapping[str, Any]
     (result,) = (await visit.call("POST", "/batch", body=body)).json["results"]
+    form_check.is_conflict = result.get("code") == CONFLICT
+    if result.get("code") == NOT_PERMITTED.code:
+        draft.errors["exclusive"] = gettext(visit, "Only owners and managers book this car as shared.")
     form_check.overlaps = await _named(visit, draft, result.get("conflicts", []))
     form_check.more = result.get("moreConflicts", False)
+    if is_exclusive and not form_check.is_conflict:  # it may overlap shared ones
+        form_check.overlaps = [overlap for overlap in form_check.overlaps if overlap.is_exclusive]
+        form_check.more = False
     if form_check.more and (hidden := await _hidden(visit, draft)):
         form_check.overlaps += hidden
         form_check.more = False
-    if message := result.get("wouldFail"):
-        code = code_of(message)
+    message = result.get("wouldFail")
+    code = CONFLICT if form_check.is_conflict else code_of(message or "")
+    if code is not None or message:
         form_check.failure = failure_reason(visit, code, message)
-        form_check.mend = failure_hint(visit, code, draft.car)
+        form_check.mend = failure_hint(visit, code, draft.car, draft.members if item["op"] == "create" else None)
+        form_check.is_conflict = code == CONFLICT
     return form_check
 
 
@@ -113,21 +131,29 @@ async def _hidden(visit: Visit, draft: ParsedAssignmentForm) -> list[OverlapView
     return [OverlapView(None, gettext(visit, SOMEBODY), row["start"], row["end"], same=False) for row in rows]
 
 
+async def _exclusive(visit: Visit, ids: Sequence[int]) -> set[int]:
+    """The exclusive ones among these assignments."""
+    rows = await rows_with(visit, "/assignments", ids, {"$select": "id,exclusive"})
+    return {row["id"] for row in rows if row["exclusive"]}
+
+
 async def _named(
     visit: Visit, draft: ParsedAssignmentForm, conflicts: Sequence[Mapping[str, Any]]
 ) -> list[OverlapView]:
     if not conflicts:
         return []
-    ids = sorted({conflict["userId"] for conflict in conflicts if conflict["userId"] is not None})
-    query = {"$filter": f"id in ({','.join(map(str, ids))})", "$select": USER}
-    users = {user["id"]: of_user(user).label for user in (await visit.call("GET", "/users", query=query)).json}
+    users = await labels_of_users(visit, (conflict.get("userId") for conflict in conflicts))
     nobody = gettext(visit, "a removed person")
+    exclusive = await _exclusive(
+        visit, [conflict["assignmentId"] for conflict in conflicts if "assignmentId" in conflict]
+    )
     form_values = tuple(draft.members[name] for name in ("userId", "start", "end"))
     return [
         OverlapView(
-            overlap["assignmentId"], users.get(overlap["userId"], nobody), overlap["start"], overlap["end"],
-            form_values == (overlap["userId"], overlap["start"], overlap["end"]),
-            is_own=overlap["userId"] == draft.members["userId"],
+            overlap.get("assignmentId"), users.get(overlap.get("userId"), nobody), overlap["start"], overlap["end"],
+            form_values == (overlap.get("userId"), overlap["start"], overlap["end"]),
+            is_exclusive=overlap.get("assignmentId") in exclusive,
+            is_own=overlap.get("userId") == draft.members["userId"],
         )
         for overlap in conflicts
     ]  # fmt: skip

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from keyrack.console.booking_policies import is_exclusive_by_default
 from keyrack.console.choices import Choice, of_car, of_user
 from keyrack.console.local_times import NoSuchTime
 from keyrack.console.rendering import clock, gettext
@@ -17,9 +18,12 @@ DAY = 86_400  # seconds
 SHORTEST, LONGEST = 7, 28  # days of a lifetime: the default, and the exclusive maximum
 FIELDS = {  # field of the request -> field of the form
     "carId": "car", "userId": "user", "start": "start", "end": "end", "lifetime": "lifetime",
-    "renewableAfter": "renewable_after",
+    "renewableAfter": "renewable_after", "exclusive": "exclusive",
 }  # fmt: skip
-TEXTS = (*FIELDS.values(), "start_exact", "end_exact")
+TEXTS = (
+    "car", "user", "start", "end", "lifetime", "renewable_after", "start_exact", "end_exact", "exclusive_for",
+)  # fmt: skip
+NO_CAR = "none"  # in `exclusive_for`
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,8 @@ class FormValues:
 
     `start_exact` and `end_exact` are the times in UTC that the fields showed first, "" if they showed none. A field has
     a lower precision than a stored time: minutes, and less at the ends of the calendar.
+
+    `exclusive_for` is the car, or `NO_CAR`, whose default `exclusive` had first. It is "" for an existing assignment.
     """
 
     car: str = ""
@@ -39,6 +45,8 @@ class FormValues:
     renewable_after: str = ""  # days
     start_exact: str = ""
     end_exact: str = ""
+    exclusive: bool = False
+    exclusive_for: str = ""
 
 
 @dataclass
@@ -55,7 +63,7 @@ class ParsedAssignmentForm:
 def filled(fields: Mapping[str, list[str]]) -> FormValues:
     """The form with values of a request."""
     texts = {name: fields.get(name, [""])[-1].strip() for name in TEXTS}
-    return FormValues(**texts, no_end="no_end" in fields)
+    return FormValues(**texts, no_end="no_end" in fields, exclusive="exclusive" in fields)
 
 
 def of_assignment(visit: Visit, assignment: Mapping[str, Any]) -> FormValues:
@@ -64,7 +72,7 @@ def of_assignment(visit: Visit, assignment: Mapping[str, Any]) -> FormValues:
     return FormValues(
         str(assignment["carId"]), str(assignment["userId"] or ""), time.field(assignment["start"]),
         time.field(assignment["end"]), assignment["end"] is None, days(assignment["lifetime"]),
-        days(assignment["renewableAfter"]), assignment["start"], assignment["end"] or "",
+        days(assignment["renewableAfter"]), assignment["start"], assignment["end"] or "", assignment["exclusive"],
     )  # fmt: skip
 
 
@@ -81,9 +89,21 @@ async def read(visit: Visit, form: FormValues) -> ParsedAssignmentForm:
         if form.no_end
         else _time(visit, draft, "end", form.end_exact, gettext(visit, "Enter the end, or tick Without end."))
     )
+    draft.members["exclusive"] = form.exclusive
     _order(visit, draft)
     _lives(visit, draft)
     return draft
+
+
+async def with_default(visit: Visit, form: FormValues) -> FormValues:
+    """The form with the default of its car for `exclusive`.
+
+    A form that shows this default already is unchanged: the person may have decided otherwise.
+    """
+    chosen = form.car or NO_CAR
+    if form.exclusive_for == chosen:
+        return form
+    return replace(form, exclusive=await is_exclusive_by_default(visit, form.car), exclusive_for=chosen)
 
 
 def _order(visit: Visit, draft: ParsedAssignmentForm) -> None:

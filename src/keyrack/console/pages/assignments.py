@@ -12,18 +12,22 @@ from typing import Any
 
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
+from keyrack.assignments.failure_codes import CONFLICT
 from keyrack.console.choices import find_cars, find_users, free, of_car, of_user
+from keyrack.console.failure_hints import free_car_form
 from keyrack.console.form_errors import key
 from keyrack.console.local_times import utc
 from keyrack.console.pages.assignment_checks import Check, check, preview
 from keyrack.console.pages.assignment_forms import (
     FIELDS,
+    NO_CAR,
     TEXTS,
     FormValues,
     ParsedAssignmentForm,
     filled,
     of_assignment,
     read,
+    with_default,
 )
 from keyrack.console.pages.assignment_moves import move
 from keyrack.console.pages.assignment_requests import requests_of_booking
@@ -68,7 +72,10 @@ async def assignments(visit: Visit) -> Response:
 
 @pages.get("/{customer}/assignments/new", permission=Permission.ASSIGNMENTS_WRITE)
 async def new(visit: Visit) -> Response:
-    return await _form(visit, _creation(visit), await _looked_up(visit, _begun(visit)))
+    form = _begun(visit)
+    is_chosen = "exclusive" in visit.query  # the address decides
+    form = replace(form, exclusive_for=form.car or NO_CAR) if is_chosen else await with_default(visit, form)
+    return await _form(visit, _creation(visit), await _looked_up(visit, form))
 
 
 @pages.post("/{customer}/assignments/new", permission=Permission.ASSIGNMENTS_WRITE)
@@ -97,6 +104,7 @@ async def change(visit: Visit) -> Response:
     assert task.present is not None  # noqa: S101 - it is a change
     form = of_assignment(visit, task.present)
     proposal: dict[str, Any] = {name: visit.query_value(name) for name in TEXTS if name in visit.query}
+    proposal.pop("exclusive_for", None)
     if proposal:  # the plan proposes other times or another car
         form = replace(form, **proposal, no_end="no_end" in visit.query or (form.no_end and not proposal.get("end")))
     return await _form(visit, task, await _looked_up(visit, form))
@@ -209,11 +217,13 @@ async def _looked_up(visit: Visit, form: FormValues) -> ParsedAssignmentForm:
 
 
 async def _preview_response(visit: Visit, task: Task) -> Response:
-    draft = await read(visit, filled(visit.query))
+    sent = filled(visit.query)
+    form = sent if task.present else await with_default(visit, sent)
+    draft = await read(visit, form)
     form_check = await preview(visit, draft, None if draft.errors else task.item(draft))
     return await part(
         visit, "assignment_checks.html", "checks", check=form_check, told=draft, agreed=visit.query_value("anyway"),
-        move=await move(visit, task.present, draft),
+        move=await move(visit, task.present, draft), form=form, has_new_default=form != sent,
     )  # fmt: skip
 
 
@@ -231,6 +241,8 @@ async def _sent(visit: Visit, task: Task) -> Response:
         if item is None:
             return await _form(visit, task, draft, is_unchanged=True)
         form_check = await check(visit, draft, item)
+        if draft.errors:
+            return await _form(visit, task, draft, status=422)
         if not form_check.agreed(visit.form_value("anyway")):
             return await _form(visit, task, draft, status=409, form_check=form_check)
         return _to_outcome(visit, await task.ask(draft))
@@ -254,10 +266,16 @@ async def _form(
         visit, "assignment_form.html", status=status, section=SECTION, back=_back(visit), task=task, told=draft,
         tag=tag, form=draft.filled, cars=cars, users=users, check=form_check or Check(), agreed="",
         key=key(visit, refusal), free="free" in visit.form or "free" in visit.query, searched=visit.form,
-        refused=status == 409,
+        refused=status == 409, has_new_default=False, free_cars=_free_cars(visit, draft, refusal),
         unchanged=is_unchanged, move=await move(visit, task.present, draft),
         error=_words(visit, refusal) if refusal else "", now=now and await _present(visit, now),
     )  # fmt: skip
+
+
+def _free_cars(visit: Visit, draft: ParsedAssignmentForm, refusal: Refusal | None) -> str:
+    """The address of a form for a free car after a conflict, or ""."""
+    is_taken = isinstance(refusal, Conflict) and refusal.reason.code == CONFLICT
+    return free_car_form(visit, draft.filled.user, draft.members["start"], draft.members["end"]) if is_taken else ""
 
 
 async def _options(visit: Visit, draft: ParsedAssignmentForm) -> tuple[list[Any], list[Any]]:

@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
+from keyrack.console.booking_policies import car_policy, customer_policy, minutes
 from keyrack.console.field_errors import words
 from keyrack.console.hidden_assignments import hidden_assignments, removed_with_car
 from keyrack.console.local_times import instant, utc
@@ -151,6 +152,13 @@ async def _facts(visit: Visit, shown: CarView) -> Known:
     return {"fields": FIELDS, "changing": changing}
 
 
+async def _bookings(visit: Visit, shown: CarView) -> Known:
+    """The settings for new bookings of the car."""
+    own, policy = await car_policy(visit, shown.id), await customer_policy(visit)
+    is_exclusive = policy.is_exclusive if own.is_exclusive is None else own.is_exclusive
+    return {"is_exclusive": is_exclusive, "gap": minutes(policy.gap if own.gap is None else own.gap)}
+
+
 async def _products(visit: Visit, shown: CarView) -> Known:
     query = {
         "$filter": f"car/id eq {shown.id}", "$orderby": "type,id",
@@ -210,6 +218,7 @@ PARTS: Mapping[str, Part] = {
     "who": Part(_holders, Permission.CARS_READ),
     "where": Part(_where),  # within `who`
     "facts": Part(_facts, Permission.CARS_READ),
+    "bookings": Part(_bookings, Permission.ASSIGNMENTS_READ),
     "products": Part(_built_in, Permission.PRODUCTS_READ),
     "keys": Part(_keys, Permission.ACCESS_READ),
     "timeline": Part(_timeline, Permission.ASSIGNMENTS_READ),

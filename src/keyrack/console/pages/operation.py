@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
+from keyrack.console.choices import labels_of_users
 from keyrack.console.failure_hints import failure_hint, failure_reason
 from keyrack.console.operation_things import OperationThings, operation_things, requester, things_expand
 from keyrack.console.rendering import base, clock, gettext, live_id, page
@@ -31,11 +32,16 @@ async def operation(visit: Visit) -> Response:
     row: dict[str, Any] = reply.json
     things = operation_things(visit, row)
     code, title = row["errorCode"], TITLES[row["kind"]]
+    conflicts: list[dict[str, Any]] = row.get("conflicts") or []
+    users = await labels_of_users(visit, (conflict.get("userId") for conflict in conflicts))
+    nobody = gettext(visit, "a removed person")
     return await page(
         visit, "operation.html", section="operations", since=at, operation=row, things=things,
         requester=requester(visit, row),
         title=gettext(visit, title), reason=failure_reason(visit, code, row["errorMessage"]),
-        mend=failure_hint(visit, code, things.car_after), again=_again(visit, row, things),
+        mend=failure_hint(visit, code, things.car_after, row if row["kind"] == "CreateAssignment" else None),
+        again=_again(visit, row, things),
+        conflicts=[{**conflict, "user": users.get(conflict.get("userId"), nobody)} for conflict in conflicts],
         address=f"{base(visit)}/operations/{row['id']}",
         back=f"{base(visit)}/{'assignments' if visit.may(Permission.ASSIGNMENTS_READ) else 'operations'}",
     )  # fmt: skip

@@ -26,6 +26,7 @@ from keyrack.core.error_codes import PRIMARY_UNCONFIRMED
 from keyrack.core.errors import Unavailable
 from keyrack.core.settings import Settings
 from keyrack.db.connection import UNREACHABLE, Database
+from keyrack.db.migrations import revisions
 from keyrack.db.replication.primary_connector import LEADS, PrimaryConnector
 from keyrack.db.replication.wal_positions import WalHistory
 from keyrack.db.row_batches import run_in_batches
@@ -42,7 +43,7 @@ REMEMBERED = 64  # beats that a replica can present as proof of its history
 
 # No set_config here: the commit has to wait for the synchronous standby
 BEAT: LiteralString = """
-insert into heartbeat (heartbeat_id, role, host, pid, version) values ($1, $2, $3, $4, $5)
+insert into heartbeat (heartbeat_id, role, host, pid, version, revision) values ($1, $2, $3, $4, $5, $6)
 on conflict (heartbeat_id) do update set beat_at = now()
 returning beat_at
 """
@@ -67,7 +68,7 @@ class Heartbeat:
         self._leadership = connector.leadership
         self._settings = settings
         self._seconds = settings.primary_lease_seconds
-        self._row = (uuid4(), role, socket.gethostname(), os.getpid(), __version__)
+        self._row = (uuid4(), role, socket.gethostname(), os.getpid(), __version__, revisions()[-1])
         self._raw: asyncpg.Connection | None = None
         self._beating: asyncio.Task[datetime] | None = None
         self._proven_until = 0.0

@@ -16,6 +16,7 @@ from keyrack.api.rate_limits import HOUR, RateLimit
 from keyrack.api.schema.fields import Relation, Resource, date_time, int32, string
 from keyrack.api.schema.group_scope import scoped_by
 from keyrack.api.schema.request_body import IN_NFC, Body, Int32, Moment, StrictBody, WholeSecond, format_timestamp
+from keyrack.assignments.booking_checks import CAR_BOOKED
 from keyrack.assignments.endpoints.assignments import OPERATION_HEADERS, operation_headers
 from keyrack.assignments.failure_codes import TEXT, text_of
 from keyrack.core.error_codes import RATE_LIMITED
@@ -156,7 +157,7 @@ endpoints.read(
         descriptions={
             204: "Accepted, but not applied yet in case of a grant: the header `Operation-Id` identifies its operation"
         },
-        errors={404: (NO_REQUEST,), 409: (requests.DECIDED,)},
+        errors={404: (NO_REQUEST,), 409: (requests.DECIDED, CAR_BOOKED)},
     ),
 )
 async def decide(request: Request, body: RequestDecision, services: DriverServices) -> Response:
@@ -235,7 +236,7 @@ async def put(request: Request, body: DriverRequestBody) -> Response:
     "/drive/api/requests/{requestId}",
     Doc("withdrawDriverRequest", "Withdraw a request", "Withdraws an open request of the driver."),
     auth=DriverAuth(has_customer=True),
-    responses=Responses(errors={404: (NO_REQUEST,), 409: (requests.DECIDED,)}),
+    responses=Responses(errors={404: (NO_REQUEST,), 409: (requests.DECIDED, CAR_BOOKED)}),
     topics=frozenset(("assignments",)),
     is_idempotent=False,
 )

@@ -13,6 +13,7 @@ from keyrack.api.endpoint import Concurrency, Doc, JsonBody, Responses, Tag
 from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, created
 from keyrack.api.permissions import Permission
+from keyrack.api.query_parameters import TOO_LONG_RANGE
 from keyrack.api.read_sql import Parent
 from keyrack.api.reference_errors import EXTERNAL_ID, TAKEN, reference_errors
 from keyrack.api.schema.declaration import patch_paths, patch_value
@@ -26,9 +27,10 @@ from keyrack.api.schema.request_body import (
 from keyrack.api.services import ReadServices
 from keyrack.assignments.customer_lock import lock_and_flush
 from keyrack.assignments.submission import submit_end_for_car
-from keyrack.core.error_codes import ErrorCode
+from keyrack.core.error_codes import EMPTY_RANGE, ErrorCode
 from keyrack.core.errors import BadRequest, NotFound
 from keyrack.db.connection import Statements
+from keyrack.fleet.availability import AVAILABLE_CAR, PERIOD, period_values
 from keyrack.fleet.declarations import CARS, NewCar
 from keyrack.fleet.schema import ASSIGNMENT_OF_CAR, CAR, EVENT, PRODUCT
 from keyrack.telemetry.schema import LOCATION, LOCATION_AT, TELEMETRY
@@ -89,6 +91,25 @@ endpoints.read(
         "Returns every car of the customer, ordered by id unless `$orderby` sets another order. `$expand` adds"
         " products, assignments and groups.",
     ),
+)
+endpoints.read(
+    "/cars/available",
+    AVAILABLE_CAR,
+    Doc(
+        "listAvailableCars",
+        "List the cars that are free within a period",
+        "Returns the cars whose exclusive bookings leave the time from `from` to `to` free, including the gap between"
+        " two bookings. Requests that are not applied yet count as bookings. Shared assignments do not count."
+        " `freeFrom` and `freeUntil` say when the previous booking ends and the next one starts; null if there is"
+        " none. The list is a suggestion: a booking is decided when it is applied. A list of more than 1,000 cars has"
+        " several pages: the header `Link` has the address of the next one.",
+        is_extension=True,
+    ),
+    auth=CustomerAuth(Permission.ASSIGNMENTS_READ),
+    errors={400: (EMPTY_RANGE, TOO_LONG_RANGE)},
+    query_parameters=PERIOD,
+    own_values=period_values,
+    is_paged=True,
 )
 ONE_CAR = endpoints.read(
     "/cars/{carId}",

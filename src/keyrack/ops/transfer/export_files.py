@@ -28,6 +28,7 @@ SNAPSHOT: LiteralString = "set transaction isolation level repeatable read, read
 OWNER: LiteralString = """
 select customer_id as id, name, to_json(created_at)#>>'{}' as created_at, history_days, keeps_positions,
   changes_days, driver_phone, driver_shows_place, driver_extension_hours,
+  bookings, bookings_enforced, booking_gap,
   coalesce((select applied from customer_hold h where h.customer_id = c.customer_id), 0) as applied,
   coalesce((select last_id from event_counter e where e.customer_id = c.customer_id), 0) as last_event
 from customer c where customer_id = $1

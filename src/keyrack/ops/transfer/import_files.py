@@ -12,6 +12,7 @@ from keyrack.db import partitions
 from keyrack.db.connection import Connection, Database
 from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.encrypted_columns import SIGNING_SECRET
+from keyrack.db.named_parameters import compile_statement
 from keyrack.ops.transfer import manifest as manifests
 from keyrack.ops.transfer.export_files import Progress
 from keyrack.ops.transfer.manifest import NAME, ExportIncomplete, Manifest
@@ -24,12 +25,13 @@ DISABLED = "imported: its receiver does not know the new signing secret yet"
 
 ALONE: LiteralString = "select pg_advisory_xact_lock(7260923)"  # serialises imports of the same export
 TAKEN: LiteralString = "select customer_id, began_at from customer_import where source = $1"
-CUSTOMER: LiteralString = """
+CUSTOMER = compile_statement("""
 insert into customer (name, created_at, history_days, keeps_positions, changes_days, driver_phone, driver_shows_place,
-  driver_extension_hours)
-values ($1, $2::text::timestamptz, $3, $4, $5, $6, $7, $8)
+  driver_extension_hours, bookings, bookings_enforced, booking_gap)
+values (:name, :created_at::text::timestamptz, :history_days, :keeps_positions, :changes_days, :driver_phone,
+  :driver_shows_place, :driver_extension_hours, :bookings, :bookings_enforced, :booking_gap)
 returning customer_id
-"""
+""")
 COUNTERS: LiteralString = """
 with hold as (update customer_hold set applied = $2 where customer_id = $1)
 update event_counter set last_id = $3 where customer_id = $1
@@ -64,9 +66,21 @@ async def import_export(
     await partitions.make(db, [date.fromisoformat(f"{month}-01") for month in manifest.months])
     owner = manifest.customer
     customer: int = await sql.fetchval(
-        CUSTOMER, name or owner.name, owner.created_at, owner.history_days, owner.keeps_positions, owner.changes_days,
-        owner.driver_phone, owner.driver_shows_place, owner.driver_extension_hours,
-    )  # fmt: skip
+        CUSTOMER.sql,
+        *CUSTOMER.arguments(
+            name=name or owner.name,
+            created_at=owner.created_at,
+            history_days=owner.history_days,
+            keeps_positions=owner.keeps_positions,
+            changes_days=owner.changes_days,
+            driver_phone=owner.driver_phone,
+            driver_shows_place=owner.driver_shows_place,
+            driver_extension_hours=owner.driver_extension_hours,
+            bookings=owner.bookings,
+            bookings_enforced=owner.bookings_enforced,
+            booking_gap=owner.booking_gap,
+        ),
+    )
     await sql.execute(SOURCE, customer, source)
     await sql.execute(COUNTERS, customer, owner.applied, owner.last_event)
     counts: dict[str, int] = {}

@@ -46,6 +46,9 @@ class CustomerRecord(_ManifestHeader):
     driver_phone: str | None = None
     driver_shows_place: bool = False
     driver_extension_hours: int = 0
+    bookings: str = "shared"
+    bookings_enforced: bool = False
+    booking_gap: int = 0
     applied: int  # the number of the last applied operation
     last_event: int
 

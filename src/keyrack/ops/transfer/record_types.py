@@ -146,6 +146,7 @@ CARS = RecordType(
     "cars",
     {
         "id": ("car_id", INT), **declarations.CARS.exported,
+        "bookings": ("bookings", TEXT), "bookingGap": ("booking_gap", INT),
     },
     _all("car", "car_id"), "car", _next("car", "car_id"), defaults=declarations.CARS.absent,
 )  # fmt: skip
@@ -185,10 +186,11 @@ ASSIGNMENTS = RecordType(
     {
         "id": ("assignment_id", INT), "carId": ("car_id", INT), "userId": ("user_id", INT),
         "start": ("starts_at", TIME), "end": ("ends_at", TIME),
-        "lifetime": ("lifetime", INT), "renewableAfter": ("renewable_after", INT), **declarations.ASSIGNMENTS.exported,
+        "lifetime": ("lifetime", INT), "renewableAfter": ("renewable_after", INT),
+        "exclusive": ("is_exclusive", FLAG), "bookingGap": ("booking_gap", INT), **declarations.ASSIGNMENTS.exported,
     },
     _all("assignment", "assignment_id"), "assignment", _next("assignment", "assignment_id"),
-    references={"carId": "cars", "userId": "users"},
+    references={"carId": "cars", "userId": "users"}, defaults={"exclusive": "false", "bookingGap": "0"},
 )  # fmt: skip
 # In order of submission. The caller is a manager, who does not belong to the customer, and is left out
 OPERATIONS = RecordType(

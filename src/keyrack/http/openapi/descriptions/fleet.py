@@ -79,6 +79,14 @@ EVERYWHERE: Members = {
 OF: Mapping[str, Members] = {
     "Customer": declarations.CUSTOMERS.descriptions,
     "Car": declarations.CARS.descriptions,
+    "AvailableCar": {
+        **declarations.CARS.descriptions,
+        "freeFrom": (
+            "When the exclusive booking before the period ends, without its gap; null for none.",
+            "2026-04-30T17:00:00Z",
+        ),
+        "freeUntil": ("When the exclusive booking after the period starts; null for none.", "2026-05-02T06:00:00Z"),
+    },
     "User": {
         **declarations.PEOPLE.descriptions,
         **declarations.USERS.descriptions,
