@@ -154,9 +154,7 @@ endpoints.read(
     body=JsonBody(TypeAdapter(RequestDecision), "decide request"),
     responses=Responses(
         headers=OPERATION_HEADERS,
-        descriptions={
-            204: "Accepted, but not applied yet in case of a grant: the header `Operation-Id` identifies its operation"
-        },
+        descriptions={204: "Accepted: the outcome comes by `Operation-Id`, which only a grant has"},
         errors={404: (NO_REQUEST,), 409: (requests.DECIDED, CAR_BOOKED)},
     ),
 )
