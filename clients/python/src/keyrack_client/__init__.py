@@ -1,0 +1,1 @@
+"""Client of Keyrack: who may open which vehicle, and when."""
