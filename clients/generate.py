@@ -8,7 +8,8 @@ The OpenAPI document and the catalogue of error codes are the sources. The files
 - Python: `_types.py` (a TypedDict for each schema), `operations.py`, `errors_by_code.py`.
 - TypeScript: `types.ts` (an interface for each schema, the operations, and the error codes).
 
-The operations of the drivers' app are left out: they need the session of a browser. So are those without JSON.
+The operations of the drivers' app are left out: they need the session of a browser. So are those without JSON, and the
+two that take the form of a token.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ TYPESCRIPT = ROOT / "typescript/src"
 NOTE = "Made by clients/generate.py from the OpenAPI document of the server. Do not edit."
 DRIVERS_APP = "/drive/"
 METHODS = ("get", "put", "post", "patch", "delete")
-JSON_TYPES = ("application/json", "application/x-www-form-urlencoded")
+JSON = "application/json"
 PYTHON_NAMES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 TYPESCRIPT_NAMES = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
 # The base class of an error class, by status; others derive from `ApiError`
@@ -84,6 +85,7 @@ class Source:
     operations: list[Operation]
     schemas: dict[str, Json]
     codes: list[Code]
+    sent: frozenset[str]  # the names of the schemas that only bodies of requests have
 
 
 def read_source() -> Source:
@@ -101,9 +103,42 @@ def read_source() -> Source:
 
 def make_source(document: Json, codes: list[Code]) -> Source:
     operations = list(read_operations(document))
-    every = document["components"]["schemas"]
-    names = sorted(reachable(every, [*operations_schemas(operations), *webhook_schemas(document), ref("Problem")]))
-    return Source(operations, {name: every[name] for name in names}, sorted(codes, key=lambda row: row.code))
+    schemas: dict[str, Json] = dict(document["components"]["schemas"])
+    bodies = reachable(schemas, [row.body for row in operations])
+    received = [*(row.answer for row in operations), *webhook_schemas(document), ref("Problem")]
+    answers = reachable(schemas, received)
+    kept = {name: schemas[name] for name in sorted(bodies | answers)}
+    updates = {
+        name.removesuffix("Patch") + "Update": update_schema(name, schemas) for name in kept if is_patch(schemas[name])
+    }
+    return Source(
+        operations,
+        dict(sorted((kept | updates).items())),
+        sorted(codes, key=lambda row: row.code),
+        frozenset(bodies - answers) | updates.keys(),
+    )
+
+
+def is_patch(schema: Json) -> bool:
+    return {"op", "path"} <= schema.get("properties", {}).keys()
+
+
+def update_schema(name: str, schemas: dict[str, Json]) -> Json:
+    """The properties that a patch can change, as an object; null removes a value."""
+    created = schemas.get("New" + name.removesuffix("Patch"), {}).get("properties", {})
+    paths = [path[1:] for path in literals(schemas[name]["properties"]["path"]) if "/" not in path[1:]]
+    properties = {path: {"anyOf": [created.get(path, {}), {"type": "null"}]} for path in paths}
+    return {
+        "type": "object",
+        "description": "The properties to change. Null removes a value.",
+        "properties": properties,
+    }
+
+
+def literals(schema: Json) -> list[str]:
+    """The values of an enumeration, also of one among other forms."""
+    own = [schema["const"]] if "const" in schema else schema.get("enum", [])
+    return [*own, *(text for part in schema.get("anyOf", []) for text in literals(part))]
 
 
 def ref(name: str) -> Json:
@@ -125,14 +160,17 @@ def read_operations(document: Json) -> Iterator[Operation]:
             answer, is_json = answer_schema(document, row)
             if not is_json:
                 continue
-            body = content_schema(row.get("requestBody", {}))
+            content = row.get("requestBody", {})
+            body = content_schema(content)
+            if content and body is None:
+                continue
             yield Operation(row["operationId"], method.upper(), path, row["summary"], body, answer)
 
 
 def content_schema(holder: Json) -> Json | None:
-    """The schema of the JSON or form content; None without one."""
+    """The schema of the JSON content; None without one."""
     content = holder.get("content", {})
-    return next((content[kind]["schema"] for kind in JSON_TYPES if kind in content), None)
+    return content[JSON]["schema"] if JSON in content else None
 
 
 def answer_schema(document: Json, row: Json) -> tuple[Json | None, bool]:
@@ -152,17 +190,13 @@ def answer_schema(document: Json, row: Json) -> tuple[Json | None, bool]:
     return schema, schema is not None or not answer.get("content")
 
 
-def operations_schemas(operations: Iterable[Operation]) -> list[Json]:
-    return [schema for row in operations for schema in (row.body, row.answer) if schema is not None]
-
-
 def webhook_schemas(document: Json) -> list[Json]:
     """The schemas of the bodies that receivers get."""
     rows = [row for methods in document.get("webhooks", {}).values() for row in methods.values()]
     return [schema for row in rows if (schema := content_schema(row.get("requestBody", {}))) is not None]
 
 
-def reachable(schemas: dict[str, Json], first: Iterable[Json]) -> set[str]:
+def reachable(schemas: dict[str, Json], first: Iterable[Json | None]) -> set[str]:
     """The names of the schemas that these ones refer to, also over others."""
     found: set[str] = set()
     queue: list[Any] = list(first)
@@ -194,10 +228,17 @@ def describe(schema: Json) -> str:
     return " ".join(schema.get("description", "").split())
 
 
+def union(types: Iterable[str]) -> str:
+    """The union of the types, each once."""
+    parts = (part for text in types for part in (text.split(" | ") if not set(text) & set("[(<") else [text]))
+    return " | ".join(dict.fromkeys(parts))
+
+
 # Python
 
 
-def python_type(schema: Any) -> str:
+def python_type(schema: Any, is_sent: bool = False) -> str:
+    """The type; in bodies of requests, a time can be a `datetime`."""
     if schema is True or not schema:
         return "Any"
     if "$ref" in schema:
@@ -207,18 +248,20 @@ def python_type(schema: Any) -> str:
         return f"Literal[{', '.join(quote(value) if isinstance(value, str) else repr(value) for value in values)}]"
     for several in ("anyOf", "oneOf"):
         if several in schema:
-            return " | ".join(dict.fromkeys(python_type(part) for part in schema[several]))
+            return union(python_type(part, is_sent) for part in schema[several])
     if "allOf" in schema:
-        return python_type(schema["allOf"][0])
+        return python_type(schema["allOf"][0], is_sent)
     kind = schema.get("type")
     if isinstance(kind, list):
-        return " | ".join(dict.fromkeys(python_type({**schema, "type": one}) for one in kind))
+        return union(python_type({**schema, "type": one}, is_sent) for one in kind)
     if kind == "array":
         return f"list[{python_type(schema.get('items', True))}]"
     if kind == "object":
         values = schema.get("additionalProperties", True)
-        inner = "Any" if schema.get("properties") or values is False else python_type(values)
+        inner = "Any" if schema.get("properties") or values is False else python_type(values, is_sent)
         return f"dict[str, {inner}]"
+    if is_sent and kind == "string" and schema.get("format") == "date-time":
+        return "str | datetime"
     return PYTHON_NAMES.get(kind, "Any")
 
 
@@ -232,13 +275,14 @@ def python_types(source: Source) -> str:
         "",
         "from __future__ import annotations",
         "",
+        "from datetime import datetime",
         "from typing import Any, Literal, TypeAlias, TypedDict",
         "",
         f"__all__ = {json.dumps(sorted(source.schemas))}",
         "",
     ]
     for name in in_order(source.schemas):
-        lines += python_schema(name, source.schemas[name])
+        lines += python_schema(name, source.schemas[name], name in source.sent)
     return "\n".join(lines)
 
 
@@ -257,20 +301,20 @@ def in_order(schemas: dict[str, Json]) -> list[str]:
     return list(TopologicalSorter(needs).static_order())
 
 
-def python_schema(name: str, schema: Json) -> list[str]:
+def python_schema(name: str, schema: Json, is_sent: bool) -> list[str]:
     base = extended(schema)
     if base is not None:
-        return python_class(name, base[1], base[0])
+        return python_class(name, base[1], base[0], is_sent)
     if is_object(schema):
-        return python_class(name, schema, "TypedDict")
-    return [f"{name}: TypeAlias = {python_type(schema)}", ""]
+        return python_class(name, schema, "TypedDict", is_sent)
+    return [f"{name}: TypeAlias = {python_type(schema, is_sent)}", ""]
 
 
 def quote_type(text: str) -> str:
     return f"'{text}'" if "'" not in text else repr(text)
 
 
-def python_class(name: str, schema: Json, base: str) -> list[str]:
+def python_class(name: str, schema: Json, base: str, is_sent: bool) -> list[str]:
     """A TypedDict.
 
     Classes of Python 3.10 have no `NotRequired`, so required properties get a base class. So do those whose name is no
@@ -284,27 +328,27 @@ def python_class(name: str, schema: Json, base: str) -> list[str]:
         if not odd:
             continue
         helper = f"_{name}{'Required' if is_required else 'Optional'}Keys"
-        fields = ", ".join(f"{quote(key)}: {quote_type(python_type(value))}" for key, value in odd.items())
+        fields = ", ".join(f"{quote(key)}: {quote_type(python_type(value, is_sent))}" for key, value in odd.items())
         total = "" if is_required else ", total=False"
         lines += [f'{helper} = TypedDict("{helper}", {{{fields}}}{total})', ""]
         bases = [part for part in bases if part != "TypedDict"] + [helper]
     needed = {k: v for k, v in schema["properties"].items() if k in required and is_name(k)}
     optional = {k: v for k, v in schema["properties"].items() if k not in required and is_name(k)}
     if needed and optional:
-        lines += [f"class _{name}Required({', '.join(bases)}):", *python_fields(needed), ""]
+        lines += [f"class _{name}Required({', '.join(bases)}):", *python_fields(needed, is_sent), ""]
         bases = [f"_{name}Required"]
     lines += [f"class {name}({', '.join(bases)}{', total=False' if optional else ''}):"]
     if text := describe(schema):
         lines += [f'    """{text}"""', ""]
-    return [*lines, *python_fields(optional or needed), ""]
+    return [*lines, *python_fields(optional or needed, is_sent), ""]
 
 
 def is_name(key: str) -> bool:
     return key.isidentifier() and not keyword.iskeyword(key)
 
 
-def python_fields(properties: dict[str, Json]) -> list[str]:
-    return [f"    {key}: {python_type(value)}" for key, value in properties.items()] or ["    pass"]
+def python_fields(properties: dict[str, Json], is_sent: bool) -> list[str]:
+    return [f"    {key}: {python_type(value, is_sent)}" for key, value in properties.items()] or ["    pass"]
 
 
 def python_operations(source: Source) -> str:
@@ -363,7 +407,8 @@ def python_errors(source: Source) -> str:
 # TypeScript
 
 
-def typescript_type(schema: Any) -> str:
+def typescript_type(schema: Any, is_sent: bool = False) -> str:
+    """The type; in bodies of requests, a time can be a `Date`."""
     if schema is True or not schema:
         return "unknown"
     if "$ref" in schema:
@@ -372,19 +417,21 @@ def typescript_type(schema: Any) -> str:
         return " | ".join(map(quote_value, schema["enum"] if "enum" in schema else [schema["const"]]))
     for several in ("anyOf", "oneOf"):
         if several in schema:
-            return " | ".join(dict.fromkeys(typescript_type(part) for part in schema[several]))
+            return union(typescript_type(part, is_sent) for part in schema[several])
     if "allOf" in schema:
-        return typescript_type(schema["allOf"][0])
+        return typescript_type(schema["allOf"][0], is_sent)
     kind = schema.get("type")
     if isinstance(kind, list):
-        return " | ".join(dict.fromkeys(typescript_type({**schema, "type": one}) for one in kind))
+        return union(typescript_type({**schema, "type": one}, is_sent) for one in kind)
     if kind == "array":
-        inner = typescript_type(schema.get("items", True))
+        inner = typescript_type(schema.get("items", True), is_sent)
         return f"({inner})[]" if " " in inner else f"{inner}[]"
     if kind == "object":
         values = schema.get("additionalProperties", True)
-        inner = "unknown" if schema.get("properties") or values is False else typescript_type(values)
+        inner = "unknown" if schema.get("properties") or values is False else typescript_type(values, is_sent)
         return f"Record<string, {inner}>"
+    if is_sent and kind == "string" and schema.get("format") == "date-time":
+        return "string | Date"
     return TYPESCRIPT_NAMES.get(kind, "unknown")
 
 
@@ -392,25 +439,25 @@ def quote_value(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def typescript_schema(name: str, schema: Json) -> list[str]:
+def typescript_schema(name: str, schema: Json, is_sent: bool) -> list[str]:
     text = describe(schema).replace("*/", "* /")
     lines = [f"/** {text} */"] if text else []
     base = extended(schema)
     if base is None and not is_object(schema):
-        return [*lines, f"export type {name} = {typescript_type(schema)};", ""]
+        return [*lines, f"export type {name} = {typescript_type(schema, is_sent)};", ""]
     members = base[1] if base is not None else schema
     required = set(members.get("required", []))
     lines.append(f"export interface {name}{f' extends {base[0]}' if base is not None else ''} {{")
     for key, value in members["properties"].items():
         shown = key if re.fullmatch(r"[A-Za-z_$][\w$]*", key) else quote(key)
-        lines.append(f"  {shown}{'' if key in required else '?'}: {typescript_type(value)};")
+        lines.append(f"  {shown}{'' if key in required else '?'}: {typescript_type(value, is_sent)};")
     return [*lines, "}", ""]
 
 
 def typescript(source: Source) -> str:
     lines = [f"// Types of bodies and answers, operations and error codes. {NOTE}", ""]
     for name, schema in source.schemas.items():
-        lines += typescript_schema(name, schema)
+        lines += typescript_schema(name, schema, name in source.sent)
     lines += ["/** The bodies and answers of the operations. */", "export interface Operations {"]
     for row in source.operations:
         body = "undefined" if row.body is None else typescript_type(row.body)

@@ -11,14 +11,6 @@ export interface About {
   preview: string[];
 }
 
-/** An access token. For a client, `expires_in` is a number and `scope` is present (RFC 6749, section 5.1). */
-export interface AccessToken {
-  access_token: string;
-  expires_in: string | number;
-  token_type: string;
-  scope?: string | null;
-}
-
 export interface Actor {
   type: string | null;
   id: string | null;
@@ -147,6 +139,16 @@ export interface AssignmentRequest {
   decided: string | null;
   car?: Car | null;
   user?: User | null;
+}
+
+/** The properties to change. Null removes a value. */
+export interface AssignmentUpdate {
+  carId?: number | null;
+  userId?: number | null;
+  start?: string | Date | null;
+  end?: string | Date | null;
+  lifetime?: number | null;
+  renewableAfter?: number | null;
 }
 
 /** The metadata of an authorization server (RFC 8414, section 2). */
@@ -290,6 +292,16 @@ export interface CarPatch {
   value?: string | null;
 }
 
+/** The properties to change. Null removes a value. */
+export interface CarUpdate {
+  name?: string | null;
+  description?: string | null;
+  vin?: string | null;
+  licensePlate?: string | null;
+  brand?: string | null;
+  model?: string | null;
+}
+
 /** Messages that a phone carries to a box: its status lists, oldest first, and the newest receipt of its log. `names` has the day keys by which the phone finds the box. */
 export interface CarriedBox {
   box: string;
@@ -368,14 +380,6 @@ export interface ClientCreated {
   clientSecret: string;
 }
 
-/** The form of the client credentials grant (RFC 6749, section 4.4.2). */
-export interface ClientGrant {
-  client_id?: string | null;
-  client_secret?: string | null;
-  grant_type: string;
-  scope?: string | null;
-}
-
 export interface ClientPatch {
   op: "remove" | "replace";
   path: "/name" | "/scopes" | "/expires" | "/enabled";
@@ -386,6 +390,14 @@ export interface ClientSecret {
   id: number;
   created: string;
   lastUsed: string | null;
+}
+
+/** The properties to change. Null removes a value. */
+export interface ClientUpdate {
+  name?: string | null;
+  scopes?: ("customer:read" | "cars:read" | "cars:write" | "users:read" | "users:write" | "erasure:read" | "erasure:write" | "assignments:read" | "assignments:write" | "groups:read" | "groups:write" | "products:read" | "services:read" | "installations:write" | "pairings:write" | "keys:read" | "sdk:write" | "events:read" | "events:write" | "positions:read" | "boxes:read" | "boxes:write" | "access:read" | "changes:read" | "operations:read" | "batch:write" | "webhooks:read" | "webhooks:write" | "live:read" | "managers:read" | "clients:read")[] | null;
+  expires?: string | Date | null;
+  enabled?: unknown | null;
 }
 
 export interface Code {
@@ -620,6 +632,11 @@ export interface GroupPatch {
   value?: string | null;
 }
 
+/** The properties to change. Null removes a value. */
+export interface GroupUpdate {
+  name?: string | null;
+}
+
 /** The server is ready. */
 export interface Healthy {
   status: "ok";
@@ -783,6 +800,12 @@ export interface ManagerPatch {
   value?: unknown;
 }
 
+/** The properties to change. Null removes a value. */
+export interface ManagerUpdate {
+  role?: Role | null;
+  groups?: number[] | null | null;
+}
+
 export interface Me {
   id: number;
   username: string;
@@ -799,8 +822,8 @@ export interface NewApp {
 export interface NewAssignment {
   carId: number;
   userId: number;
-  start: string;
-  end?: string | null;
+  start: string | Date;
+  end?: string | Date | null;
   lifetime?: number | null;
   renewableAfter?: number | null;
 }
@@ -817,12 +840,12 @@ export interface NewCar {
 export interface NewClient {
   name: string;
   scopes: ("customer:read" | "cars:read" | "cars:write" | "users:read" | "users:write" | "erasure:read" | "erasure:write" | "assignments:read" | "assignments:write" | "groups:read" | "groups:write" | "products:read" | "services:read" | "installations:write" | "pairings:write" | "keys:read" | "sdk:write" | "events:read" | "events:write" | "positions:read" | "boxes:read" | "boxes:write" | "access:read" | "changes:read" | "operations:read" | "batch:write" | "webhooks:read" | "webhooks:write" | "live:read" | "managers:read" | "clients:read")[];
-  expires?: string | null;
+  expires?: string | Date | null;
 }
 
 export interface NewEvent {
   dateTime: string;
-  utcDateTime: string;
+  utcDateTime: string | Date;
   userId: number;
   carId: number;
   type?: EventType;
@@ -875,7 +898,7 @@ export interface Numbered {
 /** An event that is delivered later, possibly more than once. `clientId` identifies it. */
 export interface OfflineEvent {
   dateTime: string;
-  utcDateTime: string;
+  utcDateTime: string | Date;
   userId: number;
   carId: number;
   type?: EventType;
@@ -989,13 +1012,6 @@ export interface PasskeyMade {
 
 export interface PasskeyOptions {
   publicKey: Record<string, unknown>;
-}
-
-/** The form of the password grant (RFC 6749, section 4.3.2). */
-export interface PasswordGrant {
-  username: string;
-  password: string;
-  grant_type: string;
 }
 
 export type PatchOperation = "remove" | "replace";
@@ -1176,14 +1192,6 @@ export interface RequestDecision {
 
 export type RetainedKind = "assignments" | "events" | "keys" | "operations" | "deliveries" | "changes" | "positions" | "odometer" | "telemetry" | "series" | "answers" | "people" | "sessions";
 
-/** The form of a revocation (RFC 7009, section 2.1). The hint is ignored: there is only one type of token. */
-export interface Revocation {
-  client_id?: string | null;
-  client_secret?: string | null;
-  token: string;
-  token_type_hint?: string | null;
-}
-
 /** The role of a manager in a customer. */
 export type Role = "Owner" | "Manager" | "Dispatcher" | "Technician" | "Auditor" | "Viewer";
 
@@ -1191,7 +1199,7 @@ export type Role = "Owner" | "Manager" | "Dispatcher" | "Technician" | "Auditor"
 export interface Sample {
   serialNumber?: string | null;
   uniqueId?: string | null;
-  carDataReadTime?: string;
+  carDataReadTime?: string | Date;
   currentLatitude?: number | null;
   currentLongitude?: number | null;
   odometer?: number | null;
@@ -1391,8 +1399,8 @@ export type Theme = "light" | "dark";
 
 /** The time range of outcomes and changes, from `from` up to, but not including, `to`. */
 export interface TimeRange {
-  from: string;
-  to?: string | null;
+  from: string | Date;
+  to?: string | Date | null;
   undelivered?: boolean;
 }
 
@@ -1512,6 +1520,15 @@ export interface WebhookPatch {
   value?: unknown;
 }
 
+/** The properties to change. Null removes a value. */
+export interface WebhookUpdate {
+  url?: string | null;
+  dialect?: WebhookDialect | null;
+  secret?: string | null;
+  kinds?: OutcomeKind[] | null | null;
+  enabled?: boolean | null;
+}
+
 export interface Why {
   code: string;
   detail: string;
@@ -1528,10 +1545,6 @@ export type WithheldReason = "too-many-keys" | "status-list-full";
 
 /** The bodies and answers of the operations. */
 export interface Operations {
-  /** Get an access token for a manager or a machine client */
-  getAccessToken: { body: PasswordGrant | ClientGrant; answer: AccessToken; ids: [] };
-  /** Revoke an access token */
-  revokeToken: { body: Revocation; answer: undefined; ids: [] };
   /** Get the public keys of tokens */
   getJwks: { body: undefined; answer: JsonWebKeySet; ids: [] };
   /** Get the OpenID Connect metadata */
@@ -1852,8 +1865,6 @@ export interface Operations {
 
 /** The method and path of each operation. */
 export const OPERATIONS = {
-  getAccessToken: ["POST", "/oauth2/token"],
-  revokeToken: ["POST", "/oauth2/revoke"],
   getJwks: ["GET", "/.well-known/jwks.json"],
   getOpenIdConfiguration: ["GET", "/.well-known/openid-configuration"],
   getAuthorizationServer: ["GET", "/.well-known/oauth-authorization-server"],

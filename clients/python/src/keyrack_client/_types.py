@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Literal, TypeAlias, TypedDict
 
-__all__ = ["About", "AccessToken", "Actor", "AlsoIn", "AppAccessState", "AppDevice", "AppInvitation", "AppInvitationRequest", "AsOf", "Assignment", "AssignmentBatch", "AssignmentChange", "AssignmentConflict", "AssignmentCreation", "AssignmentOfCar", "AssignmentOfUser", "AssignmentPatch", "AssignmentRequest", "AuthorizationServer", "Batch", "BatchResult", "BoxLog", "BoxProvisioning", "BoxReceipt", "BoxReport", "BoxReportKind", "BoxState", "BoxStatusList", "Bucket", "Car", "CarAccess", "CarBatch", "CarChange", "CarCreation", "CarOfGroup", "CarPatch", "CarriedBox", "CarriedList", "Change", "ChangeCheckpoint", "ChangeKind", "ChangeProof", "ChangeTold", "CheckpointTold", "ClientCreated", "ClientGrant", "ClientPatch", "ClientSecret", "Code", "ConflictHandling", "Contract", "Created", "Customer", "DayKey", "Delivered", "DeliveredEvents", "Delivery", "DeliveryListed", "DeliveryState", "DeliveryType", "Device", "DriverSettings", "End", "EnrolledBox", "Enrolment", "EnrolmentApproval", "EnrolmentNonce", "Entries", "Event", "EventType", "FactorRules", "Factors", "Fault", "FaultCode", "Goes", "Group", "GroupBatch", "GroupChange", "GroupCreation", "GroupPatch", "Healthy", "HiddenAssignment", "Identity", "Installation", "Invitation", "IssuedKey", "ItemFault", "ItemResult", "JsonWebKeySet", "Kept", "Key", "KeyForm", "KeyProtection", "KindListed", "Language", "Location", "MachineClient", "Manager", "ManagerInvited", "ManagerPatch", "Me", "NewApp", "NewAssignment", "NewCar", "NewClient", "NewEvent", "NewGroup", "NewManager", "NewPasskey", "NewPassword", "NewUser", "NewWebhook", "Numbered", "OfflineEvent", "OpenApiDocument", "OpenIdConfiguration", "OpenableCarOfUser", "Operation", "OperationCause", "OperationError", "OperationKind", "OperationState", "Outcome", "OutcomeKind", "OutcomeType", "Pairing", "Passkey", "PasskeyMade", "PasskeyOptions", "PasswordGrant", "PatchOperation", "PendingEnrolment", "PersonName", "PhoneKey", "PhoneKeys", "Position", "Preferences", "Preview", "Problem", "Product", "ProductListed", "ProductOfGroup", "ProductType", "Ready", "RecoveryCodes", "Refused", "RefusedEntry", "Registration", "RegistrationNonce", "Replayed", "RequestDecision", "RetainedKind", "Revocation", "Role", "Sample", "Samples", "SdkToken", "SdkTokenRequest", "SecretCreated", "SecretRotated", "Service", "ServiceOfGroup", "ServiceOfProduct", "Session", "SignedTime", "SomeUser", "Stays", "Stretch", "TakenEntries", "Telemetry", "Theme", "TimeRange", "TimeWanted", "Track", "TrackPoint", "Trouble", "User", "UserAccess", "UserBatch", "UserCreated", "UserCreation", "UserData", "UserLossOutcome", "UserLossReport", "UserOfGroup", "UserType", "Webhook", "WebhookCreated", "WebhookDialect", "WebhookPatch", "Why", "Withheld", "WithheldReason"]
+__all__ = ["About", "Actor", "AlsoIn", "AppAccessState", "AppDevice", "AppInvitation", "AppInvitationRequest", "AsOf", "Assignment", "AssignmentBatch", "AssignmentChange", "AssignmentConflict", "AssignmentCreation", "AssignmentOfCar", "AssignmentOfUser", "AssignmentPatch", "AssignmentRequest", "AssignmentUpdate", "AuthorizationServer", "Batch", "BatchResult", "BoxLog", "BoxProvisioning", "BoxReceipt", "BoxReport", "BoxReportKind", "BoxState", "BoxStatusList", "Bucket", "Car", "CarAccess", "CarBatch", "CarChange", "CarCreation", "CarOfGroup", "CarPatch", "CarUpdate", "CarriedBox", "CarriedList", "Change", "ChangeCheckpoint", "ChangeKind", "ChangeProof", "ChangeTold", "CheckpointTold", "ClientCreated", "ClientPatch", "ClientSecret", "ClientUpdate", "Code", "ConflictHandling", "Contract", "Created", "Customer", "DayKey", "Delivered", "DeliveredEvents", "Delivery", "DeliveryListed", "DeliveryState", "DeliveryType", "Device", "DriverSettings", "End", "EnrolledBox", "Enrolment", "EnrolmentApproval", "EnrolmentNonce", "Entries", "Event", "EventType", "FactorRules", "Factors", "Fault", "FaultCode", "Goes", "Group", "GroupBatch", "GroupChange", "GroupCreation", "GroupPatch", "GroupUpdate", "Healthy", "HiddenAssignment", "Identity", "Installation", "Invitation", "IssuedKey", "ItemFault", "ItemResult", "JsonWebKeySet", "Kept", "Key", "KeyForm", "KeyProtection", "KindListed", "Language", "Location", "MachineClient", "Manager", "ManagerInvited", "ManagerPatch", "ManagerUpdate", "Me", "NewApp", "NewAssignment", "NewCar", "NewClient", "NewEvent", "NewGroup", "NewManager", "NewPasskey", "NewPassword", "NewUser", "NewWebhook", "Numbered", "OfflineEvent", "OpenApiDocument", "OpenIdConfiguration", "OpenableCarOfUser", "Operation", "OperationCause", "OperationError", "OperationKind", "OperationState", "Outcome", "OutcomeKind", "OutcomeType", "Pairing", "Passkey", "PasskeyMade", "PasskeyOptions", "PatchOperation", "PendingEnrolment", "PersonName", "PhoneKey", "PhoneKeys", "Position", "Preferences", "Preview", "Problem", "Product", "ProductListed", "ProductOfGroup", "ProductType", "Ready", "RecoveryCodes", "Refused", "RefusedEntry", "Registration", "RegistrationNonce", "Replayed", "RequestDecision", "RetainedKind", "Role", "Sample", "Samples", "SdkToken", "SdkTokenRequest", "SecretCreated", "SecretRotated", "Service", "ServiceOfGroup", "ServiceOfProduct", "Session", "SignedTime", "SomeUser", "Stays", "Stretch", "TakenEntries", "Telemetry", "Theme", "TimeRange", "TimeWanted", "Track", "TrackPoint", "Trouble", "User", "UserAccess", "UserBatch", "UserCreated", "UserCreation", "UserData", "UserLossOutcome", "UserLossReport", "UserOfGroup", "UserType", "Webhook", "WebhookCreated", "WebhookDialect", "WebhookPatch", "WebhookUpdate", "Why", "Withheld", "WithheldReason"]
 
 class About(TypedDict):
     """Information about the server."""
@@ -16,16 +17,6 @@ class About(TypedDict):
     documentation: str
     openapi: str
     preview: list[str]
-
-class _AccessTokenRequired(TypedDict):
-    access_token: str
-    expires_in: str | int
-    token_type: str
-
-class AccessToken(_AccessTokenRequired, total=False):
-    """An access token. For a client, `expires_in` is a number and `scope` is present (RFC 6749, section 5.1)."""
-
-    scope: str | None
 
 class Actor(TypedDict):
     type: str | None
@@ -161,6 +152,16 @@ class AssignmentRequest(_AssignmentRequestRequired, total=False):
     car: Car | None
     user: User | None
 
+class AssignmentUpdate(TypedDict, total=False):
+    """The properties to change. Null removes a value."""
+
+    carId: int | None
+    userId: int | None
+    start: str | datetime | None
+    end: str | datetime | None
+    lifetime: int | None
+    renewableAfter: int | None
+
 class AuthorizationServer(TypedDict):
     """The metadata of an authorization server (RFC 8414, section 2)."""
 
@@ -233,10 +234,10 @@ class GroupPatch(_GroupPatchRequired, total=False):
 class _NewAssignmentRequired(TypedDict):
     carId: int
     userId: int
-    start: str
+    start: str | datetime
 
 class NewAssignment(_NewAssignmentRequired, total=False):
-    end: str | None
+    end: str | datetime | None
     lifetime: int | None
     renewableAfter: int | None
 
@@ -385,6 +386,16 @@ class CarAccess(_CarAccessRequired, total=False):
 class CarOfGroup(TypedDict):
     carId: int
 
+class CarUpdate(TypedDict, total=False):
+    """The properties to change. Null removes a value."""
+
+    name: str | None
+    description: str | None
+    vin: str | None
+    licensePlate: str | None
+    brand: str | None
+    model: str | None
+
 class CarriedBox(TypedDict):
     """Messages that a phone carries to a box: its status lists, oldest first, and the newest receipt of its log. `names` has the day keys by which the phone finds the box."""
 
@@ -460,16 +471,6 @@ class ClientCreated(TypedDict):
     clientId: str
     clientSecret: str
 
-class _ClientGrantRequired(TypedDict):
-    grant_type: str
-
-class ClientGrant(_ClientGrantRequired, total=False):
-    """The form of the client credentials grant (RFC 6749, section 4.4.2)."""
-
-    client_id: str | None
-    client_secret: str | None
-    scope: str | None
-
 class _ClientPatchRequired(TypedDict):
     op: Literal["remove", "replace"]
     path: Literal["/name", "/scopes", "/expires", "/enabled"]
@@ -481,6 +482,14 @@ class ClientSecret(TypedDict):
     id: int
     created: str
     lastUsed: str | None
+
+class ClientUpdate(TypedDict, total=False):
+    """The properties to change. Null removes a value."""
+
+    name: str | None
+    scopes: list[Literal["customer:read", "cars:read", "cars:write", "users:read", "users:write", "erasure:read", "erasure:write", "assignments:read", "assignments:write", "groups:read", "groups:write", "products:read", "services:read", "installations:write", "pairings:write", "keys:read", "sdk:write", "events:read", "events:write", "positions:read", "boxes:read", "boxes:write", "access:read", "changes:read", "operations:read", "batch:write", "webhooks:read", "webhooks:write", "live:read", "managers:read", "clients:read"]] | None
+    expires: str | datetime | None
+    enabled: Any | None
 
 class Code(TypedDict):
     code: str
@@ -678,6 +687,11 @@ class Group(_GroupRequired, total=False):
     services: list[ServiceOfProduct]
     products: list[Product]
 
+class GroupUpdate(TypedDict, total=False):
+    """The properties to change. Null removes a value."""
+
+    name: str | None
+
 class Healthy(TypedDict):
     """The server is ready."""
 
@@ -839,6 +853,12 @@ class _ManagerPatchRequired(TypedDict):
 class ManagerPatch(_ManagerPatchRequired, total=False):
     value: Any
 
+class ManagerUpdate(TypedDict, total=False):
+    """The properties to change. Null removes a value."""
+
+    role: Role | None
+    groups: list[int] | None | None
+
 class Me(TypedDict):
     id: int
     username: str
@@ -855,11 +875,11 @@ class _NewClientRequired(TypedDict):
     scopes: list[Literal["customer:read", "cars:read", "cars:write", "users:read", "users:write", "erasure:read", "erasure:write", "assignments:read", "assignments:write", "groups:read", "groups:write", "products:read", "services:read", "installations:write", "pairings:write", "keys:read", "sdk:write", "events:read", "events:write", "positions:read", "boxes:read", "boxes:write", "access:read", "changes:read", "operations:read", "batch:write", "webhooks:read", "webhooks:write", "live:read", "managers:read", "clients:read"]]
 
 class NewClient(_NewClientRequired, total=False):
-    expires: str | None
+    expires: str | datetime | None
 
 class _NewEventRequired(TypedDict):
     dateTime: str
-    utcDateTime: str
+    utcDateTime: str | datetime
     userId: int
     carId: int
     userAgent: str
@@ -901,7 +921,7 @@ class Numbered(TypedDict):
 
 class _OfflineEventRequired(TypedDict):
     dateTime: str
-    utcDateTime: str
+    utcDateTime: str | datetime
     userId: int
     carId: int
     userAgent: str
@@ -1017,13 +1037,6 @@ class PasskeyMade(TypedDict):
 
 class PasskeyOptions(TypedDict):
     publicKey: dict[str, Any]
-
-class PasswordGrant(TypedDict):
-    """The form of the password grant (RFC 6749, section 4.3.2)."""
-
-    username: str
-    password: str
-    grant_type: str
 
 class PendingEnrolment(TypedDict):
     """An enrolment that is not in force yet, and replaces a box."""
@@ -1203,16 +1216,6 @@ class RequestDecision(_RequestDecisionRequired, total=False):
 
 RetainedKind: TypeAlias = Literal["assignments", "events", "keys", "operations", "deliveries", "changes", "positions", "odometer", "telemetry", "series", "answers", "people", "sessions"]
 
-class _RevocationRequired(TypedDict):
-    token: str
-
-class Revocation(_RevocationRequired, total=False):
-    """The form of a revocation (RFC 7009, section 2.1). The hint is ignored: there is only one type of token."""
-
-    client_id: str | None
-    client_secret: str | None
-    token_type_hint: str | None
-
 Role: TypeAlias = Literal["Owner", "Manager", "Dispatcher", "Technician", "Auditor", "Viewer"]
 
 class Sample(TypedDict, total=False):
@@ -1220,7 +1223,7 @@ class Sample(TypedDict, total=False):
 
     serialNumber: str | None
     uniqueId: str | None
-    carDataReadTime: str
+    carDataReadTime: str | datetime
     currentLatitude: float | None
     currentLongitude: float | None
     odometer: float | None
@@ -1412,12 +1415,12 @@ class Telemetry(TypedDict):
 
 Theme: TypeAlias = Literal["light", "dark"]
 
-_TimeRangeRequiredKeys = TypedDict("_TimeRangeRequiredKeys", {"from": 'str'})
+_TimeRangeRequiredKeys = TypedDict("_TimeRangeRequiredKeys", {"from": 'str | datetime'})
 
 class TimeRange(_TimeRangeRequiredKeys, total=False):
     """The time range of outcomes and changes, from `from` up to, but not including, `to`."""
 
-    to: str | None
+    to: str | datetime | None
     undelivered: bool
 
 class TimeWanted(TypedDict):
@@ -1515,6 +1518,15 @@ class _WebhookPatchRequired(TypedDict):
 
 class WebhookPatch(_WebhookPatchRequired, total=False):
     value: Any
+
+class WebhookUpdate(TypedDict, total=False):
+    """The properties to change. Null removes a value."""
+
+    url: str | None
+    dialect: WebhookDialect | None
+    secret: str | None
+    kinds: list[OutcomeKind] | None | None
+    enabled: bool | None
 
 class _WhyRequired(TypedDict):
     code: str

@@ -7,10 +7,6 @@ from typing import Any
 from . import _types as t
 from ._operation import Operation
 
-getAccessToken: Operation[t.PasswordGrant | t.ClientGrant, t.AccessToken] = Operation("getAccessToken", "POST", "/oauth2/token")
-"""Get an access token for a manager or a machine client"""
-revokeToken: Operation[t.Revocation, None] = Operation("revokeToken", "POST", "/oauth2/revoke")
-"""Revoke an access token"""
 getJwks: Operation[None, t.JsonWebKeySet] = Operation("getJwks", "GET", "/.well-known/jwks.json")
 """Get the public keys of tokens"""
 getOpenIdConfiguration: Operation[None, t.OpenIdConfiguration] = Operation("getOpenIdConfiguration", "GET", "/.well-known/openid-configuration")
@@ -329,8 +325,6 @@ getReadiness: Operation[None, t.Ready] = Operation("getReadiness", "GET", "/heal
 """Check whether the server is ready, with all reasons and warnings"""
 
 ALL: dict[str, Operation[Any, Any]] = {
-    "getAccessToken": getAccessToken,
-    "revokeToken": revokeToken,
     "getJwks": getJwks,
     "getOpenIdConfiguration": getOpenIdConfiguration,
     "getAuthorizationServer": getAuthorizationServer,
