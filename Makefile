@@ -8,6 +8,7 @@ KEYS_ARGS ?= 10000000 1 300
 TRANSPORTS_ARGS ?= 2000000 1 1000000
 TOOLS := .venv-tools
 CLIENTS := .clients
+TYPESCRIPT := .typescript
 SITE_TOOLS := .venv-site
 # If it were set, each test run would compile all tests again, and each started command the changed modules
 unexport PYTHONDONTWRITEBYTECODE
@@ -147,9 +148,15 @@ test-failover: install-dev
 soak: install-dev
 	$(BIN)/python -m drills soak $(DRILL_ARGS)
 
-## dist: build wheel, sdist, SBOM, licences and checksums in dist/, reproducibly
-dist: install
+## dist: build wheel, sdist, SBOM, licences, client packages and checksums in dist/, reproducibly
+dist: install $(TYPESCRIPT)/.installed
 	@$(BIN)/python packages/dist.py
+
+# The compiler of the TypeScript client, and Node
+$(TYPESCRIPT)/.installed: requirements/assets.txt clients/typescript/package-lock.json
+	@$(PYTHON) requirements/install.py $(TYPESCRIPT)/venv $<
+	@$(TYPESCRIPT)/venv/bin/python clients/typescript/build.py tools $(TYPESCRIPT)
+	@touch $@
 
 ## test-dist: install the packages of `make dist` into an empty environment, and run the demo from it
 test-dist: install-dev dist
@@ -249,9 +256,10 @@ lock:
 	  --no-annotate requirements/installers.in -o requirements/installers.txt
 	$(PYTHON) console-assets/build.py lock
 	$(BIN)/python tests/clients/tools.py $(CLIENTS) lock
-	@$(MAKE) install $(TOOLS)/.installed
+	$(TYPESCRIPT)/venv/bin/python clients/typescript/build.py lock $(TYPESCRIPT)
+	@$(MAKE) install $(TOOLS)/.installed $(TYPESCRIPT)/.installed
 	$(BIN)/python packages/materials.py $(TOOLS)/bin/cyclonedx-py
 
 ## clean: remove the virtual environments, the console's third-party files and the caches of tools
 clean:
-	rm -rf $(VENV) $(TOOLS) $(SITE_TOOLS) $(CLIENTS) .provider .site dist $(ASSETS) $(dir $(ASSETS)).assets-* .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(TOOLS) $(SITE_TOOLS) $(CLIENTS) $(TYPESCRIPT) .provider .site dist $(ASSETS) $(dir $(ASSETS)).assets-* .pytest_cache .ruff_cache

@@ -7,8 +7,9 @@ The files are the same bytes on each machine:
 - The sdist has the files of the commit, without uncommitted changes, and the console assets of `make install`.
 - The wheel is built from the sdist, as pip would build it.
 - Each time in the files is that of the commit.
+- The package of the TypeScript client has the time of all packages of npm.
 
-Needs git, and the environment of `make install`.
+Needs git, the environment of `make install`, and the compiler that `make dist` installs.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ASSETS = "src/keyrack/console/assets"
+TYPESCRIPT = ROOT / ".typescript"  # the compiler, and an environment with Node
 # The release's other files: the path in the commit, and the end of the name, which follows the version
 OTHER_FILES = {
     "packages/keyrack.cdx.json": ".cdx.json",
@@ -48,6 +50,13 @@ def hatchling(what: str, source: Path, into: Path, epoch: str) -> Path:
     return built
 
 
+def typescript_client(commit: Path, into: Path) -> None:
+    """Build the npm package of the TypeScript client, without a registry."""
+    python = TYPESCRIPT / "venv/bin/python"
+    command = [str(python), str(commit / "clients/typescript/build.py"), "pack", str(TYPESCRIPT), str(into)]
+    subprocess.run(command, capture_output=True, text=True, check=True)
+
+
 def unpack(archive: Path, into: Path) -> None:
     with tarfile.open(archive) as packed:
         packed.extractall(into, filter="data")
@@ -67,6 +76,7 @@ def make(target: Path) -> list[Path]:
         unpack(sdist, scratch)
         stem = sdist.name.removesuffix(".tar.gz")
         hatchling("wheel", scratch / stem, built, epoch)
+        typescript_client(commit, built)
         for source, ending in OTHER_FILES.items():
             shutil.copy(commit / source, built / f"{stem}{ending}")
         files = sorted(built.iterdir())

@@ -6,9 +6,10 @@ import { pause, Transport } from "./transport.ts";
 import type { Answer, CallOptions, Options, WriteOptions } from "./transport.ts";
 import { OPERATIONS } from "./types.ts";
 import type {
-  Assignment, AssignmentUpdate, Batch, BatchResult, Car, CarUpdate, Change, Created, Event, Group, GroupUpdate,
-  Installation, NewAssignment, NewCar, NewEvent, NewGroup, NewUser, NewWebhook, Operation, Operations, Product,
-  ProductListed, SecretRotated, SomeUser, User, UserCreated, Webhook, WebhookCreated, WebhookUpdate,
+  Assignment, AssignmentUpdate, Batch, BatchResult, Car, CarOfGroup, CarUpdate, Change, Created, Event, Group,
+  GroupUpdate, Installation, NewAssignment, NewCar, NewEvent, NewGroup, NewUser, NewWebhook, Operation, Operations,
+  Product, ProductListed, SecretRotated, SomeUser, User, UserCreated, UserOfGroup, Webhook, WebhookCreated,
+  WebhookUpdate,
 } from "./types.ts";
 
 /** Options of `request`. */
@@ -164,7 +165,7 @@ export class Keyrack {
   }
 
   /** The position after the newest change, to read only later ones. */
-  async newest(options: CallOptions = {}): Promise<string> {
+  async newestPosition(options: CallOptions = {}): Promise<string> {
     const { headers } = await this.request("GET", "/changes", { ...options, query: { $top: 0 } });
     return positionOf(headers.get("Changes-Epoch") ?? undefined, Number(headers.get("Changes-Newest") ?? 0));
   }
@@ -327,6 +328,22 @@ class GroupsApi extends Resource {
   delete(id: Id, options?: WriteOptions): Promise<void> {
     return this.send("deleteGroup", [id], undefined, options);
   }
+
+  addCar(id: Id, car: CarOfGroup, options?: WriteOptions): Promise<void> {
+    return this.send("addCarToGroup", [id], car, options);
+  }
+
+  removeCar(id: Id, carId: Id, options?: WriteOptions): Promise<void> {
+    return this.send("removeCarFromGroup", [id, carId], undefined, options);
+  }
+
+  addUser(id: Id, user: UserOfGroup, options?: WriteOptions): Promise<void> {
+    return this.send("addUserToGroup", [id], user, options);
+  }
+
+  removeUser(id: Id, userId: Id, options?: WriteOptions): Promise<void> {
+    return this.send("removeUserFromGroup", [id, userId], undefined, options);
+  }
 }
 
 class AssignmentsApi extends Resource {
@@ -360,7 +377,7 @@ class AssignmentsApi extends Resource {
   }
 
   /** Ends an assignment, and waits until that is applied. */
-  end(id: Id, options?: OutcomeOptions): Promise<Operation> {
+  delete(id: Id, options?: OutcomeOptions): Promise<Operation> {
     return this.#submit("deleteAssignment", [id], undefined, options);
   }
 
@@ -384,6 +401,10 @@ class AssignmentsApi extends Resource {
 }
 
 class OperationsApi extends Resource {
+  list(options?: ListOptions): Rows<Operation> {
+    return this.rows("listOperations", options);
+  }
+
   get(id: string, options?: GetOptions): Promise<Operation> {
     return this.read("getOperation", [id], options);
   }
@@ -452,6 +473,11 @@ class WebhooksApi extends Resource {
 
   delete(id: Id, options?: WriteOptions): Promise<void> {
     return this.send("deleteWebhook", [id], undefined, options);
+  }
+
+  /** Sends a test message to the address. Returns the id of its delivery. */
+  test(id: Id, options?: WriteOptions): Promise<Created> {
+    return this.send("testWebhook", [id], undefined, options);
   }
 
   /** Replaces the signing secret. The old one stays valid for a while: pass both to `verify`. */

@@ -15,8 +15,6 @@ export interface ListOptions extends CallOptions {
   expand?: string | undefined;
   /** The rows of one request. The default is 500. */
   size?: number | undefined;
-  /** Begin after the row with this id. */
-  after?: number | undefined;
 }
 
 export type Read = (path: string, query: Query, options: CallOptions) => Promise<unknown>;
@@ -40,27 +38,22 @@ export class Rows<Row> implements AsyncIterable<Row> {
   /** Every row; one page is in memory at a time. */
   async *[Symbol.asyncIterator](): AsyncGenerator<Row, void, undefined> {
     const size = this.#options.size ?? SIZE;
-    let after = this.#options.after;
-    for (;;) {
-      const page = await this.#page(size, after);
+    for (let after: number | string | undefined; ; ) {
+      const page = await this.page(after, size);
       yield* page;
       const last = page.at(-1);
       if (last === undefined || page.length < size) return;
-      after = (last as { id: number }).id;
+      after = (last as { id: number | string }).id;
     }
   }
 
   /** The first row, or undefined. */
   async first(): Promise<Row | undefined> {
-    return (await this.#page(1, this.#options.after))[0];
+    return (await this.page(undefined, 1))[0];
   }
 
-  /** The first page: at most `size` rows. The id of its last row is the `after` of the next page. */
-  page(): Promise<Row[]> {
-    return this.#page(this.#options.size ?? SIZE, this.#options.after);
-  }
-
-  async #page(size: number, after: number | undefined): Promise<Row[]> {
+  /** A page: the rows after the row with this id, or the first ones. */
+  async page(after?: number | string, size: number = this.#options.size ?? SIZE): Promise<Row[]> {
     const { filter, search, select, expand } = this.#options;
     const cursor = after === undefined ? undefined : `id gt ${after}`;
     const query: Query = {

@@ -48,8 +48,8 @@ test("a list that is left early reads no more", async () => {
 test("the first row and a page", async () => {
   const [keyrack, server] = connected(fleet);
   assert.deepEqual(await keyrack.products.list({ expand: "car" }).first(), { id: 1 });
-  assert.deepEqual(await keyrack.users.list({ size: 2, after: 3 }).page(), [{ id: 4 }, { id: 5 }]);
-  assert.equal(await keyrack.users.list({ after: 5 }).first(), undefined);
+  assert.deepEqual(await keyrack.users.list({ size: 2 }).page(3), [{ id: 4 }, { id: 5 }]);
+  assert.deepEqual(await keyrack.users.list().page(5, 1), []);
   assert.equal(server.calls[0]!.query.get("$expand"), "car");
 });
 
@@ -106,7 +106,7 @@ test("a booking polls at a server that waits, without pauses", async () => {
 
 test("a failed outcome is an error with its code", async () => {
   const [keyrack] = connected(() => json(FAILED));
-  for (const ending of [keyrack.assignments.end(4), keyrack.assignments.update(4, { end: null })]) {
+  for (const ending of [keyrack.assignments.delete(4), keyrack.assignments.update(4, { end: null })]) {
     await assert.rejects(ending, (error) => {
       assert(error instanceof OutcomeFailed);
       assert.deepEqual([error.code, error.operation, error.message], [
@@ -158,7 +158,7 @@ test("changes begin with the oldest one, and continue after a position", async (
   assert.deepEqual(await positions(keyrack, { since: "e1:4" }), ["e1:5"]);
   assert.equal(server.calls.at(-1)!.query.get("epoch"), "e1");
   assert.deepEqual(await positions(keyrack, { since: 4, epoch: "e1" }), ["e1:5"]);
-  assert.equal(await keyrack.newest(), "e1:5");
+  assert.equal(await keyrack.newestPosition(), "e1:5");
   await assert.rejects(positions(keyrack, { since: "5" }), { name: "TypeError", message: /such as "EPOCH:17"/ });
 });
 
@@ -208,14 +208,20 @@ test("the paths of all methods", async () => {
   await keyrack.groups.create({ name: "g" });
   await keyrack.groups.update(1, { name: "h" });
   await keyrack.groups.delete(1);
+  await keyrack.groups.addCar(1, { carId: 2 });
+  await keyrack.groups.removeCar(1, 2);
+  await keyrack.groups.addUser(1, { userId: 3 });
+  await keyrack.groups.removeUser(1, 3);
   await keyrack.webhooks.create({ url: "https://x.test" });
   await keyrack.webhooks.update(1, { enabled: false });
   await keyrack.webhooks.rotateSecret(1);
+  await keyrack.webhooks.test(1);
   await keyrack.webhooks.delete(1);
   await keyrack.batch({ kind: "cars", items: [{ op: "end", id: 1 }] });
   assert.deepEqual(server.calls.map((seen) => `${seen.method} ${seen.path}`), [
     "PUT /users/assignments/customers", "DELETE /users/assignments/customers", "PUT /installations",
-    "DELETE /installations", "PUT /groups", "PATCH /groups/1", "DELETE /groups/1", "PUT /webhooks", "PATCH /webhooks/1",
-    "POST /webhooks/1/rotate-secret", "DELETE /webhooks/1", "POST /batch",
+    "DELETE /installations", "PUT /groups", "PATCH /groups/1", "DELETE /groups/1", "PUT /groups/1/cars",
+    "DELETE /groups/1/cars/2", "PUT /groups/1/users", "DELETE /groups/1/users/3", "PUT /webhooks", "PATCH /webhooks/1",
+    "POST /webhooks/1/rotate-secret", "POST /webhooks/1/test", "DELETE /webhooks/1", "POST /batch",
   ]);
 });
