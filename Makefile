@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ASSETS := src/keyrack/console/assets
 BUILD_ASSETS := $(PYTHON) console-assets/build.py
 
-.PHONY: help demo install install-dev test test-cluster dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench bench-tables clean docs lock screenshots clients test-console-long cluster test-failover soak site test-site test-clients test-phone test-drive test-moving test-order test-keys-weeks test-keys-long test-transports-long golden test-recordings record-requests migration
+.PHONY: help demo install install-dev test test-cluster dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench bench-tables clean docs lock screenshots clients client-packages test-console-long cluster test-failover soak site test-site test-clients test-phone test-drive test-moving test-order test-keys-weeks test-keys-long test-transports-long golden test-recordings record-requests migration
 
 ## help: show these lines
 help:
@@ -222,6 +222,10 @@ docs: install
 ## clients: generate the types, operations and error classes of the client packages
 clients: install
 	$(BIN)/python clients/generate.py
+
+## client-packages: build the client packages that the server of this checkout offers at /packages/
+client-packages: install $(TYPESCRIPT)/.installed
+	@$(BIN)/python packages/dist.py --clients src/keyrack/client_packages
 
 ## golden: write the golden files again; explain each difference in the commit
 golden: install-dev
