@@ -153,7 +153,7 @@ dist: install $(TYPESCRIPT)/.installed
 	@$(BIN)/python packages/dist.py
 
 # The compiler of the TypeScript client, and Node
-$(TYPESCRIPT)/.installed: requirements/assets.txt clients/typescript/package-lock.json
+$(TYPESCRIPT)/.installed: requirements/node.txt clients/typescript/package-lock.json
 	@$(PYTHON) requirements/install.py $(TYPESCRIPT)/venv $<
 	@$(TYPESCRIPT)/venv/bin/python clients/typescript/build.py tools $(TYPESCRIPT)
 	@touch $@
@@ -254,6 +254,8 @@ lock:
 	  --no-annotate requirements/tools.in -o requirements/tools.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	  --no-annotate requirements/clients.in -o requirements/clients.txt
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  --no-annotate requirements/node.in -o requirements/node.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	  --no-annotate requirements/site.in -o requirements/site.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
