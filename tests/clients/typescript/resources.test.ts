@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, mock, test } from "node:test";
 import { Keyrack, OutcomeFailed, OutcomePending, StartOver } from "../../../clients/typescript/src/index.ts";
+import type { CarUpdate } from "../../../clients/typescript/src/index.ts";
 import type { FakeServer, Respond } from "./fakes.ts";
 import { EMPTY, json, pauses, problem, restorePauses, serving, skipPauses } from "./fakes.ts";
 
@@ -55,7 +56,7 @@ test("the first row and a page", async () => {
 
 test("a patch has the given properties only", async () => {
   const [keyrack, server] = connected(() => new Response(null, EMPTY));
-  assert.equal(await keyrack.cars.update(3, { name: "New", vin: null, brand: undefined }), undefined);
+  assert.equal(await keyrack.cars.update(3, { name: "New", vin: null, brand: undefined } as CarUpdate), undefined);
   assert.deepEqual(JSON.parse(server.calls[0]!.body), [
     { op: "replace", path: "/name", value: "New" },
     { op: "remove", path: "/vin" },
