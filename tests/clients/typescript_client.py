@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.server
 import json
+import re
+import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -63,6 +65,30 @@ def without_types(path: Path) -> bytes:
     )
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
+
+
+def put_package(target: Path) -> None:
+    """Write the package with JavaScript made from the sources, without a compiler."""
+    (target / "dist").mkdir(parents=True)
+    shutil.copy(SOURCES.parent / "package.json", target)
+    for path in SOURCES.glob("*.ts"):
+        text = re.sub(rb'(from "\./\w+)\.ts"', rb'\1.js"', without_types(path))
+        (target / f"dist/{path.stem}.js").write_bytes(text)
+
+
+def put_npm(directory: Path) -> Path:
+    """Write a program `npm` that installs the client of these sources, and return its directory."""
+    put_package(directory / "package")
+    version = json.loads((SOURCES.parent / "package.json").read_text())["version"]
+    programs = directory / "bin"
+    programs.mkdir()
+    (programs / "npm").write_text(
+        "#!/bin/sh\n"
+        f'case "$*" in "install "*"/packages/keyrack-client-{version}.tgz") ;; *) echo "npm $*" >&2; exit 1 ;; esac\n'
+        f'mkdir -p node_modules && cp -r "{directory}/package" node_modules/keyrack-client\n'
+    )
+    (programs / "npm").chmod(0o755)
+    return programs
 
 
 Respond = Callable[[http.server.BaseHTTPRequestHandler], tuple[int, dict[str, str], bytes] | None]
