@@ -8,13 +8,14 @@ KEYS_ARGS ?= 10000000 1 300
 TRANSPORTS_ARGS ?= 2000000 1 1000000
 TOOLS := .venv-tools
 CLIENTS := .clients
+TYPESCRIPT := .typescript
 SITE_TOOLS := .venv-site
 # If it were set, each test run would compile all tests again, and each started command the changed modules
 unexport PYTHONDONTWRITEBYTECODE
 ASSETS := src/keyrack/console/assets
 BUILD_ASSETS := $(PYTHON) console-assets/build.py
 
-.PHONY: help demo install install-dev test test-cluster dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench bench-tables clean docs lock screenshots test-console-long cluster test-failover soak site test-site test-clients test-phone test-drive test-moving test-order test-keys-weeks test-keys-long test-transports-long golden test-recordings record-requests migration
+.PHONY: help demo install install-dev test test-cluster dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench bench-tables clean docs lock screenshots clients client-packages test-console-long cluster test-failover soak site test-site test-clients test-phone test-drive test-moving test-order test-keys-weeks test-keys-long test-transports-long golden test-recordings record-requests migration
 
 ## help: show these lines
 help:
@@ -147,9 +148,15 @@ test-failover: install-dev
 soak: install-dev
 	$(BIN)/python -m drills soak $(DRILL_ARGS)
 
-## dist: build wheel, sdist, SBOM, licences and checksums in dist/, reproducibly
-dist: install
+## dist: build wheel, sdist, SBOM, licences, client packages and checksums in dist/, reproducibly
+dist: install $(TYPESCRIPT)/.installed
 	@$(BIN)/python packages/dist.py
+
+# The compiler of the TypeScript client, and Node
+$(TYPESCRIPT)/.installed: requirements/node.txt clients/typescript/package-lock.json
+	@$(PYTHON) requirements/install.py $(TYPESCRIPT)/venv $<
+	@$(TYPESCRIPT)/venv/bin/python clients/typescript/build.py tools $(TYPESCRIPT)
+	@touch $@
 
 ## test-dist: install the packages of `make dist` into an empty environment, and run the demo from it
 test-dist: install-dev dist
@@ -212,6 +219,14 @@ docs: install
 	$(BIN)/python docs/implicit_context.py
 	$(BIN)/python docs/dialect_table.py
 
+## clients: generate the types, operations and error classes of the client packages
+clients: install
+	$(BIN)/python clients/generate.py
+
+## client-packages: build the client packages that the server of this checkout offers at /packages/
+client-packages: install $(TYPESCRIPT)/.installed
+	@$(BIN)/python packages/dist.py --clients src/keyrack/client_packages
+
 ## golden: write the golden files again; explain each difference in the commit
 golden: install-dev
 	KEYRACK_GOLDEN=write $(BIN)/pytest -q -p no:cacheprovider tests/golden/test_golden.py
@@ -240,14 +255,17 @@ lock:
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	  --no-annotate requirements/clients.in -o requirements/clients.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  --no-annotate requirements/node.in -o requirements/node.txt
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	  --no-annotate requirements/site.in -o requirements/site.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	  --no-annotate requirements/installers.in -o requirements/installers.txt
 	$(PYTHON) console-assets/build.py lock
 	$(BIN)/python tests/clients/tools.py $(CLIENTS) lock
-	@$(MAKE) install $(TOOLS)/.installed
+	$(TYPESCRIPT)/venv/bin/python clients/typescript/build.py lock $(TYPESCRIPT)
+	@$(MAKE) install $(TOOLS)/.installed $(TYPESCRIPT)/.installed
 	$(BIN)/python packages/materials.py $(TOOLS)/bin/cyclonedx-py
 
 ## clean: remove the virtual environments, the console's third-party files and the caches of tools
 clean:
-	rm -rf $(VENV) $(TOOLS) $(SITE_TOOLS) $(CLIENTS) .provider .site dist $(ASSETS) $(dir $(ASSETS)).assets-* .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(TOOLS) $(SITE_TOOLS) $(CLIENTS) $(TYPESCRIPT) .provider .site dist $(ASSETS) $(dir $(ASSETS)).assets-* .pytest_cache .ruff_cache

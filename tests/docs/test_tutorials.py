@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.clients.typescript_client import put_npm
 from tests.docs.page_runner import COMMANDS, DEMO_ENV, PROGRAM, ROOT, Page
 from tests.docs.walkthrough import number_from_two
 from tests.support.servers import Process, free_port, reachable_directory
@@ -62,7 +64,11 @@ def test_the_first_integration_in_javascript(demo: str, tmp_path: Path) -> None:
     version = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout
     if int(version.removeprefix("v").partition(".")[0]) < NODE:
         pytest.skip(f"this is Node.js {version.strip()}, and the tutorial wants {NODE} or newer")
-    Page("docs/tutorials/javascript.md").walk(tmp_path, {"PORT": str(free_port())}, loads=demo)
+    programs = put_npm(tmp_path / "npm")
+    path = f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    place = tmp_path / "work"
+    place.mkdir()
+    Page("docs/tutorials/javascript.md").walk(place, {"PORT": str(free_port()), "PATH": path}, loads=demo)
 
 
 @pytest.mark.parametrize("name", HOW_TO)

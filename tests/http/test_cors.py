@@ -25,9 +25,9 @@ from tests.support.servers import RunningServer
 CONSOLE = "https://console.example.com"
 ORIGINS = f"{CONSOLE}, http://Localhost:5173,https://[2001:DB8::1]:8443 ,capacitor://localhost,https://four.example:443"
 EXPOSED = (
-    "ETag, Idempotency-Replayed, Keyrack-Ignored, Keyrack-Mode, Keyrack-Position, Last-Event-ID, Link, Location,"
-    " Operation-Id, Operation-Location, Preference-Applied, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id,"
-    " X-Total-Count"
+    "Changes-Epoch, Changes-Newest, Changes-Oldest, ETag, Idempotency-Replayed, Keyrack-Ignored, Keyrack-Mode,"
+    " Keyrack-Position, Last-Event-ID, Link, Location, Operation-Id, Operation-Location, Preference-Applied, RateLimit,"
+    " RateLimit-Policy, Retry-After, X-Request-Id, X-Total-Count"
 )
 
 

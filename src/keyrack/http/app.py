@@ -25,6 +25,7 @@ from keyrack.http.exception_mapping import map_exception
 from keyrack.http.falcon_responses import put, put_refusal
 from keyrack.http.ignored_members import set_ignored_members_header
 from keyrack.http.in_process_client import InternalClient
+from keyrack.http.package_index import PACKAGES, PackageIndex
 from keyrack.http.page_responses import PageRoute
 from keyrack.http.page_router import BELOW, ConsolePage, Site
 from keyrack.http.pipeline import RequestPipeline
@@ -150,6 +151,7 @@ def create_app(settings: Settings, dsn: str, site: Site) -> BasePathMiddleware:
     app.add_sink(UnknownRoute(server).serve, "/")
     _add_pages(app, server, pipeline, site)
     app.add_sink(DriveApp(server).serve, rf"{DRIVE}(?:/|\Z)")
+    app.add_sink(PackageIndex(server).serve, rf"{PACKAGES}(?:/|\Z)")
     return BasePathMiddleware(app, settings, cors, lambda: server.lifespan(dsn), server.readiness.stop)
 
 

@@ -22,10 +22,9 @@ SENT = (
 )  # fmt: skip
 # Response headers for pages, beyond the ones that CORS always exposes
 SEEN = (
-    "ETag", "Idempotency-Replayed", "Keyrack-Ignored", "Keyrack-Mode", "Keyrack-Position", "Last-Event-ID", "Link",
-    "Location",
-    "Operation-Id", "Operation-Location", "Preference-Applied", "RateLimit", "RateLimit-Policy", "Retry-After",
-    "X-Request-Id", "X-Total-Count",
+    "Changes-Epoch", "Changes-Newest", "Changes-Oldest", "ETag", "Idempotency-Replayed", "Keyrack-Ignored",
+    "Keyrack-Mode", "Keyrack-Position", "Last-Event-ID", "Link", "Location", "Operation-Id", "Operation-Location",
+    "Preference-Applied", "RateLimit", "RateLimit-Policy", "Retry-After", "X-Request-Id", "X-Total-Count",
 )  # fmt: skip
 
 

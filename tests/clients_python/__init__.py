@@ -1,0 +1,1 @@
+"""The package `keyrack-client` against a real server."""
