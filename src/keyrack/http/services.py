@@ -12,6 +12,7 @@ from keyrack.api.odata import Limits
 from keyrack.api.principals import Caller, Driver
 from keyrack.api.response_spool import Spool
 from keyrack.assignments.customer_lock import CustomerTurns
+from keyrack.assignments.outcome_waits import OutcomeWaits
 from keyrack.auth.authenticator import Authenticator
 from keyrack.auth.denial_log import DenialLog
 from keyrack.auth.sso.login_flow import SignOn
@@ -49,6 +50,7 @@ class ServeServices:
     refusals: DenialLog
     sign_on: SignOn
     turns: CustomerTurns
+    outcome_waits: OutcomeWaits
     ingest_memory: IngestMemoryBudget
     encryption: Encryption
     issuing_keys: IssuingKeySigners

@@ -37,7 +37,7 @@ from keyrack.api.schema.request_body import (
 from keyrack.api.services import ReadServices
 from keyrack.assignments import submission
 from keyrack.assignments.customer_lock import apply_at_once, lock_and_flush
-from keyrack.assignments.endpoints.operations import ONE_OPERATION
+from keyrack.assignments.endpoints.operations import AWAITED_OPERATION, ONE_OPERATION
 from keyrack.assignments.rules import LIFETIME, LIFETIME_BOUND, lifetimes
 from keyrack.assignments.submission import OperationRequest, References
 from keyrack.core.error_codes import RATE_LIMITED, ErrorCode, FieldError
@@ -60,7 +60,8 @@ endpoints = Endpoints[ReadServices](
 
 ASYNCHRONOUS = (
     " The request is processed asynchronously: a 2xx only means that it is accepted. `Operation-Id` identifies the"
-    " operation. A webhook and `GET /operations/{operationId}` report its outcome."
+    " operation. A webhook and `GET /operations/{operationId}` report its outcome. With `Prefer: wait=N` the response"
+    " waits for it."
 )
 NO_ASSIGNMENT = ErrorCode(
     "assignment-not-found",
@@ -197,6 +198,7 @@ async def accept(
         errors={400: (END_BEFORE_START, LIFETIME_RANGE, RENEWABLE_RANGE), 404: (NO_CAR, NO_USER), 429: (RATE_LIMITED,)},
         representation=ONE_OPERATION,
     ),
+    awaited=AWAITED_OPERATION,
 )
 async def create(request: Request, body: NewAssignment, services: ReadServices) -> Response:
     operation = creation(request, body)
@@ -247,6 +249,7 @@ def creation(request: Request, body: NewAssignment) -> OperationRequest:
         errors={400: (END_BEFORE_START, LIFETIME_RANGE, RENEWABLE_RANGE), 404: (NO_ASSIGNMENT, NO_CAR, NO_USER)},
         representation=ONE_OPERATION,
     ),
+    awaited=AWAITED_OPERATION,
 )
 async def update(request: Request, patch: list[AssignmentPatch], services: ReadServices) -> Response:
     return await _accept(request, change(request, patch), services.settings)
@@ -281,6 +284,7 @@ def change(request: Request, patch: list[AssignmentPatch]) -> OperationRequest:
         precheck=conditional_requests.require_row(ASSIGNMENT, NO_ASSIGNMENT),
     ),
     responses=Responses(headers=OPERATION_HEADERS, errors={404: (NO_ASSIGNMENT,)}, representation=ONE_OPERATION),
+    awaited=AWAITED_OPERATION,
 )
 async def delete(request: Request, services: ReadServices) -> Response:
     return await _accept(request, end(request), services.settings)

@@ -50,6 +50,8 @@ ACCEPTED = (
     "Accepted, but not applied yet. The header `Operation-Id` identifies the operation. `GET"
     " /operations/{operationId}` and webhooks report its outcome"
 )
+AWAITED = "Success. With `Prefer: wait=N`: every operation has its outcome, which may be `Failed`"
+STILL_PENDING = "Accepted. With `Prefer: wait=N`: the time has passed, and an operation is still pending"
 LIST = (
     "Success. A long list is sent in chunks that are read at different moments; unchanged rows appear exactly once."
     " If an error occurs midway, the final chunk is missing."
@@ -67,6 +69,8 @@ def responses(endpoint: Endpoint[Any], schemas: dict[str, Json], public_url: str
         responses_by_status["304"] = {"description": REASONS[304], "headers": _headers(TAGGED)}
     if endpoint.representation_read is not None:
         _add_shown(endpoint, endpoint.representation_read, responses_by_status, schemas)
+    if endpoint.awaited is not None:
+        _add_awaited(endpoint, responses_by_status)
     for status, reasons in refusals(endpoint).items():
         responses_by_status[str(status)] = _error(endpoint, status, reasons, schemas, public_url)
     return responses_by_status
@@ -159,6 +163,15 @@ def _add_shown(
     for each in {status, str(endpoint.responses.status)}:
         headers = responses_by_status[each].setdefault("headers", {})
         headers |= _headers(descriptions)
+
+
+def _add_awaited(endpoint: Endpoint[Any], responses_by_status: dict[str, Json]) -> None:
+    """Add the responses to `Prefer: wait`: 200 with the outcome, or 202."""
+    shown = responses_by_status["202" if "202" in responses_by_status else "200"]
+    headers = shown.get("headers", {}) | _headers({"Preference-Applied": "The preferences that were applied."})
+    for status, description in ("200", AWAITED), ("202", STILL_PENDING):
+        known = responses_by_status.get(status, {**shown, "description": description})
+        responses_by_status[status] = {**known, "headers": headers}
 
 
 def _with_more(write_schema: Json, shown: Json, schemas: dict[str, Json]) -> Json:

@@ -227,6 +227,10 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "status": ("The status of the equivalent single request.", 201),
         "password": ("The generated password of a `Normal` user. No other response contains it.", "Jx2rVq8mTz0a"),
         "operationLocation": ("The address of the operation.", "/v3/operations/" + OPERATION_ID),
+        "operation": (
+            "With `Prefer: wait=N`: the operation, as `GET /operations/{operationId}` returns it.",
+            {"id": OPERATION_ID, "state": "Succeeded"},
+        ),
         "wouldFail": (
             "In a dry run: why the operation would fail.",
             "There is no key box installed in the car.",
