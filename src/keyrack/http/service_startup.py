@@ -38,6 +38,8 @@ from keyrack.http.services import ServeServices
 from keyrack.http.session_cookie import SessionCookies
 from keyrack.offline_keys.issuing_keys import IssuingKeySigners
 from keyrack.telemetry.ingest import Telemetry
+from keyrack.webhooks.event_deliveries import EventPublisher
+from keyrack.webhooks.queue_limit import QueueLimit
 
 OWN = 2  # connections reserved for the process itself
 
@@ -128,6 +130,7 @@ async def open_services(
             query_limits=static_services.limits(settings),
             spool=Spool(settings.spool_bytes, settings.spool_directory),
             telemetry=Telemetry(batches, settings, tell),
+            event_publisher=EventPublisher(QueueLimit(settings.webhook_max_pending, system("server"))),
             event_hub=hub,
             feed=feed,
             documents=static_services.documents(settings),

@@ -31,6 +31,7 @@ from keyrack.http.endpoints.health import Readiness
 from keyrack.http.ingest_memory import IngestMemoryBudget
 from keyrack.offline_keys.issuing_keys import IssuingKeySigners
 from keyrack.telemetry.ingest import Telemetry
+from keyrack.webhooks.event_deliveries import EventPublisher
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class ServeServices:
     query_limits: Limits
     spool: Spool
     telemetry: Telemetry
+    event_publisher: EventPublisher
     event_hub: EventHub
     feed: FeedService
     documents: Documents

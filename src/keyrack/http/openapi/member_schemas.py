@@ -129,6 +129,7 @@ VALUES: Mapping[tuple[str, str], str] = {
     ("Webhook", "dialect"): "WebhookDialect",
     ("Delivery", "type"): "DeliveryType",
     ("ChangeTold", "type"): "ChangeKind",
+    ("EventTold", "type"): "EventKind",
     ("Delivery", "state"): "DeliveryState",
     ("Batch", "conflicts"): "ConflictHandling",
     ("Retention", "kind"): "RetainedKind",

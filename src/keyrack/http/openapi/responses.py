@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -171,7 +172,7 @@ def _add_awaited(endpoint: Endpoint[Any], responses_by_status: dict[str, Json]) 
     headers = shown.get("headers", {}) | _headers({"Preference-Applied": "The preferences that were applied."})
     for status, description in ("200", AWAITED), ("202", STILL_PENDING):
         known = responses_by_status.get(status, {**shown, "description": description})
-        responses_by_status[status] = {**known, "headers": headers}
+        responses_by_status[status] = deepcopy({**known, "headers": headers})
 
 
 def _with_more(write_schema: Json, shown: Json, schemas: dict[str, Json]) -> Json:
