@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from standardwebhooks import Webhook
@@ -16,6 +16,7 @@ from keyrack.core.settings import Settings
 from keyrack.webhooks.delivery_errors import DISABLED_BY_TOO_MUCH
 from keyrack.webhooks.event_deliveries import EventPublisher
 from tests.changelog.outbox import finish_erasing
+from tests.offline_keys.test_box_logs import Drive, brought
 from tests.support.people import Person, Town, done
 from tests.support.servers import RunningServer, Sql, eventually
 from tests.telemetry.endpoints.test_ingest import device_key
@@ -43,7 +44,7 @@ def numbers(hook: Hook, car: int | None = None) -> list[int]:
 
 
 def sent(hook: Hook, count: int) -> list[Received]:
-    """The messages of the webhook, once all have been sent and are recorded as sent."""
+    """The messages of the webhook, once none waits."""
     eventually(lambda: len(hook.messages()) >= count and hook.is_done(), "the messages")
     assert len(hook.messages()) == count
     return hook.messages()
@@ -140,6 +141,24 @@ def test_a_repeated_delivery_of_a_device_is_sent_once(carol: Person, receiver: R
     first, second = deliver(carol, body), deliver(carol, body)
     assert (first["accepted"], second["duplicates"]) == (2, 3)
     sent(hook, 2)
+
+
+def test_the_log_of_a_box_names_the_assignment(carol: Person, receiver: Receiver) -> None:
+    hook = Hook(carol, receiver, "box", "event.*")
+    drive = Drive(carol)
+    entries = [
+        drive.book.opening(drive.key), drive.book.opening(drive.key, cti=uuid4().bytes), drive.book.entry(event=5),
+        drive.book.opening(drive.key, event=2, command=2),
+    ]  # fmt: skip
+    for _ in range(2):
+        brought(drive.kim, *entries)
+    messages = sent(hook, 2)
+    assert [message.payload["type"] for message in messages] == ["event.opened", "event.closed"]
+    listed = carol.get(f"/cars/{drive.car}/events?$orderby=id").json()
+    for message, event in zip(messages, listed, strict=True):
+        data = message.payload["data"]
+        assert {name: data[name] for name in event} == event
+        assert (data["assignmentId"], data["userId"]) == (drive.assignment, drive.kim.user)
 
 
 def test_a_rejected_event_is_not_sent(carol: Person, receiver: Receiver) -> None:

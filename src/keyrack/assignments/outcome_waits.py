@@ -1,8 +1,8 @@
 """Requests that wait for the outcomes of operations (`Prefer: wait`).
 
-A waiting request holds no connection. One task per customer looks up the pending operations of all its requests: at
-once, at each notification of applied operations, and at an interval in case a notification is lost. Any process may
-have applied them.
+A waiting request holds no connection. One task per customer looks up the pending operations of all its requests. It
+does so at once, and at each notification of applied operations, which any process may have applied. It also does so at
+an interval, because a notification may be lost.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ class OutcomeWait(Subscription):
             self._wake.set()
 
     async def wait_until(self, end: float) -> None:
-        """Wait until all operations have outcomes, until `end` by the loop's clock, or until it is ended."""
+        """Wait until all operations have outcomes, or until it is ended.
+
+        It waits until `end` at most, by the loop's clock.
+        """
         begun = time.monotonic()
         with suppress(TimeoutError):
             async with asyncio.timeout_at(end):
@@ -68,7 +71,7 @@ class OutcomeWait(Subscription):
 
 @dataclass(slots=True)
 class CustomerWaits:
-    """The waiting requests of one customer, and the task that searches for their outcomes."""
+    """The waiting requests of one customer, and their task."""
 
     waits: dict[OutcomeWait, None] = field(default_factory=dict[OutcomeWait, None])
     wake: asyncio.Event = field(default_factory=asyncio.Event)
@@ -160,7 +163,10 @@ class OutcomeWaits:
 
     @staticmethod
     async def _search_once(db: Database, customer: int, waits: Sequence[OutcomeWait]) -> bool:
-        """Search for the first operations of each request; return whether further ones can be searched for."""
+        """Search for the first operations of each request.
+
+        Returns whether further ones can be searched for.
+        """
         named = {wait: [*islice(wait.pending, PIECE)] for wait in waits}
         listed = [operation for operations in named.values() for operation in operations]
         if not listed:

@@ -1,4 +1,6 @@
-"""The step that waits for the outcomes of operations (`Prefer: wait`, RFC 7240, section 4.3).
+"""The step that waits for the outcomes of operations (`Prefer: wait`).
+
+Source: RFC 7240, section 4.3.
 
 The operations are accepted and committed before. So nothing that happens during the wait turns the response into an
 error: the client then gets the response without the wait, and looks for the outcome itself.
@@ -18,7 +20,7 @@ from keyrack.http.steps import Next
 
 
 async def await_outcomes(call: HttpCall, call_next: Next[HttpCall]) -> Response:
-    """The response with the outcomes, as soon as all are there: 200, or 202 if an operation is still pending then.
+    """The response with the outcomes: 200, or 202 if one is still pending.
 
     The request does not wait if a limit of waiting requests is reached, or after shutdown has begun.
     """

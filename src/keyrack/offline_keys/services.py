@@ -11,7 +11,7 @@ from keyrack.webhooks.event_deliveries import EventPublisher
 
 
 class OfflineKeyServices(ReadServices, Protocol):
-    """The encryption of nonces, the keys that sign for boxes, and the publisher of events."""
+    """Encryption of nonces, signing keys, and the publisher of events."""
 
     @property
     def encryption(self) -> Encryption: ...

@@ -145,7 +145,10 @@ class CloudEventsDialect(Dialect):
 
     @staticmethod
     def _subject(type: str, data: Mapping[str, Any]) -> str | None:
-        """The subject of a message: a car, a changed resource, an assignment or an operation; None for a test."""
+        """The subject of a message; None for a test.
+
+        It is the car of an event, a changed resource, or the assignment or operation of an outcome.
+        """
         if type in EVENTS:
             return f"car/{data['carId']}"
         if "resourceId" in data:

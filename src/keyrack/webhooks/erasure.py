@@ -1,4 +1,4 @@
-"""Erasure of a person from the deliveries of changes and events, before that of their logs.
+"""Erasure of a person from deliveries, before that of their logs.
 
 An interrupted erasure can be repeated: as long as the log has the content, its deliveries are found. Waiting deliveries
 are sent without the content, in their order.
@@ -88,7 +88,7 @@ def without_person(events: LiteralString, user: LiteralString, agent: LiteralStr
 
 
 async def count(statements: Statements, customer: int, user: int) -> int:
-    """The number of a customer's deliveries of changes and events that concern or name a user."""
+    """The number of deliveries of changes and events that name a user."""
     events: int = await statements.fetchval(COUNT_EVENTS, customer, user)
     return events + await statements.fetchval(COUNT, [customer], user, INT64_MAX)
 

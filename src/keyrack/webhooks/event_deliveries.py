@@ -25,7 +25,7 @@ _TAKES: LiteralString = "w.is_enabled and w.kinds && " + KINDS
 
 
 def takes_events_sql(customer: LiteralString) -> LiteralString:
-    """SQL that is true if an enabled webhook of the customer takes events."""
+    """SQL that is true if an enabled webhook takes events."""
     return "exists (select from webhook w where w.customer_id = " + customer + " and " + _TAKES + ")"
 
 
@@ -55,7 +55,7 @@ class EventPublisher:
     _customers: dict[int, None] = field(default_factory=dict[int, None])  # that had a webhook for events last
 
     def is_expected(self, customer: int) -> bool:
-        """Whether the customer had a webhook for events when it was last looked for."""
+        """Whether the customer had a webhook for events last."""
         return customer in self._customers
 
     async def publish(self, connection: Connection, customer: int, rows: Sequence[Row]) -> None:

@@ -1,4 +1,4 @@
-"""Messages about events, which are openings and closings of cars: their id, lane and body."""
+"""Messages about openings and closings: their id, lane and body."""
 
 from __future__ import annotations
 

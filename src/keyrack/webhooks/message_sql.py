@@ -16,7 +16,10 @@ def members(model: type[BaseModel]) -> tuple[str, ...]:
 
 
 def message_id_sql(hash: LiteralString) -> LiteralString:
-    """SQL of a message id: a UUID of version 8 (RFC 9562, section 5.8), from the first bytes of a hash."""
+    """SQL of a message id, from the first bytes of a hash.
+
+    It is a UUID of version 8 (RFC 9562, section 5.8).
+    """
     bytes: LiteralString = "substring(" + hash + " for 16)"
     return (
         "encode(set_byte(set_byte(" + bytes + ", 6, get_byte(" + bytes + ", 6) & 15 | 128), 8, get_byte(" + bytes
@@ -25,7 +28,7 @@ def message_id_sql(hash: LiteralString) -> LiteralString:
 
 
 def lane_sql(resource: LiteralString) -> LiteralString:
-    """SQL of the lane of a resource, which is SQL of a text.
+    """SQL of the lane of a resource.
 
     Bit 62 keeps these lanes apart from others: those of assignments have 32 bits, those of operations and tests are
     negative.

@@ -1,4 +1,4 @@
-"""The outbox: publication of outcomes to webhooks, and replay of outcomes, changes and events.
+"""The outbox: publication of outcomes, and replay of all messages.
 
 Deliveries are written in the transaction of their outcome. Every statement that writes deliveries also locks the rows
 of their lanes, in the order of the lanes. A worker that finishes a lane therefore either sees the new deliveries or
@@ -84,7 +84,7 @@ select count(*) from written
 
 
 def _first_event(name: LiteralString, time: LiteralString) -> LiteralString:
-    """SQL of a search for the first event that was recorded at this time or later. `max(low)` is its number."""
+    """SQL that searches for the first event recorded at a time or later. `max(low)` is its number."""
     return (
         name + """ as (
   select 1 as low, c.last_id + 1 as high
@@ -104,8 +104,7 @@ def _first_event(name: LiteralString, time: LiteralString) -> LiteralString:
 # Parameters: customer $1, webhook $2, from $3 up to but not including $4; $5: skip what is delivered or waits; $6:
 # limit; $7: the event types of changes that webhooks can get. Includes what was never written, because the webhook was
 # disabled, did not exist or had not subscribed then. Changes were recorded in the order of their numbers, so each class
-# is read by its key up to the limit. Events were recorded in the order of their numbers as well. A binary search finds
-# the first number of the range, and the first one after it
+# is read by its key up to the limit. So were events, whose range of numbers a binary search finds
 REPLAY_RANGE: LiteralString = f"""
 with recursive w as materialized (select * from webhook where customer_id = $1 and webhook_id = $2),
 o as (

@@ -1,4 +1,4 @@
-"""The queue limit of webhooks: a webhook with too many waiting deliveries is disabled."""
+"""The queue limit: a webhook with too many waiting deliveries is disabled."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class QueueLimit:
     )  # free places, and the time until which they are used
 
     async def disable_full(self, statements: Statements, coming: Counter[Key]) -> set[Key]:
-        """Disable the webhooks whose queue limit these deliveries would exceed; return the disabled ones.
+        """Disable the webhooks whose queue limit these deliveries would exceed.
 
-        A webhook that another transaction is changing stays enabled and gets the deliveries.
+        Returns the disabled ones. A webhook that another transaction is changing stays enabled and gets the deliveries.
         """
         now = time.monotonic()
         unknown = [key for key, count in coming.items() if not self._has_room(key, count, now)]

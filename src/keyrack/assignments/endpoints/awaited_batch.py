@@ -1,4 +1,4 @@
-"""Batches of assignments that wait for their outcomes: each result contains its operation."""
+"""Batches of assignments that wait: each result contains its operation."""
 
 from __future__ import annotations
 
@@ -21,13 +21,16 @@ _READ = ReadEndpoint(Select(OPERATION, order_by="{t}.operation_id = any(:id0::uu
 
 
 def operations(_request: Request, first: Response) -> Sequence[UUID]:
-    """The operations of a batch's response; none for other kinds and dry runs."""
+    """The operations of a response. Other kinds and dry runs have none."""
     results: list[dict[str, Any]] = json.loads(first.body or b"{}").get("results", [])
     return [UUID(result["operationId"]) for result in results if "operationId" in result]
 
 
 async def show(request: Request, first: Response, pending: Collection[UUID], services: ReadServices) -> Response:
-    """The response with each operation, and with the statuses of single requests that waited."""
+    """The response with each operation.
+
+    The results have the statuses of single requests that waited.
+    """
     report: dict[str, Any] = json.loads(first.body or b"{}")
     ids = operations(request, first)
     operations_by_id: dict[str, Any] = {}

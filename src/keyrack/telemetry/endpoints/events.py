@@ -168,7 +168,7 @@ class RecordedEventBody:
 
 @dataclass(frozen=True, slots=True)
 class EventRecorder:
-    """Records events of several callers in one transaction, and publishes them to webhooks.
+    """Records events of several callers in one transaction, with their deliveries.
 
     A repeated `clientId` gets its old number.
     """
