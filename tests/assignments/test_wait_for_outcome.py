@@ -238,6 +238,7 @@ def test_requests_above_the_limit_do_not_wait(dsn: str, sql: Sql, settings: Sett
     few = settings.model_copy(update={"outcome_waits_per_customer": 1})
     with RunningServer(few, dsn, worker=False) as server:
         anna = Town(sql, server).person("anna")
+        body = booking(anna)  # first, because an installation applies what is pending
         with nobody_works(anna):
             operation = pending(anna)
             read = f"/operations/{operation}?wait="
@@ -245,7 +246,7 @@ def test_requests_above_the_limit_do_not_wait(dsn: str, sql: Sql, settings: Sett
             with meanwhile(lambda: eventually(lambda: waited(anna.get(read + "30")), "the wait")) as waiting:
                 answer = eventually(lambda: not_waited(anna.get(read + "1")), "the limit")
                 assert (answer.status_code, answer.json()["state"]) == (200, "Pending")
-                created = anna.put("/assignments", booking(anna), headers=WAIT)
+                created = anna.put("/assignments", body, headers=WAIT)
                 done(created)
                 assert "preference-applied" not in created.headers
                 sql.execute("delete from operation where customer_id = $1", anna.customer)
