@@ -48,4 +48,4 @@ def test_no_wildcard_is_left_out_and_none_is_empty() -> None:
         assert kind.meaning.endswith(".") and kind.resource
         assert name in exact or (name.endswith(".*") and exact.issuperset(kind.takes))
     assert {f"{name.partition('.')[0]}.*" for name in exact} == TAKEN.keys() - exact
-    assert {kind.resource for kind in TAKEN.values()} == {*RECORDED, "changes"}
+    assert {kind.resource for kind in TAKEN.values()} == {*RECORDED, "event", "changes"}

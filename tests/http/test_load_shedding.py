@@ -18,7 +18,7 @@ import pytest
 
 from keyrack.core.error_codes import OVERLOADED
 from keyrack.core.settings import Settings
-from keyrack.http.load_shedding import FEW, LASTS, TICK, TURNS, DeferredConnections, Overload
+from keyrack.http.load_shedding import ALL, FEW, LASTS, TICK, TURNS, Admission, DeferredConnections, Overload
 from tests.http.test_connection_limits import SERVE
 from tests.http.test_hostile_input import Line, Reply, head
 from tests.http.test_noisy_neighbours import locked, patient, waiting
@@ -58,6 +58,16 @@ def taken(load: Overload, method: str, path: str, customer: int) -> bool:
 def test_a_long_poll_is_not_counted(query: str) -> None:
     scope = asked("GET", "/v3/changes", 1) | {"query_string": query.encode()}
     assert Overload(TARGET, lambda: 100.0).enter(scope, "10.0.0.1") == ""
+
+
+def test_a_request_that_only_waits_is_not_counted() -> None:
+    def act(load: Overload) -> None:
+        for admission in [Admission(load, "1") for _ in range(FEW)]:
+            for _ in range(2):  # when it begins to wait, and with its response
+                admission.end()
+        assert taken(load, "GET", "/v3/cars", 1)
+
+    with_busy_and_late(2 * ALL * TARGET, act)
 
 
 def test_without_lag_every_request_is_accepted() -> None:

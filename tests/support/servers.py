@@ -227,8 +227,12 @@ class RunningServer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.should_exit = True
+        self.begin_shutdown()
         self._thread.join(DEADLINE)
+
+    def begin_shutdown(self) -> None:
+        """Begin to shut down. Leaving the context waits for the end."""
+        self._server.should_exit = True
 
 
 # For a limit that is not refilled while a test counts. Settings from outside are integers

@@ -7,10 +7,11 @@ raises a `TypeError` at import, which names the row.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any, Generic, Literal, TypeVar
+from uuid import UUID
 
 from pydantic import TypeAdapter
 
@@ -146,6 +147,19 @@ class Responses:
     has_secret: bool = False  # a success contains a secret, so it is never compressed (docs/decisions, "compression")
 
 
+@dataclass(frozen=True, slots=True)
+class AwaitedOutcomes(Generic[S_contra]):
+    """The outcomes that a response may wait for (`Prefer: wait`).
+
+    `operations` returns the operations of a first response. `show` returns the response with their outcomes. It gets
+    the request, the first response, and the operations that are still pending.
+    """
+
+    operations: Callable[[Request, Response], Sequence[UUID]]
+    show: Callable[[Request, Response, Collection[UUID], S_contra], Awaitable[Response]]
+    body: str  # the body of the response, for the documents
+
+
 @dataclass(frozen=True)
 class Endpoint(Generic[S_contra]):
     """One row of the table. Raises `TypeError` for an invalid combination of groups."""
@@ -168,6 +182,7 @@ class Endpoint(Generic[S_contra]):
     topics: Topics = NOTHING  # topics of the live stream about which a success notifies subscribers
     is_idempotent: bool = True  # a write supports `Idempotency-Key`
     is_primary_only: bool = False  # a read on which decisions or waits are based, so no replica serves it
+    awaited: AwaitedOutcomes[S_contra] | None = None  # outcomes that the response may wait for
     has_long_poll: bool = False  # the response may wait for data: by `wait`, or as server-sent events
     has_own_query_check: bool = False  # `prepare` or the handler rejects every query string with its own error
 
@@ -271,7 +286,7 @@ class Endpoint(Generic[S_contra]):
         shown = self.representation_read
         if shown is None:
             parse_parameters(request.query, ())
-        elif request.returns != "representation":
+        elif not request.shows_result:
             check_names(request.query, shown.select.shape, ())
 
     @property

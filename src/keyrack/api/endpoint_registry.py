@@ -9,6 +9,7 @@ from typing import Any, Generic, LiteralString, TypeAlias, TypedDict, TypeVar, U
 
 from keyrack.api.auth_schemes import Auth, CustomerAuth
 from keyrack.api.endpoint import (
+    AwaitedOutcomes,
     Concurrency,
     Doc,
     Endpoint,
@@ -59,6 +60,7 @@ class RowOptions(TypedDict, total=False):
     is_primary_only: bool
     has_long_poll: bool
     has_own_query_check: bool
+    awaited: AwaitedOutcomes[Any] | None
 
 
 class RowDecorator(Generic[S]):
@@ -141,6 +143,7 @@ class Endpoints(Generic[S]):
         errors: Errors | None = None,
         converters: Converters | None = None,
         is_primary_only: bool = False,
+        awaited: AwaitedOutcomes[Any] | None = None,
     ) -> Endpoint[ReadS]:
         """A read as one statement: one row by its key if `is_single`, else all rows, or those of `parent`.
 
@@ -159,6 +162,7 @@ class Endpoints(Generic[S]):
         return self.add(
             "GET", path, doc, read, read=read, auth=auth or self._auth("GET"), responses=responses,
             converters=converters or {}, is_primary_only=is_primary_only, query_parameters=query_parameters,
+            awaited=awaited,
         )  # fmt: skip
 
     def add(

@@ -68,6 +68,12 @@ class Request:
     hides_extensions: bool = False  # a caller of the spec: extensions are returned only if `$select` names them
     strict: bool = False  # the client prefers the rejection of unknown properties
     mode: RequestMode = RequestMode.SPEC
+    wait: int = 0  # seconds that the response may wait for the outcomes of its operations
+
+    @property
+    def shows_result(self) -> bool:
+        """Whether the response to a write shows its result."""
+        return self.returns == "representation" or self.wait > 0
 
     @property
     def manager(self) -> ManagerCaller:

@@ -646,6 +646,8 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "local_text": _of(WRITTEN, STAYS, LOG),
         "user_agent": _of(WRITTEN, EMPTIED, LOG),
         "client_id": _of(WRITTEN, COPY_EMPTIED, LOG),
+        "recorded_at": _of(LOG_OF_SERVER, NOBODY, LOG),
+        "assignment_id": _of(LOG_OF_SERVER, COPY_EMPTIED, LOG),
     },
     "event_counter": {
         "customer_id": _of(ROW_OF_CUSTOMER, NOBODY, LOG),

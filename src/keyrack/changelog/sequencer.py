@@ -29,6 +29,7 @@ from keyrack.changelog.transparency.merkle_tree import Tree, leaf_hash
 from keyrack.changelog.visibility_watermark import IF_ALONE, VisibilityWatermark
 from keyrack.core.metrics.catalog import CHANGES_SEQUENCED, SEQUENCING_DELAY
 from keyrack.core.settings import Settings
+from keyrack.db.audit_context import system
 from keyrack.db.change_notifier import DELIVERED, NUMBERED, Notify
 from keyrack.db.connection import Connection, Database, Row, is_interruption
 from keyrack.db.named_parameters import compile_statement
@@ -36,6 +37,7 @@ from keyrack.db.partitions import month
 from keyrack.db.throttled_log import ThrottledLogger
 from keyrack.db.worker_wakeup import DELIVER
 from keyrack.webhooks.change_deliveries import NumberedChange, Publisher
+from keyrack.webhooks.queue_limit import QueueLimit
 
 seldom = ThrottledLogger("keyrack.sequencer")
 
@@ -167,7 +169,7 @@ class Sequencer:
     _publisher: Publisher = field(init=False)
 
     def __post_init__(self) -> None:
-        self._publisher = Publisher(self.settings.webhook_max_pending)
+        self._publisher = Publisher(QueueLimit(self.settings.webhook_max_pending, system("worker")))
 
     def wake(self) -> None:
         """Request a batch: there may be new changes."""

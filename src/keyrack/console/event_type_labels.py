@@ -26,6 +26,7 @@ EVERYTHING = {
     "service.*": N_("Everything about services"),
     "contract.*": N_("Everything about contracts"),
     "group.*": N_("Everything about groups"),
+    "event.*": N_("Everything about openings and closings"),
     "assignmentRequest.*": N_("Everything about requests of drivers"),
     "manager.*": N_("Everything about accounts"),
     "invitation.*": N_("Everything about invitations"),
@@ -51,6 +52,8 @@ NAMES: Mapping[str, str] = {
     **{kind: words.label for kind, words in KINDS.items()},
     **OUTCOMES,
     **EVERYTHING,
+    "event.opened": N_("Car opened"),
+    "event.closed": N_("Car closed"),
     "changes.checkpoint": N_("Checkpoint of the history of changes"),
     "webhook.test": N_("Test"),
 }

@@ -16,6 +16,7 @@ from keyrack.changelog import erasure as changes
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements
 from keyrack.db.row_batches import run_in_batches
+from keyrack.webhooks.erasure import without_person
 
 log = structlog.get_logger("keyrack.privacy")
 
@@ -39,13 +40,17 @@ CUSTOMERS_OF_EVENTS: LiteralString = """
 select c.customer_id from customer c cross join lateral (
   select from event e where e.customer_id = c.customer_id and e.user_id = $1 limit 1) e
 """
-ERASE_EVENTS: LiteralString = """
-with gone as (
-  update event set user_id = $3, user_agent = $4, latitude = null, longitude = null, client_id = null
-  where customer_id = $1 and event_id = any(array(
-    select event_id from event where customer_id = $1 and user_id = $2 limit $5)) returning 1)
+ERASE_EVENTS: LiteralString = (
+    """
+with chosen as materialized (select customer_id, event_id from event where customer_id = $1 and user_id = $2 limit $5),
+sent as (""" + without_person("chosen", "$3::integer", "$4::text") + """),
+gone as (
+  update event set user_id = $3, user_agent = $4, latitude = null, longitude = null, client_id = null,
+    assignment_id = null
+  where customer_id = $1 and event_id = any(array(select event_id from chosen)) returning 1)
 select count(*)::integer from gone
 """
+)  # fmt: skip
 # Rows of issued keys remain: boxes still receive their revocations, and events of the box still find their car
 ERASE_KEYS: LiteralString = """
 update box_key set user_id = $2, token = ''

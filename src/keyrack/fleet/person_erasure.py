@@ -16,6 +16,7 @@ from keyrack.db.connection import Database, Statements
 from keyrack.fleet import global_erasure
 from keyrack.fleet.global_erasure import OPERATION_NAMES_USER, WITHOUT_USER
 from keyrack.webhooks import erasure as deliveries
+from keyrack.webhooks.erasure import without_person
 
 # Deliveries are found by webhook, as their index begins with it
 COUNTS: LiteralString = (
@@ -71,7 +72,7 @@ returning customer_id, user_id, asked_at, last_event
 # $1: customer; $2: person; $3: the limit (time or event id) if the person is in the customer again
 _NOT_AGAIN: LiteralString = " not exists (select from customer_user where customer_id = $1 and user_id = $2)"
 _EVENTS: LiteralString = (
-    "select event_id from event where customer_id = $1 and user_id = $2 and (event_id <= $3::integer or"
+    "select customer_id, event_id from event where customer_id = $1 and user_id = $2 and (event_id <= $3::integer or"
     + _NOT_AGAIN
     + ")"
 )
@@ -83,10 +84,12 @@ _OPERATIONS: LiteralString = (
     + ")"
 )
 ERASE_EVENTS: LiteralString = (
-    "with gone as (update event set user_id = $4, user_agent = $5, latitude = null, longitude = null, client_id = null"
-    " where customer_id = $1 and event_id = any(array(" + _EVENTS + " limit $6)) returning 1)"
+    "with chosen as materialized (" + _EVENTS + " limit $6), sent as ("
+    + without_person("chosen", "$4::integer", "$5::text")
+    + "), gone as (update event set user_id = $4, user_agent = $5, latitude = null, longitude = null, client_id = null,"
+    " assignment_id = null where customer_id = $1 and event_id = any(array(select event_id from chosen)) returning 1)"
     " select count(*) from gone"
-)
+)  # fmt: skip
 # Pending operations and waiting deliveries still need the user of their assignment
 ERASE_OPERATIONS: LiteralString = (
     "with done as materialized ("

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import LiteralString
 
 from keyrack.db.connection import Statements
+from keyrack.webhooks.erasure import remove_positions
 
 KEEP_POSITIONS: LiteralString = "update customer set keeps_positions = $2 where customer_id = $1 returning true"
 STATES_WITHOUT: LiteralString = """
@@ -27,6 +28,7 @@ async def set_positions_stored(statements: Statements, customer: int, keep: bool
         await statements.execute(STATES_WITHOUT, customer)
         await statements.execute(HISTORY_WITHOUT, customer)
         await statements.execute(EVENTS_WITHOUT, customer)
+        await remove_positions(statements, customer)
     return True
 
 

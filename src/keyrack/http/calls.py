@@ -78,6 +78,7 @@ class HttpCall(Call):
     is_strict: bool = False  # the client prefers the rejection of whatever is unknown
     preferred_return: Returns = ""
     returns: Returns = ""  # the same, only on rows that can return the result of the write
+    wait: int = 0  # seconds that the response may wait for outcomes
     if_match: tuple[str, ...] | None = None
     if_none_match: str | None = None
     prefers_other_type: bool = False

@@ -36,7 +36,7 @@ from keyrack.core.settings import Settings
 from keyrack.http.access_log import aborted_by_client
 from keyrack.http.base_path import SECURITY_HEADERS
 from keyrack.http.connection_limits import ConnectionLimiter, max_connections
-from keyrack.http.load_shedding import DeferredConnections, Overload
+from keyrack.http.load_shedding import Admission, DeferredConnections, Overload
 from keyrack.http.problem_details import accepted, problem_body
 from keyrack.http.request_ids import request_id
 from keyrack.http.request_mode import mode_of_headers
@@ -127,6 +127,8 @@ class GuardedProtocol(HttpToolsProtocol):
             if self._answering.scope["method"] in READS and self._task is not None:
                 request_state(self._answering.scope).is_client_gone = True
                 self._task.cancel()
+            else:
+                self._end_subscription()
 
     @override
     def shutdown(self) -> None:
@@ -139,8 +141,11 @@ class GuardedProtocol(HttpToolsProtocol):
             self.loop.call_later(self.linger, self._part)
             return
         super().shutdown()
-        if self._answering is None:
-            return
+        if self._answering is not None:
+            self._end_subscription()
+
+    def _end_subscription(self) -> None:
+        """End the stream or the wait of the active request, if any."""
         if (subscription := request_state(self._answering.scope).subscription) is not None:
             subscription.end()
 
@@ -190,13 +195,15 @@ class GuardedProtocol(HttpToolsProtocol):
             self._put_off(cycle)
             return
         self._answering = cycle
+        admission = Admission(self.overload, owner)
+        request_state(cycle.scope).end_load = admission.end
         self._task = self.loop.create_task(cycle.run_asgi(app))
-        self._task.add_done_callback(lambda task: self._done(task, owner))
+        self._task.add_done_callback(lambda task: self._done(task, admission))
         self.tasks.add(self._task)
 
-    def _done(self, task: asyncio.Task[None], owner: str) -> None:
+    def _done(self, task: asyncio.Task[None], admission: Admission) -> None:
         self.tasks.discard(task)
-        self.overload.leave(owner)
+        admission.end()
 
     def _put_off(self, cycle: Any) -> None:
         """Reject the request cheaply, and keep the connection.

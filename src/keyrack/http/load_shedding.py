@@ -104,6 +104,19 @@ class Overload:
             self._next_check = self._late_since = self._late = 0.0
 
 
+class Admission:
+    """One active request. It ends with the response, or earlier if the request only waits from then on."""
+
+    def __init__(self, overload: Overload, owner: str) -> None:
+        self._overload = overload
+        self._owner = owner
+
+    def end(self) -> None:
+        """The request causes no load any more. A repeated call has no effect."""
+        owner, self._owner = self._owner, ""
+        self._overload.leave(owner)
+
+
 def _follows(scope: Scope) -> bool:
     """Whether the request waits for changes. The console page of the same name does not."""
     if scope["method"] != "GET" or scope["path"].startswith("/console/"):

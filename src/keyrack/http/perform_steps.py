@@ -28,7 +28,7 @@ def check_query(call: Call) -> None:
 
 def check_representation(call: Call) -> None:
     """Raises what the read of a preferred representation raises: `BadRequest`, `NotImplemented`, `NotPermitted`."""
-    if call.request.returns == "representation":
+    if call.request.shows_result:
         prefer_return.check(call.request, call.route.endpoint, call.services.query_limits)
 
 

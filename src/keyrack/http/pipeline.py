@@ -17,6 +17,7 @@ from keyrack.api.endpoint import Endpoint, FormBody, JsonBody, RawBody
 from keyrack.api.event_stream import EVENTS
 from keyrack.api.exchange import Request, Response
 from keyrack.http.authentication_steps import AUTHENTICATION, authenticate, needs_caller
+from keyrack.http.await_outcomes import await_outcomes
 from keyrack.http.calls import BoundEndpoint, Call, HttpCall
 from keyrack.http.perform_steps import (
     answer_dry_run,
@@ -49,6 +50,7 @@ from keyrack.http.receive_steps import (
     read_if_match,
     read_lines,
     read_preferences,
+    read_wait,
     register_stream,
     reject_conditions,
     reserve_ingest_memory,
@@ -83,6 +85,11 @@ def is_followed(row: Endpoint[Any]) -> bool:
     return row.responses.media_type == EVENTS or row.has_long_poll
 
 
+def may_wait(row: Endpoint[Any]) -> bool:
+    """Whether the response may wait for the outcomes of operations."""
+    return row.awaited is not None
+
+
 def writes_to_customer(row: Endpoint[Any]) -> bool:
     return writes(row) and (row.auth.has_customer or isinstance(row.auth, AppAuth | DeviceAuth))
 
@@ -98,6 +105,7 @@ RECEIVE: tuple[CheckStep[HttpCall] | WrapperStep[HttpCall], ...] = (
     CheckStep(reject_conditions, lambda row: writes(row) and row.concurrency.if_match is None),
     CheckStep(read_preferences, lambda row: has_mode(row) or row.body is not None),
     CheckStep(choose_return, can_represent),
+    CheckStep(read_wait, may_wait),
     CheckStep(read_body, lambda row: isinstance(row.body, JsonBody | FormBody)),
     CheckStep(read_lines, lambda row: isinstance(row.body, RawBody)),
     CheckStep(authenticate, has_body),  # the caller may have lost its access while the body arrived
@@ -106,13 +114,14 @@ RECEIVE: tuple[CheckStep[HttpCall] | WrapperStep[HttpCall], ...] = (
     CheckStep(validate_batch, lambda row: isinstance(row.body, JsonBody) and row.body.has_item_checks),
     CheckStep(read_idempotency_key, lambda row: row.has_idempotency_key),
     CheckStep(negotiate_media_type, lambda row: bool(row.responses.alternative)),
-    CheckStep(allow_following, is_followed),
+    CheckStep(allow_following, lambda row: is_followed(row) or may_wait(row)),
     CheckStep(build_request),
     CheckStep(confirm_primary, needs_caller),
     CheckStep(parse_position, lambda row: row.auth.has_customer),
     WrapperStep(register_stream, is_followed),
     WrapperStep(choose_server, lambda row: reads(row) and needs_caller(row)),
     WrapperStep(report_position, lambda row: writes(row) and needs_caller(row)),
+    WrapperStep(await_outcomes, may_wait),
 )
 # From a `Request` to its response; in-process calls begin here
 PERFORM: tuple[CheckStep[Call] | WrapperStep[Call], ...] = (

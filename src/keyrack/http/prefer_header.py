@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from keyrack.api.exchange import Returns
+from keyrack.assignments.outcome_waits import LONGEST_WAIT
 
 LONGEST_KEPT = 200  # maximum characters of a cached header
 
@@ -29,6 +30,7 @@ class Prefer:
 
     strict: bool = False  # reject unknown properties of a body
     returns: Returns = ""  # the response of a write; "" for no preference
+    wait: int = 0  # seconds that the response may wait for outcomes; 0 for none
 
 
 NONE = Prefer()
@@ -58,4 +60,15 @@ def _read(header: str) -> Prefer:
     return Prefer(
         strict=given.get("handling") == "strict",
         returns=returns if returns == "representation" or returns == "minimal" else "",
+        wait=_seconds(given.get("wait", "")),
     )
+
+
+def _seconds(text: str) -> int:
+    """The seconds of `wait`; 0 for an invalid value.
+
+    They are an upper bound (RFC 7240, section 4.3), so a shorter wait honours a longer one.
+    """
+    if not (text.isascii() and text.isdigit()):
+        return 0
+    return min(LONGEST_WAIT, int(text[:LONGEST_KEPT]))

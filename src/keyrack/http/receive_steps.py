@@ -8,9 +8,11 @@ from keyrack.api import conditional_requests
 from keyrack.api.endpoint import FormBody, JsonBody
 from keyrack.api.event_stream import EVENTS
 from keyrack.api.exchange import Request, Response
+from keyrack.api.query_parameters import parse_parameters
 from keyrack.api.request_mode import RequestMode
 from keyrack.api.schema import request_body
 from keyrack.api.subscriptions import FollowContext, Subscription
+from keyrack.assignments.endpoints.operations import WAIT
 from keyrack.core.errors import PreconditionFailed
 from keyrack.core.text import without_byte_order_mark
 from keyrack.http import request_parsing
@@ -72,6 +74,21 @@ def read_preferences(call: HttpCall) -> None:
 def choose_return(call: HttpCall) -> None:
     """Apply the preferred return, for rows that can return the result of the write."""
     call.returns = call.preferred_return
+
+
+def read_wait(call: HttpCall) -> None:
+    """Read the seconds that the response may wait for outcomes.
+
+    They are in the header Prefer or in the query. `return=minimal` takes precedence, because a response without a body
+    has no outcome. Raises `BadRequest` for an invalid value in the query.
+    """
+    if call.http.method == "HEAD" or call.preferred_return == "minimal":
+        return
+    row = call.route.endpoint
+    call.wait = preferences(call.http.get_header("Prefer")).wait
+    if WAIT in row.query_parameters:
+        query = parse_parameters(call.http.scope["query_string"], row.query_parameters, allows_others=True)
+        call.wait = query.get(WAIT.name, call.wait)
 
 
 async def read_body(call: HttpCall) -> None:
@@ -184,6 +201,7 @@ def build_request(call: HttpCall) -> None:
         hides_extensions=row.is_call_by_spec(caller, call.mode) and not call.state.is_console_call,
         strict=call.is_strict,
         mode=call.mode,
+        wait=call.wait,
     )
 
 

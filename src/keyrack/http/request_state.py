@@ -6,6 +6,7 @@ docs/implicit-context.md (`make docs`) has a row for each field, with the module
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,7 @@ class RequestState:
     has_allowed_origin: bool = False  # The page that calls is of an origin that CORS allows.
     is_client_gone: bool = False  # The connection was lost, so the request was cancelled.
     is_retried_later: bool = False  # The answer is 429 or 503: the connection waits before its next request.
+    end_load: Callable[[], None] | None = None  # Ends its count as an active request, before it waits for outcomes.
     subscription: Subscription | None = None  # A stream or long poll, which has to end at shutdown.
     read_position: Position | None = None  # The position in the history, for the header Keyrack-Position.
     ignored_members: str | None = None  # The value of the header Keyrack-Ignored.

@@ -10,6 +10,7 @@ from functools import partial
 from keyrack.api.event_stream import EventHub
 from keyrack.api.response_spool import Spool
 from keyrack.assignments.customer_lock import CustomerTurns
+from keyrack.assignments.outcome_waits import OutcomeWaits
 from keyrack.auth import signing_keys
 from keyrack.auth.authenticator import Authenticator
 from keyrack.auth.cache_invalidation import CHANGES
@@ -37,6 +38,8 @@ from keyrack.http.services import ServeServices
 from keyrack.http.session_cookie import SessionCookies
 from keyrack.offline_keys.issuing_keys import IssuingKeySigners
 from keyrack.telemetry.ingest import Telemetry
+from keyrack.webhooks.event_deliveries import EventPublisher
+from keyrack.webhooks.queue_limit import QueueLimit
 
 OWN = 2  # connections reserved for the process itself
 
@@ -59,6 +62,7 @@ async def open_services(
     replicas = await ReadRouter.connect(connector, settings, heartbeat)
     hub = EventHub(settings, connection_limits.max_connections(settings) // 2)
     feed = FeedService(db, hub, settings, access)
+    waits = OutcomeWaits(db, settings, connection_limits.max_connections(settings) // 4, readiness.is_stopping)
 
     def forget() -> None:
         access.forget()
@@ -69,12 +73,14 @@ async def open_services(
             replicas.hear(payload)
         hub.hear(payload)
         feed.hear(payload)
+        waits.hear(payload)
 
     def begun() -> None:
         if replicas is not None:
             replicas.lost()
         hub.lost()
         feed.lost()
+        waits.lost()
 
     def renewed(_moved: bool) -> None:
         access.forget()  # running lookups may be answered by the previous primary
@@ -117,12 +123,14 @@ async def open_services(
             refusals=refusals,
             sign_on=sign_on,
             turns=CustomerTurns(settings.customer_lock_max_waiting),
+            outcome_waits=waits,
             ingest_memory=IngestMemoryBudget(settings),
             encryption=vault,
             issuing_keys=IssuingKeySigners(vault),
             query_limits=static_services.limits(settings),
             spool=Spool(settings.spool_bytes, settings.spool_directory),
             telemetry=Telemetry(batches, settings, tell),
+            event_publisher=EventPublisher(QueueLimit(settings.webhook_max_pending, system("server"))),
             event_hub=hub,
             feed=feed,
             documents=static_services.documents(settings),
@@ -136,6 +144,7 @@ async def open_services(
         await refusals.write()
         await sign_on.close()
         await feed.close()
+        await waits.close()
         if replicas is not None:
             await replicas.close()
         await own.close()

@@ -12,6 +12,7 @@ from keyrack.api.odata import Limits
 from keyrack.api.principals import Caller, Driver
 from keyrack.api.response_spool import Spool
 from keyrack.assignments.customer_lock import CustomerTurns
+from keyrack.assignments.outcome_waits import OutcomeWaits
 from keyrack.auth.authenticator import Authenticator
 from keyrack.auth.denial_log import DenialLog
 from keyrack.auth.sso.login_flow import SignOn
@@ -30,6 +31,7 @@ from keyrack.http.endpoints.health import Readiness
 from keyrack.http.ingest_memory import IngestMemoryBudget
 from keyrack.offline_keys.issuing_keys import IssuingKeySigners
 from keyrack.telemetry.ingest import Telemetry
+from keyrack.webhooks.event_deliveries import EventPublisher
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +51,14 @@ class ServeServices:
     refusals: DenialLog
     sign_on: SignOn
     turns: CustomerTurns
+    outcome_waits: OutcomeWaits
     ingest_memory: IngestMemoryBudget
     encryption: Encryption
     issuing_keys: IssuingKeySigners
     query_limits: Limits
     spool: Spool
     telemetry: Telemetry
+    event_publisher: EventPublisher
     event_hub: EventHub
     feed: FeedService
     documents: Documents

@@ -32,6 +32,7 @@ from keyrack.offline_keys.opening_events import LAST_TIME, publish_openings
 from keyrack.offline_keys.p256 import verify
 from keyrack.offline_keys.status_lists import AHEAD
 from keyrack.offline_keys.timestamps import now
+from keyrack.webhooks.event_deliveries import EventPublisher
 
 log = structlog.get_logger("keyrack.box_logs")
 
@@ -214,7 +215,13 @@ def read(entries: Iterable[bytes]) -> ReadEntries:
 
 
 async def ingest_entries(
-    db: Database, signers: IssuingKeySigners, settings: Settings, customer: int, user: int, came: ReadEntries
+    db: Database,
+    signers: IssuingKeySigners,
+    publisher: EventPublisher,
+    settings: Settings,
+    customer: int,
+    user: int,
+    came: ReadEntries,
 ) -> UploadResult:
     """Store the entries of an upload, publish openings, and sign receipts.
 
@@ -232,7 +239,7 @@ async def ingest_entries(
         signed, forged = await asyncio.to_thread(_verified, row, came.entries[box])
         reports: list[Report] = [("Forgery", entry.claims["number"], hash_of(entry.raw)) for entry in forged.values()]
         try:
-            receipt = await _taken_or_returned(db, signers, settings, customer, user, row, signed, reports)
+            receipt = await _taken_or_returned(db, signers, publisher, settings, customer, user, row, signed, reports)
         except _EpochRefused as epoch:
             refused |= {place: epoch.reason for place, _ in came.entries[box]}
             continue
@@ -260,6 +267,7 @@ def _verified(
 async def _taken_or_returned(
     db: Database,
     signers: IssuingKeySigners,
+    publisher: EventPublisher,
     settings: Settings,
     customer: int,
     user: int,
@@ -279,7 +287,16 @@ async def _taken_or_returned(
         try:
             async with db.transaction() as connection:
                 return await _taken(
-                    connection, signers, settings, customer, user, box, entries, reports, is_pending=row["is_pending"]
+                    connection,
+                    signers,
+                    publisher,
+                    settings,
+                    customer,
+                    user,
+                    box,
+                    entries,
+                    reports,
+                    is_pending=row["is_pending"],
                 )
         except _EpochDiscarded:
             is_discarded = True
@@ -323,6 +340,7 @@ def _has_known_root(entries: Iterable[SignedMessage], roots: Container[bytes]) -
 async def _taken(
     connection: Connection,
     signers: IssuingKeySigners,
+    publisher: EventPublisher,
     settings: Settings,
     customer: int,
     user: int,
@@ -354,9 +372,9 @@ async def _taken(
     walk = await _walk(connection, customer, box, epoch, stored.first)
 
     late_faults = await publish_openings(
-        connection, customer, box, late.entries, is_late=True, is_pending=still_pending
+        connection, publisher, customer, box, late.entries, is_late=True, is_pending=still_pending
     )
-    faults = await publish_openings(connection, customer, box, walk.entries, is_pending=still_pending)
+    faults = await publish_openings(connection, publisher, customer, box, walk.entries, is_pending=still_pending)
     unknown = await _unknown_claims(connection, customer, box, roots, [*late.entries, *walk.entries])
     # Not the hash of the entry, because the same entry may also be reported for its key
     unknown_lists: list[Report] = [

@@ -11,6 +11,7 @@ from keyrack.db.connection import Connection
 from keyrack.db.named_parameters import compile_statement
 from keyrack.offline_keys.cose import SignedMessage
 from keyrack.offline_keys.issuing_keys import box_name
+from keyrack.webhooks.event_deliveries import EventPublisher, takes_events_sql
 
 OPENED, CLOSED = 1, 2  # events of entries (docs/key-protocol.md, "Members")
 KINDS = {OPENED: "CarOpened", CLOSED: "CarClosed"}
@@ -23,9 +24,11 @@ LAST_TIME = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp())
 # The counter's row stays locked until the commit, as for all events: numbers have no gaps, and a higher one is never
 # visible first. A box reports on its own keys alone. Car and user are those of the issued key, even if they no longer
 # exist. No caller can name an event like this, because names of callers have no control characters
-TELL = compile_statement("""
+TELL = compile_statement(
+    """
 with opened as (
-  select o.*, k.car_id, k.user_id, row_number() over (partition by k.key_id is not null order by n)::integer as step
+  select o.*, k.car_id, k.user_id, k.assignment_id,
+    row_number() over (partition by k.key_id is not null order by n)::integer as step
   from unnest(
     :key_id::uuid[], :device_id::bytea[], :at::timestamptz[], :local_text::text[], :type::text[], :user_agent::text[],
     :client_id::text[])
@@ -37,16 +40,21 @@ with opened as (
   where customer_id = :customer
   returning last_id - (select count(*) from opened where car_id is not null)::integer as before
 ), written as (
-  insert into event (customer_id, event_id, car_id, user_id, local_at, local_text, utc_at, type, user_agent, client_id)
-  select :customer, before + step, car_id, user_id, at, local_text, at, type, user_agent, client_id
+  insert into event (customer_id, event_id, car_id, user_id, local_at, local_text, utc_at, type, user_agent, client_id,
+                     recorded_at, assignment_id)
+  select :customer, before + step, car_id, user_id, at, local_text, at, type, user_agent, client_id,
+    clock_timestamp(), assignment_id
   from opened, counter where car_id is not null
 )
-select n from opened where car_id is null order by n
-""")
+select n, type, case when car_id is not null then before + step end as id, {takes_events} as is_wanted
+from opened, counter order by n
+""".replace("{takes_events}", takes_events_sql(":customer"))
+)
 
 
 async def publish_openings(
     connection: Connection,
+    publisher: EventPublisher,
     customer: int,
     box: tuple[int, int],
     entries: Sequence[SignedMessage],
@@ -79,7 +87,8 @@ async def publish_openings(
         client_id=[f"{name}\x1f{entry.claims['number']}" for entry in opened],
     )
     rows = await connection.fetch(TELL.sql, *arguments)
-    unknown: list[SignedMessage] = [opened[row["n"] - 1] for row in rows]
+    await publisher.publish(connection, customer, rows)
+    unknown: list[SignedMessage] = [opened[row["n"] - 1] for row in rows if row["id"] is None]
     return [("UnknownKey", entry.claims["number"], hashlib.sha256(entry.raw).digest()) for entry in unknown]
 
 

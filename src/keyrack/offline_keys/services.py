@@ -7,12 +7,15 @@ from typing import Protocol
 from keyrack.api.services import ReadServices
 from keyrack.db.encryption.cipher import Encryption
 from keyrack.offline_keys.issuing_keys import IssuingKeySigners
+from keyrack.webhooks.event_deliveries import EventPublisher
 
 
 class OfflineKeyServices(ReadServices, Protocol):
-    """The encryption of nonces, and the keys that sign for boxes."""
+    """Encryption of nonces, signing keys, and the publisher of events."""
 
     @property
     def encryption(self) -> Encryption: ...
     @property
     def issuing_keys(self) -> IssuingKeySigners: ...
+    @property
+    def event_publisher(self) -> EventPublisher: ...

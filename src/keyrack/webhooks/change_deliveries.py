@@ -6,47 +6,26 @@ a repeated write adds no row. Changes of one resource share a lane, in the order
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import LiteralString
 from uuid import NAMESPACE_URL, uuid5
 
-import structlog
 from pydantic_core import to_json
 
 from keyrack.api.schema.event_types import CHANGES, CHECKPOINT, wildcards
 from keyrack.api.schema.fields import utc
 from keyrack.db.connection import Row, Statements
 from keyrack.webhooks.change_payload import COLUMNS, LANE, VALUES, CheckpointPayload
-from keyrack.webhooks.delivery_errors import DISABLED_BY_TOO_MUCH
 from keyrack.webhooks.message_sql import message_sql
 from keyrack.webhooks.outbox import LOCK_LANES
-
-log = structlog.get_logger("keyrack.delivery")
-
-KNOWN_FOR = 5.0  # seconds for which a count of waiting deliveries is used
-KNOWN = 10_000  # stored counts above which expired ones are dropped
+from keyrack.webhooks.queue_limit import QueueLimit
 
 TAKERS: LiteralString = """
 select customer_id, webhook_id, kinds from webhook where customer_id = any($1) and is_enabled and kinds && $2
 order by customer_id, webhook_id
-"""
-WAIT: LiteralString = """
-select p.customer_id, p.webhook_id, (select count(*)::integer from (
-  select from delivery d where d.customer_id = p.customer_id and d.webhook_id = p.webhook_id and d.state = 'Waiting'
-  limit $3) w) as waiting
-from unnest($1::integer[], $2::integer[]) p (customer_id, webhook_id)
-"""
-# Skips a webhook that another transaction is changing, because numbering would wait for it
-DISABLE: LiteralString = """
-update webhook set is_enabled = false, disabled_reason = $3 where ctid = any(array(
-  select w.ctid from unnest($1::integer[], $2::integer[]) p (customer_id, webhook_id)
-  join webhook w on w.customer_id = p.customer_id and w.webhook_id = p.webhook_id and w.is_enabled
-  order by w.customer_id, w.webhook_id for update of w skip locked))
-returning customer_id, webhook_id
 """
 # The whole key finds each change in its partition
 PUBLISH: LiteralString = f"""
@@ -83,8 +62,6 @@ lanes as ({LOCK_LANES})
 select count(*)::integer from written
 """
 
-Key = tuple[int, int]  # customer, webhook
-
 
 @dataclass(frozen=True, slots=True)
 class NumberedChange:
@@ -102,10 +79,7 @@ class NumberedChange:
 class Publisher:
     """Writes the deliveries of changes, for one worker that numbers them."""
 
-    max_pending: int  # deliveries that may wait for a webhook; if more would wait, it is disabled
-    _free_by_webhook: dict[Key, tuple[int, float]] = field(
-        default_factory=dict[Key, tuple[int, float]]
-    )  # free places, and the time until which they are used
+    limit: QueueLimit
 
     async def publish(self, statements: Statements, changes: Iterable[NumberedChange]) -> set[int]:
         """Write the deliveries of changes, in the transaction that numbers them.
@@ -121,50 +95,13 @@ class Publisher:
         if not takers:
             return set()
         pairs = _pairs(webhook_changes, takers)
-        full = await self._full(statements, Counter((change.customer, webhook) for change, webhook in pairs))
+        coming = Counter((change.customer, webhook) for change, webhook in pairs)
+        full = await self.limit.disable_full(statements, coming)
         pairs = [(change, webhook) for change, webhook in pairs if (change.customer, webhook) not in full]
         if pairs:
             rows = [(c.customer, webhook, c.retention, c.id, c.recorded_at) for c, webhook in pairs]
             await statements.execute(PUBLISH, *map(list, zip(*rows, strict=True)))
         return {change.customer for change, _ in pairs} | {customer for customer, _ in full}
-
-    async def _full(self, statements: Statements, coming: Counter[Key]) -> set[Key]:
-        """Disable the webhooks whose queue limit these deliveries would exceed; return the disabled ones.
-
-        A webhook that another transaction is changing stays enabled and gets the deliveries.
-        """
-        now = time.monotonic()
-        unknown = [key for key, count in coming.items() if not self._has_room(key, count, now)]
-        if unknown:
-            await self._count_pending(statements, unknown, now)
-        over = [key for key, count in coming.items() if count > self._free_by_webhook[key][0]]
-        full = await self._disable(statements, over) if over else set[Key]()
-        for key, count in coming.items():
-            left, until = self._free_by_webhook[key]
-            self._free_by_webhook[key] = (left - count, until)
-        return full
-
-    def _has_room(self, key: Key, count: int, now: float) -> bool:
-        left, until = self._free_by_webhook.get(key, (0, 0.0))
-        return now < until and count <= left
-
-    async def _count_pending(self, statements: Statements, keys: Sequence[Key], now: float) -> None:
-        if len(self._free_by_webhook) > KNOWN:
-            self._free_by_webhook = {key: free for key, free in self._free_by_webhook.items() if free[1] > now}
-        customers, webhooks = [key[0] for key in keys], [key[1] for key in keys]
-        for row in await statements.fetch(WAIT, customers, webhooks, self.max_pending):
-            key = (row["customer_id"], row["webhook_id"])
-            self._free_by_webhook[key] = (self.max_pending - row["waiting"], now + KNOWN_FOR)
-
-    async def _disable(self, statements: Statements, keys: Sequence[Key]) -> set[Key]:
-        customers, webhooks = [key[0] for key in keys], [key[1] for key in keys]
-        rows = await statements.fetch(DISABLE, customers, webhooks, DISABLED_BY_TOO_MUCH.text)
-        disabled_keys = {(row["customer_id"], row["webhook_id"]) for row in rows}
-        for customer, webhook in disabled_keys:
-            log.warning(
-                "webhook disabled, queue limit reached", customer=customer, webhook=webhook, limit=self.max_pending
-            )
-        return disabled_keys
 
 
 def _names(change: NumberedChange) -> tuple[str, ...]:

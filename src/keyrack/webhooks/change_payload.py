@@ -12,21 +12,12 @@ from keyrack.api.schema.event_types import CHANGES
 from keyrack.api.schema.fields import utc
 from keyrack.api.schema.request_body import Int32, Moment
 from keyrack.changelog.schema import CHANGE
-from keyrack.webhooks.message_sql import message_sql
+from keyrack.webhooks.message_sql import lane_sql, message_id_sql, message_sql
 
 # SQL of the row `t` of the log. In the bytes of its record the epoch follows version and customer (docs/log-format.md)
 EPOCH: LiteralString = "encode(substring(t.record from 18 for 16), 'hex')::uuid"
-# A UUID of version 8 (RFC 9562, section 5.8), from the first bytes of the record's hash
-_HASH: LiteralString = "substring(sha256(t.record) for 16)"
-MESSAGE: LiteralString = (
-    "encode(set_byte(set_byte(" + _HASH + ", 6, get_byte(" + _HASH + ", 6) & 15 | 128), 8, get_byte(" + _HASH
-    + ", 8) & 63 | 128), 'hex')::uuid"
-)  # fmt: skip
-# Bit 62 keeps these lanes apart from others: those of assignments have 32 bits, those of operations and tests are
-# negative
-LANE: LiteralString = (
-    "(hashtextextended(t.resource || '/' || t.resource_id, 0) & 4611686018427387903 | 4611686018427387904)"
-)
+MESSAGE: LiteralString = message_id_sql("sha256(t.record)")
+LANE: LiteralString = lane_sql("t.resource || '/' || t.resource_id")
 
 
 JsonObject = Annotated[dict[str, Any], WithJsonSchema({"type": "object"})]

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from typing_extensions import override
 
+from keyrack.api.schema.event_types import EVENTS
 from keyrack.webhooks.signatures import signature_headers
 
 JSON = "application/json"
@@ -32,9 +33,9 @@ class EventEnvelope(NamedTuple):
 class WebhookMessage:
     """A stored message, without a dialect.
 
-    `text` is JSON: an `OutcomePayload`, a `ChangePayload` or a `CheckpointPayload`. Only the latter two have a
-    timestamp. An outcome uses `created_at` of its delivery (RFC 3339), which is written with it. `server` is the public
-    address of this installation.
+    `text` is JSON: an `OutcomePayload`, a `ChangePayload`, an `EventPayload` or a `CheckpointPayload`. All but the
+    first have a timestamp. An outcome uses `created_at` of its delivery (RFC 3339), which is written with it. `server`
+    is the public address of this installation.
     """
 
     id: str
@@ -129,7 +130,7 @@ class CloudEventsDialect(Dialect):
     @override
     def body(self, message: WebhookMessage) -> str:
         envelope = message.envelope()
-        subject = self._subject(envelope.data)
+        subject = self._subject(envelope.type, envelope.data)
         event = {
             "specversion": "1.0",
             "id": message.id,
@@ -143,8 +144,13 @@ class CloudEventsDialect(Dialect):
         return compact_json(event)
 
     @staticmethod
-    def _subject(data: Mapping[str, Any]) -> str | None:
-        """The resource of a change, the assignment of an outcome, or else its operation; None without any."""
+    def _subject(type: str, data: Mapping[str, Any]) -> str | None:
+        """The subject of a message; None for a test.
+
+        It is the car of an event, a changed resource, or the assignment or operation of an outcome.
+        """
+        if type in EVENTS:
+            return f"car/{data['carId']}"
         if "resourceId" in data:
             return f"{data['resource']}/{data['resourceId']}"
         if data.get("assignmentId") is not None:

@@ -1,4 +1,4 @@
-"""Erasure of a person from the deliveries of changes, before that of the log.
+"""Erasure of a person from deliveries, before that of their logs.
 
 An interrupted erasure can be repeated: as long as the log has the content, its deliveries are found. Waiting deliveries
 are sent without the content, in their order.
@@ -11,6 +11,7 @@ from typing import LiteralString
 
 from keyrack.api.schema.request_body import INT64_MAX
 from keyrack.db.connection import Statements
+from keyrack.webhooks import event_payload
 from keyrack.webhooks.change_payload import MESSAGE
 
 # `$1`: customers; `$2`: user; `$3`: the last change number
@@ -56,12 +57,45 @@ NAMING: LiteralString = (
     + _deliveries(_NAMING)
 )
 COUNT: LiteralString = "select count(*)::integer from delivery d, " + _deliveries(_OF_PERSON + " union all " + _NAMING)
+_EVENTS_OF_USER: LiteralString = "select customer_id, event_id from event where customer_id = $1 and user_id = $2"
+COUNT_EVENTS: LiteralString = (
+    "select count(*)::integer from delivery d, (select w.customer_id, w.webhook_id, " + event_payload.MESSAGE
+    + " as message_id from (" + _EVENTS_OF_USER + ") t join " + _WEBHOOKS + " w using (customer_id)) m"
+    " where d.customer_id = m.customer_id and d.webhook_id = m.webhook_id and d.message_id = m.message_id"
+)  # fmt: skip
+POSITIONS: LiteralString = """
+update delivery set payload = jsonb_set(payload::jsonb, '{data}',
+  (payload::jsonb -> 'data') || '{"latitude": null, "longitude": null}')::text
+where customer_id = $1 and type like 'event.%'
+"""
 CUSTOMERS: LiteralString = "select distinct customer_id from " + _WEBHOOKS + " w"
 
 
+def without_person(events: LiteralString, user: LiteralString, agent: LiteralString) -> LiteralString:
+    """SQL that removes the person from the deliveries of events.
+
+    `events` is a relation with `customer_id` and `event_id`. `user` and `agent` are the values that the erased events
+    get. References of the user belong to the members that become null.
+    """
+    return (
+        "update delivery d set answer = null, payload = jsonb_set(d.payload::jsonb, '{data}',"
+        " (d.payload::jsonb -> 'data') || jsonb_build_object('userId', " + user + ", 'userAgent', " + agent
+        + ", 'latitude', null, 'longitude', null, 'assignmentId', null))::text"
+        " from (select w.customer_id, w.webhook_id, " + event_payload.MESSAGE + " as message_id from " + events
+        + " t join " + _WEBHOOKS + " w using (customer_id)) m where d.customer_id = m.customer_id"
+        " and d.webhook_id = m.webhook_id and d.message_id = m.message_id"
+    )  # fmt: skip
+
+
 async def count(statements: Statements, customer: int, user: int) -> int:
-    """The number of a customer's deliveries of changes that concern or name a user."""
-    return await statements.fetchval(COUNT, [customer], user, INT64_MAX)
+    """The number of deliveries of changes and events that name a user."""
+    events: int = await statements.fetchval(COUNT_EVENTS, customer, user)
+    return events + await statements.fetchval(COUNT, [customer], user, INT64_MAX)
+
+
+async def remove_positions(statements: Statements, customer: int) -> None:
+    """Remove the positions from a customer's deliveries of events."""
+    await statements.execute(POSITIONS, customer)
 
 
 async def erase(statements: Statements, user: int, members: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""The outbox: publication of outcomes to webhooks, and replay of outcomes and changes.
+"""The outbox: publication of outcomes, and replay of all messages.
 
 Deliveries are written in the transaction of their outcome. Every statement that writes deliveries also locks the rows
 of their lanes, in the order of the lanes. A worker that finishes a lane therefore either sees the new deliveries or
@@ -13,10 +13,11 @@ from typing import LiteralString
 from keyrack.api.schema.event_types import CHANGES, TEST
 from keyrack.changelog.schema import CHANGE
 from keyrack.db.connection import Row, Statements
+from keyrack.webhooks import event_payload
 from keyrack.webhooks.change_payload import COLUMNS, MESSAGE, VALUES
 from keyrack.webhooks.outcome_payload import LANE, PAYLOAD, TEST_PAYLOAD, TYPE
 
-REPLAYED_AT_ONCE = 10_000  # outcomes and changes that one replay of a time range sends
+REPLAYED_AT_ONCE = 10_000  # outcomes, changes and events that one replay of a time range sends
 
 # Existing lanes keep their due time; the assignment of a column to itself locks their rows
 LOCK_LANES: LiteralString = """
@@ -81,12 +82,32 @@ with written as (
 lanes as ({_WAKE_LANES})
 select count(*) from written
 """
+
+
+def _first_event(name: LiteralString, time: LiteralString) -> LiteralString:
+    """SQL that searches for the first event recorded at a time or later. `max(low)` is its number."""
+    return (
+        name + """ as (
+  select 1 as low, c.last_id + 1 as high
+  from event_counter c join w on w.customer_id = c.customer_id and w.kinds && """ + event_payload.KINDS + """
+  union all
+  select case when b.is_before then m.middle + 1 else s.low end, case when b.is_before then s.high else m.middle end
+  from """ + name + """ s
+  cross join lateral (select s.low + (s.high - s.low) / 2 as middle) m
+  cross join lateral (select coalesce((
+    select coalesce(t.recorded_at, '-infinity') < """ + time + """ from event t
+    where t.customer_id = $1 and t.event_id >= m.middle order by t.event_id limit 1), false) as is_before) b
+  where s.low < s.high
+)"""
+    )  # fmt: skip
+
+
 # Parameters: customer $1, webhook $2, from $3 up to but not including $4; $5: skip what is delivered or waits; $6:
 # limit; $7: the event types of changes that webhooks can get. Includes what was never written, because the webhook was
 # disabled, did not exist or had not subscribed then. Changes were recorded in the order of their numbers, so each class
-# is read by its key up to the limit
+# is read by its key up to the limit. So were events, whose range of numbers a binary search finds
 REPLAY_RANGE: LiteralString = f"""
-with w as materialized (select * from webhook where customer_id = $1 and webhook_id = $2),
+with recursive w as materialized (select * from webhook where customer_id = $1 and webhook_id = $2),
 o as (
   select o.* from operation o join w on w.customer_id = o.customer_id
   where o.customer_id = $1 and o.finished_at >= $3 and o.finished_at < $4 and {TYPE} = any(w.kinds)
@@ -104,10 +125,23 @@ c as (
       and d.message_id = {MESSAGE} and d.state <> 'Dead'))
   order by t.change_id limit $6
 ),
+{_first_event("since", "$3")},
+{_first_event("until", "$4")},
+e as (
+  select t.* from event t join w on w.customer_id = t.customer_id
+  where t.customer_id = $1 and t.event_id >= (select max(low) from since)
+    and t.event_id < (select max(low) from until) and t.recorded_at >= $3 and t.recorded_at < $4
+    and w.kinds && array[{event_payload.TYPE}, 'event.*']
+    and not ($5 and exists (
+      select from delivery d where d.customer_id = t.customer_id and d.webhook_id = w.webhook_id
+      and d.message_id = {event_payload.MESSAGE} and d.state <> 'Dead'))
+  order by t.event_id limit $6
+),
 taken as (
-  select operation_id, null::bigint as change_id, finished_at as at from o
-  union all select null, change_id, recorded_at from c
-  order by 3, 2 limit $6
+  select operation_id, null::bigint as change_id, null::integer as event_id, finished_at as at from o
+  union all select null, change_id, null, recorded_at from c
+  union all select null, null, event_id, recorded_at from e
+  order by 4, 2, 3 limit $6
 ),
 written_outcomes as (
   insert into delivery ({_OUTCOME_COLUMNS})
@@ -121,7 +155,15 @@ written_changes as (
   from taken b join c t using (change_id) join w on true order by t.change_id
   on conflict (customer_id, webhook_id, message_id) do update set {_SEND_AGAIN} returning customer_id, webhook_id, lane
 ),
-written as (select * from written_outcomes union all select * from written_changes),
+written_events as (
+  insert into delivery ({event_payload.COLUMNS})
+  select t.customer_id, w.webhook_id, {event_payload.VALUES}
+  from taken b join e t using (event_id) join w on true order by t.event_id
+  on conflict (customer_id, webhook_id, message_id) do update set {_SEND_AGAIN} returning customer_id, webhook_id, lane
+),
+written as (
+  select * from written_outcomes union all select * from written_changes union all select * from written_events
+),
 lanes as ({_WAKE_LANES})
 select count(*)::integer as count, (select max(at) from taken) as newest from written
 """
@@ -146,7 +188,7 @@ async def replay(statements: Statements, customer: int, webhook: int, delivery: 
 async def replay_range(
     statements: Statements, customer: int, webhook: int, since: datetime, until: datetime, *, undelivered: bool
 ) -> tuple[int, datetime | None]:
-    """Replay the outcomes and changes of a time range, oldest first.
+    """Replay the outcomes, changes and events of a time range, oldest first.
 
     With `undelivered`, skips those that are delivered or wait. Returns the number of replayed ones, and the time to
     continue from if there may be more. That time is the newest replayed one, so its entries are replayed again.

@@ -180,7 +180,10 @@ WEBHOOK = Resource(
 )
 
 _OF_OUTCOME: LiteralString = "({t}.type like 'assignment.%')"
-_CHANGE: LiteralString = "(case when not " + _OF_OUTCOME + " and {t}.applied > 0 then {t}.applied end)"
+_OF_EVENT: LiteralString = "({t}.type like 'event.%')"
+_CHANGE: LiteralString = (
+    "(case when not " + _OF_OUTCOME + " and not " + _OF_EVENT + " and {t}.applied > 0 then {t}.applied end)"
+)
 DELIVERY = Resource(
     "Delivery",
     "delivery {t}",
@@ -191,6 +194,7 @@ DELIVERY = Resource(
         "type": string("{t}.type", enum=SENT),
         "operationId": guid("(case when " + _OF_OUTCOME + " then {t}.message_id end)", nullable=True),
         "changeId": int64(_CHANGE, nullable=True),
+        "eventId": int32("(case when " + _OF_EVENT + " then {t}.applied::integer end)", nullable=True),
         "assignmentId": int32("{t}.assignment_id", nullable=True),
         "state": string("{t}.state", enum=("Waiting", "Delivered", "Dead")),
         "attempts": int32("{t}.attempts"),

@@ -12,10 +12,13 @@ import asyncpg
 import httpx
 import pytest
 
+from keyrack.db.audit_context import system
 from keyrack.db.connection import Database
 from keyrack.fleet.endpoints.cars import NO_CAR
 from keyrack.fleet.endpoints.users import NO_USER
-from keyrack.telemetry.endpoints.events import NO_EVENT, NewEvent, RecordedEventBody, ReportedEvent, record
+from keyrack.telemetry.endpoints.events import NO_EVENT, EventRecorder, NewEvent, RecordedEventBody, ReportedEvent
+from keyrack.webhooks.event_deliveries import EventPublisher
+from keyrack.webhooks.queue_limit import QueueLimit
 from tests.support.invalid_timestamps import NO_MOMENTS_OF_BODIES
 from tests.support.people import Person, refused
 from tests.support.servers import patient_settings
@@ -140,6 +143,7 @@ def test_event_numbers_have_no_gap_across_processes(carol: Person, dsn: str) -> 
 
     async def run() -> list[int]:
         database = await Database.connect(dsn, patient_settings(pool_size=50))
+        record = EventRecorder(EventPublisher(QueueLimit(1_000, system("tests"))))
         done = asyncio.Event()
 
         async def write(n: int) -> list[int]:

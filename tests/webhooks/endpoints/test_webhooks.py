@@ -14,7 +14,7 @@ import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from keyrack.api.request_origin import checksum
-from keyrack.api.schema.event_types import OUTCOMES
+from keyrack.api.schema.event_types import EVENTS, OUTCOMES
 from keyrack.api.schema.request_body import invalid_member
 from keyrack.assignments.failure_codes import NO_BOX, TEXTS
 from keyrack.core.settings import Settings
@@ -490,7 +490,7 @@ def test_deliveries_of_a_removed_webhook_are_deleted(alice: Person, receiver: Re
 
 def test_openapi_describes_deliveries(alice: Person) -> None:
     document = json.loads(alice.get("/openapi.json").content)
-    assert set(document["webhooks"]) == {*OUTCOMES, "change", "changes.checkpoint", "webhook.test"}
+    assert set(document["webhooks"]) == {*OUTCOMES, *EVENTS, "change", "changes.checkpoint", "webhook.test"}
     sent = document["webhooks"]["assignment.created"]["post"]
     assert sent["requestBody"]["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/Outcome"}
     assert {p["name"] for p in sent["parameters"]} == {

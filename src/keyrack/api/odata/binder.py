@@ -152,7 +152,7 @@ class Binder:
         column = names.column(own, level)
         if steps and self.view is not None and not steps[0].parent:
             column, steps = column._replace(nullable=True, level=self.view.join(steps)), ()
-        value = _text_of_key(column, rest[-1]) if is_key else column
+        value = _text_of_key(column, node.names[-1]) if is_key else column
         return Related(value.type, steps, value) if steps else value
 
     def _computed(self, node: ast.Path, path: tuple[str, ...], prop: ComputedProperty | Nested) -> Value:

@@ -216,9 +216,16 @@ CHANGES: Mapping[str, EventType] = {
     for name, meaning in kinds.items()
     if name not in NOT_FOR_WEBHOOKS and name not in OUTCOMES
 }
+# Openings and closings. Their resource is not the car: `car.*` must not include them
+OPENED, CLOSED = "event.opened", "event.closed"
+EVENTS: Mapping[str, EventType] = {
+    OPENED: EventType(OPENED, "event", "A user opened a car. The event may be reported days later."),
+    CLOSED: EventType(CLOSED, "event", "A user closed a car. The event may be reported days later."),
+}
 _EXACT: Mapping[str, EventType] = {
     **{name: EventType(name, "assignment", RECORDED["assignment"][name]) for name in OUTCOMES},
     **CHANGES,
+    **EVENTS,
     CHECKPOINT: EventType(CHECKPOINT, "changes", "A new checkpoint proves the change log up to a number."),
 }
 

@@ -46,7 +46,7 @@ from keyrack.api.services import ReadServices
 from keyrack.assignments import submission
 from keyrack.assignments.booking_checks import CAR_BOOKED, OLD_WORKER
 from keyrack.assignments.customer_lock import apply_at_once, lock_and_flush
-from keyrack.assignments.endpoints.operations import ONE_OPERATION
+from keyrack.assignments.endpoints.operations import AWAITED_OPERATION, ONE_OPERATION
 from keyrack.assignments.rules import LIFETIME, LIFETIME_BOUND, lifetimes
 from keyrack.assignments.submission import OperationRequest, References
 from keyrack.core.error_codes import RATE_LIMITED, ErrorCode, FieldError
@@ -70,7 +70,8 @@ endpoints = Endpoints[ReadServices](
 
 ASYNCHRONOUS = (
     " The request is processed asynchronously: a 2xx only means that it is accepted. `Operation-Id` identifies the"
-    " operation. A webhook and `GET /operations/{operationId}` report its outcome."
+    " operation. A webhook and `GET /operations/{operationId}` report its outcome. With `Prefer: wait=N` the response"
+    " waits for it."
 )
 NO_ASSIGNMENT = ErrorCode(
     "assignment-not-found",
@@ -237,6 +238,7 @@ async def accept(
         },
         representation=ONE_OPERATION,
     ),
+    awaited=AWAITED_OPERATION,
 )
 async def create(request: Request, body: NewAssignment, services: ReadServices) -> Response:
     operation = creation(request, body, services.settings)
@@ -300,6 +302,7 @@ def creation(request: Request, body: NewAssignment, settings: Settings) -> Opera
         },
         representation=ONE_OPERATION,
     ),
+    awaited=AWAITED_OPERATION,
 )
 async def update(request: Request, patch: list[AssignmentPatch], services: ReadServices) -> Response:
     return await _accept(request, change(request, patch, services.settings), services.settings)
@@ -342,6 +345,7 @@ def change(request: Request, patch: list[AssignmentPatch], settings: Settings) -
         precheck=conditional_requests.require_row(ASSIGNMENT, NO_ASSIGNMENT),
     ),
     responses=Responses(headers=OPERATION_HEADERS, errors={404: (NO_ASSIGNMENT,)}, representation=ONE_OPERATION),
+    awaited=AWAITED_OPERATION,
 )
 async def delete(request: Request, services: ReadServices) -> Response:
     return await _accept(request, end(request), services.settings)

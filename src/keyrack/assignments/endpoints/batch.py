@@ -14,14 +14,14 @@ from pydantic import TypeAdapter
 from keyrack.api import batch_items
 from keyrack.api.auth_schemes import CustomerAuth
 from keyrack.api.batch_items import BatchItem, BatchItems
-from keyrack.api.endpoint import Concurrency, Doc, JsonBody, Responses, Tag
+from keyrack.api.endpoint import AwaitedOutcomes, Concurrency, Doc, JsonBody, Responses, Tag
 from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import DryRunRollback, Request, Response, answer
 from keyrack.api.permissions import Permission
 from keyrack.api.rate_limits import RateLimit
 from keyrack.api.reference_errors import ExternalIdTaken
 from keyrack.assignments.customer_lock import lock_and_flush
-from keyrack.assignments.endpoints import assignments, batch_assignments
+from keyrack.assignments.endpoints import assignments, awaited_batch, batch_assignments
 from keyrack.assignments.endpoints.batch_models import (
     OF_KINDS,
     AnyBatch,
@@ -216,7 +216,8 @@ async def _check_permission(statements: Statements, request: Request, batch: Che
         "Run a batch",
         "Runs items of one kind in their order. Each item is equivalent to the single request. With `atomic`, either"
         " all items are carried out or none. With `dryRun`, the response predicts the results and nothing changes."
-        " The result of an item has the status of the single request.",
+        " The result of an item has the status of the single request. With `Prefer: wait=N` the response to a batch of"
+        " assignments waits for the outcomes of all items.",
     ),
     body=JsonBody(TypeAdapter(AnyBatch), BATCH, max_bytes=_bytes, has_item_checks=True),
     prepare=checked,
@@ -235,6 +236,7 @@ async def _check_permission(statements: Statements, request: Request, batch: Che
         has_secret=True,  # generated passwords of users
     ),
     has_own_query_check=True,
+    awaited=AwaitedOutcomes(awaited_batch.operations, awaited_batch.show, "`results` with the operation of each item"),
 )
 async def batch(request: Request, batch: CheckedItem, services: FleetServices) -> Response:
     body = batch.body

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, SkipValidation
+from pydantic import BaseModel, ConfigDict, Field, SkipValidation, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 from keyrack.api.auth_schemes import CustomerAuth
@@ -173,6 +173,9 @@ class ItemFault(_BatchResponse):
     valid: list[Any] | None = None
 
 
+OperationObject = Annotated[dict[str, Any], WithJsonSchema({"type": "object"})]
+
+
 class ItemResult(_BatchResponse):
     """The result of an item, as of the equivalent single request."""
 
@@ -182,6 +185,7 @@ class ItemResult(_BatchResponse):
     operation_id: str | None = None
     operation_location: str | None = None
     checksum: str | None = None
+    operation: OperationObject | None = None
     would_fail: str | None = None
     conflicts: list[AssignmentConflict] | None = None
     more_conflicts: bool | None = None

@@ -87,6 +87,7 @@ DELIVERIES = List(
                 FilterOption("created", N_("New booking"), "type eq 'assignment.created'"),
                 FilterOption("updated", N_("Change of a booking"), "type eq 'assignment.updated'"),
                 FilterOption("deleted", N_("End of a booking"), "type eq 'assignment.deleted'"),
+                FilterOption("events", N_("Opening or closing"), "eventId ne null"),
                 FilterOption("changes", N_("Other changes"), "changeId ne null"),
                 FilterOption("test", N_("Test"), "type eq 'webhook.test'"),
             ),

@@ -41,13 +41,14 @@ ERROR_RESPONSES = Counter(
 LIMITS = Counter(
     "keyrack_limits_reached_total",
     "Times that a limit was reached. `limit` is the name of a rate limit, or `connections`, `connections-of-address`,"
-    " `slow-clients`, `unread-bytes`, `live-streams`, `live-queue`, `queue-waiting`, `queue-seconds` or `holds`.",
+    " `slow-clients`, `unread-bytes`, `live-streams`, `live-queue`, `outcome-waits`, `queue-waiting`, `queue-seconds`"
+    " or `holds`.",
     "limit",
     initial_labels=(
         "address", "challenge", "codes", "login", "name", "invitations", "users", "assignments", "dry-runs", "webhooks",
         "revocations", "box-times", "box-times-of-user", "box-enrolments", "phone-registrations", "phone-mails",
         "connections", "connections-of-address", "slow-clients", "unread-bytes", "live-streams", "live-queue",
-        "queue-waiting", "queue-seconds", "holds",
+        "outcome-waits", "queue-waiting", "queue-seconds", "holds",
     ),
 )  # fmt: skip
 

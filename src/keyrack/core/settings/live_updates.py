@@ -32,6 +32,18 @@ class Live(BaseSettings):
         description="Maximum number of streams and long polls of one caller in each process. Above it, requests get "
         "429.",
     )
+    outcome_waits: int = Field(
+        default=1_000,
+        ge=1,
+        description="Maximum number of requests with `wait` that wait for outcomes of operations in each process. It is"
+        " never more than a quarter of the connections. Above it, requests are answered without waiting.",
+    )
+    outcome_waits_per_customer: int = Field(
+        default=100,
+        ge=1,
+        description="Maximum number of requests with `wait` of one customer that wait for outcomes of operations in"
+        " each process. Above it, requests are answered without waiting.",
+    )
     live_keepalive: float = Field(
         default=20.0,
         gt=0,

@@ -152,6 +152,10 @@ class Readiness:
         """The process begins to stop."""
         self._stopping = True
 
+    def is_stopping(self) -> bool:
+        """Whether shutdown has begun."""
+        return self._stopping
+
     async def reasons(self, db: Database) -> tuple[ErrorCode, ...]:
         """The reasons why the server is not ready; empty if it is."""
         return (*await self._current_reasons(db), *self._unproven(), *((STOPPING,) if self._stopping else ()))

@@ -77,6 +77,8 @@ TEXTS: Mapping[str, str] = {
     "getReference": "<!doctype html>",
     "getCodes": "<!doctype html>",
 }
+# Their responses are operations, whose kinds have the same names
+SUBMITTING = ("createAssignment", "updateAssignment", "deleteAssignment")
 # A pending operation
 PENDING: Mapping[str, Any] = {"state": "Pending", "applied": None, "finished": None}
 PLACE = re.compile(r"\{(\w+)\}")
@@ -99,8 +101,10 @@ def add(operation: Json, schemas: Mapping[str, Json]) -> None:
         for media_type, content in response.get("content", {}).items() if status.startswith("2") else ():
             registered = ANSWERS.get(name) if media_type == JSON else TEXTS[name]
             content["example"] = example(content["schema"], schemas) if registered is None else registered
-            if status == "202":
-                content["example"] |= {"kind": name[:1].upper() + name[1:], **PENDING}
+            if name in SUBMITTING:
+                content["example"] |= {"kind": name[:1].upper() + name[1:]}
+            if status == "202" and name != "runBatch":
+                content["example"] |= PENDING
 
 
 def refusal(status: int, reasons: Iterable[ErrorCode], public_url: str) -> dict[str, Any]:

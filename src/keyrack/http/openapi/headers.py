@@ -67,6 +67,12 @@ def parameters(endpoint: Endpoint[Any]) -> list[Json]:
             f"`return=representation` returns the response of `GET {representation.path}` after the change, with status"
             f" {endpoint.representation_status}. `$select` and `$expand` apply to it."
         )
+    if endpoint.awaited is not None:
+        preferences.append(
+            f"`wait=N` waits up to N seconds, 30 at most, for the outcome. The response is then {endpoint.awaited.body}"
+            " with status 200, or 202 if the outcome is still pending. A failed operation is 200 with the state"
+            " `Failed`."
+        )
     if preferences:
         headers.append(
             {

@@ -133,6 +133,7 @@ VALUES: Mapping[tuple[str, str], str] = {
     ("MachineClient", "mode"): "ClientMode",
     ("Delivery", "type"): "DeliveryType",
     ("ChangeTold", "type"): "ChangeKind",
+    ("EventTold", "type"): "EventKind",
     ("Delivery", "state"): "DeliveryState",
     ("Batch", "conflicts"): "ConflictHandling",
     ("Retention", "kind"): "RetainedKind",

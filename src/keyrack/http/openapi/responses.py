@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -47,6 +48,8 @@ REASONS = {
 }
 # The 204 of requests that a worker applies: the operation in the header has the outcome
 ACCEPTED = "Accepted: the outcome comes by `Operation-Id`. `GET /operations/{operationId}` and webhooks report it"
+AWAITED = "Success. With `Prefer: wait=N`: every operation has its outcome, which may be `Failed`"
+STILL_PENDING = "Accepted. With `Prefer: wait=N`: the time has passed, and an operation is still pending"
 LIST = (
     "Success. A long list is sent in chunks that are read at different moments; unchanged rows appear exactly once."
     " If an error occurs midway, the final chunk is missing."
@@ -64,6 +67,8 @@ def responses(endpoint: Endpoint[Any], schemas: dict[str, Json], public_url: str
         responses_by_status["304"] = {"description": REASONS[304], "headers": _headers(TAGGED)}
     if endpoint.representation_read is not None:
         _add_shown(endpoint, endpoint.representation_read, responses_by_status, schemas)
+    if endpoint.awaited is not None:
+        _add_awaited(endpoint, responses_by_status)
     for status, reasons in refusals(endpoint).items():
         responses_by_status[str(status)] = _error(endpoint, status, reasons, schemas, public_url)
     return responses_by_status
@@ -158,6 +163,15 @@ def _add_shown(
     for each in {status, str(endpoint.responses.status)}:
         headers = responses_by_status[each].setdefault("headers", {})
         headers |= _headers(descriptions)
+
+
+def _add_awaited(endpoint: Endpoint[Any], responses_by_status: dict[str, Json]) -> None:
+    """Add the responses to `Prefer: wait`: 200 with the outcome, or 202."""
+    shown = responses_by_status["202" if "202" in responses_by_status else "200"]
+    headers = shown.get("headers", {}) | _headers({"Preference-Applied": "The preferences that were applied."})
+    for status, description in ("200", AWAITED), ("202", STILL_PENDING):
+        known = responses_by_status.get(status, {**shown, "description": description})
+        responses_by_status[status] = deepcopy({**known, "headers": headers})
 
 
 def _with_more(write_schema: Json, shown: Json, schemas: dict[str, Json]) -> Json:

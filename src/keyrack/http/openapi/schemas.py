@@ -17,6 +17,7 @@ from keyrack.fleet.schema import PRODUCT_LISTED
 from keyrack.http.openapi.member_schemas import Json, describe, subject
 from keyrack.telemetry.samples import TroubleCode
 from keyrack.webhooks.change_payload import ChangePayload, CheckpointPayload
+from keyrack.webhooks.event_payload import EventPayload
 from keyrack.webhooks.outcome_payload import OutcomePayload
 
 _TYPES: dict[Type, Json] = {
@@ -43,7 +44,7 @@ _HELD: Mapping[tuple[str, str], TypeAdapter[Any]] = {
     ("Telemetry", "dtc"): TypeAdapter(list[TroubleCode]),
     ("Webhook", "kinds"): TypeAdapter(list[Kind]),
     ("MachineClient", "scopes"): TypeAdapter(list[Annotated[str, SCOPE]]),
-    ("Delivery", "payload"): TypeAdapter(OutcomePayload | ChangePayload | CheckpointPayload),
+    ("Delivery", "payload"): TypeAdapter(OutcomePayload | ChangePayload | CheckpointPayload | EventPayload),
 }
 # Properties of models that are rows
 _ROWS: Mapping[tuple[str, str], Resource] = {("ChangeTold", "data"): CHANGE}

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from keyrack.api.schema.event_types import CHECKPOINT, OUTCOMES, TAKEN, TEST
+from keyrack.api.schema.event_types import CHECKPOINT, EVENTS, OUTCOMES, TAKEN, TEST
 from keyrack.core.errors import JSON
 from keyrack.http.openapi.descriptions.fleet import OPERATION_ID, meaning
 from keyrack.http.openapi.examples import schemas_example
@@ -18,6 +18,7 @@ from keyrack.http.openapi.member_schemas import Json
 from keyrack.http.openapi.schemas import model
 from keyrack.webhooks.change_payload import ChangePayload, CheckpointPayload
 from keyrack.webhooks.dialects import DEFAULT, DIALECTS
+from keyrack.webhooks.event_payload import EVENT_TYPES, EventPayload
 from keyrack.webhooks.outcome_payload import OutcomePayload
 
 SENT_HEADERS = {
@@ -43,12 +44,15 @@ RECEIVING = (
 
 
 SENT_AT = "1777622400"
+EVENT_OF = {kind: type for type, kind in EVENT_TYPES.items()}  # the `type` of an event, by event type
 
 
 # Messages by name: the type of the body, and the summary
 OUTCOME, CHANGE, LOG_PROVEN = TypeAdapter(OutcomePayload), TypeAdapter(ChangePayload), TypeAdapter(CheckpointPayload)
+EVENT = TypeAdapter(EventPayload)
 SENT: dict[str, tuple[TypeAdapter[Any], str]] = {
     **{name: (OUTCOME, TAKEN[name].meaning.removesuffix(".")) for name in OUTCOMES},
+    **{name: (EVENT, TAKEN[name].meaning.partition(".")[0]) for name in EVENTS},
     "change": (CHANGE, "A change of another event type, named by `type`"),
     CHECKPOINT: (LOG_PROVEN, TAKEN[CHECKPOINT].meaning.removesuffix(".")),
     TEST: (OUTCOME, "A test of the webhook"),
@@ -86,6 +90,9 @@ def _example(name: str, schemas: dict[str, Json]) -> Json:
         return schemas_example("ChangeTold", schemas) | {"data": schemas_example("Change", schemas)}
     if name == CHECKPOINT:
         return schemas_example("CheckpointTold", schemas) | {"type": name, "data": {}}
+    if name in EVENTS:
+        event = schemas_example("EventTold", schemas)
+        return event | {"type": name, "data": event["data"] | {"type": EVENT_OF[name]}}
     outcome: Json = schemas_example("Outcome", schemas) | {"type": name}
     if name != TEST:
         return outcome

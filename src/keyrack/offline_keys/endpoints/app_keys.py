@@ -24,6 +24,7 @@ from keyrack.core.base64url import Octets, base64url, octets
 from keyrack.core.error_codes import INVALID_TOKEN, RATE_LIMITED, ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, Forbidden, NotFound, Unauthorized
 from keyrack.core.settings import Settings
+from keyrack.db import worker_wakeup
 from keyrack.offline_keys import box_logs, key_issuing
 from keyrack.offline_keys.endpoints.app_devices import app_of
 from keyrack.offline_keys.endpoints.boxes import UNCOPIED
@@ -278,8 +279,10 @@ async def deliver(request: Request, body: LogEntriesBody, services: OfflineKeySe
         )
     read = box_logs.read(body.entries)
     taken = await box_logs.ingest_entries(
-        request.db, services.issuing_keys, services.settings, app.customer, app.user, read
+        request.db, services.issuing_keys, services.event_publisher, services.settings, app.customer, app.user, read
     )
+    if services.event_publisher.is_expected(app.customer):
+        request.announce(worker_wakeup.DELIVER)
     receipts = [
         {"box": box_name(*box), "upTo": up_to, "receipt": base64url(receipt)}
         for box, (up_to, receipt) in taken.receipts.items()

@@ -29,21 +29,23 @@ from keyrack.api.schema.request_body import (
     invalid_member,
     wall_clock,
 )
-from keyrack.api.services import ReadServices
 from keyrack.core.error_codes import ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, NotFound, Refusal
 from keyrack.core.metrics.catalog import EVENTS
 from keyrack.core.settings import Settings
 from keyrack.core.text import NOT_BLANK_LINE, is_blank
-from keyrack.db.connection import Database
+from keyrack.db.connection import Database, Row
 from keyrack.db.named_parameters import compile_statement
+from keyrack.db.worker_wakeup import DELIVER
 from keyrack.fleet.endpoints.cars import NO_CAR
 from keyrack.fleet.endpoints.users import NO_USER
 from keyrack.fleet.schema import EVENT
 from keyrack.telemetry.endpoints.ingest import IngestResult, shown
 from keyrack.telemetry.json_lines import INVALID_LINES, InvalidLine, NotALine, Report, explained, lines
+from keyrack.telemetry.services import EventServices
+from keyrack.webhooks.event_deliveries import EventPublisher, takes_events_sql
 
-endpoints = Endpoints[ReadServices](
+endpoints = Endpoints[EventServices](
     Tag("Events", "Openings and closings of cars by users.", frozenset(("events",))), "events"
 )
 
@@ -77,9 +79,12 @@ ONE_EVENT = endpoints.read(
     missing_error=NO_EVENT,
 )
 
-# The counter's row stays locked until the commit: numbers have no gaps, and no higher number is visible first
-RECORD = compile_statement("""
-with told as (
+# The counter's row stays locked until the commit: numbers have no gaps, and no higher number is visible first. If a
+# webhook takes the events, nothing is recorded unless the caller publishes them in the same transaction
+RECORD = compile_statement(
+    """
+with wanted as materialized (select {takes_events} as is_wanted),
+told as (
   select * from unnest(
     :car_id::integer[], :user_id::integer[], :local_at::timestamptz[], :local_text::text[], :utc_at::timestamptz[],
     :type::text[], :user_agent::text[], :latitude::float8[], :longitude::float8[], :client_id::text[], :unit::integer[])
@@ -93,21 +98,24 @@ with told as (
     exists (select from customer_user u where u.customer_id = :customer and u.user_id = t.user_id) as "user"
   from told t left join event e on e.customer_id = :customer and e.client_id = t.client_id
 ), new as (
-  select j.*, row_number() over (order by n)::integer as step from judged j where known is null and car and "user"
+  select j.*, row_number() over (order by n)::integer as step from judged j, wanted
+  where known is null and car and "user" and (:publishes or not is_wanted)
 ), counter as (
   update event_counter set last_id = last_id + (select count(*) from new)
   where customer_id = :customer and exists (select from new)
   returning last_id - (select count(*) from new)::integer as before
 ), written as (
   insert into event (customer_id, event_id, car_id, user_id, local_at, local_text, utc_at, type, user_agent,
-                     latitude, longitude, client_id)
+                     latitude, longitude, client_id, recorded_at)
   select :customer, before + step, car_id, user_id, local_at, local_text, utc_at, type, user_agent,
-    case when keeps_positions then latitude end, case when keeps_positions then longitude end, client_id
+    case when keeps_positions then latitude end, case when keeps_positions then longitude end, client_id,
+    clock_timestamp()
   from new, counter, customer where customer.customer_id = :customer
 )
-select j.car, j."user", j.known, counter.before + new.step as id
-from judged j left join new using (n) left join counter on true order by j.n
-""")
+select j.car, j."user", j.known, counter.before + new.step as id, j.type, is_wanted
+from judged j cross join wanted left join new using (n) left join counter on true order by j.n
+""".replace("{takes_events}", takes_events_sql(":customer"))
+)
 # Taken before `RECORD`, so that no other transaction can add the same client ids after the check
 ALONE: LiteralString = "select from event_counter where customer_id = $1 for update"
 
@@ -153,47 +161,64 @@ class ReportedEvent:
 
 @dataclass(frozen=True, slots=True)
 class RecordedEventBody:
-    """The number of an event, and whether it was already recorded."""
+    """The number of an event, and whether it was recorded before."""
 
     id: int
     known: bool = False
 
 
-async def record(
-    db: Database, customer: int, parts: Sequence[Sequence[ReportedEvent]]
-) -> list[list[RecordedEventBody | Refusal]]:
-    """Record events of several callers in one transaction. A repeated `clientId` gets its old number."""
-    first: dict[str, int] = {}  # client id -> index in `reported`
-    reported: list[ReportedEvent] = []
-    places: list[list[tuple[int, bool]]] = []
-    for part in parts:
-        places.append([])
-        for reported_event in part:
-            client = reported_event.client_id
-            place = len(reported) if client is None else first.setdefault(client, len(reported))
-            places[-1].append((place, place < len(reported)))
-            if place == len(reported):
-                reported.append(reported_event)
-    arguments = _arguments(customer, reported)
-    if first:
+@dataclass(frozen=True, slots=True)
+class EventRecorder:
+    """Records events of several callers in one transaction, with their deliveries.
+
+    A repeated `clientId` gets its old number.
+    """
+
+    publisher: EventPublisher
+
+    async def __call__(
+        self, db: Database, customer: int, parts: Sequence[Sequence[ReportedEvent]]
+    ) -> list[list[RecordedEventBody | Refusal]]:
+        first: dict[str, int] = {}  # client id -> index in `reported`
+        reported: list[ReportedEvent] = []
+        places: list[list[tuple[int, bool]]] = []
+        for part in parts:
+            places.append([])
+            for reported_event in part:
+                client = reported_event.client_id
+                place = len(reported) if client is None else first.setdefault(client, len(reported))
+                places[-1].append((place, place < len(reported)))
+                if place == len(reported):
+                    reported.append(reported_event)
+        stored_rows = await self._store(db, customer, reported, has_client_ids=bool(first))
+
+        def result(place: int, again: bool) -> RecordedEventBody | Refusal:
+            row = stored_rows[place]
+            if row["known"] is not None:
+                return RecordedEventBody(row["known"], known=True)
+            if not row["car"]:
+                return NotFound(NO_CAR)
+            return RecordedEventBody(row["id"], again) if row["user"] else NotFound(NO_USER)
+
+        return [[result(*at) for at in part] for part in places]
+
+    async def _store(
+        self, db: Database, customer: int, reported: Sequence[ReportedEvent], *, has_client_ids: bool
+    ) -> Sequence[Row]:
+        """Store the events, with their deliveries; return the rows of the statement."""
+        if not has_client_ids and not self.publisher.is_expected(customer):
+            rows = await db.fetch(RECORD.sql, *_arguments(customer, reported, publishes=False))
+            if not rows[0]["is_wanted"]:
+                return rows
         async with db.transaction() as connection:
-            await connection.execute(ALONE, customer)
-            stored_rows = await connection.fetch(RECORD.sql, *arguments)
-    else:
-        stored_rows = await db.fetch(RECORD.sql, *arguments)
-
-    def result(place: int, again: bool) -> RecordedEventBody | Refusal:
-        row = stored_rows[place]
-        if row["known"] is not None:
-            return RecordedEventBody(row["known"], known=True)
-        if not row["car"]:
-            return NotFound(NO_CAR)
-        return RecordedEventBody(row["id"], again) if row["user"] else NotFound(NO_USER)
-
-    return [[result(*at) for at in part] for part in places]
+            if has_client_ids:
+                await connection.execute(ALONE, customer)
+            rows = await connection.fetch(RECORD.sql, *_arguments(customer, reported, publishes=True))
+            await self.publisher.publish(connection, customer, rows)
+            return rows
 
 
-def _arguments(customer: int, reported: Sequence[ReportedEvent]) -> list[object]:
+def _arguments(customer: int, reported: Sequence[ReportedEvent], *, publishes: bool) -> list[object]:
     events = [reported_event.event for reported_event in reported]
     return RECORD.arguments(
         customer=customer,
@@ -208,6 +233,7 @@ def _arguments(customer: int, reported: Sequence[ReportedEvent]) -> list[object]
         longitude=[event.longitude for event in events],
         client_id=[reported_event.client_id for reported_event in reported],
         unit=[reported_event.unit for reported_event in reported],
+        publishes=publishes,
     )
 
 
@@ -232,17 +258,20 @@ def _arguments(customer: int, reported: Sequence[ReportedEvent]) -> list[object]
         representation=ONE_EVENT,
     ),
 )
-async def create(request: Request, event: NewEvent, services: ReadServices) -> Response:
+async def create(request: Request, event: NewEvent, services: EventServices) -> Response:
     if is_blank(event.user_agent):
         raise BadRequest(invalid_member(CREATE_EVENT, "userAgent"), errors=[blank("/userAgent")])
     if request.mode is RequestMode.STRICT and _is_too_late(event, services.settings):
         fault = FieldError("out-of-range", TOO_LATE, "/utcDateTime")
         raise BadRequest(invalid_member(CREATE_EVENT, "utcDateTime", hint=TOO_LATE), errors=[fault])
-    (result,) = await request.batches.put(record, request.customer, [ReportedEvent(event)])
+    recorder = EventRecorder(services.event_publisher)
+    (result,) = await request.batches.put(recorder, request.customer, [ReportedEvent(event)])
     if isinstance(result, Refusal):
         EVENTS.add("refused")
         raise result
     EVENTS.add("accepted")
+    if services.event_publisher.is_expected(request.customer):
+        request.announce(DELIVER)
     return created(result.id)
 
 
@@ -260,7 +289,8 @@ async def create(request: Request, event: NewEvent, services: ReadServices) -> R
     body=RawBody(TypeAdapter(OfflineEvent)),
     responses=Responses(200, DeliveredEvents),
 )
-async def deliver(request: Request, services: ReadServices) -> Response:
+async def deliver(request: Request, services: EventServices) -> Response:
+    recorder = EventRecorder(services.event_publisher)
     report, numbered = Report(services.settings.ingest_max_reported_rejections), list[EventIdBody]()
     unit = request.device and request.device.product
     try:
@@ -268,7 +298,7 @@ async def deliver(request: Request, services: ReadServices) -> Response:
             if not part:
                 await asyncio.sleep(0)  # let other tasks run
                 continue
-            results = await request.batches.put(record, request.customer, [event for _, event in part])
+            results = await request.batches.put(recorder, request.customer, [event for _, event in part])
             for (line, _), result in zip(part, results, strict=True):
                 if isinstance(result, Refusal):
                     report.refuse(line, result.text)
@@ -279,6 +309,8 @@ async def deliver(request: Request, services: ReadServices) -> Response:
     except NotALine as reason:
         raise BadRequest(INVALID_LINES.with_text(str(reason))) from None
     finally:
+        if services.event_publisher.is_expected(request.customer):
+            request.announce(DELIVER)
         EVENTS.add("accepted", by=report.accepted)
         EVENTS.add("duplicate", by=report.duplicates)
         EVENTS.add("refused", by=report.refusals)

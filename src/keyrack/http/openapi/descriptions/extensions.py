@@ -125,6 +125,29 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "renewableAfter": ("The seconds after which the phone can renew the key.", 302400),
         **_REFERENCES,
     },
+    "EventTold": {
+        "type": ("The event type.", "event.opened"),
+        "timestamp": ("When the event was recorded, which may be days after the event.", "2026-05-01T08:00:02.25Z"),
+        "data": (
+            "The event as in `GET /events/{eventId}`, with three further properties. `recordedTime` is when it was"
+            " recorded. `late` is true if that was more than 60 seconds after `utcDateTime`. `assignmentId` is the"
+            " assignment of the key, if a key box reported the event; null otherwise.",
+            {
+                "id": 121,
+                "dateTime": "2026-05-01T10:00:00",
+                "utcDateTime": "2026-05-01T08:00:00Z",
+                "userId": 9,
+                "carId": 4,
+                "type": "CarOpened",
+                "userAgent": "Keyrack key, box:5:13",
+                "latitude": None,
+                "longitude": None,
+                "recordedTime": "2026-05-01T08:00:02.25Z",
+                "late": False,
+                "assignmentId": 17,
+            },
+        ),
+    },
     "Webhook": {
         **WEBHOOKS.descriptions,
         "kind": ("The name of the event type or wildcard, for `kinds` of a webhook.", "box.installed"),
@@ -151,6 +174,7 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "type": ("The event type.", "assignment.created"),
         "operationId": ("The operation of an outcome; null for other messages.", OPERATION_ID),
         "changeId": ("The number of the change; null for other messages.", None),
+        "eventId": ("The number of the event; null for other messages.", None),
         "state": ("`Waiting` for the first or next attempt, `Delivered`, or `Dead` (given up).", "Delivered"),
         "attempts": ("The number of attempts.", 1),
         "attempted": ("When the last attempt was made; null for none.", "2026-04-30T12:00:01Z"),
@@ -160,7 +184,7 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "answer": ("The start of the last response body.", ""),
         "error": ("The error of the last attempt; null for none.", None),
         "created": (
-            "When the delivery was written, together with its outcome or the number of its change.",
+            "When the delivery was written, together with its outcome, its event or the number of its change.",
             "2026-04-30T12:00:00.25Z",
         ),
         "payload": ("The message. In the dialect `keyrack`, it is the request body.", None),
@@ -233,6 +257,10 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "status": ("The status of the equivalent single request.", 201),
         "password": ("The generated password of a `Normal` user. No other response contains it.", "Jx2rVq8mTz0a"),
         "operationLocation": ("The address of the operation.", "/v3/operations/" + OPERATION_ID),
+        "operation": (
+            "With `Prefer: wait=N`: the operation, as `GET /operations/{operationId}` returns it.",
+            {"id": OPERATION_ID, "state": "Succeeded"},
+        ),
         "wouldFail": (
             "In a dry run: why the operation would fail.",
             "There is no key box installed in the car.",
