@@ -175,7 +175,7 @@ DELIVERY = Resource(
     permission=Permission.WEBHOOKS_READ,
 )
 _URL: LiteralString = (
-    "(select w.url from webhook w where w.customer_id = {t}.customer_id and w.webhook_id = {t}.webhook_id)"
+    "(select nullif(w.url, '') from webhook w where w.customer_id = {t}.customer_id and w.webhook_id = {t}.webhook_id)"
 )
 # Deliveries of all webhooks in one list also name their webhook
 DELIVERY_LISTED = replace(
@@ -184,7 +184,7 @@ DELIVERY_LISTED = replace(
     fields={
         "id": DELIVERY.fields["id"],
         "webhookId": int32("{t}.webhook_id"),
-        "webhookUrl": string(_URL),
+        "webhookUrl": string(_URL, nullable=True),
         **DELIVERY.without("id").fields,
     },
 )

@@ -19,6 +19,7 @@ FAILING: LiteralString = (
 select o.customer_id as customer, o.webhook_id as webhook, w.url, first.attempts, first.error,
   extract(epoch from now() - first.created_at)::float8 as age
 from webhook_of o join webhook w on w.customer_id = o.customer_id and w.webhook_id = o.webhook_id and w.is_enabled
+  and not w.is_pull
 cross join lateral (
   select d.* from (
     select attempts, error, created_at from delivery

@@ -137,10 +137,33 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "undelivered": ("Whether to send only undelivered messages. Omitted, it is false: all are sent.", True),
         "to": ("The end of the time range, exclusive. Omitted or null, it is now.", None),
     },
+    "TestMessage": {
+        "type": ("The event type of the example to send.", "assignment.created"),
+        "set": ("Properties of the example with other values.", {"carId": 7}),
+    },
+    "WaitingMessage": {
+        "number": ("The number of the message, for its acknowledgement.", 42),
+        "type": ("The event type.", "assignment.created"),
+        "headers": (
+            "The headers to pass on with the body.",
+            {
+                "Content-Type": "application/json",
+                "webhook-id": OPERATION_ID,
+                "webhook-timestamp": "1777622400",
+                "webhook-signature": "v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=",
+            },
+        ),
+        "body": (
+            "The body as text. Pass it on unchanged, because the signature covers its bytes.",
+            '{"type": "assignment.created", "operationSucceeded": true}',
+        ),
+    },
+    "Acknowledgement": {"upto": ("The number of the last message that the client has processed.", 42)},
+    "Acknowledged": {"count": ("The number of removed messages.", 3)},
     "Delivery": {
         "id": ("The id of the delivery.", 42),
         "webhookId": ("The id of the webhook.", 1),
-        "webhookUrl": ("The URL of the webhook.", "https://example.org/keyrack"),
+        "webhookUrl": ("The URL of the webhook; null for a pull webhook.", "https://example.org/keyrack"),
         "messageId": ("The value of the header `webhook-id`, which is the same in every attempt.", OPERATION_ID),
         "type": ("The event type.", "assignment.created"),
         "operationId": ("The operation of an outcome; null for other messages.", OPERATION_ID),
