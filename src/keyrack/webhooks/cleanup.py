@@ -50,7 +50,8 @@ select count(*) from gone
 GIVE_UP_DISABLED: LiteralString = "select give_up_disabled($1, $2)"
 # A pulled message waits as long as a pushed one is tried
 GIVE_UP_PULLED: LiteralString = """
-with gone as (update delivery set state = 'Dead', error = $1, next_attempt_at = null where ctid = any(array(
+with gone as (update delivery set state = 'Dead', error = $1, next_attempt_at = null,
+  attempted_at = now() where ctid = any(array(
   select d.ctid from webhook w join delivery d on d.customer_id = w.customer_id and d.webhook_id = w.webhook_id
   where w.is_pull and w.is_enabled and d.state = 'Waiting' and d.since < now() - make_interval(secs => $2) limit $3))
   returning true)
