@@ -65,25 +65,25 @@ AFTER = QueryParameter(
     "after",
     _number,
     "Returns only messages with a greater number. Without it, all messages that are not acknowledged.",
-    {"type": "integer", "format": "int64", "minimum": 0, "default": 0},
+    {"type": "integer", "format": "int64", "minimum": 0},
 )
 WAIT = QueryParameter(
     "wait",
     _seconds,
     "The seconds for which an empty list waits for a message before it is returned.",
-    {"type": "integer", "minimum": 0, "maximum": LONGEST, "default": 0},
+    {"type": "integer", "minimum": 0, "maximum": LONGEST},
 )
 TOP = QueryParameter(
     "top",
     _top,
-    "The maximum number of messages.",
-    {"type": "integer", "minimum": 1, "maximum": MOST, "default": USUAL},
+    f"The maximum number of messages. Without it, {USUAL}.",
+    {"type": "integer", "minimum": 1, "maximum": MOST},
 )
 OPTIONS = (AFTER, WAIT, TOP)
 
 
 class WaitingMessage(Body):
-    """A waiting message: the headers and the body of the request that a webhook with a URL would get."""
+    """A waiting message: the headers, with the static secret if there is one, and the body."""
 
     number: Annotated[int, Field(json_schema_extra={"format": "int64"})]
     type: str
