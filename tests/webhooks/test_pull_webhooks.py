@@ -1,4 +1,4 @@
-"""Pull webhooks: their messages are those of pushed ones, and wait until they are acknowledged."""
+"""Pull webhooks: equal messages, acknowledgement, order, bounds and isolation."""
 
 from __future__ import annotations
 
@@ -286,7 +286,7 @@ def test_an_unused_pull_webhook_is_deleted(dsn: str) -> None:
 
 
 def test_no_worker_sends_the_messages(dsn: str) -> None:
-    """The statements of an earlier release write lanes, which the database leaves out."""
+    """The database leaves out the lanes that an earlier release writes."""
 
     async def main() -> None:
         with Receiver() as receiver:

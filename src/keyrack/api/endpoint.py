@@ -105,10 +105,10 @@ class FormBody(Generic[B]):
 
 @dataclass(frozen=True, slots=True)
 class OptionalBody(Generic[B]):
-    """A JSON body of a row that had none before, so older clients may send anything.
+    """A JSON body of a row that had none before.
 
-    `parse` returns None for what it ignores. A body that is too long or too slow is ignored as well, and no media type
-    is required.
+    Older clients may send anything, so `parse` returns None for what it ignores. A body that is too long or too slow is
+    ignored as well, and no media type is required.
     """
 
     adapter: TypeAdapter[B]  # for the documents

@@ -1,4 +1,6 @@
-"""The pull webhook of a profile: its messages go to a local receiver, or to standard output.
+"""The pull webhook of a profile, and a listener for its messages.
+
+The messages go to a local receiver, or to standard output.
 
 A message is acknowledged after the receiver has answered 2xx. So a listener that is killed loses none, and its receiver
 may get the last message twice. After a failure the messages are fetched again, because a signature expires after
@@ -14,7 +16,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -153,7 +155,7 @@ def check_receiver(url: str) -> str:
 
 
 @contextmanager
-def only_listener(profile: str) -> Iterator[None]:
+def only_listener(profile: str) -> Generator[None]:
     """Lock the profile: two listeners would acknowledge each other's messages. Raises `CommandFailed`.
 
     The system releases the lock when the process ends, however it ends.
@@ -196,7 +198,7 @@ async def prepare(client: Client, name: str, kinds: Sequence[str]) -> Listened:
         body = {"pull": True, "name": name, "deleteUnusedAfterDays": UNUSED_DAYS, "kinds": list(kinds) or None}
         made = await client.write("PUT", "/webhooks", body)
         return Listened(made["id"], name, made["signingSecret"])
-    steps = [] if row["enabled"] else [{"op": "replace", "path": "/enabled", "value": True}]
+    steps: list[dict[str, Any]] = [] if row["enabled"] else [{"op": "replace", "path": "/enabled", "value": True}]
     if kinds:
         steps.append({"op": "replace", "path": "/kinds", "value": list(kinds)})
     if steps:
@@ -214,7 +216,7 @@ async def _receiver_session() -> AsyncGenerator[aiohttp.ClientSession]:
 
 
 async def _forward(http: aiohttp.ClientSession, receiver: str, message: Mapping[str, Any]) -> Forwarded:
-    """Send a message to the receiver once, with the headers and the bytes of the server."""
+    """Send a message to the receiver once, unchanged."""
     begun = time.monotonic()
     try:
         async with http.post(

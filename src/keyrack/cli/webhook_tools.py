@@ -79,7 +79,7 @@ def listen(
     profile: ProfileName = profiles.DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """Receive webhooks during development: at a local port, or from a server without an open port.
+    """Receive webhooks during development, with or without an open port.
 
     Without --pull, --forward-to, --kind and --remove, it listens on a local port, and prints and verifies webhooks. The
     server must allow 127.0.0.0/8 as a network of receivers.
@@ -144,7 +144,7 @@ def trigger(
     profile: ProfileName = profiles.DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """Send a test in the form of an event type to one webhook. Nothing is created.
+    """Send an example of an event type to one webhook. Nothing is created.
 
     The message is the example of the API reference, signed, with `"test": true` and an operation id of zeros.
     """

@@ -77,13 +77,13 @@ async def read_body(call: HttpCall) -> None:
     """Read the body. Raises `UnsupportedMediaType`, `ContentTooLarge`, `RequestTimeout`."""
     settings, route = call.services.settings, call.route
     body = route.endpoint.body
-    assert body is not None  # noqa: S101 - the step is for rows with a body
+    assert isinstance(body, JsonBody | FormBody)  # noqa: S101 - the step is for rows with one of them
     limit, seconds = body.max_bytes(settings), settings.request_read_timeout_seconds
     call.body = await request_parsing.body(call.http, route.body_format, limit, seconds)
 
 
 async def read_optional_body(call: HttpCall) -> None:
-    """Read and parse a body that older clients may send in any form. Ignores what the row does not know.
+    """Read and parse a body of any form. Ignores what the row does not know.
 
     Raises the errors of the row's own parser.
     """

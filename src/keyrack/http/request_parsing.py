@@ -106,7 +106,7 @@ async def body(
 
 
 async def optional_body(http: IncomingRequest, limit: int, seconds: float) -> bytes:
-    """The whole body of any media type; empty if it is too long or too slow."""
+    """The body of any media type; empty if too long or too slow."""
     if not http.content_length and http.get_header("Transfer-Encoding") is None:
         return b""
     try:

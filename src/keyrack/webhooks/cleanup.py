@@ -98,13 +98,13 @@ async def disabled_webhooks(db: Database, settings: Settings) -> None:
 
 
 async def pulled_messages(db: Database, settings: Settings) -> None:
-    """Give up messages that no client has fetched for the whole retry period, and delete their numbers."""
+    """Give up messages that no client has fetched in time."""
     await run_in_batches(db, settings.housekeeping_rows, GIVE_UP_PULLED, NOT_PULLED.text, settings.webhook_retry_for)
     await run_in_batches(db, settings.housekeeping_rows, FORGET_NUMBERS)
 
 
 async def unused_webhooks(db: Database, settings: Settings) -> None:
-    """Delete pull webhooks that no client has used for their number of days."""
+    """Delete pull webhooks that no client has used for long."""
     for row in await db.fetch(DELETE_UNUSED):
         log.warning(
             "unused pull webhook deleted", customer=row["customer_id"], webhook=row["webhook_id"], name=row["name"]

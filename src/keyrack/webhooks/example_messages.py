@@ -1,10 +1,10 @@
-"""Test messages in the form of an event type: the example of the API reference, marked as a test."""
+"""Test messages: the examples of the API reference, marked as tests."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from pydantic import BeforeValidator, Field, TypeAdapter, WithJsonSchema
 from pydantic_core import PydanticCustomError
@@ -49,7 +49,7 @@ ADAPTER = TypeAdapter(TestMessage)
 
 
 def parse(body: bytes) -> TestMessage | None:
-    """The test in a body; None unless the body is a JSON object with `type`. Raises `BadRequest`.
+    """The test in a JSON object with `type`; None for other bodies. Raises `BadRequest`.
 
     Earlier releases ignored every body, so a body of another form is no error.
     """
@@ -67,25 +67,24 @@ def message_text(test: TestMessage, example: Mapping[str, Any], customer: int) -
     message: dict[str, Any] = {"type": test.type, "test": True, **example, "customerId": customer}
     if "operationId" in message:
         message["operationId"] = NO_OPERATION
-    data: Any = message.get("data")
-    if isinstance(data, dict):
-        message["data"] = data = dict[str, Any](data)
-        if "operationId" in data:
-            data["operationId"] = NO_OPERATION
+    data = dict(cast("Mapping[str, Any]", message.get("data", {})))
+    if "data" in message:
+        message["data"] = data
+    if "operationId" in data:
+        data["operationId"] = NO_OPERATION
     for name, value in test.set.items():
         _set(message, data, name, value)
     return json.dumps(message, ensure_ascii=False)
 
 
-def _set(message: dict[str, Any], data: Any, name: str, value: Value) -> None:
+def _set(message: dict[str, Any], data: dict[str, Any], name: str, value: Value) -> None:
     """Set a member of the message, or of its `data`."""
-    inner: dict[str, Any] = data if isinstance(data, dict) else {}
-    settable = [member for member in (*message, *inner) if member not in FIXED]
+    settable = [member for member in (*message, *data) if member not in FIXED]
     if name not in settable:
         given = name[:LONGEST]
         hint = did_you_mean(given, settable) or f" Valid: {', '.join(settable)}."
         _refuse(given, "not-one-of", f"`set` has no property {given!r} of this event type.{hint}")
-    target = message if name in message else inner
+    target = message if name in message else data
     if isinstance(target[name], dict | list):
         _refuse(name, "wrong-type", f"`{name}` is not a single value, so a test cannot set it.")
     if target[name] is not None and value is not None and not _is_alike(target[name], value):

@@ -1,7 +1,8 @@
-"""The messages of pull webhooks: numbered when they are first fetched, and waiting until they are acknowledged.
+"""The messages of pull webhooks, which wait until clients acknowledge them.
 
-A number cannot be given when a delivery is written: transactions commit in another order than they begin, so a client
-that acknowledges "up to 7" could remove a message that it has never seen. Numbers respect the order of each lane.
+A message gets its number when it is first fetched, and not when it is written. Transactions commit in another order
+than they begin. So a client that acknowledges "up to 7" could remove a message that it has never seen. Numbers respect
+the order of each lane.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ STATE: LiteralString = "select is_pull from webhook where customer_id = $1 and w
 
 @dataclass(frozen=True, slots=True)
 class PulledMessage:
-    """A message as a client gets it: the headers and the body of the request that would be pushed."""
+    """A message as a client gets it, with headers and body."""
 
     number: int
     type: str
@@ -103,9 +104,9 @@ async def record_use(db: Database, customer: int, webhook: int) -> None:
 
 
 async def fetch(db: Database, customer: int, webhook: int, after: int, most: int) -> Sequence[Row]:
-    """Rows of at most `most` waiting messages with numbers above `after`, in their order.
+    """Rows of waiting messages with numbers above `after`, at most `most`.
 
-    Waiting messages without a number get one.
+    Waiting messages without a number get one first.
     """
     rows = await db.fetch(MESSAGES, customer, webhook, after, most)
     if len(rows) == most or not await db.fetchval(HAS_UNNUMBERED, customer, webhook):
@@ -143,7 +144,7 @@ def _signed(
 
 
 async def acknowledge(statements: Statements, customer: int, webhook: int, upto: int) -> int:
-    """Mark messages up to a number as delivered; return how many there were."""
+    """Mark messages up to a number as delivered; return their number."""
     acknowledged = 0
     while True:
         row = await statements.fetchrow(ACKNOWLEDGE, customer, webhook, upto, ACKNOWLEDGED_AT_ONCE)

@@ -18,7 +18,7 @@ class MessageExamples(Protocol):
 
 
 class WebhookServices(ReadServices, Protocol):
-    """The services of reads, the encryption of secrets, the examples of messages, and the hub of live updates."""
+    """The services of reads, and those of webhooks."""
 
     @property
     def encryption(self) -> Encryption: ...

@@ -125,7 +125,10 @@ async def show(visit: Visit, wrong: Refusal | None = None) -> Response:
 
 
 async def _oldest_waiting(visit: Visit, webhook: Mapping[str, Any]) -> str | None:
-    """When the oldest waiting message of a pull webhook was written; None for others, and if none waits."""
+    """When the oldest waiting message of a pull webhook was written.
+
+    None for other webhooks, and if none waits.
+    """
     if not (webhook["pull"] and webhook["waiting"]):
         return None
     query = {"$filter": "state eq 'Waiting'", "$orderby": "created", "$top": "1", "$select": "created"}

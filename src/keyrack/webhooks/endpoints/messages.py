@@ -83,7 +83,7 @@ OPTIONS = (AFTER, WAIT, TOP)
 
 
 class WaitingMessage(Body):
-    """A waiting message: the headers, with the static secret if there is one, and the body."""
+    """A waiting message: its headers, with the static secret, and its body."""
 
     number: Annotated[int, Field(json_schema_extra={"format": "int64"})]
     type: str
@@ -109,9 +109,9 @@ class MessageWaiter(Subscription):
             self.wake()
 
     async def wait(self, until: float) -> bool:
-        """Wait for a notification, `POLL` seconds, or until then by the loop's clock.
+        """Wait for a notification, but at most `POLL` seconds.
 
-        Returns False if the request must not wait any longer.
+        `until` is a time of the loop's clock. Returns False if the request must not wait any longer.
         """
         clock = asyncio.get_running_loop()
         begun = time.monotonic()
@@ -129,7 +129,7 @@ class MessageWaiter(Subscription):
         "listMessagesOfWebhook",
         "Fetch the messages of a pull webhook",
         "Returns the messages that are not acknowledged, in the order of their numbers. Each has the headers and the"
-        " body that a webhook with a URL would get. Pass `body` on as it is, because the signature covers its bytes."
+        " body that a webhook with a URL would get. Pass `body` on unchanged, because the signature covers its bytes."
         " The signature is made when the message is fetched. A message is returned until `POST"
         " /webhooks/{webhookId}/messages/ack` acknowledges it, so it can arrive more than once. With `wait`, an empty"
         " list waits for a message. It needs the permission to change webhooks, because the headers contain the"
