@@ -136,7 +136,7 @@ class WebhookRow(Body):
             " Null for a pull webhook.",
             "https://example.org/keyrack",
             is_searchable=True,
-            sql="nullif({t}.url, '')",
+            sql="(case when not {t}.is_pull then {t}.url end)",
         ),
     ]
     kinds: Annotated[

@@ -28,9 +28,8 @@ app = typer.Typer()
 Webhook = Annotated[int, which("webhook")]
 
 LIST: LiteralString = """
-select webhook_id as id, customer_id as "customerId", nullif(url, '') as url, name, is_pull as "pull", kinds,
-  dialect, is_enabled as "enabled",
-  disabled_reason as "disabledReason",
+select webhook_id as id, customer_id as "customerId", case when not is_pull then url end as url, name,
+  is_pull as "pull", kinds, dialect, is_enabled as "enabled", disabled_reason as "disabledReason",
   (select count(*) from delivery d where d.customer_id = w.customer_id and d.webhook_id = w.webhook_id
    and d.state = 'Waiting') as waiting,
   (select count(*) from delivery d where d.customer_id = w.customer_id and d.webhook_id = w.webhook_id

@@ -168,7 +168,7 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "type": ("The event type.", "assignment.created"),
         "operationId": ("The operation of an outcome; null for other messages.", OPERATION_ID),
         "changeId": ("The number of the change; null for other messages.", None),
-        "state": ("`Waiting` for the first or next attempt, `Delivered`, or `Dead` (given up).", "Delivered"),
+        "state": ("`Waiting` for the next attempt or for a client, `Delivered`, or `Dead` (given up).", "Delivered"),
         "attempts": ("The number of attempts.", 1),
         "attempted": ("When the last attempt was made; null for none.", "2026-04-30T12:00:01Z"),
         "nextAttempt": ("When the next attempt is due; null for none.", None),
