@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from keyrack.console.pages.webhook_forms import ascii_url
+from keyrack.webhooks.delivery_errors import NOT_PULLED
 from keyrack.webhooks.dialects import DEFAULT, DIALECTS
 from tests.console import axe
 from tests.console.conftest import Desk
@@ -364,3 +365,29 @@ def test_a_format_is_chosen_shown_and_changed(alice: Person, desk: Desk, receive
     eventually(lambda: receiver.got, "the test")
     id = next(row["id"] for row in alice.get("/webhooks").json() if row["url"] == receiver.url)
     alice.delete(f"/webhooks/{id}")
+
+
+def test_pages_of_a_pull_webhook_show_its_name_and_its_waiting_messages(alice: Person) -> None:
+    made = alice.put("/webhooks", {"pull": True, "name": "listen: kim@laptop"}).json()["id"]
+    delivery = alice.post(f"/webhooks/{made}/test").json()["id"]
+    root = f"/{alice.customer}"
+    at, browser = f"{root}/webhooks/{made}", alice.browser()
+    pages = {
+        path: browser.get(path)
+        for path in (
+            f"{root}/webhooks", at, f"{at}/deliveries/{delivery}", f"{at}/delete", f"{at}/replay", f"{at}/change/url",
+            f"{at}/change/kinds", f"{root}/deliveries", f"{root}/deliveries?webhook={made}",
+            f"{root}/changes?resource=webhook&thing={made}", root,
+        )
+    }  # fmt: skip
+    assert {path: answer.status_code for path, answer in pages.items() if answer.status_code != 200} == {}
+    for path in (f"{root}/webhooks", at, f"{at}/deliveries/{delivery}", f"{at}/delete"):
+        assert "listen: kim@laptop" in unescape(pages[path].text), path
+    assert "Oldest waiting message" in pages[at].text and "Last fetched" in pages[at].text
+    assert f"{at}/change/url" not in pages[at].text
+    assert "As soon as a client fetches it" in pages[f"{at}/deliveries/{delivery}"].text
+    assert f"Webhook {made}" in pages[f"{root}/deliveries"].text
+    assert not any("POST None" in answer.text for answer in pages.values())
+    alice.sql.execute("update delivery set state = 'Dead', error = $1, attempted_at = now()", NOT_PULLED.text)
+    assert "No client fetched the message in time." in browser.get(at).text
+    alice.delete(f"/webhooks/{made}")

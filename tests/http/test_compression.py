@@ -207,7 +207,7 @@ def test_decompressed_bodies_equal_uncompressed_ones(endpoint: Endpoint, alice: 
 
     plain, bytes_, packed, body, with_head, nothing = eventually(asked, "an answer that stays")
     assert packed.status_code == plain.status_code
-    if plain.status_code == 200:
+    if plain.status_code == 200 and not endpoint.responses.has_secret:
         vary = VARY.get(endpoint.path, "Accept-Encoding")
         assert (packed.headers["content-encoding"], packed.headers["vary"]) == ("gzip", vary)
         assert plain.headers["vary"] == vary
@@ -359,6 +359,7 @@ def test_responses_with_a_secret_are_not_compressed(alice: Person, eager: Runnin
         "PUT /users",
         "PUT /webhooks",
         "POST /webhooks/{webhookId}/rotate-secret",
+        "GET /webhooks/{webhookId}/messages",
     }
     for endpoint in ALL:
         if (

@@ -618,6 +618,10 @@ CASES: dict[str, Callable[[Person], tuple[Any, ...]]] = {
     "no-telemetry-yet": lambda p: ("GET", f"/cars/{unit_of(p).car}/telemetry"),
     "delivery-not-found": lambda p: ("POST", f"/webhooks/{webhook(p)}/deliveries/1/replay"),
     "webhook-disabled": lambda p: ("POST", f"/webhooks/{webhook(p, enabled=False)}/test"),
+    "webhook-is-pushed": lambda p: ("GET", f"/webhooks/{webhook(p)}/messages"),
+    "webhook-is-pulled": lambda p: (
+        "PATCH", f"/webhooks/{webhook(p, pull=True, url=None)}", [step("/url", "https://hooks.invalid/x")],
+    ),
     "too-many-webhooks": full,
     "car-already-in-group": lambda p: grouped(p, "car"),
     "user-already-in-group": lambda p: grouped(p, "user"),

@@ -237,6 +237,12 @@ def delivered(person: Person) -> Ids:
     return {"webhookId": hook, "deliveryId": person.post(f"/webhooks/{hook}/test").json()["id"]}
 
 
+def pulled(person: Person) -> Ids:
+    hook = person.put("/webhooks", {"pull": True}).json()["id"]
+    person.post(f"/webhooks/{hook}/test")
+    return {"webhookId": hook}
+
+
 def with_secrets(person: Person) -> Ids:
     number = client(person)
     return {"clientId": number, "secretId": person.get(f"/clients/{number}/secrets").json()[0]["id"]}
@@ -321,6 +327,8 @@ WORLDS: Mapping[str, Callable[[Person], Ids]] = {
     "POST /users/{userId}/app-invitation": lambda person: {"userId": person.user(type="Normal")},
     "POST /sdk/token": sdk_user,
     "POST /webhooks/{webhookId}/deliveries/{deliveryId}/replay": delivered,
+    "GET /webhooks/{webhookId}/messages": pulled,
+    "POST /webhooks/{webhookId}/messages/ack": pulled,
     "DELETE /sessions/{sessionId}": signed_in,
     "DELETE /me/identities/{identityId}": connected,
     "DELETE /clients/{clientId}/secrets/{secretId}": with_secrets,
@@ -347,6 +355,7 @@ BODIES: Mapping[str, Ids] = {
     },
     "PUT /assignment-requests/{requestId}/decision": {"decision": "reject"},
     "POST /webhooks/{webhookId}/replay": {"from": "2026-01-01T00:00:00Z"},
+    "POST /webhooks/{webhookId}/messages/ack": {"upto": 1},
 }
 PATCHES: Mapping[str, Ids] = {
     "PATCH /cars/{carId}": {"name": "New"},

@@ -74,11 +74,13 @@ class Office:
         finally:
             await connection.close()
 
-    async def webhook(self, url: str, customer: int = 1) -> int:
+    async def webhook(self, url: str | None, customer: int = 1, **members: Any) -> int:
+        """The id of a new webhook. Without an address it is a pull webhook."""
         connection = Connection(self.sql)
         vault = await open_vault(InTransaction(connection), LOCAL)
         async with connection.transaction():
-            webhook = NewWebhook(url=url, kinds=["assignment.created"])
+            given = {"kinds": ["assignment.created"], "url": url, "pull": url is None}
+            webhook = NewWebhook.model_construct(**given, **members)
             added = await subscriptions.add(connection, vault, customer, webhook, 1_000)
         assert added is not None
         return added[0]

@@ -106,6 +106,20 @@ class FormBody(Generic[B]):
 
 
 @dataclass(frozen=True, slots=True)
+class OptionalBody(Generic[B]):
+    """A JSON body of a row that had none before.
+
+    Older clients may send anything, so `parse` returns None for what it ignores. A body that is too long or too slow is
+    ignored as well, and no media type is required.
+    """
+
+    adapter: TypeAdapter[B]  # for the documents
+    parse: Callable[[bytes], B | None]
+    max_bytes: int = 65_536
+    max_seconds: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
 class RawBody:
     """JSON lines or a JSON array, optionally compressed, that the handler parses itself."""
 
@@ -171,7 +185,7 @@ class Endpoint(Generic[S_contra]):
     auth: Auth
     handler: Handler[S_contra]
     _: KW_ONLY
-    body: JsonBody[Any] | FormBody[Any] | RawBody | None = None
+    body: JsonBody[Any] | FormBody[Any] | OptionalBody[Any] | RawBody | None = None
     # Slow work that needs no connection: converts the validated body to the value for the handler
     prepare: Callable[[Request, Any, S_contra], Awaitable[Any]] | None = None
     concurrency: Concurrency = Concurrency()
@@ -183,7 +197,7 @@ class Endpoint(Generic[S_contra]):
     is_idempotent: bool = True  # a write supports `Idempotency-Key`
     is_primary_only: bool = False  # a read on which decisions or waits are based, so no replica serves it
     awaited: AwaitedOutcomes[S_contra] | None = None  # outcomes that the response may wait for
-    has_long_poll: bool = False  # the response may wait for data: by `wait`, or as server-sent events
+    has_long_poll: bool = False  # the response may wait for data: by `wait`, or for a resource as server-sent events
     has_own_query_check: bool = False  # `prepare` or the handler rejects every query string with its own error
 
     def __post_init__(self) -> None:
@@ -291,7 +305,7 @@ class Endpoint(Generic[S_contra]):
 
     @property
     def body_adapter(self) -> TypeAdapter[Any] | None:
-        """The adapter of a JSON body or a form."""
+        """The adapter of a required JSON body or a form."""
         return self.body.adapter if isinstance(self.body, JsonBody | FormBody) else None
 
     @cached_property
@@ -326,6 +340,11 @@ class Endpoint(Generic[S_contra]):
     def has_etag(self) -> bool:
         """Whether its responses have an ETag."""
         return self.read is not None or "ETag" in self.responses.headers
+
+    @property
+    def can_stream_events(self) -> bool:
+        """Whether its response can be server-sent events instead of a list."""
+        return self.has_long_poll and self.read is not None
 
     @property
     def can_use_replica(self) -> bool:
@@ -390,6 +409,9 @@ def _body_faults(row: Endpoint[Any]) -> Iterator[str]:
         case None:
             if row.prepare is not None or row.method == "PATCH":
                 yield "it needs a body"
+        case OptionalBody():
+            if row.prepare is not None or row.method != "POST":
+                yield "an optional body is for POST without `prepare`"
     if row.method == "GET" and row.body is not None:
         yield "GET has no body"
 

@@ -18,6 +18,7 @@ from keyrack.api.endpoint import (
     Handler,
     JsonBody,
     Method,
+    OptionalBody,
     RawBody,
     Responses,
     Tag,
@@ -85,17 +86,21 @@ class RowDecorator(Generic[S]):
     def __call__(
         self, path: str, doc: Doc, *, body: JsonBody[B] | FormBody[B], **row: Unpack[RowOptions]
     ) -> Callable[[BodyHandler[B, S]], BodyHandler[B, S]]: ...
+    @overload
+    def __call__(
+        self, path: str, doc: Doc, *, body: OptionalBody[B], **row: Unpack[RowOptions]
+    ) -> Callable[[BodyHandler[B | None, S]], BodyHandler[B | None, S]]: ...
     def __call__(
         self,
         path: str,
         doc: Doc,
         *,
-        body: JsonBody[Any] | FormBody[Any] | RawBody | None = None,
+        body: JsonBody[Any] | FormBody[Any] | OptionalBody[Any] | RawBody | None = None,
         prepare: Prepare[Any, S, Any] | None = None,
         **row: Unpack[RowOptions],
     ) -> Callable[[Callable[..., Awaitable[Response]]], Callable[..., Awaitable[Response]]]:
         def add(function: Callable[..., Awaitable[Response]]) -> Callable[..., Awaitable[Response]]:
-            handler = _handler(function, has_value=isinstance(body, JsonBody | FormBody))
+            handler = _handler(function, has_value=isinstance(body, JsonBody | FormBody | OptionalBody))
             self._endpoints.add(self._method, path, doc, handler, body=body, prepare=prepare, **row)
             return function
 
@@ -172,7 +177,7 @@ class Endpoints(Generic[S]):
         doc: Doc,
         handler: Handler[S],
         *,
-        body: JsonBody[Any] | FormBody[Any] | RawBody | None = None,
+        body: JsonBody[Any] | FormBody[Any] | OptionalBody[Any] | RawBody | None = None,
         prepare: Prepare[Any, S, Any] | None = None,
         **row: Unpack[RowOptions],
     ) -> Endpoint[S]:

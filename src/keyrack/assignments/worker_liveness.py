@@ -10,8 +10,8 @@ from keyrack.db.process_registry import SILENT
 PATIENCE = 60.0  # seconds that work may wait without a live worker
 LOOK = 1_000  # pending operations, and deliveries, that the query reads at most
 
-# Uses an index of pending rows, and only if no worker is alive. Deliveries of a disabled webhook do not count: no
-# worker would send them
+# Uses an index of pending rows, and only if no worker is alive. Deliveries of disabled and pull webhooks do not
+# count: no worker would send them
 WAITED: LiteralString = """
 select case when not exists (
   select from heartbeat where role = 'work' and beat_at > now() - make_interval(secs => $1))
@@ -21,7 +21,8 @@ then (select extract(epoch from now() - least(
   (select min(d.created_at) from (
     select customer_id, webhook_id, created_at from delivery where state = 'Waiting'
     order by customer_id, webhook_id limit $2) d
-  join webhook w on w.customer_id = d.customer_id and w.webhook_id = d.webhook_id and w.is_enabled)
+  join webhook w on w.customer_id = d.customer_id and w.webhook_id = d.webhook_id and w.is_enabled
+    and not w.is_pull)
 )))::float8 end
 """
 

@@ -943,6 +943,12 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "domain": _of(OF_STAFF, NOBODY, RECORDED),
         "provider_id": _of(OF_STAFF, NOBODY, RECORDED),
     },
+    "pulled_message": {
+        "customer_id": _of(LOG_OF_SERVER, NOBODY, QUEUE),
+        "webhook_id": _of(LOG_OF_SERVER, NOBODY, QUEUE),
+        "number": _of(LOG_OF_SERVER, NOBODY, QUEUE),
+        "delivery_id": _of(LOG_OF_SERVER, NOBODY, QUEUE),
+    },
     "push_key": {
         "push_key_id": _of(OF_SERVER, NOBODY, KEY_OF_PUSH),
         "public_key": _of(OF_SERVER, NOBODY, KEY_OF_PUSH),
@@ -1089,6 +1095,7 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "old_signing_secret_until": _of(SECRET, NOBODY, RECORDED),
         "created_at": _of(WRITTEN, NOBODY, TIME_OF_CHANGE),
         "disabled_at": _of(SET_BY_IMPORT, NOBODY, TIME_OF_CHANGE),
+        "pulled_at": _of(LOG_OF_SERVER, NOBODY, LOG),
     },
     "write_check": {
         "only_row": _of(OF_SERVER, NOBODY, PROCESS),

@@ -63,7 +63,9 @@ NOUNS = {
     ),
     "service": Noun("service", "called", "select service_id as id, name, customer_id as of from service"),
     "webhook": Noun(
-        "webhook", "with the address", "select webhook_id as id, url as name, customer_id as of from webhook"
+        "webhook",
+        "with the address",
+        "select webhook_id as id, coalesce(nullif(url, ''), name, '') as name, customer_id as of from webhook",
     ),
 }
 MATCHING: LiteralString = "select * from ({rows}) r where {match} order by id limit $2"

@@ -54,6 +54,10 @@ CAUSES: Mapping[str, tuple[str, str]] = {
         N_("The secrets of this webhook could not be decrypted, so nothing was sent."),
         N_("Ask the operator of this server: the worker's log has the reason."),
     ),
+    delivery_errors.NOT_PULLED.code: (
+        N_("No client fetched the message in time."),
+        N_("Start the client that fetches the messages of this webhook. Then send the message again."),
+    ),
     delivery_errors.CERTIFICATE.code: (
         N_("The certificate is not valid: %(said)s"),
         N_("Give the receiver a certificate that browsers trust, for the name in the address."),
@@ -111,7 +115,7 @@ DISABLED: Mapping[str, tuple[str, str]] = {
 }
 
 
-def of_delivery(visit: Visit, delivery: Mapping[str, Any], url: str) -> Cause | None:
+def of_delivery(visit: Visit, delivery: Mapping[str, Any], url: str | None) -> Cause | None:
     """Why the last attempt of a delivery (a row of the log) to `url` failed; None if it did not fail."""
     error, status = delivery["error"], delivery["status"]
     if error is None:
@@ -123,7 +127,7 @@ def of_delivery(visit: Visit, delivery: Mapping[str, Any], url: str) -> Cause | 
     known = delivery_errors.find(error, delivery_errors.ERRORS)
     if known is None or known.code not in CAUSES:
         return Cause(error, gettext(visit, CHECK_RECEIVER_LOG))
-    is_not_public = known.code == delivery_errors.NOT_REACHED.code and _is_not_public(url)
+    is_not_public = known.code == delivery_errors.NOT_REACHED.code and _is_not_public(url or "")
     text, remedy = NOT_PUBLIC if is_not_public else CAUSES[known.code]
     seconds = f"{visit.settings.webhook_timeout:g}"
     return Cause(gettext(visit, text, seconds=seconds, said=known.why), gettext(visit, remedy))

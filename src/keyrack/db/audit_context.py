@@ -22,8 +22,8 @@ Type = Literal["manager", "client", "device", "user", "operator", "system"]
 # that is not in the list, such as a future one, counts as recorded.
 UNRECORDED = frozenset((
     "car_state", "delivery", "delivery_lane", "event", "heartbeat", "housekeeping", "login_state", "odometer",
-    "operation", "position", "rate_limit", "session", "telemetry", "used_login_state", "driver_session",
-    "driver_push",
+    "operation", "position", "pulled_message", "rate_limit", "session", "telemetry", "used_login_state",
+    "driver_session", "driver_push",
 ))  # fmt: skip
 
 

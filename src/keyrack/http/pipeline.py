@@ -13,7 +13,7 @@ from typing import Any
 import falcon.asgi
 
 from keyrack.api.auth_schemes import AppAuth, DeviceAuth
-from keyrack.api.endpoint import Endpoint, FormBody, JsonBody, RawBody
+from keyrack.api.endpoint import Endpoint, FormBody, JsonBody, OptionalBody, RawBody
 from keyrack.api.event_stream import EVENTS
 from keyrack.api.exchange import Request, Response
 from keyrack.http.authentication_steps import AUTHENTICATION, authenticate, needs_caller
@@ -49,6 +49,7 @@ from keyrack.http.receive_steps import (
     read_idempotency_key,
     read_if_match,
     read_lines,
+    read_optional_body,
     read_preferences,
     read_wait,
     register_stream,
@@ -108,6 +109,7 @@ RECEIVE: tuple[CheckStep[HttpCall] | WrapperStep[HttpCall], ...] = (
     CheckStep(read_wait, may_wait),
     CheckStep(read_body, lambda row: isinstance(row.body, JsonBody | FormBody)),
     CheckStep(read_lines, lambda row: isinstance(row.body, RawBody)),
+    CheckStep(read_optional_body, lambda row: isinstance(row.body, OptionalBody)),
     CheckStep(authenticate, has_body),  # the caller may have lost its access while the body arrived
     CheckStep(parse_form, lambda row: isinstance(row.body, FormBody)),
     CheckStep(validate_body, lambda row: isinstance(row.body, JsonBody) and not row.body.has_item_checks),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from keyrack.api import conditional_requests
-from keyrack.api.endpoint import FormBody, JsonBody
+from keyrack.api.endpoint import FormBody, JsonBody, OptionalBody
 from keyrack.api.event_stream import EVENTS
 from keyrack.api.exchange import Request, Response
 from keyrack.api.query_parameters import parse_parameters
@@ -95,9 +95,22 @@ async def read_body(call: HttpCall) -> None:
     """Read the body. Raises `UnsupportedMediaType`, `ContentTooLarge`, `RequestTimeout`."""
     settings, route = call.services.settings, call.route
     body = route.endpoint.body
-    assert body is not None  # noqa: S101 - the step is for rows with a body
+    assert isinstance(body, JsonBody | FormBody)  # noqa: S101 - the step is for rows with one of them
     limit, seconds = body.max_bytes(settings), settings.request_read_timeout_seconds
     call.body = await request_parsing.body(call.http, route.body_format, limit, seconds)
+
+
+async def read_optional_body(call: HttpCall) -> None:
+    """Read and parse a body of any form. Ignores what the row does not know.
+
+    Raises the errors of the row's own parser.
+    """
+    body = call.route.endpoint.body
+    assert isinstance(body, OptionalBody)  # noqa: S101 - the step is for rows with such a body
+    sent = await request_parsing.optional_body(call.http, body.max_bytes, body.max_seconds)
+    call.value = body.parse(sent) if sent else None
+    if call.value is not None:  # otherwise an `Idempotency-Key` belongs to the request without a body
+        call.body = sent
 
 
 async def read_lines(call: HttpCall) -> None:

@@ -105,6 +105,16 @@ async def body(
     return await _arrived(http, limit, seconds, room)
 
 
+async def optional_body(http: IncomingRequest, limit: int, seconds: float) -> bytes:
+    """The body of any media type; empty if too long or too slow."""
+    if not http.content_length and http.get_header("Transfer-Encoding") is None:
+        return b""
+    try:
+        return await _arrived(http, limit, seconds, None)
+    except (ContentTooLarge, RequestTimeout):
+        return b""
+
+
 async def lines(http: IncomingRequest, settings: Settings, room: MemoryReservation) -> bytes:
     """The whole body of a delivery, decompressed. Raises as `body` does, and `BadRequest` for malformed gzip."""
     whole = await body(http, LINES_BODY, settings.max_ingest, settings.request_read_timeout_seconds, room)

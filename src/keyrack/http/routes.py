@@ -42,7 +42,7 @@ from keyrack.http.endpoints import documents, health
 from keyrack.http.services import ServeServices
 from keyrack.offline_keys.endpoints import app_devices, app_keys, boxes, car_keys, status_lists, user_devices
 from keyrack.telemetry.endpoints import events, ingest, positions
-from keyrack.webhooks.endpoints import event_types, webhooks
+from keyrack.webhooks.endpoints import event_types, messages, webhooks
 
 ALL: tuple[Endpoint[ServeServices], ...] = (
     *oauth2.endpoints.rows,
@@ -80,6 +80,7 @@ ALL: tuple[Endpoint[ServeServices], ...] = (
     *batch.endpoints.rows,
     *event_types.endpoints.rows,
     *webhooks.endpoints.rows,
+    *messages.endpoints.rows,
     *managers.endpoints.rows,
     *mfa_rules.endpoints.rows,
     *clients.endpoints.rows,

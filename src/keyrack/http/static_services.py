@@ -10,6 +10,7 @@ from keyrack.api.odata import Limits
 from keyrack.core.settings import Settings
 from keyrack.http.endpoints.documents import Documents
 from keyrack.http.openapi import document, error_catalog, error_reference, reference_page
+from keyrack.http.openapi.webhooks import message_example
 from keyrack.http.routes import ALL
 
 
@@ -25,6 +26,7 @@ def documents(settings: Settings) -> Documents:
         cache(lambda: reference_page.page(openapi()).encode()),
         cache(lambda: error_reference.page(error_catalog.codes(ALL), settings.public_url).encode()),
         tuple(endpoint.doc.operation_id for endpoint in ALL if endpoint.doc.is_preview),
+        lambda type: message_example(openapi(), type),
     )
 
 

@@ -97,6 +97,8 @@ STEPS = (
     HousekeepingTask("operations", cleanup.operations),
     HousekeepingTask("removed webhooks", cleanup.removed_webhooks),
     HousekeepingTask("disabled webhooks", cleanup.disabled_webhooks),
+    HousekeepingTask("pulled messages", cleanup.pulled_messages),
+    HousekeepingTask("unused pull webhooks", cleanup.unused_webhooks),
     HousekeepingTask("heartbeats", primary_heartbeat.forget),
 )
 

@@ -10,13 +10,13 @@ from datetime import datetime
 from typing import Annotated, LiteralString
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, Field, ValidationInfo, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from keyrack.api.schema.declaration import FixedValues, MemberInfo, ResourceTable, shown
 from keyrack.api.schema.event_types import OUTCOMES, TAKEN, stored
 from keyrack.api.schema.references import ExternalId, Metadata
-from keyrack.api.schema.request_body import Body, Kind
+from keyrack.api.schema.request_body import WHOLE_NUMBER, Body, Kind, Name
 from keyrack.core.addresses import domain_form
 from keyrack.core.text import N_
 from keyrack.webhooks.dialects import DEFAULT, DIALECTS
@@ -81,28 +81,65 @@ _COUNT: LiteralString = (
 )
 
 
+_ABSENT = object()  # the address of a body without one
+MOST_UNUSED_DAYS = 365
+UnusedDays = Annotated[int, Field(ge=1, le=MOST_UNUSED_DAYS, json_schema_extra={"format": "int32"}), WHOLE_NUMBER]
+
+
+def _url_unless_pull(value: object, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> str | None:
+    """The address, which a pull webhook must not have. Raises `PydanticCustomError`."""
+    is_given = value is not _ABSENT
+    if not info.data.get("pull"):
+        if value is None:
+            raise PydanticKnownError("string_type")
+        if not is_given:
+            raise PydanticKnownError("missing")
+        return handler(value)
+    if is_given and value is not None:
+        raise PydanticCustomError(
+            "url", "{sentence}", {"sentence": "A pull webhook has no `url`. Leave one of them out."}
+        )
+    return None
+
+
+def _only_of_pull(value: int | None, info: ValidationInfo) -> int | None:
+    """Days without use, which only a pull webhook has. Raises `PydanticCustomError`."""
+    if value is not None and not info.data.get("pull"):
+        sentence = "Only a pull webhook has `deleteUnusedAfterDays`."
+        raise PydanticCustomError("url", "{sentence}", {"sentence": sentence})
+    return value
+
+
 # The body of a new webhook. A missing or null member gets the default of the row
 class NewWebhook(Body):
-    url: Url
+    pull: bool = False
+    url: Annotated[Url | None, WrapValidator(_url_unless_pull)] = Field(
+        default_factory=lambda: _ABSENT,  # pyright: ignore[reportArgumentType] - the validator replaces it
+        validate_default=True,
+    )
     dialect: DialectName | None = None
     secret: Secret | None = None
     kinds: Kinds | None = None
     enabled: bool = True
     external_id: ExternalId = None
     metadata: Metadata = None
+    name: Name | None = None
+    delete_unused_after_days: Annotated[UnusedDays | None, AfterValidator(_only_of_pull)] = None
 
 
 class WebhookRow(Body):
     """The members of a webhook. A patch that removes a member sets its default."""
 
     url: Annotated[
-        Url,
+        Url | None,
         MemberInfo(
             N_("Address"),
             N_("the address"),
-            "The URL to which outcomes and changes are sent: http or https, at an address that the operator allows.",
+            "The URL to which outcomes and changes are sent: http or https, at an address that the operator allows."
+            " Null for a pull webhook.",
             "https://example.org/keyrack",
             is_searchable=True,
+            sql="(case when not {t}.is_pull then {t}.url end)",
         ),
     ]
     kinds: Annotated[
@@ -150,6 +187,37 @@ class WebhookRow(Body):
             is_secret=True,
         ),
     ] = None
+    name: Annotated[
+        Name | None,
+        MemberInfo(
+            N_("Name"),
+            N_("the name"),
+            "A name for people; null for none.",
+            "Booking software",
+            is_searchable=True,
+        ),
+    ] = None
+    pull: Annotated[
+        bool,
+        MemberInfo(
+            N_("Pulled"),
+            N_("the way of delivery"),
+            "Whether clients fetch the messages, with `GET /webhooks/{webhookId}/messages`. A pull webhook has no"
+            " `url`. A patch cannot change it.",
+            False,
+            column="is_pull",
+        ),
+    ] = False
+    delete_unused_after_days: Annotated[
+        UnusedDays | None,
+        MemberInfo(
+            N_("Deleted after days without use"),
+            N_("the days without use"),
+            "Keyrack deletes the pull webhook after this number of days in which no client has asked for its messages;"
+            " null for never.",
+            7,
+        ),
+    ] = None
     disabled_reason: Annotated[
         str | None,
         MemberInfo(
@@ -172,6 +240,14 @@ class WebhookRow(Body):
             is_read_only=True,
             exported_as=None,
             sql="(case when {t}.old_signing_secret_until > now() then {t}.old_signing_secret_until end)",
+        ),
+    ] = None
+    pulled: Annotated[
+        datetime | None,
+        shown(
+            "When a client last asked for the messages of the pull webhook, to the minute; null for never.",
+            "2026-04-30T12:10:00Z",
+            "{t}.pulled_at",
         ),
     ] = None
     created: Annotated[datetime, shown("When the webhook was created.", "2026-04-30T12:00:00Z", "{t}.created_at")]

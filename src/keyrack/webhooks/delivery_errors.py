@@ -67,8 +67,10 @@ SEALED = DeliveryError(
     "The secrets of the webhook could not be decrypted, so nothing was sent. The worker's log has the reason.",
     earlier_texts=("The webhook's secrets do not open, so nothing was sent. The log of the worker says why.",),
 )
+NOT_PULLED = DeliveryError("not-pulled", "No client fetched and acknowledged the message in time.")
 ERRORS = (
     NOT_REACHED, TIMED_OUT, NOT_TAKEN, CLOSED, CUT, NO_HTTP, ANSWERED, CERTIFICATE, TLS, UNKNOWN_DIALECT, SEALED,
+    NOT_PULLED,
 )  # fmt: skip
 
 DISABLED_BY_GONE = DeliveryError("endpoint-gone", "The endpoint answered 410 Gone.")

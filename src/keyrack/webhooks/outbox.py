@@ -167,17 +167,26 @@ written as (
 lanes as ({_WAKE_LANES})
 select count(*)::integer as count, (select max(at) from taken) as newest from written
 """
-SEND_TEST: LiteralString = f"""
+
+
+def _test(payload: LiteralString) -> LiteralString:
+    """SQL that sends a test with this payload to a webhook."""
+    return f"""
 with t as (select gen_random_uuid() as id, -nextval(pg_get_serial_sequence('operation', 'seq')) as lane),
 w as (select customer_id, webhook_id from webhook where customer_id = $1 and webhook_id = $2),
 written as (
   insert into delivery (customer_id, webhook_id, message_id, type, lane, payload)
-  select w.customer_id, w.webhook_id, t.id, '{TEST}', t.lane, {TEST_PAYLOAD} from w, t
+  select w.customer_id, w.webhook_id, t.id, '{TEST}', t.lane, {payload} from w, t
   returning customer_id, webhook_id, lane, delivery_id
 ),
 lanes as ({_WAKE_LANES})
 select delivery_id from written
 """
+
+
+SEND_TEST: LiteralString = _test(TEST_PAYLOAD)
+# A test in the form of another event type. The log shows it as a test, so that nobody takes it for an outcome
+SEND_EXAMPLE: LiteralString = _test("$3::text")
 
 
 async def replay(statements: Statements, customer: int, webhook: int, delivery: int) -> bool:

@@ -210,7 +210,8 @@ DELIVERY = Resource(
     permission=Permission.WEBHOOKS_READ,
 )
 _URL: LiteralString = (
-    "(select w.url from webhook w where w.customer_id = {t}.customer_id and w.webhook_id = {t}.webhook_id)"
+    "(select case when not w.is_pull then w.url end from webhook w where w.customer_id = {t}.customer_id"
+    " and w.webhook_id = {t}.webhook_id)"
 )
 # Deliveries of all webhooks in one list also name their webhook
 DELIVERY_LISTED = replace(
@@ -219,7 +220,7 @@ DELIVERY_LISTED = replace(
     fields={
         "id": DELIVERY.fields["id"],
         "webhookId": int32("{t}.webhook_id"),
-        "webhookUrl": string(_URL),
+        "webhookUrl": string(_URL, nullable=True),
         **DELIVERY.without("id").fields,
     },
 )

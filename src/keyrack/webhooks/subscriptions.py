@@ -62,7 +62,8 @@ async def add(
     signing = new_signing_secret()
     sealed = await vault.seal(connection, signing, SIGNING_SECRET, customer, id)
     static = webhook.secret and await vault.seal(connection, webhook.secret, STATIC_SECRET, customer, id)
-    added = await connection.fetchval(INSERT, customer, id, static, sealed, limit, *WEBHOOKS.values(webhook))
+    values = WEBHOOKS.values(webhook.model_copy(update={"url": webhook.url or ""}))  # a pull webhook has none
+    added = await connection.fetchval(INSERT, customer, id, static, sealed, limit, *values)
     return None if added is None else (id, signing)
 
 

@@ -122,6 +122,8 @@ def _facts(picture: StatusSnapshot, settings: Settings) -> Iterator[tuple[str, l
                 f"{_many(backlog.disabled)} webhooks disabled"
             ],
         )
+        if backlog.pulled_age:
+            yield "Pulled", [f"the oldest waiting message for {duration(backlog.pulled_age)}"]
         if picture.failing:
             yield (
                 "Failing",
@@ -244,7 +246,8 @@ def _members(picture: StatusSnapshot, findings: list[Finding]) -> dict[str, Any]
         "operations": backlog and {"waiting": backlog.operations, "age": round(backlog.operations_age, 1)},
         "unattended": backlog and backlog.unattended,
         "deliveries": backlog and {
-            "waiting": backlog.deliveries, "age": round(backlog.deliveries_age, 1), "dead": backlog.dead,
+            "waiting": backlog.deliveries, "age": round(backlog.deliveries_age, 1),
+            "pulledAge": round(backlog.pulled_age, 1), "dead": backlog.dead,
             "givenUp": picture.given_up,
         },
         "webhooks": backlog and {"disabled": backlog.disabled, "failing": [

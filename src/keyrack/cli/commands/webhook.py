@@ -17,7 +17,7 @@ from keyrack.cli.output import CommandFailed, CommandResult, ListResult
 from keyrack.core.error_codes import NO_CUSTOMER
 from keyrack.core.errors import NotFound, on_constraint
 from keyrack.db.change_notifier import DELIVERED, Topics
-from keyrack.webhooks import outbox, subscriptions
+from keyrack.webhooks import outbox, pull_queue, subscriptions
 from keyrack.webhooks.declarations import NewWebhook, check_url
 from keyrack.webhooks.dialects import DIALECTS
 
@@ -28,8 +28,8 @@ app = typer.Typer()
 Webhook = Annotated[int, which("webhook")]
 
 LIST: LiteralString = """
-select webhook_id as id, customer_id as "customerId", url, kinds, dialect, is_enabled as "enabled",
-  external_id as "externalId", metadata,
+select webhook_id as id, customer_id as "customerId", case when not is_pull then url end as url, name,
+  is_pull as "pull", kinds, dialect, is_enabled as "enabled", external_id as "externalId", metadata,
   disabled_reason as "disabledReason",
   (select count(*) from delivery d where d.customer_id = w.customer_id and d.webhook_id = w.webhook_id
    and d.state = 'Waiting') as waiting,
@@ -130,7 +130,7 @@ async def add(
 async def list_(session: DatabaseSession, customer: OfCustomer = None) -> ListResult:
     """List all webhooks."""
     columns = {
-        "ID": "id", "CUSTOMER": "customerId", "URL": "url", "DIALECT": "dialect", "ENABLED": "enabled",
+        "ID": "id", "CUSTOMER": "customerId", "URL": "url", "NAME": "name", "DIALECT": "dialect", "ENABLED": "enabled",
         "WAITING": "waiting", "DEAD": "dead", "WHY DISABLED": "disabledReason",
     }  # fmt: skip
     return ListResult([dict(row) for row in await session.sql.fetch(LIST, customer)], columns)
@@ -154,6 +154,8 @@ async def change(
     if secret is not None:
         changes["secret"] = secret or None
     customer = await _customer(session, id)
+    if url is not None and await session.sql.fetchval(pull_queue.STATE, customer, id):
+        raise CommandFailed(f"Webhook {id} is pulled, so it cannot get a URL. Add another webhook.")
     if changes.get("secret"):
         await subscriptions.change(session.sql, await session.vault(), customer, id, changes)
     else:

@@ -41,7 +41,7 @@ ROWS = {
     "product": ("/products", "id,type,serialNumber"),
     "service": ("/services", "id,name"),
     "group": ("/groups", "id,name"),
-    "webhook": ("/webhooks", "id,url"),
+    "webhook": ("/webhooks", "id,url,name"),
     "manager": ("/managers", "id,username"),
     "client": ("/clients", "id,name"),
 }
@@ -234,7 +234,7 @@ def _named(visit: Visit, resource: str, row: Members) -> ResourceLabel:
     if resource == "assignment":
         return ResourceLabel(gettext(visit, NUMBERED, id=id), f"{root}/assignments/{id}")
     if resource == "webhook":
-        return ResourceLabel(row["url"], f"{root}/webhooks/{id}")
+        return ResourceLabel(row["url"] or row["name"] or gettext(visit, NUMBERED, id=id), f"{root}/webhooks/{id}")
     if resource == "manager":
         return ResourceLabel(row["username"], f"{root}/settings/managers#row-{id}")
     if resource == "client":

@@ -26,7 +26,7 @@ DELIVERIES = List(
         ListColumn(
             "webhook",
             N_("Webhook"),
-            lambda row: CellLink(row["webhookUrl"], f"/webhooks/{row['webhookId']}"),
+            lambda row: CellLink(row["webhookUrl"] or f"Webhook {row['webhookId']}", f"/webhooks/{row['webhookId']}"),
             "links",
             sort="webhookUrl",
             priority=2,
@@ -97,7 +97,7 @@ DELIVERIES = List(
             N_("Webhook"),
             "webhookId eq {id}",
             "/webhooks/{webhookId}",
-            lambda row: row["url"],
+            lambda row: row["url"] or row["name"] or f"Webhook {row['id']}",
             "/webhooks",
             order="url",
         ),

@@ -120,7 +120,20 @@ async def show(visit: Visit, wrong: Refusal | None = None) -> Response:
         more=visit.query_value("more"),
         wrong=wrong and translate_error(visit, wrong.reason), overlap=visit.settings.webhook_secret_overlap_hours,
         key=uuid4(), failed=how.failed and delivery_errors.of_delivery(visit, how.failed, webhook["url"]),
+        oldest=await _oldest_waiting(visit, webhook),
     )  # fmt: skip
+
+
+async def _oldest_waiting(visit: Visit, webhook: Mapping[str, Any]) -> str | None:
+    """When the oldest waiting message of a pull webhook was written.
+
+    None for other webhooks, and if none waits.
+    """
+    if not (webhook["pull"] and webhook["waiting"]):
+        return None
+    query = {"$filter": "state eq 'Waiting'", "$orderby": "created", "$top": "1", "$select": "created"}
+    rows = (await visit.call("GET", "/webhooks/{webhookId}/deliveries", webhook["id"], query=query)).json
+    return rows[0]["created"] if rows else None
 
 
 def _number(text: str, otherwise: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from keyrack import __version__
 from keyrack.api import conditional_requests
@@ -27,6 +27,7 @@ class Documents:
     page: Callable[[], bytes]
     errors: Callable[[], bytes]
     preview: tuple[str, ...]  # ids of the operations that may change
+    message_example: Callable[[str], dict[str, Any]]  # of an event type: the example of its webhook message
 
 
 class DocumentServices(Protocol):

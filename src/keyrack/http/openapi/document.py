@@ -7,7 +7,7 @@ from typing import Any
 
 from keyrack import __version__
 from keyrack.api.auth_schemes import AppAuth, DeviceAuth, DriverAuth
-from keyrack.api.endpoint import Endpoint, FormBody, JsonBody, RawBody
+from keyrack.api.endpoint import Endpoint, FormBody, JsonBody, OptionalBody, RawBody
 from keyrack.api.permissions import MEANINGS, PROGRAMS, Permission
 from keyrack.core.errors import JSON
 from keyrack.core.settings import Settings
@@ -161,6 +161,9 @@ def _operation(endpoint: Endpoint[Any], schemas: dict[str, Json], public_url: st
         media_type = "application/x-www-form-urlencoded" if isinstance(endpoint.body, FormBody) else JSON
         schema = model(endpoint.body.adapter, schemas)
         operation["requestBody"] = {"required": True, "content": {media_type: {"schema": schema}}}
+    if isinstance(endpoint.body, OptionalBody):
+        schema = model(endpoint.body.adapter, schemas)
+        operation["requestBody"] = {"required": False, "content": {JSON: {"schema": schema}}}
     if isinstance(endpoint.body, RawBody):
         item = model(endpoint.body.item, schemas)
         operation["requestBody"] = {

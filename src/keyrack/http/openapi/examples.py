@@ -55,6 +55,15 @@ REQUESTS: Mapping[str, Any] = {
             {"op": "change", "id": 4, "patch": [{"op": "replace", "path": "/name", "value": "Pool 2"}]},
         ],
     },
+    "createWebhook": {
+        "url": "https://example.org/keyrack",
+        "kinds": ["assignment.created", "car.*"],
+        "dialect": "keyrack",
+        "secret": "optional-static-text",
+        "name": "Booking software",
+        "enabled": True,
+    },
+    "testWebhook": {"type": "assignment.created", "set": {"carId": 7}},
     "replayDeliveries": {"from": "2026-05-01T08:00:00Z", "to": "2026-05-01T18:00:00Z"},
 }
 # Responses, by operation

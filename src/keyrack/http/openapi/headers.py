@@ -105,7 +105,7 @@ def parameters(endpoint: Endpoint[Any]) -> list[Json]:
                 "schema": {"type": "string"},
             }
         )
-    if endpoint.responses.media_type == EVENTS or endpoint.has_long_poll:
+    if endpoint.responses.media_type == EVENTS or endpoint.can_stream_events:
         headers.append(_LAST_EVENT_ID)
     if endpoint.has_idempotency_key:
         headers.append(

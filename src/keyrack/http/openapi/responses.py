@@ -96,7 +96,7 @@ def _success(endpoint: Endpoint[Any], schemas: dict[str, Json]) -> Json:
         response["content"] = {endpoint.responses.media_type.split(";")[0]: {"schema": schema}}
         if endpoint.responses.alternative:
             response["content"][endpoint.responses.alternative.split(";")[0]] = {"schema": {"type": "string"}}
-        if endpoint.has_long_poll:
+        if endpoint.can_stream_events:
             response["content"][EVENTS] = {"schema": {"type": "string"}}
     return response
 

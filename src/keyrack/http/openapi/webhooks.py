@@ -101,6 +101,19 @@ def _example(name: str, schemas: dict[str, Json]) -> Json:
     }
 
 
+def message_example(document: Json, type: str) -> Json:
+    """The example message of an event type, as the document has it.
+
+    Changes share one example, which gets the type and its resource.
+    """
+    sent = document["webhooks"]
+    example: Json = sent.get(type, sent["change"])["post"]["requestBody"]["content"][JSON]["example"]
+    if type in sent:
+        return example
+    data = example["data"] | {"kind": type, "resource": TAKEN[type].resource}
+    return example | {"type": type, "data": data}
+
+
 def _headers(body: Any) -> list[Json]:
     """The headers with examples. The signature is valid for the body as compact JSON."""
     secret = meaning("Webhook", "signingSecret")

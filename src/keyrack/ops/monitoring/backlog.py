@@ -67,11 +67,14 @@ with recursive webhook_of as (
   where w.step < $1
 )
 """
-# Deliveries of disabled webhooks do not count, because no worker sends them
+# Deliveries of disabled webhooks do not count, because no worker sends them. Those of pull webhooks count separately,
+# without webhooks that Keyrack deletes if no client uses them: these are for tests
 OLDEST_WAITING: LiteralString = (
     WEBHOOKS
     + """
-select extract(epoch from now() - min(first.created_at))::float8
+select extract(epoch from now() - min(first.created_at) filter (where not w.is_pull))::float8 as pushed,
+  extract(epoch from now() - min(first.created_at)
+    filter (where w.is_pull and w.delete_unused_after_days is null))::float8 as pulled
 from webhook_of o join webhook w on w.customer_id = o.customer_id and w.webhook_id = o.webhook_id and w.is_enabled
 cross join lateral (
   select d.created_at from delivery d
@@ -110,6 +113,7 @@ class Backlog:
     operations_age: float
     deliveries: int
     deliveries_age: float  # for enabled webhooks
+    pulled_age: float  # of the oldest message that a client should have fetched
     changes_age: float  # of the oldest change without a sequence number
     writers: tuple[OpenWriter, ...]  # open transactions that block old changes, the oldest first
     refused: int  # change logs that do not match their signed checkpoint
@@ -132,6 +136,7 @@ class Backlog:
 async def backlog(statements: Statements) -> Backlog:
     """Read the current backlog. Raises the errors of the database."""
     counts = _row(await statements.fetchrow(COUNTS, MOST))
+    waiting = _row(await statements.fetchrow(OLDEST_WAITING, LOOK, OF_EACH)) if counts["waiting"] else None
     server = _row(await statements.fetchrow(SERVER))
     sessions = await statements.fetch(SESSIONS)
     steps = await housekeeping.status(statements)
@@ -140,7 +145,8 @@ async def backlog(statements: Statements) -> Backlog:
         counts["pending"],
         await _age(statements, OLDEST_PENDING, LOOK) if counts["pending"] else 0.0,
         counts["waiting"],
-        await _age(statements, OLDEST_WAITING, LOOK, OF_EACH) if counts["waiting"] else 0.0,
+        0.0 if waiting is None else max(0.0, waiting["pushed"] or 0.0),
+        0.0 if waiting is None else max(0.0, waiting["pulled"] or 0.0),
         changes_age,
         tuple(await visibility_watermark.writers(statements)) if changes_age > visibility_watermark.OLD else (),
         counts["refused"],

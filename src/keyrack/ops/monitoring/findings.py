@@ -146,6 +146,12 @@ def _of_work(picture: StatusSnapshot, backlog: Backlog) -> Iterator[Finding]:
             f"Inform the operator of the failing receiver: {hosts}. Keyrack keeps retrying." if hosts
             else "Find the failing receiver with `keyrack webhook list`. Inform its operator; Keyrack keeps retrying.",
         )  # fmt: skip
+    if backlog.pulled_age > thresholds.DELIVERY_AGE:
+        yield Finding(
+            Severity.WARNING, "messages-not-pulled",
+            f"A message of a pull webhook has waited for {duration(backlog.pulled_age)}.",
+            "Inform the owner of the client that should fetch it. `keyrack webhook list` shows the webhook.",
+        )  # fmt: skip
     if backlog.changes_age > thresholds.CHANGE_AGE:
         blocker = f" It waits for {backlog.writers[0]}." if backlog.writers else ""
         yield Finding(

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, LiteralString
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from keyrack.api import conditional_requests
-from keyrack.api.endpoint import Concurrency, Doc, JsonBody, Responses, Tag
+from keyrack.api.endpoint import Concurrency, Doc, JsonBody, OptionalBody, Responses, Tag
 from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.path_ids import path_number
@@ -33,8 +33,9 @@ from keyrack.core.error_codes import EMPTY_RANGE, RATE_LIMITED, ErrorCode, Field
 from keyrack.core.errors import BadRequest, Conflict, NotFound
 from keyrack.core.settings import Settings
 from keyrack.db.worker_wakeup import DELIVER
-from keyrack.webhooks import outbox, subscriptions
+from keyrack.webhooks import example_messages, outbox, pull_queue, subscriptions
 from keyrack.webhooks.declarations import WEBHOOKS, NewWebhook
+from keyrack.webhooks.example_messages import TestMessage
 from keyrack.webhooks.message_sql import members
 from keyrack.webhooks.outcome_payload import DELIVERY, DELIVERY_LISTED, WEBHOOK
 from keyrack.webhooks.services import WebhookServices
@@ -58,6 +59,11 @@ NO_DELIVERY = ErrorCode(
 )
 DISABLED = ErrorCode(
     "webhook-disabled", "The webhook is disabled. Enable it first.", "Enable it: `PATCH /webhooks/{webhookId}`."
+)
+PULLED = ErrorCode(
+    "webhook-is-pulled",
+    "The webhook is pulled, so it cannot get a URL.",
+    "Create another webhook with a `url`, and delete this one.",
 )
 IS_LIMITED = " Requests are limited per customer. Above the limit, the response is 429 with `Retry-After`."
 CREATE = "create webhook"
@@ -121,7 +127,8 @@ class WebhookCreated(Body):
     signing_secret: str
 
 
-MEMBERS = members(NewWebhook)
+FIXED = ("pull", "deleteUnusedAfterDays")  # members that only a new webhook can set
+MEMBERS = tuple(name for name in members(NewWebhook) if name not in FIXED)
 CHANGED = WEBHOOKS.partial(*MEMBERS)
 METADATA_ALONE = WEBHOOKS.partial("metadata")
 
@@ -159,14 +166,15 @@ class ReplayResult(Body):
         "Create a webhook",
         "Sends all future outcomes and changes of its `kinds` to the URL, signed as in Standard Webhooks. The"
         " response is the only one that contains the signing secret. The operator determines which addresses are"
-        " allowed.",
+        ' allowed. With `"pull": true` there is no URL: clients fetch the messages with `GET'
+        " /webhooks/{webhookId}/messages`.",
     ),
     body=JsonBody(TypeAdapter(NewWebhook), CREATE),
     responses=Responses(
         201,
         WebhookCreated,
         errors={
-            400: tuple(invalid_member(CREATE, name) for name in MEMBERS if name != "enabled"),
+            400: tuple(invalid_member(CREATE, name) for name in (*MEMBERS, FIXED[1]) if name != "enabled"),
             409: (TOO_MANY, TAKEN),
         },
         representation=ONE_WEBHOOK,
@@ -193,7 +201,8 @@ async def create(request: Request, webhook: NewWebhook, services: WebhookService
         "updateWebhook",
         "Update a webhook",
         "A JSON Patch (RFC 6902) with `remove` and `replace`. `remove` restores the default; the URL cannot be"
-        " removed. Enabling a disabled webhook sends its waiting deliveries.",
+        " removed. Enabling a disabled webhook sends its waiting deliveries. A pull webhook cannot get a URL, and a"
+        " webhook with a URL cannot become a pull webhook.",
     ),
     body=JsonBody(TypeAdapter(Patch[WebhookPatch]), UPDATE),
     concurrency=Concurrency(if_match=WEBHOOK),
@@ -201,7 +210,7 @@ async def create(request: Request, webhook: NewWebhook, services: WebhookService
         errors={
             400: tuple(invalid_member(UPDATE, name) for name in MEMBERS),
             404: (NO_WEBHOOK,),
-            409: (TAKEN,),
+            409: (PULLED, TAKEN),
         },
         representation=ONE_WEBHOOK,
     ),
@@ -209,8 +218,12 @@ async def create(request: Request, webhook: NewWebhook, services: WebhookService
 async def update(request: Request, patch: list[WebhookPatch], services: WebhookServices) -> Response:
     # A removed member gets its default; only the URL has none
     values = apply_patch(patch, UPDATE, required=("url",))
+    if "url" in values and values["url"] is None:
+        number = next(number for number, step in enumerate(patch) if step.path == "/url")
+        sentence = "`url` must be a string, but is null."
+        raise BadRequest(invalid_member(UPDATE, "url"), errors=[FieldError("wrong-type", sentence, f"/{number}/value")])
     maps = text_maps.changes_of(values, patch, UPDATE, lambda: METADATA_ALONE)
-    given = {name: value for name, value in values.items() if value is not None or name == "url"}
+    given = {name: value for name, value in values.items() if value is not None}
     whole = validate_body(CHANGED, json.dumps(given).encode(), UPDATE, patch=patch)
     changed: dict[str, Any] = whole.model_dump(by_alias=True, exclude_unset=True)
     changes = {name: changed.get(name, WEBHOOKS.by_name[name].default) for name in values} | maps
@@ -219,6 +232,8 @@ async def update(request: Request, patch: list[WebhookPatch], services: WebhookS
         request.db.transaction() as connection,
     ):
         await conditional_requests.compare(connection, request, WEBHOOK, NO_WEBHOOK)
+        if "url" in changes and await connection.fetchval(pull_queue.STATE, request.customer, request.ids[0]):
+            raise Conflict(PULLED)
         version = await subscriptions.change(connection, services.encryption, request.customer, request.ids[0], changes)
         if version is None:
             raise NotFound(NO_WEBHOOK)
@@ -271,13 +286,30 @@ async def rotate_secret(request: Request, services: WebhookServices) -> Response
         "testWebhook",
         "Send a test to a webhook",
         "Sends a `webhook.test`, whatever the `kinds` of the webhook. Returns the id of the delivery. `GET"
-        " /webhooks/{webhookId}/deliveries` shows its result." + IS_LIMITED,
+        ' /webhooks/{webhookId}/deliveries` shows its result. With a body such as `{"type": "car.updated"}`, the'
+        ' message is the example of that event type, with `"test": true` and an operation id of zeros. `set`'
+        " replaces single properties of the example. Any other body is ignored." + IS_LIMITED,
     ),
-    responses=Responses(201, errors={404: (NO_WEBHOOK,), 409: (DISABLED,), 429: (RATE_LIMITED,)}),
+    body=OptionalBody(example_messages.ADAPTER, example_messages.parse),
+    responses=Responses(
+        201,
+        errors={
+            400: (invalid_member(example_messages.ACTION, "type"), invalid_member(example_messages.ACTION, "set")),
+            404: (NO_WEBHOOK,),
+            409: (DISABLED,),
+            429: (RATE_LIMITED,),
+        },
+    ),
 )
-async def test(request: Request, services: WebhookServices) -> Response:
+async def test(request: Request, message: TestMessage | None, services: WebhookServices) -> Response:
+    text = message and example_messages.message_text(
+        message, services.documents.message_example(message.type), request.customer
+    )
     headers = await _taken(request, services.settings)
-    id = await request.db.fetchval(outbox.SEND_TEST, request.customer, *request.ids)
+    if text is None:
+        id = await request.db.fetchval(outbox.SEND_TEST, request.customer, *request.ids)
+    else:
+        id = await request.db.fetchval(outbox.SEND_EXAMPLE, request.customer, *request.ids, text)
     if id is None:
         raise NotFound(NO_WEBHOOK)
     request.announce(DELIVER)
