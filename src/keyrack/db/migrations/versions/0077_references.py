@@ -12,7 +12,7 @@ from keyrack.db.migrations import module
 from keyrack.db.migrations.frozen.audit_triggers_v1 import AuditedTable
 
 revision = "0077"
-down_revision = "0075"
+down_revision = "0076"
 
 TABLES = ("car", "customer_user", "product", "fleet_group", "assignment", "webhook")
 COLUMNS = 'alter table {table} add column external_id text collate "C", add column metadata jsonb'
@@ -55,7 +55,7 @@ def tables() -> list[AuditedTable]:
     """The audited tables, as the view `recorded_state` compares them with the change log."""
     return [
         replace(table, members={**table.members, **MEMBERS}) if table.table in TABLES else table
-        for table in module("0075").tables()
+        for table in module("0076").tables()
     ]
 
 

@@ -13,11 +13,11 @@ from dataclasses import replace
 
 from alembic import op
 
-from keyrack.db.migrations import module, revisions
+from keyrack.db.migrations import module
 from keyrack.db.migrations.frozen.audit_triggers_v1 import AuditedTable
 
 revision = "0078"
-down_revision = "0075"
+down_revision = "0077g"
 
 COLUMNS = (
     # The gap is a copy: a later change of the policy breaks no booking
@@ -111,16 +111,11 @@ MEMBERS: dict[str, dict[str, str]] = {
 }
 
 
-def _earlier_tables() -> list[AuditedTable]:
-    """The audited tables of the newest earlier revision that changed one."""
-    earlier = [module(name) for name in revisions() if name < revision]
-    tables: list[AuditedTable] = next(one for one in reversed(earlier) if hasattr(one, "tables")).tables()
-    return tables
-
-
 def tables() -> list[AuditedTable]:
     """The audited tables, as the view `recorded_state` compares them with the change log."""
-    return [replace(table, members={**table.members, **MEMBERS.get(table.table, {})}) for table in _earlier_tables()]
+    return [
+        replace(table, members={**table.members, **MEMBERS.get(table.table, {})}) for table in module("0077").tables()
+    ]
 
 
 def upgrade() -> None:

@@ -7,7 +7,7 @@ to a webhook.
 from alembic import op
 
 revision = "0079"
-down_revision = "0075"
+down_revision = "0078a"
 
 EVENT = "alter table event add column recorded_at timestamptz, add column assignment_id integer"
 

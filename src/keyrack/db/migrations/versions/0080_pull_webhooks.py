@@ -13,7 +13,7 @@ from keyrack.db.migrations import module
 from keyrack.db.migrations.frozen.audit_triggers_v1 import AuditedTable
 
 revision = "0080"
-down_revision = "0075"
+down_revision = "0079"
 
 WEBHOOK = """
 alter table webhook
@@ -59,7 +59,7 @@ def tables() -> list[AuditedTable]:
     """The audited tables, as the view `recorded_state` compares them with the change log."""
     return [
         replace(table, members={**table.members, **MEMBERS}) if table.table == "webhook" else table
-        for table in module("0075").tables()
+        for table in module("0078").tables()
     ]
 
 
