@@ -365,7 +365,7 @@ async def _write(statements: Statements, customer: int, operation: OperationRequ
 
 
 def absent(references: References, operation: OperationRequest) -> NotFound | Conflict | None:
-    """The error for a request that references something missing, or wants the `externalId` of another assignment.
+    """The error for a missing row, or for a taken `externalId`.
 
     None if the operation was submitted.
     """
