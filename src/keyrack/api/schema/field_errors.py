@@ -98,7 +98,7 @@ def placed(adapter: TypeAdapter[Any], problems: Sequence[Problem]) -> Sequence[P
 
 
 def _with_key(problem: Problem) -> Problem:
-    """The error in a key of a map, at the place of the key.
+    """The error in a map's key, at its place.
 
     If the key is long, it has the place of the map.
     """

@@ -93,7 +93,7 @@ def value_schema(others: core_schema.CoreSchema) -> core_schema.CoreSchema:
 
 
 class MapPatch(NamedTuple):
-    """The new map of a patch, or its new texts and removed keys."""
+    """A new map, or new texts and removed keys."""
 
     whole: Any
     texts: dict[str, Any]
@@ -104,9 +104,9 @@ class MapPatch(NamedTuple):
 def changes_of(
     values: dict[str, Any], patch: Sequence[PatchStep], action: str, adapter: Callable[[], TypeAdapter[Any]]
 ) -> dict[str, Any]:
-    """The change of the map in a patch, which is removed from `values`.
+    """The change of the map in a patch.
 
-    It is empty if the patch does not change the map.
+    It is removed from `values`, and empty if the patch does not change the map.
     The change is `{"metadata": {"whole": ...}}` with the new map, or `{"metadata": {"texts": ...}}` with the new texts
     by key, null for removed ones. Each step applies to the result of the steps before it. `adapter` returns the type of
     a body with the map alone. Raises `BadRequest`.
