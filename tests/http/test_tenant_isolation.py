@@ -68,7 +68,8 @@ def slots(endpoint: Endpoint) -> list[str]:
     members = list(whole.get("properties", {}))
     if whole.get("type") == "array":  # a patch: the members that its steps may replace
         step = next(iter(whole["$defs"].values()))["properties"]["path"]
-        members = [path[1:] for path in step.get("enum", [step.get("const")])]
+        fixed = step["anyOf"][0] if "anyOf" in step else step  # the others are paths of keys of metadata
+    members = [path[1:] for path in fixed.get("enum", [fixed.get("const")])]
     return [
         slot
         for slot in dict.fromkeys([*endpoint.parameters, *members])
