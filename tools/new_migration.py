@@ -153,7 +153,7 @@ def upgrade() -> None:
 
 
 def _next(revision: str) -> str:
-    """The number after that of a revision, which may end with a letter."""
+    """The next number. A revision may end with a letter."""
     return f"{int(revision[:4]) + 1:04}"
 
 

@@ -209,7 +209,7 @@ class Model:
 
 
 def shown(id: int, assignment: Mapping[str, Any]) -> dict[str, Any]:
-    """An assignment as the API returns it to a caller of the spec."""
+    """An assignment as a caller of the spec gets it."""
     members = {name: value for name, value in assignment.items() if name != "externalId"}
     half = assignment["lifetime"] // 2
     chosen = assignment["renewableAfter"]

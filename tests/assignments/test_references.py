@@ -1,4 +1,4 @@
-"""`externalId` and `metadata` of assignments: when a number is taken, and what outcomes and webhooks show."""
+"""`externalId` and `metadata` of assignments."""
 
 from __future__ import annotations
 

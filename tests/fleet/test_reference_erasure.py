@@ -1,4 +1,4 @@
-"""Erasure of a person removes the references of the user and of the user's assignments from every table."""
+"""Erasure of a person removes the references from every table."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 def places(sql: Sql, *texts: str) -> set[str]:
-    """The tables with a row that contains one of the texts, plain or as bytes."""
+    """The tables that contain one of the texts, plain or as bytes."""
     patterns = [f"%{form}%" for text in texts for form in (text, text.encode().hex())]
     return {
         table
@@ -37,7 +37,7 @@ def places(sql: Sql, *texts: str) -> set[str]:
 
 
 def referenced(person: Person) -> tuple[int, list[str]]:
-    """A user and an assignment with references that were changed, and all their texts."""
+    """A user with changed references and assignments, and all texts."""
     texts = [f"erased-{next(NUMBERS)}-{name}" for name in ("user", "plan", "later", "booking", "seat", "old")]
     user, plan, later, booking, seat, old = texts
     id = person.user(externalId=user, metadata={"plan": plan})

@@ -1,4 +1,4 @@
-"""`externalId` and `metadata` of cars, users, groups and webhooks: limits, uniqueness, patches, filters."""
+"""`externalId` and `metadata` of cars, users, groups and webhooks."""
 
 from __future__ import annotations
 

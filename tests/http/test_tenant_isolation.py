@@ -36,7 +36,7 @@ Ids = dict[str, Any]
 # Slots whose name does not end in "Id"
 NAMES = {"serialNumber", "uniqueId", "emailAddress", "sdkKey"}
 # Ids that belong to no customer, and an id that the caller chooses
-OF_NOBODY = {"keyFormId"}
+OF_NOBODY = {"keyFormId", "externalId"}
 # Values that a device makes for itself only
 MADE = {"enrolment", "thumbprint"}
 # Endpoints with two alternative identifiers
@@ -60,6 +60,12 @@ def schema(endpoint: Endpoint) -> dict[str, Any]:
     return {} if endpoint.body_adapter is None else endpoint.body_adapter.json_schema()
 
 
+def fixed_paths(schema: Ids) -> list[str]:
+    """The paths of a patch in the schema of `path`, without those of keys of metadata."""
+    fixed = schema["anyOf"][0] if "anyOf" in schema else schema
+    return fixed.get("enum", [fixed.get("const")])
+
+
 def slots(endpoint: Endpoint) -> list[str]:
     """Return the places for tenants' ids in the endpoint's path and body."""
     if name(endpoint) in CREATIONS:
@@ -68,7 +74,7 @@ def slots(endpoint: Endpoint) -> list[str]:
     members = list(whole.get("properties", {}))
     if whole.get("type") == "array":  # a patch: the members that its steps may replace
         step = next(iter(whole["$defs"].values()))["properties"]["path"]
-        members = [path[1:] for path in step.get("enum", [step.get("const")])]
+        members = [path[1:] for path in fixed_paths(step)]
     return [
         slot
         for slot in dict.fromkeys([*endpoint.parameters, *members])

@@ -29,7 +29,10 @@ TOO_LARGE = f"`metadata` must have at most {KEYS} keys, and {BYTES} bytes in its
 
 
 class ExternalIdTaken(Conflict):
-    """409 for an `externalId` of another resource, with its id if the caller may read all of them."""
+    """409 for the `externalId` of another resource.
+
+    It has the id of the resource, unless the caller is group-limited.
+    """
 
     def __init__(self, id: int | None, pointer: str = f"/{EXTERNAL_ID}") -> None:
         super().__init__(TAKEN, errors=[FieldError("taken", TAKEN.text, pointer)])
@@ -40,7 +43,10 @@ class ExternalIdTaken(Conflict):
 
 
 def too_large(action: str, patch: Sequence[PatchStep]) -> BadRequest:
-    """The error for metadata that are too large after a patch, at its last step for them."""
+    """The error for metadata that are too large after a patch.
+
+    It points to the last step for metadata.
+    """
     numbers = [number for number, step in enumerate(patch) if step.path.split("/")[1] == METADATA]
     fault = FieldError("too-long", TOO_LARGE, f"/{numbers[-1]}/value" if numbers else "")
     return BadRequest(invalid_member(action, METADATA, hint=TOO_LARGE), errors=[fault])
@@ -69,7 +75,10 @@ async def reference_errors(
 
 
 async def _holder(request: Request, table: ResourceTable, external_id: str) -> int | None:
-    """The id of the resource that has it; None for a group-limited caller, who may not see it."""
+    """The id of the resource that has it.
+
+    None for a group-limited caller, who may not see it.
+    """
     if request.scope is not None:
         return None
     sql: LiteralString = (

@@ -274,8 +274,9 @@ async def _ground(connection: Connection, operations: Sequence[Operation]) -> Op
     wanted = {(o.customer, o.assignment) for o in operations if o.assignment is not None}
     if wanted:
         ground.assignments = await present(connection, wanted)
-    external_ids = {(o.customer, id) for o in operations if (id := o.request.get("externalId")) is not None}
-    if external_ids and any(o.kind != "DeleteAssignment" for o in operations):
+    changes = [operation for operation in operations if operation.kind != "DeleteAssignment"]
+    external_ids = {(o.customer, id) for o in changes if (id := o.request.get("externalId")) is not None}
+    if external_ids:
         rows = await connection.fetch(EXTERNAL_IDS, *_columns(external_ids))
         ground.external_ids = {(row["customer_id"], row["external_id"]) for row in rows}
     cars: set[Key] = set()

@@ -40,7 +40,10 @@ def external_id(value: str | None) -> str | None:
 
 
 def metadata(values: list[str] | None) -> dict[str, str | None]:
-    """The texts by key of `KEY=TEXT`; `KEY=` has None, which removes the key. Raises a usage error."""
+    """The texts by key of `KEY=TEXT`.
+
+    `KEY=` has None, which removes the key. Raises a usage error.
+    """
     texts = {key: text or None for key, _, text in (value.partition("=") for value in values or ())}
     if all("=" in value for value in values or ()):
         try:

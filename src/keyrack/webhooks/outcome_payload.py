@@ -66,7 +66,10 @@ def _new(name: LiteralString, column: LiteralString, row: LiteralString = "{t}")
 
 
 def _reference(name: LiteralString, column: LiteralString, condition: LiteralString) -> LiteralString:
-    """SQL of a reference of an operation's assignment, as JSON: from the outcome or the creation, or the assignment."""
+    """SQL of a reference of an operation's assignment, as JSON.
+
+    It comes from the outcome or the creation, or from the assignment.
+    """
     return (
         "nullif(case when {t}.result ? '" + name + "' then {t}.result->'" + name + "' when {t}.request ? '" + name
         + "' and {t}.kind <> 'UpdateAssignment' then {t}.request->'" + name + "' when {t}.kind <> 'CreateAssignment'"

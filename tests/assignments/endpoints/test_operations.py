@@ -88,6 +88,8 @@ def test_a_204_names_the_operation_with_its_outcome(alice: Person) -> None:
         "newUserId": None,
         "start": START,
         "end": None,
+        "externalId": None,
+        "metadata": None,
         "requestedBy": {"type": "manager", "id": operation["requestedBy"]["id"], "name": alice.username},
     }
     location = alice.patch(f"/assignments/{id}", [{"op": "replace", "path": "/lifetime", "value": 700000}])

@@ -105,7 +105,8 @@ def test_rename_a_group(alice: Person) -> None:
         ({"op": "remove"}, "Couldn't update group. No valid op provided. `op` must be 'replace', but is 'remove'."),
         (
             {"path": "/id", "value": "5"},
-            "Couldn't update group. No valid path provided. `path` must be '/name', but is '/id'.",
+            "Couldn't update group. No valid path provided."
+            " `path` must be '/name', '/externalId' or '/metadata', but is '/id'.",
         ),
     ],
 )

@@ -96,6 +96,8 @@ def test_a_webhook_is_registered_read_changed_and_removed(alice: Person) -> None
         "pulled": None,
         "hasSecret": False,
         "oldSigningSecretUntil": None,
+        "externalId": None,
+        "metadata": None,
         "waiting": 0,
         "dead": 0,
     }
@@ -272,6 +274,8 @@ def test_each_event_type_has_the_same_members(alice: Person, receiver: Receiver)
             "end": None,
             "lifetime": 700_000,
             "renewableAfter": 350_000,
+            "externalId": None,
+            "metadata": None,
         }
         assert list(payload) == [field.alias for field in OutcomePayload.model_fields.values()]
         assert first.headers["secret"] == "open sesame"

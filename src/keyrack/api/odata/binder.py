@@ -146,13 +146,13 @@ class Binder:
                 refuse(f"'{name}' is an object. Name one of its properties.")
             rest = rest[1:]
             _, own = names.part(own, name, names.NamePlace(node, rest))
-        is_key = isinstance(own, Field) and own.type is Type.MAP and len(rest) == 2
-        if (len(rest) > 1 and not is_key) or isinstance(own, Relation):
+        keys = rest[1:] if isinstance(own, Field) and own.type is Type.MAP and len(rest) == 2 else ()
+        if (len(rest) > 1 and not keys) or isinstance(own, Relation):
             refuse(f"'{'/'.join(node.names)}' continues after a property that has no properties.")
         column = names.column(own, level)
         if steps and self.view is not None and not steps[0].parent:
             column, steps = column._replace(nullable=True, level=self.view.join(steps)), ()
-        value = _text_of_key(column, node.names[-1]) if is_key else column
+        value = _text_of_key(column, keys[0]) if keys else column
         return Related(value.type, steps, value) if steps else value
 
     def _computed(self, node: ast.Path, path: tuple[str, ...], prop: ComputedProperty | Nested) -> Value:
@@ -338,7 +338,7 @@ class Binder:
 
 
 def _text_of_key(column: PlanColumn, key: str) -> Value:
-    """The text of a key in a map; null if the map does not have it."""
+    """The text of a key in a map, or null."""
     return Function(Edm.STRING, True, "({0} ->> {1})", (column, PlanParameter(Edm.STRING, key)))
 
 

@@ -98,7 +98,10 @@ def placed(adapter: TypeAdapter[Any], problems: Sequence[Problem]) -> Sequence[P
 
 
 def _with_key(problem: Problem) -> Problem:
-    """The error in a key of a map, at the place of the key, or at that of the map if the key is long."""
+    """The error in a map's key, at its place.
+
+    If the key is long, it has the place of the map.
+    """
     place = problem["loc"][:-1]
     return {**problem, "type": MAP_KEY, "loc": place if len(place[-1]) <= _LONGEST_KEY else place[:-1]}
 

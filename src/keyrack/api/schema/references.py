@@ -50,7 +50,10 @@ Metadata = Annotated[
 
 
 def valid(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Both members of a row of another server; None for one that is missing or has another form."""
+    """Both members of a row of another server.
+
+    A member that is missing or has another form is None.
+    """
     return {
         "externalId": _valid(EXTERNAL_ID, row.get("externalId")),
         "metadata": _valid(METADATA, row.get("metadata")),

@@ -1,4 +1,4 @@
-"""Maps of texts by key, such as `metadata`: their type, their patches, and the SQL of a changed map.
+"""Maps of texts by key, such as `metadata`, and their patches.
 
 A patch replaces the whole map at `/metadata`, or one key at `/metadata/plan`. A map without keys is stored as null.
 """
@@ -57,7 +57,10 @@ TextMap = Annotated[
 
 
 def path_schema(paths: Sequence[str]) -> core_schema.CoreSchema:
-    """The schema of a patch's `path`: one of these, or that of a key of a map among them."""
+    """The schema of a patch's `path`: one of these.
+
+    A map among them also has a path for each key.
+    """
     literal = core_schema.literal_schema([*paths])
     if _PATH not in paths:
         return literal
@@ -76,7 +79,7 @@ def path_schema(paths: Sequence[str]) -> core_schema.CoreSchema:
 
 
 def value_schema(others: core_schema.CoreSchema) -> core_schema.CoreSchema:
-    """The schema of a patch's `value`: an object for a map, or one of the `others`."""
+    """The schema of a patch's `value`: an object, or `others`."""
 
     def check(value: Any, handler: core_schema.ValidatorFunctionWrapHandler) -> Any:
         return cast("dict[str, Any]", value) if isinstance(value, dict) else handler(value)
@@ -90,7 +93,7 @@ def value_schema(others: core_schema.CoreSchema) -> core_schema.CoreSchema:
 
 
 class MapPatch(NamedTuple):
-    """The result of a patch of a map: the new map, or the new texts of some keys, None for removed ones."""
+    """A new map, or new texts and removed keys."""
 
     whole: Any
     texts: dict[str, Any]
@@ -101,8 +104,9 @@ class MapPatch(NamedTuple):
 def changes_of(
     values: dict[str, Any], patch: Sequence[PatchStep], action: str, adapter: Callable[[], TypeAdapter[Any]]
 ) -> dict[str, Any]:
-    """The change of the map in a patch, which is removed from `values`; empty if the patch does not change it.
+    """The change of the map in a patch.
 
+    It is removed from `values`, and empty if the patch does not change the map.
     The change is `{"metadata": {"whole": ...}}` with the new map, or `{"metadata": {"texts": ...}}` with the new texts
     by key, null for removed ones. Each step applies to the result of the steps before it. `adapter` returns the type of
     a body with the map alone. Raises `BadRequest`.
@@ -146,7 +150,10 @@ def _merged(patch: Sequence[PatchStep]) -> MapPatch:
 
 
 def _place(patch: Sequence[PatchStepInfo], pointer: str) -> str:
-    """The place in a patch for one in its result: the last step that set the key, or the map."""
+    """The place in a patch for a place in its result.
+
+    It is in the last step that set the key, or the map.
+    """
     for number, step in reversed(list(enumerate(patch))):
         if step.path in (pointer, _PATH) or (pointer == _PATH and step.path.startswith(_PATH + "/")):
             return f"/{number}/value" + (
@@ -156,7 +163,10 @@ def _place(patch: Sequence[PatchStepInfo], pointer: str) -> str:
 
 
 def changed_sql(column: LiteralString, change: LiteralString) -> LiteralString:
-    """SQL of the new map in a column, from the JSON of `changes_of`. A check of the table limits the result."""
+    """SQL of the new map, from the JSON of `changes_of`.
+
+    A check of the table limits the result.
+    """
     return (
         "nullif(nullif(case when " + change + " ? 'whole' then " + change + "->'whole' else"
         " jsonb_strip_nulls(coalesce(" + column + ", '{}') || (" + change + "->'texts')) end, 'null'), '{}')"

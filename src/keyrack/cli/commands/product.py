@@ -130,7 +130,7 @@ async def change(
     external_id: ExternalId = None,
     meta: Meta = None,
 ) -> CommandResult:
-    """Change a product's numbers, its references, or the end of its dongle's contract."""
+    """Change a product's numbers, references or end of the dongle's contract."""
     ends = moment(dongle_termination)
     given: dict[str, Any] = {
         "serialNumber": serial_number, "uniqueId": unique_id, "sapNumber": sap_number,

@@ -15,7 +15,7 @@ from keyrack.api.permissions import Permission
 from keyrack.api.read_sql import Parent
 from keyrack.api.reference_errors import EXTERNAL_ID, TAKEN, reference_errors
 from keyrack.api.schema.declaration import patch_paths, patch_value
-from keyrack.api.schema.request_body import Body, Int32, Patch, invalid_member
+from keyrack.api.schema.request_body import NOT_REMOVABLE, Body, Int32, Patch, invalid_member
 from keyrack.api.services import ReadServices
 from keyrack.core.error_codes import ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, Conflict, NotFound, Refusal, on_constraint
@@ -165,7 +165,7 @@ async def create(request: Request, group: NewGroup) -> Response:
 async def update(request: Request, patch: list[GroupPatch]) -> Response:
     for number, step in enumerate(patch):
         if step.op == "remove" and step.path == "/name":
-            fault = FieldError("not-one-of", NOT_REMOVED, f"/{number}/op", ("replace",))
+            fault = FieldError("missing", NOT_REMOVABLE.format(name="name"), f"/{number}")
             raise BadRequest(invalid_member(UPDATE_GROUP, "op", hint=NOT_REMOVED), errors=[fault])
     changes = GROUPS.changes(patch, UPDATE_GROUP, {"name": NAME_TOO_LONG})
     with on_constraint({"fleet_group_name_key": (Conflict, SAME_NAME)}):
