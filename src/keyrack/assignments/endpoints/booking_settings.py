@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, LiteralString
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter, WithJsonSchema
 
 from keyrack.api.auth_schemes import CustomerAuth
 from keyrack.api.endpoint import Concurrency, Doc, JsonBody, Responses
@@ -57,7 +57,9 @@ class CarBookingSettings(StrictBody):
 
     model_config = ConfigDict(title="CarBookingSettings")
 
-    bookings: Kind | None
+    bookings: Annotated[
+        Kind | None, WithJsonSchema({"type": ["string", "null"], "enum": ["shared", "exclusive", None]})
+    ]
     booking_gap: Gap | None
 
 
