@@ -511,6 +511,7 @@ def test_only_momentary_responses_have_no_etag() -> None:
     health = {"GET /health", "GET /health/live", "GET /health/ready"}
     of_drivers = {name(endpoint) for endpoint in ALL if isinstance(endpoint.auth, DriverAuth | DrivePageAuth)}
     others = {"GET /driver-settings", "GET /drive/api/settings", "GET /users/{userId}/app-access"}
+    others |= {"GET /booking-settings", "GET /cars/{carId}/booking-settings"}
     assert untagged - of_drivers == {*health, *others, "GET /live", "GET /boxes/{productId}/provisioning"}
     assert {name(endpoint) for endpoint in PUBLIC} - {name(endpoint) for endpoint in DOCUMENTS} == {
         *health,

@@ -17,7 +17,7 @@ from keyrack.fleet.schema import PRODUCT_LISTED
 from keyrack.http.openapi.member_schemas import Json, describe, subject
 from keyrack.telemetry.samples import TroubleCode
 from keyrack.webhooks.change_payload import ChangePayload, CheckpointPayload
-from keyrack.webhooks.outcome_payload import OutcomePayload
+from keyrack.webhooks.outcome_payload import OperationConflict, OutcomePayload
 
 _TYPES: dict[Type, Json] = {
     Type.INT32: {"type": "integer", "format": "int32"},
@@ -42,6 +42,7 @@ _HELD: Mapping[tuple[str, str], TypeAdapter[Any]] = {
     ("Telemetry", "dtc"): TypeAdapter(list[TroubleCode]),
     ("Webhook", "kinds"): TypeAdapter(list[Kind]),
     ("MachineClient", "scopes"): TypeAdapter(list[Annotated[str, SCOPE]]),
+    ("Operation", "conflicts"): TypeAdapter(list[OperationConflict] | None),
     ("Delivery", "payload"): TypeAdapter(OutcomePayload | ChangePayload | CheckpointPayload),
 }
 # Properties of models that are rows
@@ -62,12 +63,16 @@ def rows(read: ReadEndpoint, schemas: dict[str, Json]) -> Json:
 
 
 def _row(resource: Resource, schemas: dict[str, Json]) -> Json:
-    """A reference to the schema of a row. All properties are required, except those that `$expand` adds."""
+    """A reference to the schema of a row.
+
+    All properties are required, except those beyond the spec and those that `$expand` adds.
+    """
     name = _FORMS.get(resource, resource.name)
     if name not in schemas:
         properties: dict[str, Json] = {}
         # Added before its relations, which refer back to it
-        schemas[name] = {"type": "object", "required": list(resource.fields), "properties": properties}
+        required = [name for name, f in resource.fields.items() if isinstance(f, Complex) or not f.is_extension]
+        schemas[name] = {"type": "object", "required": required, "properties": properties}
         properties |= {member: _member(name, member, f, schemas) for member, f in resource.fields.items()}
         for relation, target in resource.relations.items():
             properties |= _expandable(relation, target, schemas)
