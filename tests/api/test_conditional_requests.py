@@ -19,7 +19,7 @@ from keyrack.api.read_sql import Select
 from keyrack.fleet.schema import CAR
 from keyrack.http.routes import ALL
 from keyrack.offline_keys.p256 import PrivateKey
-from tests.http.test_contract import PUBLIC, called, each, name, over, path_of
+from tests.http.test_contract import PUBLIC, called, each, name, over, path_of, query_of
 from tests.http.test_tenant_isolation import PATCHES, WORLDS, Ids, ask, world
 from tests.offline_keys.offline_world import confirm, driver, garage
 from tests.support.people import Person, Town, http_client, nobody_works, refused
@@ -98,7 +98,7 @@ def places(town: Town, catalogue: None) -> Places:
     for endpoint in READS:
         # Outcomes would change the pending deliveries
         person = emil if endpoint.tag.name == "Webhooks" else dora
-        found[name(endpoint)] = person, made(endpoint, person)[0]
+        found[name(endpoint)] = person, made(endpoint, person)[0] + query_of(endpoint)
     eventually(lambda: dora.get("/operations?$filter=state eq 'Pending'").json() == [])
     return found
 
@@ -141,7 +141,8 @@ def test_errors_do_not_depend_on_if_none_match(endpoint: Endpoint, places: Place
     alice, path = places[name(endpoint)]
     for status, wrong in ((401, {"vendor-API-Key": "nonsense"}), (401, {"Authorization": "Bearer x"})):
         assert alice.get(path, headers={"If-None-Match": "*", **wrong}).status_code == status
-    assert alice.get(path + "?$nonsense=1", **none_match("*")).status_code == 400
+    wrong_query = f"{path}{'&' if '?' in path else '?'}$nonsense=1"
+    assert alice.get(wrong_query, **none_match("*")).status_code == 400
     if endpoint.auth.has_customer:
         assert alice.get(path, headers={"If-None-Match": "*", "Customer-ID": "2147483647"}).status_code == 404
     if not endpoint.parameters:
@@ -511,6 +512,7 @@ def test_only_momentary_responses_have_no_etag() -> None:
     health = {"GET /health", "GET /health/live", "GET /health/ready"}
     of_drivers = {name(endpoint) for endpoint in ALL if isinstance(endpoint.auth, DriverAuth | DrivePageAuth)}
     others = {"GET /driver-settings", "GET /drive/api/settings", "GET /users/{userId}/app-access"}
+    others |= {"GET /booking-settings", "GET /cars/{carId}/booking-settings"}
     assert untagged - of_drivers == {*health, *others, "GET /live", "GET /boxes/{productId}/provisioning"}
     assert {name(endpoint) for endpoint in PUBLIC} - {name(endpoint) for endpoint in DOCUMENTS} == {
         *health,

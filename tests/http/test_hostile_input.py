@@ -337,6 +337,7 @@ def test_invalid_bytes_in_the_path_get_404(alice: Person, path: str) -> None:
 
 # Valid bodies, so that only the path is wrong
 BODIES = {
+    "/cars/{carId}/booking-settings": {"bookings": None, "bookingGap": None},
     "/assignment-requests/{requestId}/decision": {"decision": "reject"},
     "/users/{userId}/app-invitation": {},
     "/users/{userId}/lost-phones": {},

@@ -509,6 +509,12 @@ def asked_by_driver(person: Person, last: float | None, end: float, **more: Any)
     return "PUT", "/drive/api/requests", body, {"headers": dict.fromkeys(person.headers) | own}
 
 
+def booked(person: Person) -> tuple[str, str, Json]:
+    body = {"carId": person.car_with_box(), "userId": person.user(), "start": "2050-01-01T08:00:00Z", "exclusive": True}
+    assert person.put("/assignments", body).status_code == 204
+    return "PUT", "/assignments", body
+
+
 CASES: dict[str, Callable[[Person], tuple[Any, ...]]] = {
     "wrong-password": lambda p: (
         "PUT", "/me/password", {"currentPassword": "another one", "newPassword": "long enough"},
@@ -651,6 +657,7 @@ CASES: dict[str, Callable[[Person], tuple[Any, ...]]] = {
     "assignment-without-end": lambda p: asked_by_driver(p, None, 6),
     "extension-out-of-range": lambda p: asked_by_driver(p, 4, 3),
     "path-not-found": lambda p: ("GET", "/nothing"),
+    "assignment-conflict": booked,
     **offline_key_errors.CASES,
 }  # fmt: skip
 # Codes of the tests above
@@ -672,7 +679,7 @@ BELOW = {
 # Codes that need a broken database, many clients, or bytes that the HTTP parser rejects. Other tests check the spec's
 # form. The same function makes the other form
 IN_TROUBLE = {
-    "box-keys-inconsistent", "limited-to-groups", "no-stream-for-limited",
+    "old-worker-running", "box-keys-inconsistent", "limited-to-groups", "no-stream-for-limited",
     "similar-address-invited", "too-many-invitations", "too-many-clients", "for-people-only", "token-of-another",
     "client-authentication-required",
     "internal-error", "database-unreachable", "database-interrupted", "database-too-slow", "database-read-only",
@@ -708,7 +715,7 @@ OF_DRIVERS = {
     "wrong-driver-password",
 }
 # Codes of batch items, and codes in a response of /health/ready
-IN_PART = {"assignment-conflict", "item-undone", "no-worker", "archive-late"}
+IN_PART = {"item-undone", "no-worker", "archive-late"}
 
 
 def reused(person: Person) -> tuple[str, str, Json, Json]:

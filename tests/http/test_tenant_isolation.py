@@ -351,6 +351,8 @@ WORLDS: Mapping[str, Callable[[Person], Ids]] = {
 
 # Members of bodies that are not slots
 BODIES: Mapping[str, Ids] = {
+    "PUT /booking-settings": {"bookings": "shared", "bookingsEnforced": False, "bookingGap": 0},
+    "PUT /cars/{carId}/booking-settings": {"bookings": "shared", "bookingGap": None},
     "PUT /driver-settings": {"phone": "+49 221 5550123", "showsPlace": True, "extensionHours": 0},
     "PUT /assignments": {"start": "2026-01-01T00:00:00Z"},
     "PUT /events": {

@@ -57,7 +57,7 @@ MEANINGS: Mapping[Permission, str] = {
     Permission.ERASURE_WRITE: "Erase users.",
     Permission.ASSIGNMENTS_READ: "See assignments of cars to users.",
     Permission.ASSIGNMENTS_WRITE: "Create, change and end assignments.",
-    Permission.ASSIGNMENTS_SHARE: "Create shared assignments where the booking settings enforce exclusive ones.",
+    Permission.ASSIGNMENTS_SHARE: "Change booking settings, and share cars that require exclusive assignments.",
     Permission.GROUPS_READ: "See groups.",
     Permission.GROUPS_WRITE: "Create, rename and delete groups, and change their members.",
     Permission.PRODUCTS_READ: "See products: key boxes and other units.",

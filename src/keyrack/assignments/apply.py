@@ -263,7 +263,8 @@ async def present(connection: Connection, keys: Iterable[Key]) -> dict[Key, Assi
     return {
         (row["customer_id"], row["assignment_id"]): Assignment(
             row["assignment_id"], row["car_id"], row["user_id"], row["start"], row["end"], row["lifetime"],
-            row["renewable_after"], row["is_exclusive"], row["booking_gap"], row["external_id"], row["metadata"],
+            row["renewable_after"], is_exclusive=row["is_exclusive"], gap=row["booking_gap"],
+            external_id=row["external_id"], metadata=row["metadata"],
         )
         for row in await connection.fetch(ASSIGNMENTS, *_columns(keys))
     }  # fmt: skip
@@ -331,23 +332,29 @@ async def _read_bookings(connection: Connection, operations: Sequence[Operation]
     ground.bookings = {key: CarBookings(booked) for key, booked in bookings.items()}
 
 
+def _blocked(assignment: Assignment) -> object:
+    """What decides which time of which car an assignment blocks."""
+    return assignment.car, assignment.start, assignment.end, assignment.is_exclusive, assignment.gap
+
+
 def possible_bookings(operations: Sequence[Operation], ground: OperationState) -> set[tuple[int, int, Booking]]:
     """The bookings that the operations may make, with customer and car, whichever of them fail.
 
     Raises `RuntimeError` if operations change one assignment too often; one by one, they can be applied.
     """
-    states: dict[Key, set[Assignment]] = {}
-    made: set[tuple[int, Assignment]] = set()
+    states: dict[Key, dict[object, Assignment]] = {}
+    made: list[tuple[int, Assignment]] = []
     for operation in operations:
         if operation.kind == "CreateAssignment":
-            made.add((operation.customer, creation(operation, ground)))
+            made.append((operation.customer, creation(operation, ground)))
         elif operation.kind == "UpdateAssignment" and (before := ground.assignments.get(operation.key)) is not None:
-            known = states.setdefault(operation.key, {before})
-            known |= {ground.resulting(operation.customer, state, operation.request) for state in known}
+            known = states.setdefault(operation.key, {_blocked(before): before})
+            after = [ground.resulting(operation.customer, state, operation.request) for state in known.values()]
+            known |= {_blocked(state): state for state in after}
             if len(known) > MOST_STATES:
                 raise RuntimeError("too many changes of one assignment in one transaction")
-    changed = {(customer, state) for (customer, _), known in states.items() for state in known}
-    bookings = ((customer, one.car, one.booking(of_assignment(one.id or 0))) for customer, one in made | changed)
+    changed = [(customer, state) for (customer, _), known in states.items() for state in known.values()]
+    bookings = ((customer, one.car, one.booking(of_assignment(one.id or 0))) for customer, one in made + changed)
     return {(customer, car, one) for customer, car, one in bookings if one is not None and not one.is_empty}
 
 

@@ -7,7 +7,8 @@ the results.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 from uuid import UUID
 
@@ -203,19 +204,11 @@ class OperationState:
     vacated: set[Key] = field(default_factory=set[Key])
     has_booked: bool = False  # whether an exclusive assignment was created or changed
 
-    def copy(self) -> OperationState:
+    def copied(self) -> OperationState:
         """A copy that later decisions do not change."""
-        return replace(
-            self,
-            assignments=dict(self.assignments),
-            external_ids=set(self.external_ids),
-            former_external_ids=dict(self.former_external_ids),
-            created=list(self.created),
-            changed=set(self.changed),
-            ended=set(self.ended),
-            bookings={key: bookings.copy() for key, bookings in self.bookings.items()},
-            vacated=set(self.vacated),
-        )
+        values = {one.name: copy(getattr(self, one.name)) for one in fields(self)}
+        values["bookings"] = {key: bookings.copy() for key, bookings in self.bookings.items()}
+        return OperationState(**values)
 
     def resulting(self, customer: int, before: Assignment, request: Mapping[str, Any]) -> Assignment:
         """The assignment after a patch."""
@@ -329,7 +322,7 @@ def _decide_batch(operations: Sequence[Operation], before: OperationState) -> tu
     changed = {operation.key for operation in operations if operation.assignment is not None}
     kept: set[Key] = set()
     for _ in range(ROUNDS):
-        ground = before.copy()
+        ground = before.copied()
         for key in changed - kept:
             if (assignment := ground.assignments.get(key)) is not None and assignment.is_exclusive:
                 ground.release(key, assignment)

@@ -112,6 +112,17 @@ _REQUESTER = Complex(
 )  # fmt: skip
 
 
+class OperationConflict(BaseModel):
+    """An exclusive assignment with which a failed operation conflicted."""
+
+    model_config = ConfigDict(alias_generator=to_camel)
+
+    assignment_id: Int32
+    user_id: Int32 | None
+    start: Moment
+    end: Moment | None
+
+
 # The bookings that a failed operation conflicted with, and who has them now
 _CONFLICTS: LiteralString = (
     "(select jsonb_agg(e.value || jsonb_build_object('userId', a.user_id) order by e.place)"

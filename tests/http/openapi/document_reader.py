@@ -31,7 +31,10 @@ def resolved(document: Json, schema: Json) -> Json:
 
 
 def strict(document: Json, schema: Json, expanded: int = 0) -> Json:
-    """The schema without references. Every property is required and no other is allowed."""
+    """The schema without references.
+
+    No other property is allowed. Declared properties and expansions are required.
+    """
     whole = dict(resolved(document, schema))
     if "properties" in whole:
         added = {key for key, value in whole["properties"].items() if "$expand" in value.get("description", "")}
@@ -39,7 +42,9 @@ def strict(document: Json, schema: Json, expanded: int = 0) -> Json:
         whole["properties"] = {
             key: strict(document, value, expanded - (key in added)) for key, value in members.items()
         }
-        whole |= {"required": list(members), "additionalProperties": False}
+        declared = whole.get("required", members)
+        required = [key for key in members if key in declared or key in added]
+        whole |= {"required": required, "additionalProperties": False}
     if "items" in whole:
         whole["items"] = strict(document, whole["items"], expanded)
     if "anyOf" in whole:

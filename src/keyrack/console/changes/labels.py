@@ -195,11 +195,15 @@ MEMBERS = {
     "count": MemberLabel(N_("Number of attempts"), N_("the number of attempts")),
     "decidedBy": MemberLabel(N_("Decided by"), N_("the decision")),
     "state": MemberLabel(N_("State"), N_("the state")),
+    "bookingGap": MemberLabel(N_("Seconds between bookings"), N_("the gap between bookings")),
+    "bookings": MemberLabel(N_("Kind of new bookings"), N_("the kind of new bookings")),
+    "bookingsEnforced": MemberLabel(N_("Exclusive bookings enforced"), N_("the rule for shared bookings")),
     "deviceId": MemberLabel(N_("Phone"), N_("the phone")),
     "driverExtensionHours": MemberLabel(N_("Hours that drivers add without a decision"), N_("the rule for later ends")),
     "driverPhone": MemberLabel(N_("Phone number for drivers"), N_("the phone number for drivers")),
     "driverShowsPlace": MemberLabel(N_("Place of the car for drivers"), N_("the place of the car for drivers")),
     "epoch": MemberLabel(N_("Epoch"), N_("the epoch")),
+    "exclusive": MemberLabel(N_("Exclusive"), N_("the exclusivity")),
     "freshness": MemberLabel(
         N_("Valid without contact to the server for"), N_("the validity without contact to the server")
     ),

@@ -36,7 +36,7 @@ class Cells:
             return Markup("<span data-relative>{}</span>").format(time) if column.ago else time
         if column.kind == "status":
             kind, word = column.words[str(value)]
-            return {"kind": kind, "word": self._say(word)}
+            return {"kind": kind, "word": self._say(word), "sign": column.signs.get(str(value), "")}
         if column.kind == "word":
             return self._say(column.words[str(value)][1])
         if column.kind == "said":

@@ -56,6 +56,7 @@ class ListColumn:
     is_default: bool = True  # shown unless other columns are chosen
     ago: bool = False  # for times: shown as a duration until now
     words: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])  # value -> badge and text
+    signs: Mapping[str, str] = field(default_factory=dict[str, str])  # value -> icon, instead of that of its badge
     # Texts for group-limited visits
     scoped_words: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     permission: Permission | None = None  # in addition to that of the list

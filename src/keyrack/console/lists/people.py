@@ -134,7 +134,8 @@ ASSIGNMENTS = List(
             "status",
             sort="exclusive",
             priority=3,
-            words={"exclusive": ("note", N_("Exclusive"))},
+            words={"exclusive": ("idle", N_("Exclusive"))},
+            signs={"exclusive": "locked"},
         ),
         ListColumn(
             "plate",

@@ -82,6 +82,8 @@ SUBJECTS: Mapping[str, str] = {
     "ItemResult": "Batch",
     "ItemFault": "Batch",
     "AssignmentConflict": "Batch",
+    "CarBookingSettings": "BookingSettings",
+    "OperationConflict": "Operation",
     "Kept": "Retention",
     "Preview": "Erasure",
     "Goes": "Erasure",

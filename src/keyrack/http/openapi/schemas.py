@@ -18,7 +18,7 @@ from keyrack.http.openapi.member_schemas import Json, describe, subject
 from keyrack.telemetry.samples import TroubleCode
 from keyrack.webhooks.change_payload import ChangePayload, CheckpointPayload
 from keyrack.webhooks.event_payload import EventPayload
-from keyrack.webhooks.outcome_payload import OutcomePayload
+from keyrack.webhooks.outcome_payload import OperationConflict, OutcomePayload
 
 _TYPES: dict[Type, Json] = {
     Type.INT32: {"type": "integer", "format": "int32"},
@@ -44,6 +44,7 @@ _HELD: Mapping[tuple[str, str], TypeAdapter[Any]] = {
     ("Telemetry", "dtc"): TypeAdapter(list[TroubleCode]),
     ("Webhook", "kinds"): TypeAdapter(list[Kind]),
     ("MachineClient", "scopes"): TypeAdapter(list[Annotated[str, SCOPE]]),
+    ("Operation", "conflicts"): TypeAdapter(list[OperationConflict] | None),
     ("Delivery", "payload"): TypeAdapter(OutcomePayload | ChangePayload | CheckpointPayload | EventPayload),
 }
 # Properties of models that are rows

@@ -29,6 +29,11 @@ from keyrack.ops.monitoring.status import DatabaseUnknown, StatusSnapshot
 CONFLICTS = 20  # maximum number of listed pairs with the same address
 RENAME_MANAGER = "Run `keyrack manager change {0} --username NAME --enable`, or `keyrack manager remove {0}`."
 EXTENSIONS = "create extension if not exists pg_trgm; create extension if not exists btree_gin"
+BOOKING_EXTENSION = "create extension if not exists btree_gist"
+BOOKING_CONSTRAINT = "select create_booking_constraint()"
+HAS_BOOKING_CONSTRAINT: LiteralString = """
+select exists (select from pg_constraint where conname = 'booking_overlap' and conrelid = to_regclass('booking'))
+"""
 OF_PROCESS = 4  # connections of a process outside its pool
 CLOCK = 2.0  # maximum difference of two clocks (seconds)
 # Earlier releases have known vulnerabilities (CVE-2025-12817, CVE-2025-12818)
@@ -96,6 +101,7 @@ async def _inside(connection: Connection, settings: Settings, picture: StatusSna
         lines += await accounts.examined(connection, settings)
         lines += await _addresses(connection)
         lines += await _search_indexes(connection)
+        lines.append(await _booking_constraint(connection))
         lines += await _texts(connection)
         lines += _connections(await process_registry.processes(connection), facts, settings)
     for name in broken["indexes"]:
@@ -214,6 +220,16 @@ async def _search_indexes(connection: Connection) -> list[Finding]:
             f"Run `{EXTENSIONS}` in Keyrack's database as a superuser. Then run `{'; '.join(statements)}`.",
         )
     ]  # fmt: skip
+
+
+async def _booking_constraint(connection: Connection) -> Finding:
+    if await connection.fetchval(HAS_BOOKING_CONSTRAINT):
+        return ok("bookings", "the database rejects overlapping exclusive assignments")
+    return warning(
+        "bookings",
+        "The database has no constraint against overlapping exclusive assignments. The rule alone prevents them.",
+        f"Run `{BOOKING_EXTENSION}` in Keyrack's database as a superuser. Then run `{BOOKING_CONSTRAINT}` as its role.",
+    )
 
 
 def _pair(noun: str, row: Row) -> str:

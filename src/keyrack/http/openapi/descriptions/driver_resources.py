@@ -77,6 +77,22 @@ OF_DRIVER_RESOURCES: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "cars": ("The cars that the phones may still open; null without `access:read`.", []),
     },
     "OpenableCarOfUser": _CAR,
+    "BookingSettings": {
+        "bookings": (
+            "Whether new assignments are `exclusive` or `shared` unless they say otherwise. Of a car, null stands for"
+            " the setting of the customer.",
+            "exclusive",
+        ),
+        "bookingsEnforced": (
+            "Whether a shared assignment of an exclusive car requires the permission `assignments:share`.",
+            False,
+        ),
+        "bookingGap": (
+            "The seconds after an exclusive assignment in which the car stays blocked, at most 86400. Of a car, null"
+            " stands for the setting of the customer.",
+            1800,
+        ),
+    },
     "DriverSettings": {
         "phone": ("The phone number that the app dials for help; null for none.", "+49 30 123456"),
         "showsPlace": ("Whether a driver sees where the car stands while the assignment runs.", False),

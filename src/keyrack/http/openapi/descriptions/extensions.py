@@ -33,6 +33,11 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "state": ("`Pending` until the operation is applied, then `Succeeded` or `Failed`.", "Succeeded"),
         "errorMessage": ("The error message of a failed operation; null otherwise.", None),
         "errorCode": ("The error code of a failed operation; null otherwise.", None),
+        "conflicts": (
+            "The exclusive assignments, at most ten, with which a failed operation conflicted, each with"
+            " `assignmentId`, `userId`, `start` and `end`; null otherwise, and for a group-limited caller.",
+            None,
+        ),
         "applied": ("The position in the order in which the customer's operations were applied.", 41),
         "assignmentId": ("The created, updated or ended assignment; null if none was created.", 17),
         "newCarId": ("The car that an update assigns instead of `carId`; null if the car does not change.", None),
@@ -293,6 +298,7 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "pointer": ("The place in the item: a JSON Pointer (RFC 6901).", "/body/name"),
         "valid": ("The valid values or names.", ["name"]),
         "assignmentId": ("The existing assignment; null if an item of the batch requests it.", 17),
+        "operationId": ("The pending operation that requests the assignment; null for an existing one.", None),
         "item": (
             "The index, from 0, of the previous item that requests the assignment; null for an existing one.",
             None,

@@ -120,10 +120,15 @@ OF: Mapping[str, Members] = {
             " null, it is half of `lifetime`.",
             302400,
         ),
+        "exclusive": (
+            "Whether the car is blocked for other exclusive assignments. Omitted or null in a request, the booking"
+            " settings of the car decide.",
+            False,
+        ),
         **declarations.ASSIGNMENTS.descriptions,
         "path": ("The property to change, or a key of `metadata`.", "/end"),
         "value": (
-            "The new value; numbers may be strings. Required for `replace`, ignored for `remove`.",
+            "The new value; numbers and booleans may be strings. Required for `replace`, ignored for `remove`.",
             "2026-06-01T08:00:00Z",
         ),
     },
