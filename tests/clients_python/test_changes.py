@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -128,5 +129,5 @@ def test_no_change_is_lost_by_a_kill(keyrack: Keyrack, reader: Machine, tmp_path
         process.wait(DEADLINE)
         process.stdout.close()
     assert sorted(set(seen)) == list(range(1, max(seen) + 1))
-    for before, after in zip(seen, seen[1:], strict=False):
+    for before, after in pairwise(seen):
         assert after <= before + 1, "a number is missing"
