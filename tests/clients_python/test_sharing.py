@@ -8,10 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from keyrack.core.settings import Settings
 from tests.clients_python.support import machine_of
 from tests.support.people import Town
 from tests.support.servers import RunningServer, Sql
+
+pytestmark = pytest.mark.cluster  # it takes more than a minute
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "clients/python/examples/sharing.py"

@@ -43,7 +43,7 @@ with Keyrack.from_env() as keyrack, ThreadPoolExecutor(8) as threads:
     items = [{"op": "create", "body": {"name": f"Car {n}"}} for n in range(CARS)]
     cars = [row.get("id") or 0 for row in keyrack.batch({"kind": "cars", "items": items})["results"]]
     boxes = keyrack.products.list(filter="car/id eq null and service/isTerminated eq false")
-    for car, box in zip(cars, boxes):
+    for car, box in zip(cars, boxes, strict=False):
         keyrack.products.install(carId=car, productId=box["id"])
 
     def add(n: int) -> int:
