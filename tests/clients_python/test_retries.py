@@ -233,6 +233,16 @@ def test_retry_after_has_bounds(shop: Machine, short_pauses: list[float]) -> Non
     assert len(short_pauses) == 2
 
 
+def test_one_attempt_is_no_retry(shop: Machine, short_pauses: list[float]) -> None:
+    """Neither back-off nor `Retry-After` repeats a request then."""
+    for row in ((503, {}), (429, {"Retry-After": "1"})):
+        with Proxy(shop.url, scripted(row)) as proxy, shop.client(proxy.url, attempts=1) as keyrack:
+            with pytest.raises(errors.ApiError):
+                keyrack.cars.get(1)
+            assert proxy.count("/cars/1") == 1
+    assert short_pauses == []
+
+
 def test_retry_after_can_be_a_date(short_pauses: list[float]) -> None:
     assert 55 < (_core.read_retry_after(formatdate(time.time() + 60, usegmt=True)) or 0) <= 60
     assert _core.read_retry_after(formatdate(time.time() - 60, usegmt=True)) == 0
