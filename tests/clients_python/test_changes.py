@@ -1,4 +1,4 @@
-"""The change log as an iterator, also after a kill and a restore."""
+"""The iterator of changes, also after a kill and a restore."""
 
 from __future__ import annotations
 

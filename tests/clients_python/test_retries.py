@@ -216,7 +216,7 @@ def test_other_errors_are_raised_at_once(shop: Machine, status: int) -> None:
 
 
 def test_a_storm_of_429_obeys_retry_after(shop: Machine, short_pauses: list[float]) -> None:
-    """An attempt that the server asked to repeat is not a failed one."""
+    """A repeat that the server asked for is no failed attempt."""
     storm = scripted(*[(429, {"Retry-After": "3"})] * 8)
     with Proxy(shop.url, storm) as proxy, shop.client(proxy.url) as keyrack:
         assert keyrack.cars.list().page(size=1) is not None
@@ -299,7 +299,7 @@ def test_a_proxy_that_answers_html_is_named(shop: Machine) -> None:
 
 
 def test_a_server_with_plain_texts_is_understood(shop: Machine) -> None:
-    """Errors without a code have a class by status, and an invalid token is renewed."""
+    """An error without a code has the class of its status."""
     plain = scripted((401, {}), (404, {}))
     with Proxy(shop.url, plain) as proxy, shop.client(proxy.url) as keyrack:
         with pytest.raises(errors.NotFound, match=r"404 Disturbed\."):
