@@ -1,4 +1,4 @@
-"""The change log as an iterator: each number once, also after a kill, and an error if changes are missing."""
+"""The iterator of changes, also after a kill and a restore."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The example of a car-sharing company: every booking has one outcome and one change."""
+"""The example of a car-sharing company runs, and is short."""
 
 from __future__ import annotations
 

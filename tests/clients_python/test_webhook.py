@@ -35,7 +35,7 @@ def test_a_message_of_the_library_is_accepted() -> None:
 
 
 def test_the_library_decides_the_same() -> None:
-    """Each byte of a message counts: for every changed byte both reject it."""
+    """Both reject the message for every changed byte."""
     headers = signed()
     for place in range(len(BODY)):
         changed = BODY[:place] + bytes([BODY[place] ^ 1]) + BODY[place + 1 :]

@@ -32,7 +32,8 @@ LOCAL = {"KEYRACK_WEBHOOK_ALLOWED_NETWORKS": "127.0.0.0/8"}
 README_BLOCK = next(block for block, _ in COMMANDS.findall((ROOT / "README.md").read_text()) if "api()" in block)
 HOW_TO = (
     "docs/how-to/authenticate.md", "docs/how-to/sdk.md", "docs/how-to/page.md", "docs/how-to/retry.md",
-    "docs/how-to/client-packages.md", "docs/how-to/outcomes.md", "docs/how-to/telemetry.md", "docs/how-to/troubleshoot.md",
+    "docs/how-to/client-packages.md", "docs/how-to/outcomes.md", "docs/how-to/telemetry.md",
+    "docs/how-to/troubleshoot.md",
 )  # fmt: skip
 
 

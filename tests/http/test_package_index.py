@@ -1,4 +1,4 @@
-"""The client packages of a server at `/packages/`: pip installs from there, and nothing else is served."""
+"""The client packages of a server at `/packages/`."""
 
 from __future__ import annotations
 
