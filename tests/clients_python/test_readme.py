@@ -1,4 +1,4 @@
-"""The README of the package: its programs run, and two type checkers accept them."""
+"""The programs of the package's README run, and have correct types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The resources of the client, sync and async: a booking from the first row to the last."""
+"""The resources of both clients, against a real server."""
 
 from __future__ import annotations
 

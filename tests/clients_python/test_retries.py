@@ -1,4 +1,4 @@
-"""Retries, idempotency keys and the token behind a proxy that disturbs the client."""
+"""Retries, keys and tokens behind a proxy that disturbs the client."""
 
 from __future__ import annotations
 
@@ -147,7 +147,10 @@ def revoke(shop: Machine, token: str) -> None:
 
 
 def test_a_failed_renewal_is_shared(shop: Machine) -> None:
-    """50 calls with a wrong secret ask for few tokens, because the server limits failed attempts."""
+    """50 calls with a wrong secret ask for few tokens.
+
+    The server limits failed attempts.
+    """
 
     def forward_only(number: int, method: str, path: str, forward: Callable[[], Answer]) -> Answer:
         if path == "/oauth2/token":
@@ -181,7 +184,7 @@ Row = tuple[int, dict[str, str]]
 
 
 def scripted(*rows: Row) -> Callable[[int, str, str, Callable[[], Answer]], Answer]:
-    """Answer requests other than those for tokens with these statuses and headers, then forward them."""
+    """Answer requests with these rows, then forward them. Requests for tokens are forwarded."""
     left = list(rows)
 
     def disturb(number: int, method: str, path: str, forward: Callable[[], Answer]) -> Answer:
@@ -213,7 +216,7 @@ def test_other_errors_are_raised_at_once(shop: Machine, status: int) -> None:
 
 
 def test_a_storm_of_429_obeys_retry_after(shop: Machine, short_pauses: list[float]) -> None:
-    """More answers than attempts: an attempt that the server asked to repeat is not a failed one."""
+    """A repeat that the server asked for is no failed attempt."""
     storm = scripted(*[(429, {"Retry-After": "3"})] * 8)
     with Proxy(shop.url, storm) as proxy, shop.client(proxy.url) as keyrack:
         assert keyrack.cars.list().page(size=1) is not None
@@ -231,6 +234,16 @@ def test_retry_after_has_bounds(shop: Machine, short_pauses: list[float]) -> Non
             keyrack.cars.get(1)
         assert proxy.count("/cars/1") == 3
     assert len(short_pauses) == 2
+
+
+def test_one_attempt_is_no_retry(shop: Machine, short_pauses: list[float]) -> None:
+    """Neither back-off nor `Retry-After` repeats a request then."""
+    for row in ((503, {}), (429, {"Retry-After": "1"})):
+        with Proxy(shop.url, scripted(row)) as proxy, shop.client(proxy.url, attempts=1) as keyrack:
+            with pytest.raises(errors.ApiError):
+                keyrack.cars.get(1)
+            assert proxy.count("/cars/1") == 1
+    assert short_pauses == []
 
 
 def test_retry_after_can_be_a_date(short_pauses: list[float]) -> None:
@@ -286,7 +299,7 @@ def test_a_proxy_that_answers_html_is_named(shop: Machine) -> None:
 
 
 def test_a_server_with_plain_texts_is_understood(shop: Machine) -> None:
-    """An older server, or a proxy that drops `Accept`: errors have no code, and an invalid token is renewed."""
+    """An error without a code has the class of its status."""
     plain = scripted((401, {}), (404, {}))
     with Proxy(shop.url, plain) as proxy, shop.client(proxy.url) as keyrack:
         with pytest.raises(errors.NotFound, match=r"404 Disturbed\."):

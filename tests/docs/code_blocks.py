@@ -30,7 +30,8 @@ OWN = {
         (
             "docs/tutorials/python.md", "docs/tutorials/javascript.md", "docs/tutorials/from-empty.md",
             "docs/tutorials/drive.md",
-            *[f"docs/how-to/{name}.md" for name in ("authenticate", "outcomes", "page", "retry", "sdk", "telemetry")],
+            *[f"docs/how-to/{name}.md" for name in ("authenticate", "client-packages", "outcomes", "page", "retry")],
+            *[f"docs/how-to/{name}.md" for name in ("sdk", "telemetry")],
             "docs/how-to/troubleshoot.md",
         ),
         "tests/docs/test_tutorials.py",

@@ -19,6 +19,7 @@ from tests.support.servers import Process, free_port, reachable_directory
 
 pytestmark = pytest.mark.cluster
 
+CLIENT = ROOT / "clients/python/src"  # where the tutorial installs it from a server
 NODE = 20  # the minimum of the tutorial
 TAKEN_AWAY = """
 from client import Keyrack
@@ -31,7 +32,8 @@ LOCAL = {"KEYRACK_WEBHOOK_ALLOWED_NETWORKS": "127.0.0.0/8"}
 README_BLOCK = next(block for block, _ in COMMANDS.findall((ROOT / "README.md").read_text()) if "api()" in block)
 HOW_TO = (
     "docs/how-to/authenticate.md", "docs/how-to/sdk.md", "docs/how-to/page.md", "docs/how-to/retry.md",
-    "docs/how-to/outcomes.md", "docs/how-to/telemetry.md", "docs/how-to/troubleshoot.md",
+    "docs/how-to/client-packages.md", "docs/how-to/outcomes.md", "docs/how-to/telemetry.md",
+    "docs/how-to/troubleshoot.md",
 )  # fmt: skip
 
 
@@ -53,7 +55,8 @@ def demo() -> Iterator[str]:
 
 
 def test_the_first_integration_in_python(demo: str, tmp_path: Path) -> None:
-    Page("docs/tutorials/python.md").walk(tmp_path, {"PORT": str(free_port())}, loads=demo)
+    environment = {"PORT": str(free_port()), "PYTHONPATH": str(CLIENT)}
+    Page("docs/tutorials/python.md").walk(tmp_path, environment, loads=demo)
     ran = subprocess.run(["bash", "-c", f"{demo} && {sys.executable} -"], input=TAKEN_AWAY, text=True, cwd=tmp_path)
     assert ran.returncode == 0, "the client signs in anew"
 
@@ -74,7 +77,7 @@ def test_the_first_integration_in_javascript(demo: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", HOW_TO)
 def test_the_commands_of_a_how_to(demo: str, name: str, tmp_path: Path) -> None:
     before = DEMO_ENV.sub(demo, README_BLOCK)
-    Page(name).walk(tmp_path, {"PORT": str(free_port())}, before=before)
+    Page(name).walk(tmp_path, {"PORT": str(free_port()), "PYTHONPATH": str(CLIENT)}, before=before)
 
 
 def test_opening_a_car_in_the_app_of_drivers(demo: str, tmp_path: Path) -> None:
@@ -100,7 +103,9 @@ def test_the_programs_in_python_are_typed(tmp_path: Path) -> None:
     programs = PROGRAM.findall(Page("docs/tutorials/python.md").text)
     for name, content in programs:
         (tmp_path / name).write_text(content)
-    (tmp_path / "pyrightconfig.json").write_text(json.dumps({"typeCheckingMode": "standard"}))
+    (tmp_path / "pyrightconfig.json").write_text(
+        json.dumps({"typeCheckingMode": "standard", "extraPaths": [str(CLIENT)]})
+    )
     command = [sys.executable, "-m", "pyright", "--project", str(tmp_path)]
     ran = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     assert ran.returncode == 0, ran.stdout

@@ -178,7 +178,7 @@ export class Transport {
   /**
    * Sends until there is a final response.
    *
-   * 429 with `Retry-After` is no failed attempt, but all its pauses together are at most `LONGEST_RETRY_AFTER`.
+   * An answer with `Retry-After` is no failed attempt, but all these pauses together are at most `LONGEST_RETRY_AFTER`.
    */
   async #repeat(sending: Sending, most = Infinity): Promise<Received> {
     const attempts = Math.min(most, this.#options.attempts ?? ATTEMPTS);
@@ -205,14 +205,13 @@ export class Transport {
         const seconds = error.retryAfter;
         const isRetryable = RETRIED.has(status) || (status === 409 && seconds !== undefined);
         if (!isRetryable || (seconds ?? 0) > LONGEST_RETRY_AFTER) throw error;
-        if (status === 429 && seconds !== undefined) {
+        if (seconds === undefined) {
+          attempt += 1;
+        } else {
           paused += Math.max(1, seconds);
-          if (paused > LONGEST_RETRY_AFTER) throw error;
-        } else if (attempt++ >= attempts) {
-          throw error;
+          milliseconds = seconds * 1000 * (1 + Math.random() / 10); // never less, so that Retry-After is obeyed
         }
-        // Jitter is only added, so that Retry-After is obeyed
-        if (seconds !== undefined) milliseconds = seconds * 1000 * (1 + Math.random() / 10);
+        if (attempt > attempts || attempts === 1 || paused > LONGEST_RETRY_AFTER) throw error;
       }
       await pause(milliseconds, signal);
     }

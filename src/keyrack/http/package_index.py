@@ -1,4 +1,4 @@
-"""Serving of the client packages at `/packages/`: an index for pip, and the files of both languages."""
+"""Serving of the client packages at `/packages/`, with an index for pip."""
 
 from __future__ import annotations
 

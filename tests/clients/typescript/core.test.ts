@@ -62,7 +62,7 @@ test("all attempts have one key, and Retry-After is obeyed", async () => {
   assert.equal(pauses.length, 4);
   assert(first >= 250 && first <= 500, "half a second with jitter");
   assert(second >= 7000 && second <= 7700);
-  assert(third >= 500 && third <= 1000, "the second failure waits twice as long");
+  assert(third >= 500 && third <= 1000, "the next failure waits twice as long");
   assert(fourth >= 1000 && fourth <= 1100);
 });
 
@@ -90,9 +90,20 @@ test("a Retry-After of more than a minute is left to the caller", async () => {
 });
 
 test("a throttled call waits a minute altogether", async () => {
-  const server = inTurn(() => problem(429, "rate-limit", { "Retry-After": "8" }));
-  await assert.rejects(client(server).cars.delete(1, { key: "k" }), { status: 429, key: "k" });
-  assert.equal(server.calls.length, 8);
+  for (const status of [429, 503]) {
+    const server = inTurn(() => problem(status, "some-code", { "Retry-After": "8" }));
+    await assert.rejects(client(server).cars.delete(1, { key: "k" }), { status, key: "k" });
+    assert.equal(server.calls.length, 8);
+    server.requests.length = 0;
+    await assert.rejects(client(server, { attempts: 1 }).cars.delete(1), { status });
+    assert.equal(server.calls.length, 1);
+  }
+});
+
+test("the attempts are counted", async () => {
+  const server = inTurn(() => new Response("", { status: 500 }));
+  await assert.rejects(client(server, { attempts: 4 }).cars.delete(1), { status: 500 });
+  assert.equal(server.calls.length, 4);
 });
 
 test("Retry-After can be a date", async () => {

@@ -229,7 +229,7 @@ class Core:
     def _send(self, call: Call, attempts: int, key: str | None) -> Flow[httpx.Response]:
         """Send the call until it succeeds, fails for good, or the attempts end.
 
-        429 with `Retry-After` is no failed attempt, but all its pauses together are at most `LONGEST_PAUSE`.
+        An answer with `Retry-After` is no failed attempt, but all these pauses together are at most `LONGEST_PAUSE`.
         """
         attempt, paused = 1, 0.0
         while True:
@@ -253,14 +253,12 @@ class Core:
                 is_in_flight = response.status_code == 409 and named is not None
                 if not (response.status_code in RETRYABLE or is_in_flight) or (named or 0) > LONGEST_PAUSE:
                     raise error
-                if response.status_code == 429 and named is not None:
-                    paused += max(named, 1.0)
-                    if paused > LONGEST_PAUSE:
-                        raise error
-                elif attempt >= attempts:
-                    raise error
-                else:
+                if named is None:
                     attempt += 1
+                else:
+                    paused += max(named, 1.0)
+                if attempt > attempts or attempts == 1 or paused > LONGEST_PAUSE:
+                    raise error
                 # Jitter is added and never taken away, so that `Retry-After` is obeyed
                 pause = backoff(attempt - 1) if named is None else named * random.uniform(1, 1.1)
             yield Sleep(pause)

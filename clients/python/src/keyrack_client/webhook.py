@@ -6,6 +6,7 @@ import base64
 import binascii
 import hmac
 import json
+import re
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -33,11 +34,11 @@ def verify(
     keys = [decode_secret(secret) for secret in secrets]
     given = {name.lower(): value for name, value in headers.items()}
     id, timestamp = given.get("webhook-id", ""), given.get("webhook-timestamp", "")
-    if not id or not (timestamp.isascii() and timestamp.isdecimal()):
+    if not id or not re.fullmatch(r"[0-9]{1,15}", timestamp):
         raise InvalidSignature("The headers webhook-id and webhook-timestamp are missing or not valid.")
     if abs((time.time() if now is None else now) - int(timestamp)) > tolerance:
         raise InvalidSignature(f"The timestamp {timestamp} is more than {tolerance} seconds from now.")
-    signed = f"{id}.{timestamp}.".encode() + bytes(body)
+    signed = f"{id}.{timestamp}.".encode(errors="replace") + bytes(body)
     signatures = [part.encode(errors="replace") for part in given.get("webhook-signature", "").split()]
     for key in keys:
         expected = b"v1," + base64.b64encode(hmac.digest(key, signed, "sha256"))
