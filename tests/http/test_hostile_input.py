@@ -341,6 +341,7 @@ BODIES = {
     "/assignment-requests/{requestId}/decision": {"decision": "reject"},
     "/users/{userId}/app-invitation": {},
     "/users/{userId}/lost-phones": {},
+    "/webhooks/{webhookId}/messages/ack": {"upto": 1},
     "/boxes/{productId}/enrolment": {"enrolment": ""},
     "/boxes/{productId}/enrolment/approval": {"thumbprint": EXAMPLE_THUMBPRINT},
 }

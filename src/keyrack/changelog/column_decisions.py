@@ -1095,7 +1095,7 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "old_signing_secret_until": _of(SECRET, NOBODY, RECORDED),
         "created_at": _of(WRITTEN, NOBODY, TIME_OF_CHANGE),
         "disabled_at": _of(SET_BY_IMPORT, NOBODY, TIME_OF_CHANGE),
-        "pulled_at": _of(LOG_OF_SERVER, NOBODY, LOG),
+        "pulled_at": _of(SET_BY_IMPORT, NOBODY, USE),
     },
     "write_check": {
         "only_row": _of(OF_SERVER, NOBODY, PROCESS),

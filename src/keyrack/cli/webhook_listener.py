@@ -16,25 +16,23 @@ import os
 import socket
 import sys
 import time
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, cast
 from urllib.parse import quote, urlsplit
 
-import aiohttp
 import typer
 
-from keyrack import __version__
 from keyrack.cli import profiles
 from keyrack.cli.output import CommandFailed, CommandResult, show
+from keyrack.core.api_client.forwarding import Forwarder, ForwardResult
 from keyrack.core.api_client.responses import ApiError
 from keyrack.core.api_client.retries import PASSING, RetryPolicy
 from keyrack.core.api_client.session import Client
 
 WAIT = 30  # seconds that the server may wait for a message
 TOP = 50  # messages of one request
-TIMEOUT = 15.0  # seconds for an answer of the receiver, as for a pushed message
 UNUSED_DAYS = 7  # days after which the server deletes an unused webhook of a listener
 BACKOFF = RetryPolicy(first_pause=1.0, max_pause=30.0)
 
@@ -46,19 +44,6 @@ class Listened:
     id: int
     name: str
     secret: str | None = None
-
-
-@dataclass(slots=True)
-class Forwarded:
-    """The answer of the receiver to one message."""
-
-    status: int | None
-    error: str | None = None
-    milliseconds: int = 0
-
-    @property
-    def succeeded(self) -> bool:
-        return self.status is not None and 200 <= self.status < 300
 
 
 @dataclass(slots=True)
@@ -75,10 +60,11 @@ class WebhookListener:
 
     async def run(self) -> None:
         """Fetch, pass on and acknowledge messages until `count` are done. Raises `ApiError`, `CommandFailed`."""
-        async with _receiver_session() as http:
+        opened = nullcontext() if self.receiver is None else Forwarder.open(self.receiver)
+        async with opened as forwarder:
             while not (self.count and self._acknowledged >= self.count):
                 try:
-                    done = await self._pass_on(http, await self._fetch())
+                    done = await self._pass_on(forwarder, await self._fetch())
                 except ApiError as error:
                     if not _is_passing(error):
                         raise _explained(error, self.webhook) from None
@@ -91,13 +77,13 @@ class WebhookListener:
         left = min(TOP, self.count - self._acknowledged) if self.count else TOP
         return await self.client.get(f"/webhooks/{self.webhook.id}/messages?wait={WAIT}&top={left}")
 
-    async def _pass_on(self, http: aiohttp.ClientSession, messages: Sequence[Mapping[str, Any]]) -> bool:
+    async def _pass_on(self, forwarder: Forwarder | None, messages: Sequence[Mapping[str, Any]]) -> bool:
         """Pass on messages in their order up to the first failure. Returns False after a failure."""
         for message in messages:
-            if self.receiver is None:
+            if forwarder is None:
                 self._print(message)
             else:
-                forwarded = await _forward(http, self.receiver, message)
+                forwarded = await forwarder.forward(message["body"], message["headers"])
                 pause = None if forwarded.succeeded else BACKOFF.pause(self._failures + 1, None)
                 self._report(message, forwarded, pause)
                 if pause is not None:
@@ -115,7 +101,7 @@ class WebhookListener:
         show(CommandResult(message, "\n".join([*lines, str(message["body"]), ""])), self.as_json)
         sys.stdout.flush()
 
-    def _report(self, message: Mapping[str, Any], forwarded: Forwarded, pause: float | None) -> None:
+    def _report(self, message: Mapping[str, Any], forwarded: ForwardResult, pause: float | None) -> None:
         value = {
             "number": message["number"], "type": message["type"], "status": forwarded.status,
             "error": forwarded.error, "acknowledged": forwarded.succeeded,
@@ -204,31 +190,6 @@ async def prepare(client: Client, name: str, kinds: Sequence[str]) -> Listened:
     if steps:
         await client.write("PATCH", f"/webhooks/{row['id']}", steps)
     return Listened(row["id"], name)
-
-
-@asynccontextmanager
-async def _receiver_session() -> AsyncGenerator[aiohttp.ClientSession]:
-    timeout = aiohttp.ClientTimeout(total=TIMEOUT)
-    headers = {"User-Agent": f"Keyrack/{__version__}"}
-    cookies = aiohttp.DummyCookieJar()
-    async with aiohttp.ClientSession(timeout=timeout, headers=headers, cookie_jar=cookies) as http:
-        yield http
-
-
-async def _forward(http: aiohttp.ClientSession, receiver: str, message: Mapping[str, Any]) -> Forwarded:
-    """Send a message to the receiver once, unchanged."""
-    begun = time.monotonic()
-    try:
-        async with http.post(
-            receiver, data=message["body"].encode(), headers=message["headers"], allow_redirects=False
-        ) as answer:
-            return Forwarded(answer.status, None, round((time.monotonic() - begun) * 1000))
-    except TimeoutError:
-        return Forwarded(None, f"no answer within {TIMEOUT:g} s")
-    except (aiohttp.ClientError, OSError, ValueError) as error:
-        cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
-        reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else str(cause)
-        return Forwarded(None, f"no answer: {reason or type(cause).__name__}")
 
 
 def _is_passing(error: ApiError) -> bool:
