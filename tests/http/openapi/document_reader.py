@@ -34,7 +34,7 @@ REFERENCES = ("externalId", "metadata")  # callers of the spec do not get them
 
 
 def strict(document: Json, schema: Json, expanded: int = 0) -> Json:
-    \"\"\"The schema without references. Only its properties are allowed, and required if declared so.\"\"\"
+    """The schema without references. Only its properties are allowed, and required if declared so."""
     whole = dict(resolved(document, schema))
     if "properties" in whole:
         added = {key for key, value in whole["properties"].items() if "$expand" in value.get("description", "")}
