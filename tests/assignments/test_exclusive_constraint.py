@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import asyncpg
 import pytest
+from asyncpg.exceptions import ExclusionViolationError
 
 from tests.support.people import Person
 from tests.support.servers import Sql
@@ -54,7 +54,7 @@ def car(alice: Person, sql: Sql) -> Car:
 )
 def test_an_overlap_fails_at_commit(car: Car, first: tuple[str, str], second: tuple[str, str], gap: int) -> None:
     kept = car.insert(*first, gap=gap)
-    with pytest.raises(asyncpg.ExclusionViolationError) as violation:
+    with pytest.raises(ExclusionViolationError) as violation:
         car.insert(*second)
     assert violation.value.constraint_name == "booking_overlap"
     assert car.bookings == [kept]

@@ -50,11 +50,12 @@ class Model:
         self.last = 0
 
     def apply(self, step: dict[str, Any]) -> bool:
-        before = self.held.get(step["id"] or 0)
-        if step["id"] is not None and before is None:
+        wanted: int = step["id"] or 0
+        before = self.held.get(wanted)
+        if wanted and before is None:
             return False
         if step["kind"] == "end":
-            del self.held[step["id"]]
+            del self.held[wanted]
             return True
         after = Held(**((before.__dict__ if before else {"gap": 0}) | step["values"]))
         if after.end is not None and after.end < after.start:
@@ -64,11 +65,11 @@ class Model:
         if not after.exclusive:
             after.gap = 0
         own = before.hours if before and before.car == after.car else set[int]()
-        others = [held for id, held in self.held.items() if id != step["id"] and held.car == after.car]
+        others = [held for id, held in self.held.items() if id != wanted and held.car == after.car]
         if any((after.hours - own) & held.hours for held in others):
             return False
         self.last += before is None
-        self.held[step["id"] or self.last] = after
+        self.held[wanted or self.last] = after
         return True
 
 
