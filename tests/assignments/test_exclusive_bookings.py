@@ -112,7 +112,7 @@ def test_a_late_return_loses_against_the_next_booking(desk: Desk) -> None:
 
 
 def test_the_outcome_names_the_next_booking(desk: Desk) -> None:
-    """The look at submission ignores a booking that a pending operation changes; the operation does not."""
+    """A booking that pending operations change is left to the operation."""
     first, second = desk.book(8, 10), desk.book(12, 14)
     with nobody_works(desk.person):
         moved = desk.patch(second, end=at(15))
@@ -178,7 +178,7 @@ ASKERS = 50
 
 
 def test_one_of_many_askers_gets_a_slot(desk: Desk) -> None:
-    """Single requests and batches, by several connections, of which some see the winner and some do not."""
+    """Single requests and batches over several connections."""
 
     def ask(number: int) -> Any:
         if number % 3:

@@ -101,7 +101,7 @@ def test_bookings_follow_their_assignments(car: Car, sql: Sql) -> None:
 
 
 def test_a_violation_fails_its_operation_and_not_the_worker(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the rule switched off, the worker applies the operations one by one, and gives up the second one."""
+    """The rule is switched off. The worker applies the operations one by one."""
     monkeypatch.setattr(CarBookings, "overlapping", lambda _self, _wanted: ())
     results = batch(
         desk, {"op": "create", "body": desk.body(8, 10)}, {"op": "create", "body": desk.body(9, 11)},

@@ -1,4 +1,4 @@
-"""Exclusive bookings over two servers and two workers, one of which is killed again and again."""
+"""Exclusive bookings with two workers, of which one is killed repeatedly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random histories of exclusive assignments against a model that knows the written rule alone."""
+"""Random histories of exclusive assignments against a model."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Held:
 
 
 class Model:
-    """The rule in hours: what needs hours of another exclusive assignment of the car is rejected."""
+    """The rule in hours: two exclusive assignments share no hour."""
 
     def __init__(self, gap: int) -> None:
         self.gap = gap
@@ -141,7 +141,7 @@ GAPS = st.sampled_from([0, 0, 1, 2])
 
 @given(GAPS, st.lists(STEPS, max_size=40), st.integers(1, 5))
 def test_random_histories_end_as_the_model_says(gap: int, steps: list[dict[str, Any]], size: int) -> None:
-    """In transactions of several operations, whose results do not depend on how many they are."""
+    """The results do not depend on the size of the transactions."""
     model, rules = Model(gap), Rules(gap)
     for first in range(0, len(steps), size):
         part = steps[first : first + size]
