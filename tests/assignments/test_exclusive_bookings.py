@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -110,7 +112,7 @@ def test_a_late_return_loses_against_the_next_booking(desk: Desk) -> None:
 
 
 def test_the_outcome_names_the_next_booking(desk: Desk) -> None:
-    """The look at submission ignores a booking that a pending operation changes; the operation does not."""
+    """A booking that pending operations change is left to the operation."""
     first, second = desk.book(8, 10), desk.book(12, 14)
     with nobody_works(desk.person):
         moved = desk.patch(second, end=at(15))
@@ -168,6 +170,37 @@ def test_a_change_of_the_car_is_checked(desk: Desk) -> None:
     assert [entry["assignmentId"] for entry in conflicts(desk.patch(second, carId=other))] == [first]
     third = desk.book(10, 11)
     assert outcome(desk.person, desk.patch(third, carId=other))["state"] == "Succeeded"
+
+
+# Many callers at once
+
+ASKERS = 50
+
+
+def test_one_of_many_askers_gets_a_slot(desk: Desk) -> None:
+    """Single requests and batches over several connections."""
+
+    def ask(number: int) -> Any:
+        if number % 3:
+            answer = desk.ask(8, 10)
+            return answer.status_code, answer.headers.get("Operation-Id"), answer.json() if answer.content else {}
+        (result,) = batch(desk, {"op": "create", "body": desk.body(9, 11)})
+        return result["status"], result.get("operationId"), result
+
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(ask, range(ASKERS)))
+    rejected = [answer for status, _, answer in answers if status == 409]
+    assert {answer["code"] for answer in rejected} <= {CONFLICT}
+    outcomes = Counter(state_of(desk, operation) for status, operation, _ in answers if status == 204)
+    assert outcomes["Succeeded"] == 1
+    assert outcomes[CONFLICT] + len(rejected) == ASKERS - 1
+    assert len(desk.person.get(f"/cars/{desk.car}/assignments").json()) == 1
+
+
+def state_of(desk: Desk, operation: str) -> str:
+    row = eventually(lambda: (row := desk.person.get(f"/operations/{operation}").json())["state"] != "Pending" and row)
+    code: str = row["errorCode"] or row["state"]
+    return code
 
 
 # Batches

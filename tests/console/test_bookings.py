@@ -1,4 +1,4 @@
-"""Exclusive bookings in the console: the form, what is in the way, the badges, and the settings."""
+"""Exclusive bookings in the console: forms, conflicts, badges and settings."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_an_exclusive_booking_without_end_has_a_warning(carol: Person, kim: int)
 
 
 def test_a_failed_request_names_the_bookings_in_the_way(carol: Person, kim: int, ada: int) -> None:
-    """The other booking was applied between the look and the application of the request."""
+    """The other booking was faster than the request."""
     car = carol.car_with_box("Pool car")
     carol.assignment(car, ada, START, end=END, exclusive=True)
     operation = carol.sql.value(

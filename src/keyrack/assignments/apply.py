@@ -207,7 +207,7 @@ async def claim(connection: Connection, customers: Sequence[int], each: int) -> 
 
 
 async def _with_rest(connection: Connection, rows: list[Row], most: int) -> list[Row]:
-    """The operations, each batch as a whole and at the place of its first one.
+    """The operations, with each batch at the place of its first one.
 
     A batch may swap bookings, so its operations are decided together. Operations between two of a batch belong to
     requests at the same time, so either order is correct.
@@ -304,7 +304,7 @@ async def _ground(connection: Connection, operations: Sequence[Operation]) -> Op
 
 
 async def _read_bookings(connection: Connection, operations: Sequence[Operation], ground: OperationState) -> None:
-    """Read the bookings that the operations may conflict with, if they book anything."""
+    """Read the bookings that the operations may conflict with."""
     wanted = possible_bookings(operations, ground)
     if not wanted:
         return
@@ -333,12 +333,14 @@ async def _read_bookings(connection: Connection, operations: Sequence[Operation]
 
 
 def _blocked(assignment: Assignment) -> object:
-    """What decides which time of which car an assignment blocks."""
+    """The values that decide which time of a car is blocked."""
     return assignment.car, assignment.start, assignment.end, assignment.is_exclusive, assignment.gap
 
 
 def possible_bookings(operations: Sequence[Operation], ground: OperationState) -> set[tuple[int, int, Booking]]:
-    """The bookings that the operations may make, with customer and car, whichever of them fail.
+    """The bookings that the operations may make, with customer and car.
+
+    Any of the operations may fail.
 
     Raises `RuntimeError` if operations change one assignment too often; one by one, they can be applied.
     """

@@ -1,4 +1,4 @@
-"""The early look at bookings: SQL that rejects most conflicting requests when they are submitted.
+"""Early rejection of requests whose car is booked.
 
 It takes no lock, so it is a courtesy. The operation decides when it is applied (`assignments.rules`). The look compares
 a request with applied bookings and with pending operations. A booking that another pending operation moves or ends does
@@ -43,8 +43,10 @@ pending as materialized (
   left join assignment a on a.customer_id = :customer and a.assignment_id = p.assignment_id
 )
 """
-# Of one request `w`: whether it needs a release that knows exclusive bookings while an older process runs, whether it
-# is shared although the customer enforces exclusive bookings, and the bookings that it conflicts with
+# The checks of one request `w`:
+# - `is_early`: it is exclusive, and a process of an older release runs.
+# - `is_denied`: it is shared, and the customer enforces exclusive bookings.
+# - `conflicts`: the bookings that it conflicts with.
 LOOK: LiteralString = (
     """
 select

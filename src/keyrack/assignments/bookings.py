@@ -1,4 +1,6 @@
-"""Exclusive bookings: two exclusive assignments of one car never overlap, and shared ones block nobody.
+"""Exclusive bookings: two exclusive assignments of one car never overlap.
+
+Shared assignments block nobody.
 
 A booking blocks its car from its start until its end and the gap of its car, [start, end + gap). A booking without an
 end blocks the car for ever. A booking of no length blocks nothing.
@@ -22,7 +24,7 @@ LONGEST_GAP = 86_400  # seconds
 
 @dataclass(frozen=True, slots=True)
 class BookingPolicy:
-    """The rule of a car for new assignments: exclusive unless they say otherwise, and the gap in seconds."""
+    """The default of a car's new assignments, and the gap in seconds."""
 
     is_exclusive: bool = False
     gap: int = 0

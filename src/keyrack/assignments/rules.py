@@ -394,7 +394,7 @@ def _update(operation: Operation, ground: OperationState) -> Decision:
 
 
 def _rebook(key: Key, before: Assignment, after: Assignment, ground: OperationState) -> None:
-    """Move the booking of a changed assignment. What needs no new time is never rejected.
+    """Move the booking of a changed assignment. A change without new time is never rejected.
 
     Raises `BookingConflict`, and then keeps the booking.
     """

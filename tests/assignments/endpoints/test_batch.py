@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from keyrack.assignments import customer_lock
+from keyrack.assignments.booking_checks import OLD_WORKER
 from keyrack.assignments.endpoints.batch_models import ROWS
 from keyrack.core.settings import Settings
 from tests.assignments import model
@@ -125,6 +126,7 @@ def wrong_items(person: Person) -> list[tuple[str, Json]]:
     """Items for each error text of every endpoint in `ROWS`, and more."""
     car, user, group, taken = person.car_with_box(), person.user(), person.group(), person.group("Taken")
     id = person.assignment(car, user)
+    person.assignment(car, user, exclusive=True)
     assert person.put(f"/groups/{group}/cars", {"carId": car}).status_code == 204
     data = {"firstName": "A", "lastName": "B"}
     address = person.get(f"/users/{user}").json()["emailAddress"]
@@ -169,6 +171,7 @@ def wrong_items(person: Person) -> list[tuple[str, Json]]:
             change(id, lifetime=5), change(id, renewableAfter=-1), change(id, ende=END), change(id, start="now"),
             {"op": "change", "id": id, "patch": []}, end(NOBODY), end(-5),
             create(**whole, **reference), change(id, **reference),
+            create(**whole, exclusive=True), change(id, exclusive=True), change(id, exclusive="yes"),
         ],
     }  # fmt: skip
     return [(kind, item) for kind, items in wrong.items() for item in items]
@@ -190,6 +193,7 @@ def test_a_rejected_item_has_the_error_of_its_single_request(carol: Person) -> N
         if key == ("users", "end"):  # this item identifies the user only by id, so some errors cannot occur
             continue
         texts = {str(reason) for status, reasons in row.responses.errors.items() if status != 429 for reason in reasons}
+        texts.discard(OLD_WORKER.text)  # the server's processes are of this release
         missing = [text for text in texts if not any(text in one for one in told[key])]
         assert not missing, f"{key} has no item for {missing}"
 

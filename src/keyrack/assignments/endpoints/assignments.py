@@ -358,7 +358,10 @@ def end(request: Request) -> OperationRequest:
 
 
 def _origin(request: Request) -> tuple[str, RequestOrigin, bool, bool]:
-    """The request's checksum and origin, whether its caller is group-limited, and whether it may share cars."""
+    """The request's checksum and origin, and what its caller may do.
+
+    The last two: whether the caller is group-limited, and whether it may share cars.
+    """
     may_share = Permission.ASSIGNMENTS_SHARE in request.grant.permissions
     return request.checksum, request.asker, request.scope is not None, may_share
 
@@ -400,7 +403,7 @@ class CarBooked(Conflict):
 
 
 def rejection(references: References, customer: int, operation: OperationRequest) -> Refusal | None:
-    """The error for a request that was not submitted; None for one that was.
+    """The error for a request that was not submitted, or None.
 
     A group-limited caller learns that the car is booked or the `externalId` taken, and nothing else.
     """
@@ -478,7 +481,10 @@ def _of_member(reason: ErrorCode, action: str, member: str, place: Callable[[str
 
 
 def _value(name: str, value: object, patch: Sequence[AssignmentPatch]) -> str | int | None:
-    """A patch's value in the type of its member: numbers and booleans may be strings (spec). Raises `BadRequest`."""
+    """A patch's value in the type of its member. Raises `BadRequest`.
+
+    Numbers and booleans may be strings (spec).
+    """
     if name == EXTERNAL_ID:
         body = validate_body(EXTERNAL_ID_ALONE, json.dumps({name: value}).encode(), UPDATE, patch=patch)
         return body.external_id

@@ -154,7 +154,10 @@ class _BatchResponse(BaseModel):
 
 
 class AssignmentConflict(_BatchResponse):
-    """An overlapping assignment of the same car: an existing one, or one that a request or a previous item asks for."""
+    """An overlapping assignment of the same car.
+
+    It exists, or a pending request or a previous item asks for it.
+    """
 
     assignment_id: Int32 | None = None
     operation_id: str | None = None

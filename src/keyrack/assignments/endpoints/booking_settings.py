@@ -1,4 +1,4 @@
-"""Booking settings: whether new assignments are exclusive, for a customer and for its cars. Extensions of the spec.
+"""Booking settings of a customer and of its cars. Extensions of the spec.
 
 The settings give new assignments their defaults. Existing assignments keep what they have: a change of the settings
 breaks no booking, so it has nothing to reject.
@@ -66,7 +66,7 @@ class CarBookingSettings(StrictBody):
 async def _check_processes(
     statements: Statements, _request: Request, body: BookingSettings | CarBookingSettings
 ) -> None:
-    """Raises `Conflict` if exclusive bookings are asked for while a process of an older release runs."""
+    """Raises `Conflict` for the setting `exclusive` while an older release runs."""
     if body.bookings == "exclusive" and await statements.fetchval(IS_OLD_RUNNING):
         raise Conflict(OLD_WORKER)
 

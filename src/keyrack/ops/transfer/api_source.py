@@ -185,7 +185,8 @@ def _is_ahead(assignment: Json) -> bool:
 def _assignment(assignment: Json) -> Json:
     row = {name: assignment.get(name) for name in ("id", "carId", "userId", "lifetime", "renewableAfter")}
     row |= references.valid(assignment)
-    return row | {name: assignment[name] and format_timestamp(_moment(assignment[name])) for name in ("start", "end")}
+    row |= {name: assignment[name] and format_timestamp(_moment(assignment[name])) for name in ("start", "end")}
+    return row | ({"exclusive": assignment["exclusive"]} if "exclusive" in assignment else {})
 
 
 def _event(event: Json) -> Json:

@@ -13,10 +13,11 @@ from typing import LiteralString
 
 from keyrack.api.request_origin import RequestOrigin, checksum
 from keyrack.api.schema.references import NAMES
+from keyrack.assignments.booking_checks import CAR_BOOKED, OLD_WORKER
 from keyrack.assignments.customer_lock import apply_at_once, flush_all
 from keyrack.assignments.failure_codes import text_of
 from keyrack.assignments.rules import as_request
-from keyrack.assignments.submission import OperationRequest, submit
+from keyrack.assignments.submission import OperationRequest, References, submit
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database
 from keyrack.ops.transfer import id_map
@@ -209,24 +210,32 @@ async def _assign(sql: Connection, customer: int, rows: Sequence[Json], arrived:
     cars = await id_map.known(sql, customer, BY_NAME["cars"], (row["carId"] for row in rows))
     users = await id_map.known(sql, customer, USERS, (row["userId"] for row in rows))
     wanted = [_wanted(row, cars[row["carId"]], users[row["userId"]]) for row in rows]
-    await submit(sql, customer, wanted)
+    references = await submit(sql, customer, wanted)
     await apply_at_once(sql, customer, *(request.operation for request in wanted))
     outcomes = {row["operation_id"]: row for row in await sql.fetch(OUTCOMES, customer, [w.operation for w in wanted])}
     given: dict[int, int] = {}
-    for row, request in zip(rows, wanted, strict=True):
+    for row, request, submitted in zip(rows, wanted, references, strict=True):
         outcome = outcomes.get(request.operation)
         if outcome is not None and outcome["state"] == "Succeeded":
             given[row["id"]] = outcome["id"]
         else:
-            reason = text_of(outcome["error_code"]) if outcome else "its car or user was removed"
+            reason = text_of(outcome["error_code"]) if outcome else _rejected(submitted)
             arrived.refused.append(f"assignment {row['id']} of the source: {reason}")
     await id_map.remember_ids(sql, customer, ASSIGNMENTS, given)
     return len(given)
+
+
+def _rejected(references: References) -> str:
+    """Why an assignment was not submitted."""
+    if references.conflicts:
+        return CAR_BOOKED.text
+    return OLD_WORKER.text if references.is_early else "its car or user was removed"
 
 
 def _wanted(row: Json, car: int, user: int) -> OperationRequest:
     body = as_request(row)
     chosen = {name: body[name] for name in ("start", "end", "lifetime", "renewableAfter")}
     chosen |= {name: row[name] for name in NAMES if row[name] is not None}
+    chosen["exclusive"] = body.get("exclusive", False)  # an older server has shared assignments alone
     print_of = checksum(b"", "IMPORT", f"/assignments/{row['id']}")
     return OperationRequest("CreateAssignment", None, car, user, chosen, print_of, RequestOrigin(request="import"))

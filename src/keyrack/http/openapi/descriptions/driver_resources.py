@@ -79,8 +79,8 @@ OF_DRIVER_RESOURCES: Mapping[str, Mapping[str, tuple[str, Any]]] = {
     "OpenableCarOfUser": _CAR,
     "BookingSettings": {
         "bookings": (
-            "Whether new assignments are `exclusive` or `shared` unless they say otherwise. Of a car, null stands for"
-            " the setting of the customer.",
+            "Whether new assignments are `exclusive` or `shared` unless they say otherwise. Null of a car stands"
+            " for the setting of the customer.",
             "exclusive",
         ),
         "bookingsEnforced": (
@@ -88,7 +88,7 @@ OF_DRIVER_RESOURCES: Mapping[str, Mapping[str, tuple[str, Any]]] = {
             False,
         ),
         "bookingGap": (
-            "The seconds after an exclusive assignment in which the car stays blocked, at most 86400. Of a car, null"
+            "The seconds after an exclusive assignment in which the car stays blocked, at most 86400. Null of a car"
             " stands for the setting of the customer.",
             1800,
         ),
