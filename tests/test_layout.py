@@ -277,7 +277,7 @@ def test_tests_name_the_events_that_they_capture() -> None:
 
 
 # Tests of short timeouts, and programs of users
-OWN_LIMITS = {"support/people.py", "http/test_nginx.py", "abuse", "clients"}
+OWN_LIMITS = {"support/people.py", "http/test_nginx.py", "abuse", "clients", "clients_python"}
 
 
 def test_tests_do_not_use_the_default_timeout_of_httpx() -> None:
