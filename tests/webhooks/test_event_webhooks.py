@@ -23,6 +23,7 @@ from tests.telemetry.endpoints.test_ingest import device_key
 from tests.webhooks.receiver import Received, Receiver
 from tests.webhooks.test_change_deliveries import LONG_AGO, Hook
 
+FURTHER = ("carExternalId", "userExternalId", "recordedTime", "late", "assignmentId")
 EVENT = {"dateTime": "2026-05-01T10:00:00", "utcDateTime": "2026-05-01T08:00:00Z", "userAgent": "tests"}
 
 
@@ -66,6 +67,9 @@ def deliver(person: Person, body: bytes) -> dict[str, Any]:
 def test_an_event_is_sent_as_the_api_shows_it(carol: Person, receiver: Receiver) -> None:
     hook = Hook(carol, receiver, "events", "event.*")
     car, user = carol.car(), carol.user()
+    for path, reference in ((f"/cars/{car}", "V-1"), (f"/users/{user}", "D-1")):
+        patch = [{"op": "replace", "path": "/externalId", "value": reference}]
+        assert carol.patch(path, json=patch).status_code == 204
     opened = carol.event(car, user, utcDateTime=moment())
     closed = carol.event(car, user, type="CarClosed", latitude=52.5, longitude=13.25)
     messages = sent(hook, 2)
@@ -75,8 +79,9 @@ def test_an_event_is_sent_as_the_api_shows_it(carol: Person, receiver: Receiver)
         body = message.payload
         assert list(body) == ["type", "timestamp", "customerId", "data"]
         assert (body["type"], body["customerId"]) == (f"event.{kind}", carol.customer)
-        facts = {name: body["data"].pop(name) for name in ("recordedTime", "late", "assignmentId")}
-        assert facts == {"recordedTime": body["timestamp"], "late": late, "assignmentId": None}
+        facts = {name: body["data"].pop(name) for name in FURTHER}
+        references = {"carExternalId": "V-1", "userExternalId": "D-1"}
+        assert facts == references | {"recordedTime": body["timestamp"], "late": late, "assignmentId": None}
         assert body["data"] == carol.get(f"/events/{id}").json()
     rows = hook.deliveries()
     assert [(row["type"], row["eventId"]) for row in rows] == [("event.opened", opened), ("event.closed", closed)]

@@ -42,7 +42,8 @@ select c.customer_id from customer c cross join lateral (
 """
 ERASE_EVENTS: LiteralString = (
     """
-with chosen as materialized (select customer_id, event_id from event where customer_id = $1 and user_id = $2 limit $5),
+with chosen as materialized (
+  select customer_id, event_id, recorded_at from event where customer_id = $1 and user_id = $2 limit $5),
 sent as (""" + without_person("chosen", "$3::integer", "$4::text") + """),
 gone as (
   update event set user_id = $3, user_agent = $4, latitude = null, longitude = null, client_id = null,

@@ -57,7 +57,9 @@ NAMING: LiteralString = (
     + _deliveries(_NAMING)
 )
 COUNT: LiteralString = "select count(*)::integer from delivery d, " + _deliveries(_OF_PERSON + " union all " + _NAMING)
-_EVENTS_OF_USER: LiteralString = "select customer_id, event_id from event where customer_id = $1 and user_id = $2"
+_EVENTS_OF_USER: LiteralString = """
+select customer_id, event_id, recorded_at from event where customer_id = $1 and user_id = $2
+"""
 COUNT_EVENTS: LiteralString = (
     "select count(*)::integer from delivery d, (select w.customer_id, w.webhook_id, " + event_payload.MESSAGE
     + " as message_id from (" + _EVENTS_OF_USER + ") t join " + _WEBHOOKS + " w using (customer_id)) m"
@@ -74,8 +76,8 @@ CUSTOMERS: LiteralString = "select distinct customer_id from " + _WEBHOOKS + " w
 def without_person(events: LiteralString, user: LiteralString, agent: LiteralString) -> LiteralString:
     """SQL that removes the person from the deliveries of events.
 
-    `events` is a relation with `customer_id` and `event_id`. `user` and `agent` are the values that the erased events
-    get. References of the user belong to the members that become null.
+    `events` is a relation with `customer_id`, `event_id` and `recorded_at`. `user` and `agent` are the values that the erased events
+    get.
     """
     return (
         "update delivery d set answer = null, payload = jsonb_set(d.payload::jsonb, '{data}',"

@@ -33,14 +33,22 @@ EVENT_TYPES = {"CarOpened": OPENED, "CarClosed": CLOSED}  # by the `type` of an 
 
 # SQL of the values of `kinds` that take events
 KINDS: LiteralString = "'{event.opened,event.closed,event.*}'::text[]"
-# SQL of the row `t` of `event`. The id depends on nothing else, so a replay has the same
-MESSAGE: LiteralString = message_id_sql("sha256(convert_to('event/' || t.customer_id || '/' || t.event_id, 'UTF8'))")
+# SQL of the row `t` of `event`. A replay has the same id. An event that gets the number of a lost one after a restore
+# has another
+MESSAGE: LiteralString = message_id_sql(
+    "sha256(convert_to('event/' || t.customer_id || '/' || t.event_id || '/' || extract(epoch from t.recorded_at),"
+    " 'UTF8'))"
+)
 TYPE: LiteralString = "case t.type when 'CarOpened' then '" + OPENED + "' else '" + CLOSED + "' end"
 # Events of a car share a lane, in the order of their numbers
 LANE: LiteralString = lane_sql("'event/' || t.car_id")
-# The members of `data` beside those of the resource. References of the car and the user belong here as well
+# The members of `data` beside those of the resource
 _FURTHER: LiteralString = (
-    utc("t.recorded_at") + ' as "recordedTime",'
+    "(select c.external_id from car c where c.customer_id = t.customer_id and c.car_id = t.car_id)"
+    ' as "carExternalId",'
+    " (select u.external_id from customer_user u where u.customer_id = t.customer_id and u.user_id = t.user_id)"
+    ' as "userExternalId", '
+    + utc("t.recorded_at") + ' as "recordedTime",'
     " t.recorded_at > t.utc_at + " + LATE + " as late,"
     ' t.assignment_id as "assignmentId"'
 )  # fmt: skip

@@ -134,8 +134,8 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "type": ("The event type.", "event.opened"),
         "timestamp": ("When the event was recorded, which may be days after the event.", "2026-05-01T08:00:02.25Z"),
         "data": (
-            "The event as in `GET /events/{eventId}`, with three further properties. `recordedTime` is when it was"
-            " recorded. `late` is true if that was more than 60 seconds after `utcDateTime`. `assignmentId` is the"
+            "The event as in `GET /events/{eventId}`, with further properties. `carExternalId` and `userExternalId` are"
+            " the references of the car and the user. `recordedTime` is when it was recorded. `late` is true if that was more than 60 seconds after `utcDateTime`. `assignmentId` is the"
             " assignment of the key, if a key box reported the event; null otherwise.",
             {
                 "id": 121,
@@ -147,6 +147,8 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
                 "userAgent": "Keyrack key, box:5:13",
                 "latitude": None,
                 "longitude": None,
+                "carExternalId": "V-1001",
+                "userExternalId": None,
                 "recordedTime": "2026-05-01T08:00:02.25Z",
                 "late": False,
                 "assignmentId": 17,
