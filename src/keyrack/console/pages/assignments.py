@@ -27,7 +27,6 @@ from keyrack.console.pages.assignment_forms import (
 )
 from keyrack.console.pages.assignment_moves import move
 from keyrack.console.pages.assignment_requests import requests_of_booking
-from keyrack.console.pages.references import MEMBERS
 from keyrack.console.rendering import base, clock, gettext, page, part, redirect, translate_error
 from keyrack.core.errors import (
     BadRequest,
@@ -44,7 +43,7 @@ from keyrack.http.page_router import ConsolePages, InternalResponse, Visit
 pages = ConsolePages()
 
 SECTION = "assignments"
-SHOWN = {**MEMBERS, "$expand": "car,user"}
+SHOWN = {"$expand": "car,user"}
 REFUSALS = (BadRequest, Conflict, NotFound, PreconditionFailed, TooManyRequests, Unavailable, Unprocessable)
 
 

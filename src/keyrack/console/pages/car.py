@@ -24,7 +24,6 @@ from keyrack.console.pages import car_telemetry, telemetry_charts, timeline, tra
 from keyrack.console.pages.add_forms import CAR
 from keyrack.console.pages.boxes import boxes_of
 from keyrack.console.pages.car_keys import keys_of
-from keyrack.console.pages.references import MEMBERS
 from keyrack.console.product_names import kind
 from keyrack.console.rendering import base, live_id, page, redirect, translate_error
 from keyrack.core.errors import BadRequest, NotFound, PreconditionFailed, Refusal
@@ -33,7 +32,7 @@ from keyrack.http.page_router import ConsolePages, Visit
 pages = ConsolePages()
 
 SECTION = "cars"
-FIELDS = {field.name: field for field in CAR.fields}
+FIELDS = {field.name: field for field in CAR.fields if field.name != "externalId"}  # it has a form with the metadata
 DIGITS = 9  # of an id in the address
 EVENTS = 20  # newest openings of a car on its page
 SOON = 20  # current and upcoming assignments that are read to find the next one
@@ -102,7 +101,7 @@ async def _done(visit: Visit) -> Known:
 
 async def _car(visit: Visit) -> CarView:
     """Raises `NotFound`."""
-    reply = await visit.call("GET", "/cars/{carId}", visit.ids["carId"], query=MEMBERS)
+    reply = await visit.call("GET", "/cars/{carId}", visit.ids["carId"])
     return CarView(reply.json, reply.tag)
 
 
@@ -155,7 +154,6 @@ async def _facts(visit: Visit, shown: CarView) -> Known:
 async def _products(visit: Visit, shown: CarView) -> Known:
     query = {
         "$filter": f"car/id eq {shown.id}", "$orderby": "type,id",
-        **MEMBERS,
         "$expand": "service($select=name,isTerminated,terminationDate;$expand=contract($select=end))",
     }  # fmt: skip
     return {"products": (await visit.call("GET", "/products", query=query)).json, "now": utc(datetime.now(UTC))}

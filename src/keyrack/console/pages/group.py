@@ -11,7 +11,6 @@ from keyrack.api.permissions import Permission
 from keyrack.console.form_errors import RIGHT, SHOWN, FormErrors, invalid, refused, went
 from keyrack.console.paged_fetch import rows_of
 from keyrack.console.pages.group_members import KINDS, MemberKind, members, titles
-from keyrack.console.pages.references import MEMBERS
 from keyrack.console.rendering import base, gettext, live_id, page, redirect
 from keyrack.core.errors import NotFound, PreconditionFailed, Refusal
 from keyrack.http.page_router import ConsolePages, Visit
@@ -61,7 +60,7 @@ def _words(visit: Visit) -> dict[str, tuple[str, str]]:
 
 async def _group(visit: Visit, wrong: FormErrors = RIGHT, refusal: Refusal | None = None) -> Response:
     since = await live_id(visit)
-    reply = await visit.call("GET", "/groups/{groupId}", visit.ids["group"], query=MEMBERS)
+    reply = await visit.call("GET", "/groups/{groupId}", visit.ids["group"])
     lists = await asyncio.gather(*(_members(visit, reply.json, kind) for kind in KINDS if visit.may(kind.permission)))
     edited = bool(wrong.texts) or ("rename" in visit.query and visit.may(Permission.GROUPS_WRITE))
     return await page(

@@ -26,7 +26,6 @@ from keyrack.http.page_router import ConsolePages, Run, Visit
 
 pages = ConsolePages()
 
-MEMBERS = {"$select": "*,externalId,metadata"}  # the spec's members, and both
 TAKEN = "external-id-taken"
 KEY = re.compile(r"[A-Za-z0-9_.-]{1,40}").fullmatch
 BREAK = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")  # what a line cannot show
@@ -225,10 +224,10 @@ async def _row(visit: Visit, kind: str) -> tuple[Mapping[str, Any], str]:
     """The row with its tag. Raises `NotFound`."""
     type_ = TYPES[kind]
     id = visit.ids[type_.id]
-    reply = await visit.call("GET", type_.path, id, query=MEMBERS)
+    reply = await visit.call("GET", type_.path, id)
     if not type_.expand:
         return reply.json, reply.tag
-    return (await visit.call("GET", type_.path, id, query={**MEMBERS, "$expand": type_.expand})).json, reply.tag
+    return (await visit.call("GET", type_.path, id, query={"$expand": type_.expand})).json, reply.tag
 
 
 async def _form(
@@ -242,14 +241,14 @@ async def _form(
     return await page(
         visit, "references.html", status=wrong.status, section="boxes" if kind == "products" else kind, back=back,
         here=f"{base(visit)}/{kind}/{row['id']}/references", name=TYPES[kind].name(visit, row),
-        typed=typed or texts_of(row), wrong=wrong, tag=seen or tag, holder=_holder(visit, kind, refusal),
+        typed=typed or texts_of(row), wrong=wrong, tag=seen or tag, holder=holder_of(visit, kind, refusal),
         now=texts_of(row) if isinstance(refusal, PreconditionFailed) else None,
         hidden=sorted(_hidden(row)),
         longest=LONGEST_EXTERNAL_ID, keys=KEYS, most=LONGEST_TEXT,
     )  # fmt: skip
 
 
-def _holder(visit: Visit, kind: str, refusal: Refusal | None) -> str:
+def holder_of(visit: Visit, kind: str, refusal: Refusal | None) -> str:
     """The address of the resource that has the external id, "" if it is unknown."""
     id = refusal.extensions().get("id") if refusal and refusal.reason.code == TAKEN else None
     if id is None:

@@ -14,7 +14,6 @@ from keyrack.console.choices import of_user
 from keyrack.console.failure_hints import failure_reason
 from keyrack.console.form_errors import RIGHT, SHOWN, FormErrors, invalid, key, refused, went
 from keyrack.console.local_times import instant, utc
-from keyrack.console.pages.references import MEMBERS
 from keyrack.console.pages.user_app import app_of
 from keyrack.console.pages.user_devices import phones_of
 from keyrack.console.rendering import base, gettext, live_id, page
@@ -63,7 +62,7 @@ async def person(visit: Visit) -> Response:
 
 async def _user(visit: Visit, **query: str) -> dict[str, Any]:
     """Raises `NotFound`."""
-    return (await visit.call("GET", "/users/{userId}", visit.ids["user"], query={**MEMBERS, **query})).json
+    return (await visit.call("GET", "/users/{userId}", visit.ids["user"], query=query)).json
 
 
 async def _assignments(visit: Visit, user: Mapping[str, Any], which: str, order: str, most: int) -> Any:
