@@ -61,7 +61,7 @@ def schema(endpoint: Endpoint) -> dict[str, Any]:
 
 
 def fixed_paths(schema: Ids) -> list[str]:
-    """The paths of a patch in the schema of `path`, without those of keys of metadata."""
+    """The paths of a patch, without those of keys of metadata."""
     fixed = schema["anyOf"][0] if "anyOf" in schema else schema
     return fixed.get("enum", [fixed.get("const")])
 

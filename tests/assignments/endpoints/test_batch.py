@@ -129,9 +129,15 @@ def wrong_items(person: Person) -> list[tuple[str, Json]]:
     data = {"firstName": "A", "lastName": "B"}
     address = person.get(f"/users/{user}").json()["emailAddress"]
     whole = {"carId": car, "userId": user, "start": START}
+    reference = {"externalId": "Taken"}
+    person.car(**reference)
+    person.user(**reference)
+    person.put("/groups", {"name": "Referenced", **reference}).raise_for_status()
+    person.assignment(car, user, START, **reference)
     wrong: dict[str, list[Json]] = {
         "cars": [
             create(), create(name=" "), create(name="x" * 251), create(name=5), {"op": "create", "body": []},
+            create(name="x", **reference), change(car, **reference),
             create(name="x", vin="\0"), change(NOBODY, name="x"), change(0, name="x"),
             change(-1, name="x"), change(car, name=""), change(car, vin="x" * 251), change(car, colour="red"),
             {"op": "change", "id": car, "patch": []}, {"op": "change", "id": car, "patch": {}},
@@ -140,6 +146,7 @@ def wrong_items(person: Person) -> list[tuple[str, Json]]:
         ],
         "groups": [
             create(), create(name=""), create(name="Taken"), change(NOBODY, name="x"), change(taken, name=" "),
+            create(name="x", **reference), change(group, **reference),
             change(taken, name="x" * 251), change(group, name="Taken"), end(NOBODY), end(group),
             end(limiting(person)),
         ],
@@ -150,6 +157,8 @@ def wrong_items(person: Person) -> list[tuple[str, Json]]:
             create(emailAddress="a@example.org", userData={"firstName": "A"}),
             create(emailAddress=address, userData=data),
             create(emailAddress=address.upper(), userData=data), end(NOBODY), end(0),
+            create(emailAddress="taken@example.org", userData=data, **reference), change(user, **reference),
+            change(user, externalId=" "), change(user, metadata=5), change(NOBODY, externalId="x"),
         ],
         "assignments": [
             create(), create(**whole, ende=END), create(**whole, end="2025-01-01T00:00:00Z"),
@@ -159,6 +168,7 @@ def wrong_items(person: Person) -> list[tuple[str, Json]]:
             change(id, carId=NOBODY), change(id, userId=NOBODY), change(id, start=END, end=START),
             change(id, lifetime=5), change(id, renewableAfter=-1), change(id, ende=END), change(id, start="now"),
             {"op": "change", "id": id, "patch": []}, end(NOBODY), end(-5),
+            create(**whole, **reference), change(id, **reference),
         ],
     }  # fmt: skip
     return [(kind, item) for kind, items in wrong.items() for item in items]
@@ -219,8 +229,8 @@ NO_OP = "No valid op provided. `op` must be"
             f"{NO_OP} 'change', 'create' or 'end', but is 'delete'.",
         ),
         (
-            {"kind": "users", "items": [{"op": "change", "id": 1, "patch": []}]},
-            f"{NO_OP} 'create' or 'end', but is 'change'.",
+            {"kind": "users", "items": [{"op": "replace", "id": 1, "patch": []}]},
+            f"{NO_OP} 'change', 'create' or 'end', but is 'replace'.",
         ),
         ({"kind": "cars", "items": [{"op": "create"}]}, "No valid body provided."),
         ({"kind": "cars", "items": [{"op": "change", "id": 1}]}, "No valid patch provided."),
@@ -254,10 +264,10 @@ def test_an_invalid_batch_does_nothing(alice: Person, body: Json, text: str) -> 
         ({"kind": "trees", "items": [end(1)]}, "/kind", "not-one-of", ["assignments", "cars", "groups", "users"]),
         ({"items": [end(1)]}, "/kind", "missing", None),
         (
-            {"kind": "users", "items": [end(1), {"op": "change", "id": 1}]},
+            {"kind": "users", "items": [end(1), {"op": "replace", "id": 1}]},
             "/items/1/op",
             "not-one-of",
-            ["create", "end"],
+            ["change", "create", "end"],
         ),
         ({"kind": "cars", "items": [end(1), {"op": "end"}]}, "/items/1/id", "missing", None),
         ({"kind": "cars", "items": [7]}, "/items/0", "wrong-type", None),

@@ -30,8 +30,11 @@ def resolved(document: Json, schema: Json) -> Json:
     return schema
 
 
+REFERENCES = ("externalId", "metadata")  # callers of the spec do not get them
+
+
 def strict(document: Json, schema: Json, expanded: int = 0) -> Json:
-    """The schema without references. Every property is required and no other is allowed."""
+    """The schema without references. Only its properties are allowed, and required if in the spec."""
     whole = dict(resolved(document, schema))
     if "properties" in whole:
         added = {key for key, value in whole["properties"].items() if "$expand" in value.get("description", "")}
@@ -39,7 +42,8 @@ def strict(document: Json, schema: Json, expanded: int = 0) -> Json:
         whole["properties"] = {
             key: strict(document, value, expanded - (key in added)) for key, value in members.items()
         }
-        whole |= {"required": list(members), "additionalProperties": False}
+        required = [key for key in members if key not in REFERENCES]
+        whole |= {"required": required, "additionalProperties": False}
     if "items" in whole:
         whole["items"] = strict(document, whole["items"], expanded)
     if "anyOf" in whole:

@@ -92,6 +92,8 @@ def test_a_webhook_is_registered_read_changed_and_removed(alice: Person) -> None
         "disabledReason": None,
         "hasSecret": False,
         "oldSigningSecretUntil": None,
+        "externalId": None,
+        "metadata": None,
         "waiting": 0,
         "dead": 0,
     }

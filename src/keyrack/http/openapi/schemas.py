@@ -63,12 +63,16 @@ def rows(read: ReadEndpoint, schemas: dict[str, Json]) -> Json:
 
 
 def _row(resource: Resource, schemas: dict[str, Json]) -> Json:
-    """A reference to the schema of a row. All properties are required, except those that `$expand` adds."""
+    """A reference to the schema of a row.
+
+    All properties are required, except extensions and those that `$expand` adds.
+    """
     name = _FORMS.get(resource, resource.name)
     if name not in schemas:
         properties: dict[str, Json] = {}
         # Added before its relations, which refer back to it
-        schemas[name] = {"type": "object", "required": list(resource.fields), "properties": properties}
+        required = [member for member, f in resource.fields.items() if isinstance(f, Complex) or not f.is_extension]
+        schemas[name] = {"type": "object", "required": required, "properties": properties}
         properties |= {member: _member(name, member, f, schemas) for member, f in resource.fields.items()}
         for relation, target in resource.relations.items():
             properties |= _expandable(relation, target, schemas)
