@@ -221,3 +221,40 @@ def test_both_are_changed_in_a_dialog(carol: Person, desk: Desk) -> None:
     expect(facts).to_contain_text("plan")
     assert axe.faults(page) == []
     assert both(carol, "cars", car) == (f"{taken}-2", {"plan": "gold", "site": "7"})
+
+
+@pytest.mark.parametrize("kind", ["cars", "groups"])
+def test_a_new_one_has_an_external_id_and_leads_to_the_holder(carol: Person, kind: str) -> None:
+    reference = f"V-{next(NUMBERS)}"
+    names = [f"Added {next(NUMBERS)}" for _ in range(2)]
+    with carol.browser() as browser:
+        address = f"/{carol.customer}/{kind}/new"
+        made = browser.post(address, data={"name": names[0], "externalId": reference})
+        assert made.status_code == 303
+        id = int(made.headers["Location"].rpartition("/")[2].partition("?")[0])
+        assert both(carol, kind, id) == (reference, None)
+        answer = browser.post(address, data={"name": names[1], "externalId": reference})
+        assert answer.status_code == 409
+        assert re.search(r'id="error-externalId">.*This value is already taken\.', answer.text)
+        assert f'<a href="/console/{carol.customer}/{kind}/{id}">Show the one' in answer.text
+
+
+@pytest.mark.parametrize(("kind", "path"), [("cars", "/cars"), ("groups", "/groups"), ("products", "/boxes")])
+def test_the_search_of_a_list_finds_it(carol: Person, kind: str, path: str) -> None:
+    id, reference = new(carol, kind), f"V-{next(NUMBERS)}"
+    carol.patch(f"/{kind}/{id}", [{"op": "replace", "path": "/externalId", "value": reference}])
+    with carol.browser() as browser:
+        found = browser.get(f"/{carol.customer}{path}", params={"q": reference})
+        assert found.status_code == 200
+        assert found.text.count("<tr id=") == 1, found.text
+
+
+def test_the_list_of_cars_has_a_column_for_it(town: Town, carol: Person) -> None:
+    reference = f"V-{next(NUMBERS)}"
+    carol.car(externalId=reference)
+    person = town.colleague(carol, "columns.references", Role.TECHNICIAN)  # without positions: another list of cars
+    for caller in (carol, person):
+        with caller.browser() as browser:
+            shown = browser.get(f"/{carol.customer}/cars", params={"columns": "name,externalId", "q": reference})
+            assert shown.status_code == 200 and reference in shown.text
+    person.client.close()
