@@ -31,6 +31,7 @@ from keyrack.console.pages import (
     mfa,
     operation,
     overview,
+    references,
     settings,
     sso,
     tracks,
@@ -80,6 +81,7 @@ MODULES = (
     group,
     group_members,
     key_forms,
+    references,
 )
 PAGES: tuple[ConsolePage, ...] = tuple(page for module in MODULES for page in module.pages.rows)
 SITE = Site(PAGES, error_messages.refused)

@@ -24,8 +24,8 @@ METADATA: TypeAdapter[dict[str, str]] = TypeAdapter(TextMap)
 ExternalId = Annotated[
     ExternalIdText | None,
     MemberInfo(
-        N_("Reference"),
-        N_("the reference"),
+        N_("External id"),
+        N_("the external id"),
         "The id in another system, which the customer chooses. It is unique among the customer's resources of this"
         " type, and case-sensitive; null for none.",
         "V-1001",

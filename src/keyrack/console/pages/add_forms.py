@@ -11,6 +11,7 @@ from keyrack.api.permissions import Permission
 from keyrack.api.schema.declaration import LONG_TEXT, ResourceTable
 from keyrack.console.field_errors import words
 from keyrack.console.languages import translations
+from keyrack.console.pages.references import holder_of
 from keyrack.console.rendering import base, page, part, redirect, tongue, translate_error
 from keyrack.core.errors import BadRequest, Conflict, Refusal
 from keyrack.core.text import N_
@@ -110,6 +111,7 @@ async def _drawn(visit: Visit, form: AddForm, refusal: Refusal | None = None) ->
             "action": f"{base(visit)}{form.path}/new",
             "key": str(uuid4()),  # a rejected request is not kept under the old key
             "rest": rest,
+            "holder": holder_of(visit, form.section, refusal),
             "fields": [
                 {
                     "name": field.name,

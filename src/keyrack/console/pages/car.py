@@ -33,7 +33,7 @@ from keyrack.http.page_router import ConsolePages, Visit
 pages = ConsolePages()
 
 SECTION = "cars"
-FIELDS = {field.name: field for field in CAR.fields}
+FIELDS = {field.name: field for field in CAR.fields if field.name != "externalId"}  # it has a form with the metadata
 DIGITS = 9  # of an id in the address
 EVENTS = 20  # newest openings of a car on its page
 SOON = 20  # current and upcoming assignments that are read to find the next one
